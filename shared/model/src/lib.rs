@@ -1,1 +1,32 @@
-//! The nouns of Whittle.
+//! The nouns of Whittle: what a turn sees (`Snapshot`), what it decides (`Plan`) and what the ledger remembers.
+//!
+//! Everything here is plain data with the few operations that define its meaning (requirement algebra, resource
+//! arithmetic, taint matching). This crate knows no Kubernetes client, no AWS SDK, no clock, randomness or I/O,
+//! and must never depend on anything that does.
+
+pub mod catalog;
+pub mod ids;
+pub mod launch;
+pub mod ledger;
+pub mod node;
+pub mod node_claim;
+pub mod node_pool;
+pub mod plan;
+pub mod pod;
+pub mod quantity;
+pub mod requirement;
+pub mod resources;
+pub mod selector;
+pub mod snapshot;
+pub mod taint;
+pub mod volume;
+pub mod wake;
+
+pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
+pub use ids::{
+    ClusterName, InstanceId, NodeClaimName, NodeClassName, NodeName, NodePoolName, PodKey, Uid,
+};
+pub use plan::{Action, Plan};
+pub use resources::Resources;
+pub use snapshot::Snapshot;
+pub use wake::{Lane, Wake};

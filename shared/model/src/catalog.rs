@@ -1,0 +1,140 @@
+//! Instance types and their offerings, as the scheduler sees them (spec/scheduling §2).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{requirement::Requirements, resources::Resources};
+
+/// Money: billionths of a dollar per hour. Integer, so that sums and ties never depend on order.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NanosPerHour(pub i64);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceType {
+    pub name: String,
+    /// One entry for every well-known label; `DoesNotExist` where the type has none.
+    pub requirements: Requirements,
+    pub capacity: Resources,
+    pub overhead: Overhead,
+    pub offerings: Vec<Offering>,
+}
+
+/// What a node of a type keeps for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overhead {
+    pub kube_reserved: Resources,
+    pub system_reserved: Resources,
+    pub eviction_threshold: Resources,
+}
+
+/// One way to buy an instance type: zone × capacity type × reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offering {
+    pub capacity_type: CapacityType,
+    pub zone: String,
+    /// The account-independent zone name, such as `use1-az1`; empty where the provider has none.
+    pub zone_id: String,
+    pub price: NanosPerHour,
+    pub available: bool,
+    pub reservation: Option<Reservation>,
+    /// Requirements beyond zone, capacity type and reservation.
+    #[serde(default)]
+    pub requirements: Requirements,
+    /// Merged entry by entry over the type's (NodeOverlay; spec/scheduling §2.2).
+    #[serde(default)]
+    pub capacity_override: Option<Resources>,
+    #[serde(default)]
+    pub overhead_override: Option<Resources>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reservation {
+    pub id: String,
+    /// Instances left in it.
+    pub capacity: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapacityType {
+    Reserved,
+    Spot,
+    OnDemand,
+}
+
+impl CapacityType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Spot => "spot",
+            Self::OnDemand => "on-demand",
+        }
+    }
+}
+
+impl std::str::FromStr for CapacityType {
+    type Err = UnknownCapacityType;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Reserved, Self::Spot, Self::OnDemand]
+            .into_iter()
+            .find(|capacity_type| capacity_type.as_str() == text)
+            .ok_or_else(|| UnknownCapacityType(text.to_owned()))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a capacity type: expected reserved, spot or on-demand")]
+pub struct UnknownCapacityType(String);
+
+impl InstanceType {
+    /// Capacity minus overhead, for the resources the type has; huge pages come out of memory (spec/scheduling §2.1).
+    pub fn allocatable(&self) -> Resources {
+        let mut allocatable = self.capacity.clone();
+        for part in [
+            &self.overhead.kube_reserved,
+            &self.overhead.system_reserved,
+            &self.overhead.eviction_threshold,
+        ] {
+            allocatable.subtract(part);
+        }
+        let huge_pages: i64 = self
+            .capacity
+            .iter()
+            .filter(|(name, _)| name.starts_with("hugepages-"))
+            .map(|(_, n)| n)
+            .sum();
+        if huge_pages > 0 {
+            let memory = allocatable.get(crate::resources::MEMORY);
+            allocatable.set(
+                crate::resources::MEMORY,
+                memory.saturating_sub(huge_pages).max(0),
+            );
+        }
+        allocatable
+    }
+}
+
+impl fmt::Display for CapacityType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Dollars with four decimals, as prices are quoted.
+impl fmt::Display for NanosPerHour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths_of_mills = (self.0.unsigned_abs() + 50_000) / 100_000;
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(
+            f,
+            "{sign}{}.{:04}",
+            tenths_of_mills / 10_000,
+            tenths_of_mills % 10_000
+        )
+    }
+}

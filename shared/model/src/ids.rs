@@ -1,0 +1,80 @@
+//! Names and identifiers as types, so that a NodePool's name cannot be passed where a NodeClaim's is meant.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// A cluster as registered under `/whittle/clusters/<name>`.
+    ClusterName;
+    /// An EC2 instance, `i-…`.
+    InstanceId;
+    NodeClaimName;
+    NodeClassName;
+    /// A Kubernetes Node.
+    NodeName;
+    NodePoolName;
+    /// `metadata.uid` of a Kubernetes object.
+    Uid;
+    /// The token of one frozen CreateFleet call: its ClientToken and the value of its instances' `whittle.sh/launch` tag.
+    LaunchToken;
+    /// One committed plan body, named by its content.
+    PlanId;
+    /// One invocation; the owner of a lease.
+    TurnId;
+}
+
+/// A pod's namespace and name, written `namespace/name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PodKey {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl PodKey {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

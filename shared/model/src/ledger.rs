@@ -1,0 +1,230 @@
+//! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
+    launch::FleetRequest,
+    plan::Launch,
+    wake::Lane,
+};
+
+/// `CLUSTER#c` / `META`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    pub generation: u64,
+    pub mode: Mode,
+    /// Mirror of the registry entry.
+    pub registry: serde_json::Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "lowercase")]
+pub enum Mode {
+    Active,
+    /// Full turns that stop before commit.
+    Shadow,
+    Paused {
+        owner: String,
+        reason: String,
+        until: Option<Timestamp>,
+        level: PauseLevel,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PauseLevel {
+    Voluntary,
+    All,
+}
+
+/// `CLUSTER#c` / `LANE#f`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneRow {
+    pub lease: Option<Lease>,
+    /// Someone asked for another turn while this one ran (PROTOCOL L1).
+    pub again: bool,
+    pub failures: u32,
+    pub last_error: Option<String>,
+    pub due: Option<Timestamp>,
+    pub last_full_look: Option<Timestamp>,
+    /// Relay counters as read before the last full look's lists (PROTOCOL L6).
+    pub seen: Option<RelayCounter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    pub owner: TurnId,
+    pub until: Timestamp,
+}
+
+impl Lease {
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.until > now
+    }
+}
+
+/// One lane's change counter: comparable only within an epoch (one relay process).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayCounter {
+    pub epoch: String,
+    pub seq: u64,
+}
+
+/// `RELAY#c` / `BEAT`, the only row the relay writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelayBeat {
+    pub epoch: String,
+    pub beat_at: String,
+    pub version: String,
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl RelayBeat {
+    pub fn counter(&self, lane: Lane) -> RelayCounter {
+        RelayCounter {
+            epoch: self.epoch.clone(),
+            seq: self.counters.get(lane.as_str()).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// `CLUSTER#c` / `INTENT#<NodeClaim name>`: one launch, from the decision until its NodeClaim is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    pub plan: PlanId,
+    pub generation: u64,
+    pub launch: Launch,
+    pub state: IntentState,
+    pub lease: Option<Lease>,
+    pub committed_at: Timestamp,
+}
+
+impl Intent {
+    pub fn name(&self) -> &NodeClaimName {
+        &self.launch.name
+    }
+
+    /// Counts as a node on its way even where the API shows no NodeClaim (PROTOCOL O2).
+    pub fn is_in_flight(&self) -> bool {
+        match self.state {
+            IntentState::Intended | IntentState::Claimed { .. } | IntentState::Launching { .. } => {
+                true
+            }
+            IntentState::Launched { .. }
+            | IntentState::Failed { .. }
+            | IntentState::Void { .. } => false,
+        }
+    }
+}
+
+/// `intended → claimed → launching(attempt) → launched | failed(why) | void`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum IntentState {
+    Intended,
+    /// The NodeClaim object exists.
+    Claimed {
+        uid: crate::ids::Uid,
+        attempt: u32,
+    },
+    Launching {
+        uid: crate::ids::Uid,
+        attempt: u32,
+        token: LaunchToken,
+    },
+    Launched {
+        instance: InstanceId,
+    },
+    Failed {
+        why: String,
+    },
+    Void {
+        why: String,
+    },
+}
+
+/// `CLUSTER#c` / `CALL#token`: a frozen CreateFleet request and its members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    pub request: FleetRequest,
+    pub attempt: u32,
+    pub members: Vec<NodeClaimName>,
+    pub frozen_at: Timestamp,
+    pub lease: Option<Lease>,
+    pub closed: bool,
+}
+
+impl Call {
+    /// A transaction holds 100 items: the call, its members and room for what goes with them (PROTOCOL A2).
+    pub const MEMBERS_MAX: usize = 90;
+}
+
+/// `CLUSTER#c` / `CLAIM#name`: which instance a NodeClaim got. Owned means this and [`InstanceOwner`] name each other (A4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRow {
+    pub instance: InstanceId,
+    pub phase: ClaimPhase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimPhase {
+    Open,
+    Closed,
+    /// Garbage collection took the instance; nobody may adopt it any more (G1).
+    Gc,
+}
+
+/// `INSTANCE#i-…` / `OWNER`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceOwner {
+    pub cluster: ClusterName,
+    pub claim: NodeClaimName,
+}
+
+/// `CLUSTER#c` / `COMMAND#…`: a disruption under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub id: String,
+    pub reason: String,
+    pub delete: Vec<crate::plan::Target>,
+    pub replacements: Vec<NodeClaimName>,
+    pub state: CommandState,
+    pub committed_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandState {
+    Replacing,
+    Deleting,
+    Done,
+    RolledBack,
+}
+
+/// `CLUSTER#c` / `NOTICE#instance#kind`: an interruption that AWS announced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    pub instance: InstanceId,
+    pub kind: String,
+    pub deadline: Option<Timestamp>,
+    pub done: bool,
+}
+
+/// An offering that answered with an insufficient-capacity error, account-wide.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnavailableOffering {
+    pub capacity_type: crate::catalog::CapacityType,
+    pub instance_type: String,
+    pub zone_id: String,
+    /// The reservation or placement group the failure is scoped to.
+    pub scope: Option<String>,
+    pub until: Timestamp,
+    pub count: u32,
+}

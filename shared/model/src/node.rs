@@ -1,0 +1,46 @@
+//! Kubernetes Nodes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{NodeName, Uid},
+    resources::Resources,
+    taint::Taint,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub name: NodeName,
+    pub uid: Uid,
+    pub resource_version: String,
+    /// `aws:///<zone>/<instance id>` for EC2 instances; empty until the cloud controller or kubelet sets it.
+    pub provider_id: String,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub finalizers: Vec<String>,
+    pub taints: Vec<Taint>,
+    pub unschedulable: bool,
+    pub capacity: Resources,
+    pub allocatable: Resources,
+    pub ready: Ready,
+    pub created_at: Option<Timestamp>,
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// The node's Ready condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    pub status: ConditionStatus,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    True,
+    False,
+    #[default]
+    Unknown,
+}

@@ -1,0 +1,80 @@
+//! NodePools, with the fields that decisions need.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{NodePoolName, Uid},
+    node_claim::NodeClassRef,
+    resources::Resources,
+    selector::NodeSelectorRequirement,
+    taint::Taint,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePool {
+    pub name: NodePoolName,
+    pub uid: Uid,
+    pub generation: i64,
+    pub weight: i32,
+    /// Set on static NodePools only; those are never grown for pods.
+    pub replicas: Option<i64>,
+    pub limits: Resources,
+    pub template: NodeClaimTemplate,
+    pub disruption: Disruption,
+    pub annotations: BTreeMap<String, String>,
+    pub deleted_at: Option<Timestamp>,
+    /// What keeps this NodePool from being used, in the user's words: an invalid field, a missing or unready NodeClass.
+    pub not_ready: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeClaimTemplate {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub node_class: NodeClassRef,
+    pub requirements: Vec<NodeSelectorRequirement>,
+    pub taints: Vec<Taint>,
+    pub startup_taints: Vec<Taint>,
+    pub expire_after: Option<String>,
+    pub termination_grace_period: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disruption {
+    pub policy: ConsolidationPolicy,
+    pub consolidate_after: ConsolidateAfter,
+    pub budgets: Vec<Budget>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConsolidationPolicy {
+    #[default]
+    WhenEmptyOrUnderutilized,
+    WhenEmpty,
+    Balanced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConsolidateAfter {
+    Never,
+    Seconds(i64),
+}
+
+impl Default for ConsolidateAfter {
+    fn default() -> Self {
+        Self::Seconds(0)
+    }
+}
+
+/// How many nodes may be disrupted at once, for which reasons and when. Text as the user wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    pub nodes: String,
+    pub schedule: Option<String>,
+    pub duration: Option<String>,
+    /// Empty means every reason.
+    pub reasons: Vec<String>,
+}

@@ -1,0 +1,165 @@
+//! What one turn decided: a list of actions as data, each with its reason, and a reason for every pod left waiting.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::{CapacityType, NanosPerHour},
+    ids::{InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
+    node_claim::{Condition, NodeClaimSpec},
+    resources::Resources,
+    taint::Taint,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub actions: Vec<Planned>,
+    /// Pods expected on nodes that exist or are on their way.
+    pub nominations: Vec<Nomination>,
+    pub unplaced: Vec<Unplaced>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    pub action: Action,
+    pub because: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    Launch(Box<Launch>),
+    /// Deletes the NodeClaim; its finalizer hands the node to the terminator.
+    DeleteNodeClaim(Target),
+    /// Writes labels, annotations, taints and finalizers of a NodeClaim's node.
+    UpdateNode(NodeUpdate),
+    UpdateNodeClaim(NodeClaimUpdate),
+    Evict {
+        pod: PodKey,
+        uid: Uid,
+        grace_seconds: Option<i64>,
+    },
+    DeletePod {
+        pod: PodKey,
+        uid: Uid,
+        grace_seconds: Option<i64>,
+    },
+    Terminate {
+        claim: NodeClaimName,
+        instance: InstanceId,
+    },
+}
+
+/// An object and the version it was judged by; both are preconditions of the act (PROTOCOL D2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    pub name: NodeClaimName,
+    pub uid: Uid,
+    pub resource_version: String,
+}
+
+/// One new node: the NodeClaim to create, what it is for and what it is expected to become.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    pub name: NodeClaimName,
+    pub node_pool: NodePoolName,
+    pub node_pool_uid: Uid,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub spec: NodeClaimSpec,
+    /// The pods that cause this launch; re-read before it commits (PROTOCOL A6).
+    pub pods: Vec<PodRef>,
+    /// The options left, cheapest first; at most [`Launch::INSTANCE_TYPES_MAX`].
+    pub instance_types: Vec<String>,
+    /// The cheapest offering among them, which limits and costs are counted by.
+    pub cheapest: ExpectedOffering,
+}
+
+impl Launch {
+    /// As upstream: more would not fit a launch request (spec/scheduling §23.2).
+    pub const INSTANCE_TYPES_MAX: usize = 600;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedOffering {
+    pub instance_type: String,
+    pub capacity_type: CapacityType,
+    pub zone: String,
+    pub price: NanosPerHour,
+    pub capacity: Resources,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PodRef {
+    pub key: PodKey,
+    pub uid: Uid,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nomination {
+    pub pod: PodRef,
+    pub node: Expected,
+}
+
+/// Where a pod is expected: a Node, or a NodeClaim that has no registered Node yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expected {
+    Node(NodeName),
+    NodeClaim(NodeClaimName),
+}
+
+/// A pod without a place, with one reason per NodePool tried (or a single one that concerns the pod itself).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unplaced {
+    pub pod: PodRef,
+    pub reasons: Vec<Refusal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub node_pool: Option<NodePoolName>,
+    pub text: String,
+}
+
+/// Changes to a Node; maps name what to set, `remove_*` what to take away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeUpdate {
+    pub name: NodeName,
+    pub uid: Uid,
+    pub resource_version: String,
+    pub set_labels: BTreeMap<String, String>,
+    pub set_annotations: BTreeMap<String, String>,
+    pub add_finalizers: Vec<String>,
+    pub remove_finalizers: Vec<String>,
+    /// The whole list, where it changes.
+    pub taints: Option<Vec<Taint>>,
+    /// The NodeClaim that is to own the Node.
+    pub owner: Option<(NodeClaimName, Uid)>,
+    pub delete: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeClaimUpdate {
+    pub name: NodeClaimName,
+    pub uid: Uid,
+    pub resource_version: String,
+    pub set_labels: BTreeMap<String, String>,
+    pub set_annotations: BTreeMap<String, String>,
+    pub add_finalizers: Vec<String>,
+    pub remove_finalizers: Vec<String>,
+    pub conditions: Vec<Condition>,
+    pub node_name: Option<NodeName>,
+    pub provider_id: Option<String>,
+    pub image_id: Option<String>,
+    pub capacity: Option<Resources>,
+    pub allocatable: Option<Resources>,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node/{name}"),
+            Self::NodeClaim(name) => write!(f, "nodeclaim/{name}"),
+        }
+    }
+}

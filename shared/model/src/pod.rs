@@ -1,0 +1,148 @@
+//! Pods, with the fields that placing, evicting and counting them needs.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{NodeName, PodKey, Uid},
+    resources::Resources,
+    selector::{LabelSelector, NodeSelectorRequirement},
+    taint::Toleration,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    pub key: PodKey,
+    pub uid: Uid,
+    pub resource_version: String,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub created_at: Option<Timestamp>,
+    pub deletion: Option<Deletion>,
+    pub owner: Option<Owner>,
+    pub node_name: Option<NodeName>,
+    pub nominated_node: Option<NodeName>,
+    pub phase: PodPhase,
+    pub ready: bool,
+    /// The PodScheduled condition says False with reason Unschedulable.
+    pub unschedulable: bool,
+    pub started_at: Option<Timestamp>,
+    /// Kubernetes' own total, `pods: 1` included (spec/scheduling §8).
+    pub requests: Resources,
+    pub limits: Resources,
+    pub host_ports: Vec<HostPort>,
+    pub node_selector: BTreeMap<String, String>,
+    pub node_affinity: NodeAffinity,
+    pub pod_affinity: PodAffinity,
+    pub pod_anti_affinity: PodAffinity,
+    pub topology_spread: Vec<TopologySpread>,
+    pub tolerations: Vec<Toleration>,
+    pub volumes: Vec<PodVolume>,
+    pub scheduling_gates: Vec<String>,
+    pub priority: Option<i32>,
+    pub preemption_never: bool,
+    pub scheduler_name: String,
+    pub termination_grace_seconds: Option<i64>,
+    /// What could not be read of the pod's spec, in the user's words; such a pod is reported, not placed.
+    #[serde(default)]
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    pub at: Timestamp,
+    pub grace_seconds: i64,
+}
+
+/// The controlling owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: Uid,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PodPhase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HostPort {
+    pub ip: String,
+    pub port: i32,
+    pub protocol: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeAffinity {
+    /// Alternatives; empty means no required affinity.
+    pub required: Vec<NodeSelectorTerm>,
+    pub preferred: Vec<(i32, NodeSelectorTerm)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeSelectorTerm {
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PodAffinity {
+    pub required: Vec<PodAffinityTerm>,
+    pub preferred: Vec<(i32, PodAffinityTerm)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PodAffinityTerm {
+    pub topology_key: String,
+    pub selector: Option<LabelSelector>,
+    pub namespaces: Vec<String>,
+    pub namespace_selector: Option<LabelSelector>,
+    pub match_label_keys: Vec<String>,
+    pub mismatch_label_keys: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TopologySpread {
+    pub topology_key: String,
+    pub max_skew: i32,
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    pub selector: Option<LabelSelector>,
+    pub min_domains: Option<i32>,
+    pub node_affinity_policy: Option<NodeInclusionPolicy>,
+    pub node_taints_policy: Option<NodeInclusionPolicy>,
+    pub match_label_keys: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum WhenUnsatisfiable {
+    DoNotSchedule,
+    ScheduleAnyway,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum NodeInclusionPolicy {
+    Honor,
+    Ignore,
+}
+
+/// A volume that matters for placement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PodVolume {
+    /// A PersistentVolumeClaim of the pod's namespace.
+    Claim { claim: String },
+    /// A generic ephemeral volume; its claim is named `<pod>-<volume>`.
+    Ephemeral {
+        volume: String,
+        storage_class: Option<String>,
+    },
+}

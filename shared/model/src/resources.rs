@@ -1,0 +1,90 @@
+//! Amounts of resources, as integers: cpu in millicores, everything else in whole units (memory and storage in bytes).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::{Quantity, QuantityError};
+
+pub const CPU: &str = "cpu";
+pub const MEMORY: &str = "memory";
+pub const PODS: &str = "pods";
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// The synthetic resource that NodePool limits may name: every node counts one.
+pub const NODES: &str = "nodes";
+
+/// Resource name → amount. A missing entry means none; amounts may go negative by subtraction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Resources(pub BTreeMap<String, i64>);
+
+impl Resources {
+    pub fn get(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn set(&mut self, name: &str, amount: i64) {
+        self.0.insert(name.to_owned(), amount);
+    }
+
+    /// Parses one entry of a Kubernetes resource list.
+    pub fn set_quantity(&mut self, name: &str, text: &str) -> Result<(), QuantityError> {
+        let quantity: Quantity = text.parse()?;
+        self.set(
+            name,
+            if name == CPU {
+                quantity.milli()
+            } else {
+                quantity.ceil()
+            },
+        );
+        Ok(())
+    }
+
+    /// Adds entry by entry, saturating.
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let entry = self.0.entry(name.clone()).or_default();
+            *entry = entry.saturating_add(*amount);
+        }
+    }
+
+    /// Subtracts from the entries that are here; others are not created (spec/scheduling §8).
+    pub fn subtract(&mut self, other: &Self) {
+        for (name, amount) in &mut self.0 {
+            *amount = amount.saturating_sub(other.get(name));
+        }
+    }
+
+    /// Takes the larger amount, entry by entry.
+    pub fn max(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let entry = self.0.entry(name.clone()).or_insert(*amount);
+            *entry = (*entry).max(*amount);
+        }
+    }
+
+    /// Whether `self` can be taken from `total`: never if a total is negative already (spec/scheduling §8).
+    pub fn fits(&self, total: &Self) -> bool {
+        total.0.values().all(|amount| *amount >= 0)
+            && self
+                .0
+                .iter()
+                .all(|(name, amount)| *amount <= total.get(name))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+}
+
+impl<const N: usize> From<[(&str, i64); N]> for Resources {
+    fn from(entries: [(&str, i64); N]) -> Self {
+        Self(
+            entries
+                .into_iter()
+                .map(|(name, amount)| (name.to_owned(), amount))
+                .collect(),
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! What one turn saw: immutable, self-contained, and enough to plan again later.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::InstanceType,
+    ids::{ClusterName, NodeName, NodePoolName, PodKey},
+    ledger::{Command, Intent, Notice},
+    node::Node,
+    node_claim::NodeClaim,
+    node_pool::NodePool,
+    pod::Pod,
+    selector::LabelSelector,
+    volume::Storage,
+};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The one reading of the clock in a turn.
+    pub now: Timestamp,
+    pub cluster: ClusterName,
+    /// META's generation, read before everything else (PROTOCOL O1); a plan commits only if it still holds.
+    pub generation: u64,
+    pub settings: Settings,
+    pub node_pools: Vec<NodePool>,
+    /// Types each NodePool may use, resolved through its NodeClass, with offerings known to lack capacity marked.
+    pub instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>,
+    pub node_claims: Vec<NodeClaim>,
+    pub nodes: Vec<Node>,
+    pub pods: Vec<Pod>,
+    pub daemon_sets: Vec<DaemonSet>,
+    pub namespaces: Vec<Namespace>,
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    pub storage: Storage,
+    /// Launches under way, also those whose NodeClaim is not in the API yet (PROTOCOL O2).
+    pub intents: Vec<Intent>,
+    pub commands: Vec<Command>,
+    pub notices: Vec<Notice>,
+    /// Nodes that pending pods are expected on, until when.
+    pub nominated: BTreeMap<NodeName, Timestamp>,
+}
+
+/// A cluster's settings as far as decisions depend on them (the keys of Karpenter's chart `settings`, and ours).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    pub preference_policy: PreferencePolicy,
+    pub min_values_policy: MinValuesPolicy,
+    pub reserved_offering_mode: ReservedOfferingMode,
+    pub optimize: Optimize,
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Labels the provider knows besides Kubernetes' and Karpenter's own (spec/scheduling §4.2).
+    pub well_known_labels: Vec<String>,
+    /// Provider domains in which only well-known keys may be used (spec/scheduling §4.3).
+    pub restricted_domains: Vec<String>,
+    pub reservation_id_label: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreferencePolicy {
+    #[default]
+    Respect,
+    Ignore,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MinValuesPolicy {
+    #[default]
+    Strict,
+    BestEffort,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReservedOfferingMode {
+    #[default]
+    Strict,
+    Fallback,
+}
+
+/// `Upstream` gives Karpenter's own answer; `Cost` may pack and consolidate better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimize {
+    Upstream,
+    #[default]
+    Cost,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonSet {
+    pub key: PodKey,
+    /// The pod it would run on a node.
+    pub pod: Pod,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodDisruptionBudget {
+    pub key: PodKey,
+    pub selector: Option<LabelSelector>,
+    pub disruptions_allowed: i64,
+    pub always_allow_unhealthy: bool,
+}

@@ -1,0 +1,54 @@
+//! Storage objects, with the fields that restrict where a pod may run (spec/scheduling §18).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ids::NodeName, pod::NodeSelectorTerm};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storage {
+    pub claims: Vec<VolumeClaim>,
+    pub volumes: Vec<Volume>,
+    pub classes: Vec<StorageClass>,
+    /// Per node and CSI driver: how many volumes can be attached.
+    pub attach_limits: BTreeMap<NodeName, BTreeMap<String, u32>>,
+    pub attachments: Vec<Attachment>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeClaim {
+    pub namespace: String,
+    pub name: String,
+    pub storage_class: Option<String>,
+    pub volume: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    pub name: String,
+    pub driver: Option<String>,
+    /// The in-tree plugin, if that is what the volume uses.
+    pub in_tree: Option<String>,
+    pub storage_class: Option<String>,
+    /// `local` or `hostPath`: tied to its node by name.
+    pub local: bool,
+    pub node_affinity: Vec<NodeSelectorTerm>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageClass {
+    pub name: String,
+    pub provisioner: String,
+    pub is_default: bool,
+    pub wait_for_first_consumer: bool,
+    pub allowed_topologies: Vec<BTreeMap<String, Vec<String>>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub name: String,
+    pub node: NodeName,
+    pub volume: Option<String>,
+    pub attached: bool,
+}

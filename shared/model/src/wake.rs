@@ -1,0 +1,75 @@
+//! Wakes: messages that say "look at this cluster". Level-triggered: losing or doubling one changes latency only.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::ClusterName;
+
+/// The body of a message in a wake queue. Unknown fields are ignored, so that two versions can run side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    pub version: u32,
+    pub cluster: ClusterName,
+    pub lane: Lane,
+    /// A kebab-case word for logs, such as `pods-unschedulable`.
+    pub reason: String,
+    /// Names that may choose what is read first; never believed. At most [`Wake::HINTS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+}
+
+impl Wake {
+    pub const VERSION: u32 = 1;
+    /// Keeps a wake far below SQS' message size, however long the names are.
+    pub const HINTS_MAX: usize = 100;
+
+    pub fn new(cluster: ClusterName, lane: Lane, reason: &str) -> Self {
+        Self {
+            version: Self::VERSION,
+            cluster,
+            lane,
+            reason: reason.to_owned(),
+            hints: Vec::new(),
+        }
+    }
+}
+
+/// One function working on one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lane {
+    Provisioner,
+    Lifecycle,
+    Disruption,
+    Terminator,
+    Interruption,
+    Housekeeper,
+}
+
+impl Lane {
+    /// The lanes that wakes go to; the other two are woken by EventBridge.
+    pub const WOKEN: [Self; 4] = [
+        Self::Provisioner,
+        Self::Lifecycle,
+        Self::Disruption,
+        Self::Terminator,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provisioner => "provisioner",
+            Self::Lifecycle => "lifecycle",
+            Self::Disruption => "disruption",
+            Self::Terminator => "terminator",
+            Self::Interruption => "interruption",
+            Self::Housekeeper => "housekeeper",
+        }
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

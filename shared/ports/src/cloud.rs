@@ -1,0 +1,69 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use model::{
+    ClusterName, InstanceId,
+    ids::LaunchToken,
+    launch::{FleetAnswer, FleetRequest, Instance},
+};
+use thiserror::Error;
+
+/// What turns ask of EC2 for one cluster. Writes run under the cluster's own session, so a turn cannot touch another.
+#[async_trait]
+pub trait Cloud: Send + Sync {
+    /// Runs one frozen `instant` CreateFleet call, creating the launch templates it names where they are missing.
+    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError>;
+
+    /// Every instance that carries this launch tag, in every state, terminated ones included (PROTOCOL A3).
+    async fn instances_of_launch(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Vec<Instance>, CloudError>;
+
+    /// Instances of this cluster by id; ids that EC2 does not know are missing from the answer.
+    async fn describe_instances(
+        &self,
+        cluster: &ClusterName,
+        ids: &[InstanceId],
+    ) -> Result<Vec<Instance>, CloudError>;
+
+    /// Every instance of this cluster that is not terminated. Complete, or an error.
+    async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError>;
+
+    /// Asks EC2 to terminate; ids already terminated or unknown are no error.
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError>;
+
+    async fn tag(
+        &self,
+        cluster: &ClusterName,
+        id: &InstanceId,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<(), CloudError>;
+}
+
+/// What the caller can do about a refused EC2 call.
+#[derive(Clone, Debug, Error)]
+pub enum CloudError {
+    /// Try other offerings.
+    #[error("{code}: {message}")]
+    NoCapacity { code: String, message: String },
+    #[error("{what} does not exist")]
+    NotFound { what: String },
+    /// Leave the rest for the next turn.
+    #[error("{code}: EC2 throttles {action}")]
+    Throttled { action: String, code: String },
+    /// Tell the user which permission is missing.
+    #[error("{action} was denied: {message}")]
+    Denied { action: String, message: String },
+    /// The request itself is wrong; repeating it cannot help.
+    #[error("{action} was refused, {code}: {message}")]
+    Invalid {
+        action: String,
+        code: String,
+        message: String,
+    },
+    /// No answer, or one that proves nothing: the act may have happened.
+    #[error("{action} has no known outcome: {message}")]
+    Unknown { action: String, message: String },
+}

@@ -1,0 +1,136 @@
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{
+    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
+    pod::Pod,
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    volume::Storage,
+};
+use thiserror::Error;
+
+/// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    async fn node_pools(&self) -> Result<Vec<api::NodePool>, ClusterError>;
+    async fn node_classes(&self) -> Result<Vec<api::EC2NodeClass>, ClusterError>;
+    async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError>;
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
+    async fn pods(&self) -> Result<Vec<Pod>, ClusterError>;
+    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError>;
+    async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError>;
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;
+    async fn storage(&self) -> Result<Storage, ClusterError>;
+
+    async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError>;
+    async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError>;
+
+    /// Creates the NodeClaim with our finalizer; one of that name that exists already is returned as it is.
+    async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError>;
+    /// Metadata and status; conflicts and vanished objects are errors the caller tells apart.
+    async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError>;
+    /// Deletes with uid and resourceVersion as preconditions (D2).
+    async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError>;
+    async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError>;
+    /// Through the eviction API, with the uid as precondition; a budget that refuses is `Refused`.
+    async fn evict(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError>;
+    async fn delete_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError>;
+
+    async fn update_node_pool_status(
+        &self,
+        name: &NodePoolName,
+        status: &api::NodePoolStatus,
+    ) -> Result<(), ClusterError>;
+    async fn update_node_class_status(
+        &self,
+        name: &str,
+        status: &api::EC2NodeClassStatus,
+    ) -> Result<(), ClusterError>;
+    /// Adds or removes our finalizer.
+    async fn set_node_class_finalizer(&self, name: &str, present: bool)
+    -> Result<(), ClusterError>;
+
+    async fn post_event(&self, event: &Event) -> Result<(), ClusterError>;
+
+    /// Karpenter's leader-election Lease (PROTOCOL B1–B3).
+    async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
+    /// Takes or renews it on condition of this resourceVersion (`None`: it must not exist).
+    async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError>;
+}
+
+/// A Kubernetes Event about one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub about: EventTarget,
+    pub kind: EventKind,
+    /// A reason users know, such as `FailedScheduling`.
+    pub reason: String,
+    pub message: String,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Normal,
+    Warning,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventTarget {
+    Pod(PodKey, Uid),
+    Node(NodeName, Uid),
+    NodeClaim(NodeClaimName, Uid),
+    NodePool(NodePoolName, Uid),
+    NodeClass(String, Uid),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderLease {
+    pub holder: String,
+    pub renewed_at: Option<Timestamp>,
+    pub duration_seconds: i64,
+    pub resource_version: Option<String>,
+}
+
+/// What the caller can do about a refused API server call.
+#[derive(Clone, Debug, Error)]
+pub enum ClusterError {
+    #[error("{what} does not exist")]
+    NotFound { what: String },
+    /// Read the object again.
+    #[error("{what} has changed meanwhile")]
+    Conflict { what: String },
+    /// Try later: a disruption budget or admission refuses for now.
+    #[error("{what} refused for now: {message}")]
+    Refused { what: String, message: String },
+    /// Back off; `after_seconds` is the server's own wish.
+    #[error("the API server throttles {action}")]
+    Throttled {
+        action: String,
+        after_seconds: Option<u64>,
+    },
+    /// Credentials are wrong, expired or lack a permission.
+    #[error("the API server denied {action}: {message}")]
+    Denied { action: String, message: String },
+    /// The object is not acceptable; repeating it cannot help.
+    #[error("the API server rejected {what}: {message}")]
+    Invalid { what: String, message: String },
+    /// No answer, or one that proves nothing.
+    #[error("the API server did not answer {action}: {message}")]
+    Unavailable { action: String, message: String },
+    /// The kind is not served: its CRD is missing.
+    #[error("{kind} is not known to the API server: its CRD is not installed")]
+    KindMissing { kind: String },
+}

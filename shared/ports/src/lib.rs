@@ -1,0 +1,17 @@
+//! The seam between deciding and the world: what a turn may ask of EC2, the cluster's API server, the ledger, the
+//! queues and the clock, in Whittle's words.
+//!
+//! Traits are object-safe and domain-level; no SDK or client type crosses them. Errors say what the caller may do.
+//! Implementations: `ec2`, `k8s`, `ledger` (real), `fakes` (in memory, with faults), `sandbox` (a simulated account).
+
+pub mod clock;
+pub mod cloud;
+pub mod cluster;
+pub mod ledger;
+pub mod queue;
+
+pub use clock::Clock;
+pub use cloud::{Cloud, CloudError};
+pub use cluster::{Cluster, ClusterError};
+pub use ledger::{Ledger, LedgerError};
+pub use queue::{QueueError, Wakes};

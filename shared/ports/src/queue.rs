@@ -1,0 +1,20 @@
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use model::Wake;
+use thiserror::Error;
+
+/// Sends wakes to the queue of their lane.
+#[async_trait]
+pub trait Wakes: Send + Sync {
+    /// `delay` is at most [`DELAY_MAX`]; longer ones are the sweep's business, by the lane's due time.
+    async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError>;
+}
+
+/// SQS' own limit for DelaySeconds.
+pub const DELAY_MAX: SignedDuration = SignedDuration::from_secs(900);
+
+#[derive(Debug, Error)]
+pub enum QueueError {
+    #[error("the queue for {lane} did not take the wake: {message}")]
+    Unavailable { lane: model::Lane, message: String },
+}
