@@ -6,6 +6,7 @@
 
 pub mod catalog;
 pub mod ids;
+pub mod labels;
 pub mod launch;
 pub mod ledger;
 pub mod node;

@@ -26,7 +26,7 @@ pub struct Pod {
     pub nominated_node: Option<NodeName>,
     pub phase: PodPhase,
     pub ready: bool,
-    /// The PodScheduled condition says False with reason Unschedulable.
+    /// The PodScheduled condition has the reason Unschedulable, whatever its status (spec/scheduling §11.1).
     pub unschedulable: bool,
     pub started_at: Option<Timestamp>,
     /// Kubernetes' own total, `pods: 1` included (spec/scheduling §8).
@@ -40,6 +40,9 @@ pub struct Pod {
     pub topology_spread: Vec<TopologySpread>,
     pub tolerations: Vec<Toleration>,
     pub volumes: Vec<PodVolume>,
+    /// The pod or one of its containers names resource claims (dynamic resource allocation).
+    #[serde(default)]
+    pub resource_claims: bool,
     pub scheduling_gates: Vec<String>,
     pub priority: Option<i32>,
     pub preemption_never: bool,

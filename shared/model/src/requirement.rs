@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::selector::{NodeSelectorRequirement, Operator};
+use crate::{
+    labels::normalized,
+    selector::{NodeSelectorRequirement, Operator},
+};
 
 /// The values that one label may take: a set, or the complement of a set within integer bounds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,7 +32,7 @@ impl Requirement {
         let values: BTreeSet<String> = values.into_iter().collect();
         let bound = values.first().and_then(|value| value.parse::<i64>().ok());
         let open = Self {
-            key: key.to_owned(),
+            key: normalized(key).to_owned(),
             complement: true,
             values: BTreeSet::new(),
             gte: None,

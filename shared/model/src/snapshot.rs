@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::InstanceType,
-    ids::{ClusterName, NodeName, NodePoolName, PodKey},
+    ids::{ClusterName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Intent, Notice},
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
-    pod::Pod,
-    selector::LabelSelector,
+    pod::{Pod, TopologySpread},
+    resources::Resources,
+    selector::{LabelSelector, NodeSelectorRequirement},
     volume::Storage,
 };
 
@@ -35,6 +36,15 @@ pub struct Snapshot {
     pub namespaces: Vec<Namespace>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
+    /// Selectors from which default spread constraints are derived (spec/scheduling §24).
+    #[serde(default)]
+    pub services: Vec<Service>,
+    #[serde(default)]
+    pub workloads: Vec<Workload>,
+    #[serde(default)]
+    pub node_overlays: Vec<NodeOverlay>,
+    #[serde(default)]
+    pub capacity_buffers: Vec<CapacityBuffer>,
     /// Launches under way, also those whose NodeClaim is not in the API yet (PROTOCOL O2).
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
@@ -56,6 +66,9 @@ pub struct Settings {
     /// Provider domains in which only well-known keys may be used (spec/scheduling §4.3).
     pub restricted_domains: Vec<String>,
     pub reservation_id_label: String,
+    /// For pods without spread constraints of their own (`schedulerConfig`).
+    #[serde(default)]
+    pub default_topology_spread: Vec<TopologySpread>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +108,52 @@ pub struct DaemonSet {
     pub pod: Pod,
 }
 
+/// A Service with a selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    pub key: PodKey,
+    pub selector: BTreeMap<String, String>,
+}
+
+/// A ReplicationController, ReplicaSet, StatefulSet or Deployment, as far as decisions need it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    pub kind: String,
+    pub key: PodKey,
+    pub uid: Uid,
+    pub selector: Option<LabelSelector>,
+    pub replicas: Option<i64>,
+    /// The pod it would make.
+    pub pod: Option<Box<Pod>>,
+}
+
+/// Changes the price or the extended resources of the instance types it matches (spec/scheduling §26).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeOverlay {
+    pub name: String,
+    pub weight: i32,
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// In dollars per hour, as written.
+    pub price: Option<String>,
+    /// `+0.1`, `-5%` …, as written.
+    pub price_adjustment: Option<String>,
+    pub capacity: Resources,
+}
+
+/// Room to keep free, as pods that do not exist yet (spec/scheduling §27.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapacityBuffer {
+    pub key: PodKey,
+    pub uid: Uid,
+    pub replicas: Option<i64>,
+    pub percentage: Option<i64>,
+    pub limits: Resources,
+    /// The replicas of the workload it scales with.
+    pub scalable_replicas: Option<i64>,
+    /// What one unit of the buffer looks like; `None` while it cannot be resolved.
+    pub pod: Option<Box<Pod>>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     pub name: String,
@@ -106,5 +165,10 @@ pub struct PodDisruptionBudget {
     pub key: PodKey,
     pub selector: Option<LabelSelector>,
     pub disruptions_allowed: i64,
+    /// `maxUnavailable` and `minAvailable` as written: an integer or a percentage.
+    #[serde(default)]
+    pub max_unavailable: Option<String>,
+    #[serde(default)]
+    pub min_available: Option<String>,
     pub always_allow_unhealthy: bool,
 }

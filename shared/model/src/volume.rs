@@ -21,7 +21,16 @@ pub struct VolumeClaim {
     pub namespace: String,
     pub name: String,
     pub storage_class: Option<String>,
+    /// The bound volume's name.
     pub volume: Option<String>,
+    /// The binding is complete (`pv.kubernetes.io/bind-completed`).
+    #[serde(default)]
+    pub bind_completed: bool,
+    /// The claim's phase is Lost.
+    #[serde(default)]
+    pub lost: bool,
+    #[serde(default)]
+    pub deleting: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +42,8 @@ pub struct Volume {
     pub storage_class: Option<String>,
     /// `local` or `hostPath`: tied to its node by name.
     pub local: bool,
+    #[serde(default)]
+    pub deleting: bool,
     pub node_affinity: Vec<NodeSelectorTerm>,
 }
 

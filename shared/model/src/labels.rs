@@ -1,0 +1,62 @@
+//! Label keys that decisions turn on (spec/scheduling §4).
+
+pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+pub const REGISTERED: &str = "karpenter.sh/registered";
+pub const INITIALIZED: &str = "karpenter.sh/initialized";
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+pub const ARCH: &str = "kubernetes.io/arch";
+pub const OS: &str = "kubernetes.io/os";
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+pub const REGION: &str = "topology.kubernetes.io/region";
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+
+/// Instance types supply these, so a pod may ask for any value of them even where the NodePool is silent;
+/// `Settings::well_known_labels` adds the provider's.
+pub const WELL_KNOWN: [&str; 8] = [
+    NODE_POOL,
+    ZONE,
+    REGION,
+    INSTANCE_TYPE,
+    ARCH,
+    OS,
+    CAPACITY_TYPE,
+    WINDOWS_BUILD,
+];
+
+/// The domain whose keys users may not set, the well-known ones excepted.
+pub const RESTRICTED_DOMAIN: &str = "karpenter.sh";
+
+/// The current name of a requirement key: old spellings are rewritten wherever requirements are built (§4.5).
+pub fn normalized(key: &str) -> &str {
+    match key {
+        "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,
+        "failure-domain.beta.kubernetes.io/region" => REGION,
+        "beta.kubernetes.io/arch" => ARCH,
+        "beta.kubernetes.io/os" => OS,
+        "beta.kubernetes.io/instance-type" => INSTANCE_TYPE,
+        other => other,
+    }
+}
+
+/// Whether `key` lies in `domain` or one of its sub-domains; a key without a slash lies in none.
+pub fn is_in_domain(key: &str, domain: &str) -> bool {
+    key.split_once('/')
+        .and_then(|(prefix, _)| prefix.strip_suffix(domain))
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_covers_itself_and_its_sub_domains() {
+        assert!(is_in_domain("karpenter.sh/x", RESTRICTED_DOMAIN));
+        assert!(is_in_domain("a.karpenter.sh/x", RESTRICTED_DOMAIN));
+        assert!(!is_in_domain("notkarpenter.sh/x", RESTRICTED_DOMAIN));
+        assert!(!is_in_domain("karpenter.sh", RESTRICTED_DOMAIN));
+    }
+}
