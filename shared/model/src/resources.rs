@@ -57,7 +57,7 @@ impl Resources {
     }
 
     /// Takes the larger amount, entry by entry.
-    pub fn max(&mut self, other: &Self) {
+    pub fn raise_to(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let entry = self.0.entry(name.clone()).or_insert(*amount);
             *entry = (*entry).max(*amount);
@@ -78,6 +78,31 @@ impl Resources {
     }
 }
 
+/// An amount as a Kubernetes quantity: cpu in cores or millicores, memory and storage with the largest exact binary suffix.
+pub fn amount_text(name: &str, amount: i64) -> String {
+    const BINARY: [&str; 5] = ["Ki", "Mi", "Gi", "Ti", "Pi"];
+    if name == CPU {
+        return if amount % 1000 == 0 {
+            (amount / 1000).to_string()
+        } else {
+            format!("{amount}m")
+        };
+    }
+    let in_bytes =
+        matches!(name, MEMORY | EPHEMERAL_STORAGE | "storage") || name.starts_with("hugepages-");
+    if !in_bytes || amount == 0 {
+        return amount.to_string();
+    }
+    let (mut scaled, mut suffix) = (amount, "");
+    for next in BINARY {
+        if scaled % 1024 != 0 {
+            break;
+        }
+        (scaled, suffix) = (scaled / 1024, next);
+    }
+    format!("{scaled}{suffix}")
+}
+
 impl<const N: usize> From<[(&str, i64); N]> for Resources {
     fn from(entries: [(&str, i64); N]) -> Self {
         Self(
@@ -86,5 +111,30 @@ impl<const N: usize> From<[(&str, i64); N]> for Resources {
                 .map(|(name, amount)| (name.to_owned(), amount))
                 .collect(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_written_as_people_write_them() {
+        for (name, amount, text) in [
+            (CPU, 1_500, "1500m"),
+            (CPU, 2_000, "2"),
+            (CPU, -500, "-500m"),
+            (MEMORY, 2 << 30, "2Gi"),
+            (MEMORY, 1_536 << 20, "1536Mi"),
+            (MEMORY, 1_000_000_001, "1000000001"),
+            (MEMORY, 0, "0"),
+            (PODS, 1024, "1024"),
+            ("nvidia.com/gpu", 4, "4"),
+        ] {
+            assert_eq!(amount_text(name, amount), text);
+            let mut read_back = Resources::default();
+            read_back.set_quantity(name, text).unwrap();
+            assert_eq!(read_back.get(name), amount);
+        }
     }
 }

@@ -1,0 +1,26 @@
+//! From objects as the API server holds them to the nouns of `model`, and from decisions back to API objects.
+//!
+//! Reading is total: whatever a user wrote, there is a result. What cannot be understood is left out and said so in the
+//! object's own `problems` (pods) or `not_ready` (NodePools), with the field, the value and what is allowed, so that one bad
+//! object never stops the others.
+
+mod amounts;
+pub mod catalog_file;
+mod node;
+mod node_claim;
+mod node_pool;
+mod patch;
+mod pod;
+mod pod_requests;
+mod selector;
+mod storage;
+mod workload;
+
+pub use patch::{NodeClaimPatch, NodePatch};
+pub use storage::StorageObjects;
+
+/// Where manifests that name no namespace go.
+const DEFAULT_NAMESPACE: &str = "default";
+
+#[cfg(test)]
+mod tests;

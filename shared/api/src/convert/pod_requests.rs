@@ -1,0 +1,102 @@
+//! What a pod asks of its node, by Kubernetes' own rule (spec/scheduling §8).
+
+use model::{
+    Resources,
+    resources::{CPU, MEMORY, PODS},
+};
+
+use super::amounts::{amounts, vouched_amounts};
+use crate::kubernetes::{Container, PodSpec, PodStatus, ResourceRequirements};
+use crate::quantity::ResourceList;
+
+/// Requests, with `pods: 1`, and limits of the whole pod.
+pub(super) fn pod_requests(
+    spec: &PodSpec,
+    status: &PodStatus,
+    problem: &mut dyn FnMut(String),
+) -> (Resources, Resources) {
+    let mut requests = of_containers(spec, |container| {
+        let path = format!("container {}: requests", container.name);
+        let mut requests = amounts(&container.resources.requests, &path, problem);
+        requests.raise_to(&while_resizing(container, status));
+        requests
+    });
+    if let Some(resources) = &spec.resources {
+        // The pod's own figures replace its containers'. As everywhere, a limit alone is also the request.
+        let ResourceRequirements {
+            requests: own,
+            limits,
+            ..
+        } = resources;
+        for list in [limits, own] {
+            for (name, amount) in pod_level(list, problem).0 {
+                requests.0.insert(name, amount);
+            }
+        }
+    }
+    let overhead = amounts(&spec.overhead, "spec.overhead", problem);
+    requests.add(&overhead);
+    requests.add(&Resources::from([(PODS, 1)]));
+
+    let mut limits = of_containers(spec, |container| {
+        vouched_amounts(&container.resources.limits)
+    });
+    if let Some(resources) = &spec.resources {
+        for (name, amount) in pod_level(&resources.limits, &mut |_| {}).0 {
+            limits.0.insert(name, amount);
+        }
+    }
+    for (name, amount) in overhead
+        .iter()
+        .filter(|(name, _)| limits.get(name) != 0)
+        .collect::<Vec<_>>()
+    {
+        limits.set(name, limits.get(name).saturating_add(amount));
+    }
+    (requests, limits)
+}
+
+/// Containers run together, with the sidecars; ordinary init containers run one after the other, each beside the sidecars
+/// that were started before it.
+fn of_containers(spec: &PodSpec, mut amounts_of: impl FnMut(&Container) -> Resources) -> Resources {
+    let mut containers = spec.containers.iter();
+    let mut running = containers.next().map(&mut amounts_of).unwrap_or_default();
+    for container in containers {
+        running.add(&amounts_of(container));
+    }
+    let (mut sidecars, mut peak) = (Resources::default(), Resources::default());
+    for container in &spec.init_containers {
+        let mut needed = amounts_of(container);
+        needed.add(&sidecars);
+        peak.raise_to(&needed);
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = needed;
+        }
+    }
+    running.add(&sidecars);
+    running.raise_to(&peak);
+    running
+}
+
+/// What a container still holds while it is resized in place, which may be more than it asks for.
+fn while_resizing(container: &Container, status: &PodStatus) -> Resources {
+    let mut held = Resources::default();
+    let statuses = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses);
+    for status in statuses.filter(|status| status.name == container.name) {
+        held.raise_to(&vouched_amounts(&status.allocated_resources));
+        held.raise_to(&vouched_amounts(&status.resources.requests));
+    }
+    held
+}
+
+/// The entries of a pod-level list that Kubernetes heeds.
+fn pod_level(list: &ResourceList, problem: &mut dyn FnMut(String)) -> Resources {
+    let mut level = amounts(list, "spec.resources", problem);
+    level
+        .0
+        .retain(|name, _| matches!(name.as_str(), CPU | MEMORY) || name.starts_with("hugepages-"));
+    level
+}

@@ -1,0 +1,121 @@
+//! Namespaces, disruption budgets, and what makes pods.
+
+use model::{
+    PodKey,
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+};
+
+use super::DEFAULT_NAMESPACE;
+use super::pod::from_template;
+use super::selector::label_selector;
+use crate::kubernetes;
+use crate::meta::{ObjectMeta, Resource};
+
+impl From<kubernetes::DaemonSet> for DaemonSet {
+    fn from(daemon_set: kubernetes::DaemonSet) -> Self {
+        let key = key(daemon_set.metadata);
+        Self {
+            pod: from_template(daemon_set.spec.template, &key.namespace),
+            key,
+        }
+    }
+}
+
+impl From<kubernetes::Namespace> for Namespace {
+    fn from(namespace: kubernetes::Namespace) -> Self {
+        Self {
+            name: namespace.metadata.name,
+            labels: namespace.metadata.labels,
+        }
+    }
+}
+
+impl From<kubernetes::PodDisruptionBudget> for PodDisruptionBudget {
+    fn from(budget: kubernetes::PodDisruptionBudget) -> Self {
+        let kubernetes::PodDisruptionBudget {
+            metadata,
+            spec,
+            status,
+        } = budget;
+        // Numbers of an older generation say nothing about the present spec: nothing is allowed until they are renewed.
+        let is_current = status
+            .observed_generation
+            .is_none_or(|seen| metadata.generation.is_none_or(|own| seen >= own));
+        Self {
+            key: key(metadata),
+            selector: spec.selector.and_then(label_selector),
+            disruptions_allowed: if is_current {
+                status.disruptions_allowed.into()
+            } else {
+                0
+            },
+            max_unavailable: spec.max_unavailable.map(text),
+            min_available: spec.min_available.map(text),
+            always_allow_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref()
+                == Some("AlwaysAllow"),
+        }
+    }
+}
+
+fn text(value: kubernetes::IntOrString) -> String {
+    match value {
+        kubernetes::IntOrString::Int(number) => number.to_string(),
+        kubernetes::IntOrString::String(text) => text,
+    }
+}
+
+impl From<kubernetes::ReplicaSet> for Workload {
+    fn from(set: kubernetes::ReplicaSet) -> Self {
+        workload::<kubernetes::ReplicaSet>(
+            set.metadata,
+            set.spec.replicas,
+            set.spec.selector,
+            set.spec.template,
+        )
+    }
+}
+
+impl From<kubernetes::Deployment> for Workload {
+    fn from(deployment: kubernetes::Deployment) -> Self {
+        let kubernetes::Deployment { metadata, spec } = deployment;
+        workload::<kubernetes::Deployment>(metadata, spec.replicas, spec.selector, spec.template)
+    }
+}
+
+impl From<kubernetes::StatefulSet> for Workload {
+    fn from(set: kubernetes::StatefulSet) -> Self {
+        workload::<kubernetes::StatefulSet>(
+            set.metadata,
+            set.spec.replicas,
+            set.spec.selector,
+            set.spec.template,
+        )
+    }
+}
+
+fn workload<T: Resource>(
+    metadata: ObjectMeta,
+    replicas: Option<i32>,
+    selector: kubernetes::LabelSelector,
+    template: kubernetes::PodTemplateSpec,
+) -> Workload {
+    let uid = metadata.uid.clone().into();
+    let key = key(metadata);
+    Workload {
+        kind: T::KIND.to_owned(),
+        uid,
+        selector: label_selector(selector),
+        replicas: Some(replicas.unwrap_or(1).into()),
+        pod: Some(Box::new(from_template(template, &key.namespace))),
+        key,
+    }
+}
+
+fn key(metadata: ObjectMeta) -> PodKey {
+    PodKey {
+        namespace: metadata
+            .namespace
+            .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        name: metadata.name,
+    }
+}
