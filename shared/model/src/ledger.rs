@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -176,16 +176,23 @@ pub struct ClaimRow {
 #[serde(rename_all = "lowercase")]
 pub enum ClaimPhase {
     Open,
+    /// The NodeClaim is finished with its instance, which may be collected (G1).
     Closed,
-    /// Garbage collection took the instance; nobody may adopt it any more (G1).
-    Gc,
 }
 
-/// `INSTANCE#i-…` / `OWNER`.
+/// `INSTANCE#i-…` / `OWNER`. Adopting and collecting an instance both go through this row, so that only one can win.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceOwner {
     pub cluster: ClusterName,
-    pub claim: NodeClaimName,
+    pub holder: Holder,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holder {
+    Claim(NodeClaimName),
+    /// Garbage collection took the instance; nobody may adopt it any more (G1).
+    Collector,
 }
 
 /// `CLUSTER#c` / `COMMAND#…`: a disruption under way.
@@ -217,14 +224,96 @@ pub struct Notice {
     pub done: bool,
 }
 
-/// An offering that answered with an insufficient-capacity error, account-wide.
+/// What an insufficient-capacity error is about, account-wide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct UnavailableOffering {
+pub struct OfferingKey {
     pub capacity_type: crate::catalog::CapacityType,
     pub instance_type: String,
     pub zone_id: String,
     /// The reservation or placement group the failure is scoped to.
     pub scope: Option<String>,
+}
+
+/// An offering that answered with an insufficient-capacity error: not to be tried again before `until`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnavailableOffering {
+    #[serde(flatten)]
+    pub offering: OfferingKey,
     pub until: Timestamp,
+    /// Failures in a row.
     pub count: u32,
+}
+
+impl UnavailableOffering {
+    /// As upstream's, for a first failure.
+    const FIRST: SignedDuration = SignedDuration::from_mins(3);
+    /// Growth ends here; after each such wait the next launch is a probe.
+    const LONGEST: SignedDuration = SignedDuration::from_mins(30);
+
+    /// A failure at `now`, following `before`; what lapsed more than the longest wait ago is forgotten.
+    pub fn after(offering: OfferingKey, before: Option<&Self>, now: Timestamp) -> Self {
+        let count = before
+            .filter(|before| now.duration_since(before.until) < Self::LONGEST)
+            .map_or(1, |before| before.count.saturating_add(1));
+        let doublings = count.saturating_sub(1).min(4);
+        let wait = (Self::FIRST * (1 << doublings)).min(Self::LONGEST);
+        let until = now.saturating_add(wait).unwrap_or(now);
+        Self {
+            offering,
+            until,
+            count,
+        }
+    }
+}
+
+/// `CLUSTER#c` / `SWEEP`: what the housekeeper must remember from one sweep to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepMemory {
+    /// The relay's row as last seen, and since when by the sweep's own clock (L6).
+    pub beat: Option<RelayBeat>,
+    pub beat_since: Option<Timestamp>,
+    /// A foreign leader Lease's resourceVersion, and since when (B2).
+    pub lease_version: Option<String>,
+    pub lease_since: Option<Timestamp>,
+    pub lease_sweeps: u32,
+    /// When garbage collection looked last, complete lists given.
+    pub collected_at: Option<Timestamp>,
+    /// Instances without a NodeClaim, and since when (G2).
+    pub orphans: BTreeMap<InstanceId, Timestamp>,
+    /// NodeClaims without an instance, and since when (G2).
+    pub instance_gone: BTreeMap<NodeClaimName, Timestamp>,
+    /// Collections that the ledger did not explain, within the hour (G3).
+    pub unexplained: Vec<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(minutes * 60).unwrap()
+    }
+
+    #[test]
+    fn waits_for_capacity_grow_to_half_an_hour_and_are_forgotten_after_another() {
+        let key = OfferingKey {
+            capacity_type: crate::CapacityType::Spot,
+            instance_type: "m5.large".into(),
+            zone_id: "use1-az1".into(),
+            scope: None,
+        };
+        let mut now = at(0);
+        let mut last = None;
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let next = UnavailableOffering::after(key.clone(), last.as_ref(), now);
+            waits.push(next.until.duration_since(now).as_mins());
+            now = next.until;
+            last = Some(next);
+        }
+        assert_eq!(waits, [3, 6, 12, 24, 30, 30]);
+        let later = now + SignedDuration::from_mins(30);
+        assert_eq!(UnavailableOffering::after(key, last.as_ref(), later).count, 1);
+    }
 }

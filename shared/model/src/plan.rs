@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -147,7 +148,13 @@ pub struct NodeClaimUpdate {
     pub set_annotations: BTreeMap<String, String>,
     pub add_finalizers: Vec<String>,
     pub remove_finalizers: Vec<String>,
+    /// Conditions that change; the others stay.
     pub conditions: Vec<Condition>,
+    /// Conditions that go away.
+    #[serde(default)]
+    pub clear_conditions: Vec<String>,
+    #[serde(default)]
+    pub last_pod_event: Option<Timestamp>,
     pub node_name: Option<NodeName>,
     pub provider_id: Option<String>,
     pub image_id: Option<String>,

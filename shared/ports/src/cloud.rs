@@ -21,12 +21,9 @@ pub trait Cloud: Send + Sync {
         token: &LaunchToken,
     ) -> Result<Vec<Instance>, CloudError>;
 
-    /// Instances of this cluster by id; ids that EC2 does not know are missing from the answer.
-    async fn describe_instances(
-        &self,
-        cluster: &ClusterName,
-        ids: &[InstanceId],
-    ) -> Result<Vec<Instance>, CloudError>;
+    /// Instances of the account by id, whosever they are, in every state; ids that EC2 does not know are missing from the
+    /// answer.
+    async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError>;
 
     /// Every instance of this cluster that is not terminated. Complete, or an error.
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError>;

@@ -51,12 +51,12 @@ pub trait Cluster: Send + Sync {
     async fn update_node_pool_status(
         &self,
         name: &NodePoolName,
-        status: &api::NodePoolStatus,
+        status: &api::karpenter::NodePoolStatus,
     ) -> Result<(), ClusterError>;
     async fn update_node_class_status(
         &self,
         name: &str,
-        status: &api::EC2NodeClassStatus,
+        status: &api::karpenter::EC2NodeClassStatus,
     ) -> Result<(), ClusterError>;
     /// Adds or removes our finalizer.
     async fn set_node_class_finalizer(&self, name: &str, present: bool)

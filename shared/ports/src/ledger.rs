@@ -1,11 +1,13 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
-        Call, ClaimRow, Command, InstanceOwner, Intent, LaneRow, Lease, Meta, Notice, RelayBeat,
-        UnavailableOffering,
+        Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
+        Meta, Mode, Notice, OfferingKey, RelayBeat, RelayCounter, SweepMemory, UnavailableOffering,
     },
     plan::Plan,
 };
@@ -14,9 +16,11 @@ use thiserror::Error;
 /// The ledger: every write is conditional or idempotent, every read strongly consistent (PROTOCOL).
 ///
 /// A conditional write whose answer was lost is read back by the implementation: finding one's own id means success.
+/// So is one that is repeated: what stands already as asked for is `Yes`. `fakes::laws` tests every implementation.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// L1: takes the lane, or sets `again` on the lease that holds it.
+    /// L1: takes the lane, or sets `again` on the lease that holds it. Taking consumes the due time (a lapsed lease counts
+    /// as due anyway): the row answered has it, and what others ask for from then on survives the end of the turn.
     async fn take_lane(
         &self,
         cluster: &ClusterName,
@@ -24,7 +28,8 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Taken, LedgerError>;
-    /// L2: removes my lease and records the outcome; says whether another wake was asked for meanwhile.
+    /// L2: removes my lease and records the outcome; says whether another wake was asked for meanwhile. The due time
+    /// becomes the earliest of the turn's own and those asked for while it ran. A lease that is no longer mine changes nothing.
     async fn end_lane(
         &self,
         cluster: &ClusterName,
@@ -43,15 +48,18 @@ pub trait Ledger: Send + Sync {
 
     async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError>;
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError>;
-    /// Creates META or replaces its mirror of the registry and mode; never moves the generation.
+    /// Creates META (generation 0) or replaces its mirror of the registry and its mode; never moves the generation, and
+    /// never lifts a pause.
     async fn mirror_registry(
         &self,
         cluster: &ClusterName,
         registry: &serde_json::Value,
+        mode: &Mode,
     ) -> Result<(), LedgerError>;
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError>;
 
-    /// C1: bodies first, then one transaction from `plan.base` to the next generation while the mode is active.
+    /// C1: bodies first, then one transaction from `commit.base` to the next generation while the mode is active. Rows of a
+    /// plan that lost are never seen by anyone.
     async fn commit(
         &self,
         cluster: &ClusterName,
@@ -78,19 +86,21 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Option<Intent>, LedgerError>;
-    /// Moves an intent from exactly `from` while my lease is on it; terminal states release the lease.
+    /// Moves an intent from exactly the state `from` has while my lease is on it; terminal states release the lease.
     async fn move_intent(
         &self,
         cluster: &ClusterName,
         turn: &TurnId,
         from: &Intent,
-        to: &model::ledger::IntentState,
+        to: &IntentState,
     ) -> Result<Moved, LedgerError>;
-    /// A1: put-if-absent, for a hand-made NodeClaim.
+    /// A1: put-if-absent, for a hand-made NodeClaim; makes `lane` due in the same transaction (L4).
     async fn adopt_intent(
         &self,
         cluster: &ClusterName,
         intent: &Intent,
+        lane: Lane,
+        due: Timestamp,
     ) -> Result<Moved, LedgerError>;
     /// Removes the rows of a NodeClaim that is gone: its intent, and its CLAIM row.
     async fn forget_claim(
@@ -106,7 +116,13 @@ pub trait Ledger: Send + Sync {
         turn: &TurnId,
         call: &Call,
     ) -> Result<Moved, LedgerError>;
+    async fn call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Option<Call>, LedgerError>;
     async fn open_calls(&self, cluster: &ClusterName) -> Result<Vec<Call>, LedgerError>;
+    /// Takes or renews the lease on an open call unless another turn's is live.
     async fn lease_call(
         &self,
         cluster: &ClusterName,
@@ -114,6 +130,7 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Option<Call>, LedgerError>;
+    /// Marks the call as over while my lease is on it. The row stays for an hour at least: it explains its instances (G3).
     async fn close_call(
         &self,
         cluster: &ClusterName,
@@ -135,19 +152,22 @@ pub trait Ledger: Send + Sync {
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<Option<ClaimRow>, LedgerError>;
+    /// The NodeClaim is finished with its instance; without a row there is nothing to do.
     async fn close_claim(
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<(), LedgerError>;
-    /// G1: takes the instance for collection, so that nobody can adopt it any more.
+    /// G1: takes the instance for collection, so that nobody can adopt it any more. Refused while a claim that is not closed
+    /// holds it; a claim whose row is gone counts as closed.
     async fn collect(
         &self,
         cluster: &ClusterName,
         instance: &InstanceId,
     ) -> Result<Moved, LedgerError>;
 
-    /// C3: records unfenced acts, bumps the generation and makes `lane` due, in one transaction.
+    /// C3: records unfenced acts, bumps the generation once and makes lanes due, in one transaction. Acts that are recorded
+    /// already are left as they are; if all are, the generation stays. Answers the generation.
     async fn record_unfenced(
         &self,
         cluster: &ClusterName,
@@ -158,17 +178,70 @@ pub trait Ledger: Send + Sync {
         &self,
         cluster: &ClusterName,
         from: &Command,
-        to: model::ledger::CommandState,
+        to: CommandState,
     ) -> Result<Moved, LedgerError>;
+    /// Notices that are not done.
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError>;
+    async fn finish_notice(
+        &self,
+        cluster: &ClusterName,
+        instance: &InstanceId,
+        kind: &str,
+    ) -> Result<(), LedgerError>;
 
     /// Account-wide memory of offerings without capacity; `now` decides what has lapsed.
     async fn unavailable_offerings(
         &self,
         now: Timestamp,
     ) -> Result<Vec<UnavailableOffering>, LedgerError>;
-    /// Marks an offering, growing its back-off (DESIGN §4).
-    async fn mark_unavailable(&self, offering: &UnavailableOffering) -> Result<(), LedgerError>;
+    /// Marks an offering as failed at `now`; its wait grows as [`UnavailableOffering::after`] says.
+    async fn mark_unavailable(
+        &self,
+        offering: &OfferingKey,
+        now: Timestamp,
+    ) -> Result<(), LedgerError>;
+
+    /// Pods are expected on these nodes until then: they must not be removed as empty. Later times win.
+    async fn nominate(
+        &self,
+        cluster: &ClusterName,
+        nodes: &BTreeMap<NodeName, Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), LedgerError>;
+    async fn nominations(
+        &self,
+        cluster: &ClusterName,
+        now: Timestamp,
+    ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError>;
+
+    /// Whether this is the first time for `key` since the last `until` given lapsed; used to say things once.
+    async fn once(
+        &self,
+        cluster: &ClusterName,
+        key: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, LedgerError>;
+
+    /// G4: EC2 showed this instance with its tags, and none are ours.
+    async fn remember_not_ours(
+        &self,
+        instance: &InstanceId,
+        until: Timestamp,
+    ) -> Result<(), LedgerError>;
+    async fn is_not_ours(
+        &self,
+        instance: &InstanceId,
+        now: Timestamp,
+    ) -> Result<bool, LedgerError>;
+
+    /// The housekeeper's own notes; only it writes them, one turn at a time.
+    async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError>;
+    async fn store_sweep_memory(
+        &self,
+        cluster: &ClusterName,
+        memory: &SweepMemory,
+    ) -> Result<(), LedgerError>;
 
     async fn journal(&self, cluster: &ClusterName, entry: &JournalEntry)
     -> Result<(), LedgerError>;
@@ -189,7 +262,7 @@ pub struct LaneEnd {
     pub due: Option<Timestamp>,
     pub error: Option<String>,
     /// Set by a full look: the relay counter read before its lists (L6).
-    pub full_look: Option<model::ledger::RelayCounter>,
+    pub full_look: Option<RelayCounter>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +280,8 @@ pub struct Commit {
     pub plan: Plan,
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
+    /// Lanes that must see to what is committed, whatever becomes of this turn (L4).
+    pub due: Vec<(Lane, Timestamp)>,
     pub now: Timestamp,
 }
 
@@ -226,7 +301,7 @@ pub enum Committed {
 pub enum Record {
     Plan {
         generation: u64,
-        plan: Plan,
+        plan: Box<Plan>,
     },
     Unfenced {
         generation: u64,
@@ -240,8 +315,8 @@ pub struct Unfenced {
     pub turn: TurnId,
     pub commands: Vec<Command>,
     pub notices: Vec<Notice>,
-    pub lane: Lane,
-    pub due: Timestamp,
+    /// Lanes that must act on them (L4).
+    pub due: Vec<(Lane, Timestamp)>,
 }
 
 /// The answer of a conditional write.

@@ -8,10 +8,14 @@ pub mod clock;
 pub mod cloud;
 pub mod cluster;
 pub mod ledger;
+pub mod provider;
 pub mod queue;
+pub mod registry;
 
 pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};
 pub use ledger::{Ledger, LedgerError};
+pub use provider::{Catalog, NodeClassResolver};
 pub use queue::{QueueError, Wakes};
+pub use registry::{Clusters, Registry, RegistryError};
