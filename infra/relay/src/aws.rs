@@ -1,0 +1,122 @@
+//! The sink in AWS: one SQS queue per lane and the cluster's row in the ledger.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::error::DisplayErrorContext;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use model::{Lane, Wake};
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::sink::{Beat, Sink, SinkError};
+
+/// A call that takes longer is given up and tried again later: wakes and beats are small and must be soon or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The settings all clients share: credentials and Region from the environment, TLS by rustls with ring.
+pub async fn sdk_config() -> SdkConfig {
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build_https();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(OPERATION_TIMEOUT)
+        .build();
+    aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http)
+        .timeout_config(timeouts)
+        .load()
+        .await
+}
+
+/// Sends to SQS and DynamoDB.
+pub struct AwsSink {
+    sqs: aws_sdk_sqs::Client,
+    dynamodb: aws_sdk_dynamodb::Client,
+    queues: BTreeMap<Lane, String>,
+    table: String,
+}
+
+impl AwsSink {
+    pub fn new(sdk: &SdkConfig, config: &Config) -> Self {
+        Self {
+            sqs: aws_sdk_sqs::Client::new(sdk),
+            dynamodb: aws_sdk_dynamodb::Client::new(sdk),
+            queues: config.queues.clone(),
+            table: config.table.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for AwsSink {
+    async fn send(&self, wake: &Wake) -> Result<(), SinkError> {
+        let Some(queue) = self.queues.get(&wake.lane) else {
+            return Err(SinkError {
+                what: format!("waking {}", wake.lane),
+                cause: "no queue is configured for this lane".to_owned(),
+            });
+        };
+        let failed = |cause: String| SinkError {
+            what: format!("sending to {queue}"),
+            cause,
+        };
+        let body = serde_json::to_string(wake).map_err(|error| failed(error.to_string()))?;
+        let sent = self
+            .sqs
+            .send_message()
+            .queue_url(queue)
+            .message_body(body)
+            .send();
+        sent.await
+            .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+        Ok(())
+    }
+
+    /// Sets the row's attributes and leaves unknown ones: another version may run beside this one.
+    async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        self.dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .key("pk", text(&format!("RELAY#{}", beat.cluster)))
+            .key("sk", text("BEAT"))
+            .update_expression(
+                "SET #epoch = :epoch, #at = :at, #version = :version, #server = :server, #counters = :counters",
+            )
+            .expression_attribute_names("#epoch", "epoch")
+            .expression_attribute_names("#at", "beatAt")
+            .expression_attribute_names("#version", "version")
+            .expression_attribute_names("#server", "apiServer")
+            .expression_attribute_names("#counters", "counters")
+            .expression_attribute_values(":epoch", text(&beat.epoch))
+            .expression_attribute_values(":at", text(&beat.at.to_string()))
+            .expression_attribute_values(":version", text(beat.version))
+            .expression_attribute_values(":server", text(&beat.api_server))
+            .expression_attribute_values(":counters", counters(&beat.counters))
+            .send()
+            .await
+            .map_err(|error| SinkError {
+                what: format!("writing the heartbeat to table {}", self.table),
+                cause: DisplayErrorContext(error).to_string(),
+            })?;
+        Ok(())
+    }
+}
+
+fn counters(counters: &Counters) -> AttributeValue {
+    AttributeValue::M(
+        counters
+            .iter()
+            .map(|(lane, count)| (lane.to_string(), AttributeValue::N(count.to_string())))
+            .collect(),
+    )
+}

@@ -1,0 +1,150 @@
+//! The window in which pending pods are gathered before the provisioner looks (spec/scheduling §10).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::objects::Key;
+use crate::outbox::Hints;
+
+/// Distinct triggers a window remembers. Past it a new one no longer extends the window, which its maximum ends anyway.
+const TRIGGERS_MAX: usize = 10_000;
+
+/// How long a window stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// It closes after this long without a new trigger …
+    pub idle: Duration,
+    /// … and at the latest after this long.
+    pub max: Duration,
+}
+
+/// Gathers triggers into windows. Times are since the relay started.
+#[derive(Debug)]
+pub struct Batcher {
+    window: Window,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    since: Duration,
+    last_new: Duration,
+    seen: BTreeSet<Key>,
+    hints: Hints,
+}
+
+impl Batcher {
+    pub fn new(window: Window) -> Self {
+        Self { window, open: None }
+    }
+
+    /// A pod or node asks for capacity. The first opens a window; one not seen in the window restarts its idle time;
+    /// one seen before does nothing.
+    pub fn trigger(&mut self, id: Key, hint: Option<String>, now: Duration) {
+        let open = self.open.get_or_insert_with(|| Open {
+            since: now,
+            last_new: now,
+            seen: BTreeSet::new(),
+            hints: Hints::default(),
+        });
+        if open.seen.len() < TRIGGERS_MAX && open.seen.insert(id) {
+            open.last_new = now;
+        }
+        open.hints.extend(hint);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// When the open window closes.
+    pub fn due(&self) -> Option<Duration> {
+        let open = self.open.as_ref()?;
+        Some((open.last_new + self.window.idle).min(open.since + self.window.max))
+    }
+
+    /// Closes the window if it is time, and returns whom it gathered.
+    pub fn close(&mut self, now: Duration) -> Option<Hints> {
+        if self.due()? > now {
+            return None;
+        }
+        self.close_now()
+    }
+
+    /// Closes the window whatever the time.
+    pub fn close_now(&mut self) -> Option<Hints> {
+        self.open.take().map(|open| open.hints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window {
+        idle: Duration::from_secs(5),
+        max: Duration::from_secs(10),
+    };
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn pod(name: &str) -> Key {
+        Key::new("default", name)
+    }
+
+    #[test]
+    fn a_window_closes_when_it_was_idle() {
+        let mut batcher = Batcher::new(WINDOW);
+        batcher.trigger(pod("a"), None, at(0));
+        assert!(batcher.close(at(4)).is_none());
+        assert!(batcher.close(at(5)).is_some());
+        assert!(!batcher.is_open());
+    }
+
+    #[test]
+    fn a_repeated_pod_does_not_extend_the_window() {
+        let mut batcher = Batcher::new(WINDOW);
+        batcher.trigger(pod("a"), None, at(0));
+        batcher.trigger(pod("a"), None, at(3));
+        assert_eq!(batcher.due(), Some(at(5)));
+    }
+
+    #[test]
+    fn a_new_pod_extends_the_window() {
+        let mut batcher = Batcher::new(WINDOW);
+        batcher.trigger(pod("a"), None, at(0));
+        batcher.trigger(pod("b"), None, at(3));
+        assert_eq!(batcher.due(), Some(at(8)));
+    }
+
+    #[test]
+    fn a_stream_of_new_pods_cannot_hold_a_window_open_past_its_maximum() {
+        let mut batcher = Batcher::new(WINDOW);
+        for second in 0..10 {
+            batcher.trigger(pod(&second.to_string()), None, at(second));
+        }
+        assert_eq!(batcher.due(), Some(at(10)));
+    }
+
+    #[test]
+    fn a_pod_seen_in_the_last_window_opens_a_new_one() {
+        let mut batcher = Batcher::new(WINDOW);
+        batcher.trigger(pod("a"), None, at(0));
+        assert!(batcher.close(at(5)).is_some());
+        batcher.trigger(pod("a"), None, at(6));
+        batcher.trigger(pod("b"), None, at(7));
+        assert_eq!(batcher.due(), Some(at(12)));
+    }
+
+    #[test]
+    fn past_the_bound_a_new_pod_is_gathered_but_does_not_extend_the_window() {
+        let mut batcher = Batcher::new(WINDOW);
+        for index in 0..TRIGGERS_MAX {
+            batcher.trigger(pod(&index.to_string()), None, at(0));
+        }
+        batcher.trigger(pod("one-more"), None, at(3));
+        assert_eq!(batcher.due(), Some(at(5)));
+    }
+}

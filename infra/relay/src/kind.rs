@@ -1,0 +1,72 @@
+//! The nine kinds the relay watches.
+
+use std::fmt;
+
+/// A watched kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Pod,
+    Node,
+    NodeClaim,
+    NodePool,
+    Ec2NodeClass,
+    PodDisruptionBudget,
+    VolumeAttachment,
+    DaemonSet,
+    CsiNode,
+}
+
+impl Kind {
+    pub const ALL: [Self; 9] = [
+        Self::Pod,
+        Self::Node,
+        Self::NodeClaim,
+        Self::NodePool,
+        Self::Ec2NodeClass,
+        Self::PodDisruptionBudget,
+        Self::VolumeAttachment,
+        Self::DaemonSet,
+        Self::CsiNode,
+    ];
+
+    /// Where the API server lists and watches all objects of this kind.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Pod => "/api/v1/pods",
+            Self::Node => "/api/v1/nodes",
+            Self::NodeClaim => "/apis/karpenter.sh/v1/nodeclaims",
+            Self::NodePool => "/apis/karpenter.sh/v1/nodepools",
+            Self::Ec2NodeClass => "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+            Self::PodDisruptionBudget => "/apis/policy/v1/poddisruptionbudgets",
+            Self::VolumeAttachment => "/apis/storage.k8s.io/v1/volumeattachments",
+            Self::DaemonSet => "/apis/apps/v1/daemonsets",
+            Self::CsiNode => "/apis/storage.k8s.io/v1/csinodes",
+        }
+    }
+
+    /// The plural resource name, as in RBAC rules, logs and metrics.
+    pub fn resource(self) -> &'static str {
+        self.path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The lower-case singular, as kubectl and Karpenter's events write it before a name.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::Pod => "pod",
+            Self::Node => "node",
+            Self::NodeClaim => "nodeclaim",
+            Self::NodePool => "nodepool",
+            Self::Ec2NodeClass => "ec2nodeclass",
+            Self::PodDisruptionBudget => "poddisruptionbudget",
+            Self::VolumeAttachment => "volumeattachment",
+            Self::DaemonSet => "daemonset",
+            Self::CsiNode => "csinode",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.resource())
+    }
+}

@@ -1,0 +1,31 @@
+//! The relay: the one part of Whittle inside the cluster. It watches, and tells the functions outside when to look.
+//!
+//! Nothing depends on it for correctness: a wake that is lost or sent twice changes latency only, and with the relay
+//! gone the sweep finds that out from its heartbeat. It decides nothing, writes nothing to the cluster, and keeps no
+//! object whole.
+//!
+//! Reading order: [`routing`] (the table of which change wakes whom), [`relay`] (the state machine around it),
+//! [`objects`] (what is read and kept of each kind), [`watch`] and [`run`] (the I/O).
+//!
+//! Besides `model` it must not depend on any other crate of this workspace; of AWS it knows SQS and DynamoDB alone. Only
+//! [`aws`], [`watch`], [`http`] and [`run`] do I/O; everything else is given the time.
+
+pub mod aws;
+pub mod backoff;
+pub mod batcher;
+pub mod change;
+pub mod config;
+pub mod counters;
+pub mod heartbeat;
+pub mod http;
+pub mod kind;
+pub mod metrics;
+pub mod objects;
+pub mod outbox;
+pub mod relay;
+pub mod routing;
+pub mod run;
+pub mod sink;
+pub mod state;
+pub mod watch;
+pub mod watches;

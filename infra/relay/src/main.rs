@@ -1,0 +1,125 @@
+//! The relay's process: configuration, clients, and the tasks that run until SIGTERM.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use relay::aws::{AwsSink, sdk_config};
+use relay::config::Config;
+use relay::http::router;
+use relay::metrics::Metrics;
+use relay::relay::Relay;
+use relay::run::{Identity, OBSERVATIONS, Shared, run};
+use relay::watch::{Patience, Watcher};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc};
+use tracing::{error, info};
+
+/// One thread: the relay waits more than it works, and memory is what it must save.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    let config = Config::parse(&environment);
+    let level = config
+        .as_ref()
+        .map_or(tracing::level_filters::LevelFilter::INFO, |config| {
+            config.log_level
+        });
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_max_level(level)
+        .init();
+    let relayed = match config {
+        Ok(config) => {
+            relay(
+                config,
+                environment.get("HOSTNAME").map_or("", String::as_str),
+            )
+            .await
+        }
+        Err(problems) => Err(problems.into()),
+    };
+    match relayed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!(%error, "the relay cannot run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Relays until the process is asked to end.
+async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut kube = kube::Config::infer().await?;
+    // The watches have their own back-off.
+    kube.default_retry = false;
+    let api_server = kube.cluster_url.to_string();
+    let epoch = format!("{}/{host}", now());
+    let seed = seed(&epoch);
+    let identity = Identity {
+        cluster: config.cluster.clone(),
+        epoch: epoch.clone(),
+        api_server: api_server.clone(),
+        clock: now,
+    };
+    let metrics = Metrics::default();
+    let shared = Shared::new(
+        Relay::new(config.cluster.clone(), config.window, seed),
+        metrics.clone(),
+    );
+    let sink = Arc::new(AwsSink::new(&sdk_config().await, &config));
+
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        format!(
+            "cannot listen on {} (WHITTLE_LISTEN): {error}",
+            config.listen
+        )
+    })?;
+    let (sender, observations) = mpsc::channel(OBSERVATIONS);
+    let mut watches = Watcher {
+        client: kube::Client::try_from(kube)?,
+        observations: sender,
+        patience: Patience::new(seed),
+        metrics,
+        pages: Arc::new(Semaphore::new(1)),
+    }
+    .spawn();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let ending = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("ending");
+    };
+
+    info!(cluster = %config.cluster, api_server, epoch, version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, "relaying");
+    tokio::select! {
+        () = run(shared.clone(), observations, sink, identity, ending) => Ok(()),
+        served = axum::serve(listener, router(shared)) => Err(served.err().map_or_else(
+            || "the HTTP server ended".into(),
+            |error| format!("the HTTP server ended: {error}").into(),
+        )),
+        // Watches end only after the loop that listens to them.
+        Some(Err(panic)) = watches.join_next() => Err(panic.into()),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one clock of the process; it dates its epoch and heartbeats"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+fn seed(epoch: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    epoch.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,161 @@
+//! What `/metrics` says.
+
+use std::fmt;
+use std::time::Duration;
+
+use model::Lane;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::kind::Kind;
+use crate::relay::Relay;
+
+/// Shared handles; cloning is cheap.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    events: Family<EventLabels, Counter>,
+    restarts: Family<RestartLabels, Counter>,
+    wakes: Family<WakeLabels, Counter>,
+    beats: Family<OutcomeLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    resource: &'static str,
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RestartLabels {
+    resource: &'static str,
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WakeLabels {
+    lane: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResourceLabels {
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LaneLabels {
+    lane: &'static str,
+}
+
+impl Metrics {
+    pub fn event(&self, kind: Kind, event: &'static str) {
+        self.events
+            .get_or_create(&EventLabels {
+                resource: kind.resource(),
+                event,
+            })
+            .inc();
+    }
+
+    pub fn watch_restarted(&self, kind: Kind, cause: &'static str) {
+        self.restarts
+            .get_or_create(&RestartLabels {
+                resource: kind.resource(),
+                cause,
+            })
+            .inc();
+    }
+
+    pub fn wake(&self, lane: Lane, sent: bool) {
+        self.wakes
+            .get_or_create(&WakeLabels {
+                lane: lane.as_str(),
+                outcome: outcome(sent),
+            })
+            .inc();
+    }
+
+    pub fn beat(&self, written: bool) {
+        self.beats
+            .get_or_create(&OutcomeLabels {
+                outcome: outcome(written),
+            })
+            .inc();
+    }
+
+    /// All metrics in the OpenMetrics text format; what the relay's memory already knows is read from there.
+    pub fn render(&self, relay: &Relay, now: Duration) -> Result<String, fmt::Error> {
+        let objects = Family::<ResourceLabels, Gauge>::default();
+        let silence = Family::<ResourceLabels, Gauge>::default();
+        for kind in Kind::ALL {
+            let labels = ResourceLabels {
+                resource: kind.resource(),
+            };
+            objects
+                .get_or_create(&labels)
+                .set(clamp(relay.state().count(kind)));
+            if let Some(sign) = relay.watches().last_sign(kind) {
+                silence
+                    .get_or_create(&labels)
+                    .set(clamp(now.saturating_sub(sign).as_secs()));
+            }
+        }
+        let changes = Family::<LaneLabels, Counter>::default();
+        for (lane, count) in relay.counters().iter() {
+            changes
+                .get_or_create(&LaneLabels {
+                    lane: lane.as_str(),
+                })
+                .inc_by(count);
+        }
+        let waiting = Gauge::<i64>::default();
+        waiting.set(clamp(relay.state().waiting()));
+
+        let mut registry = Registry::with_prefix("whittle_relay");
+        registry.register("events", "Watch events, by resource", self.events.clone());
+        registry.register(
+            "watch_restarts",
+            "Watches that started again after an error",
+            self.restarts.clone(),
+        );
+        registry.register(
+            "wakes",
+            "Wakes sent to the functions' queues",
+            self.wakes.clone(),
+        );
+        registry.register(
+            "heartbeats",
+            "Heartbeats written to the ledger",
+            self.beats.clone(),
+        );
+        registry.register("objects", "Objects known", objects);
+        registry.register("changes", "Changes that concerned a lane", changes);
+        registry.register("pods_waiting", "Pods that wait for capacity", waiting);
+        registry.register_with_unit(
+            "watch_silence",
+            "Time since the last event or bookmark",
+            Unit::Seconds,
+            silence,
+        );
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+fn outcome(good: bool) -> &'static str {
+    if good { "success" } else { "error" }
+}
+
+fn clamp(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}

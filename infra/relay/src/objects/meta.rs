@@ -1,0 +1,105 @@
+//! The parts of metadata and conditions the relay reads.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+/// The slim `metadata` of any object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub generation: i64,
+    pub resource_version: String,
+    pub deletion_timestamp: Option<String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub finalizers: Vec<String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub owner_references: Vec<Owner>,
+}
+
+impl Meta {
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// `namespace/name`, or the name alone where there is no namespace.
+    pub fn full_name(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+
+    /// The annotations that decide something in Karpenter's groups and ours; others, such as a CSI driver's, are noise.
+    pub fn deciding_annotations(&self) -> Vec<(&str, &str)> {
+        let deciding = ["karpenter.sh/", "karpenter.k8s.aws/", "whittle.sh/"];
+        self.annotations
+            .iter()
+            .filter(|(key, _)| deciding.iter().any(|group| key.starts_with(group)))
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect()
+    }
+
+    /// Whether an owner has this kind; any reference counts, not only the controlling one (spec/lifecycle §9.2).
+    pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
+        self.owner_references
+            .iter()
+            .any(|owner| owner.api_version == api_version && owner.kind == kind)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
+    pub api_version: String,
+    pub kind: String,
+}
+
+/// One status condition. Times and messages are left out: they change without meaning anything to a lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub name: String,
+    pub status: String,
+    pub reason: String,
+}
+
+/// The `nodeClassRef` of a NodePool's template or a NodeClaim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeClassRef {
+    pub group: String,
+    pub kind: String,
+}
+
+impl NodeClassRef {
+    /// EKS Auto Mode shares Karpenter's CRDs; only what refers to an EC2NodeClass is ours.
+    pub fn is_ours(&self) -> bool {
+        self.group == "karpenter.k8s.aws" && self.kind == "EC2NodeClass"
+    }
+}
+
+/// Whether the condition is there and True.
+pub fn is_true(conditions: &[Condition], name: &str) -> bool {
+    conditions
+        .iter()
+        .any(|condition| condition.name == name && condition.status == "True")
+}
+
+/// API servers write `null` for an empty Go list or map.
+pub fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,145 @@
+//! Nodes: heartbeats and image lists are left out, what lanes act on is kept.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::meta::{Condition, Meta, null_is_empty};
+use super::{Digest, Watched, fingerprint};
+use crate::change::What;
+use crate::kind::Kind;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    metadata: Meta,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSpec {
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    unschedulable: bool,
+    #[serde(deserialize_with = "null_is_empty")]
+    taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+struct Taint {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    #[serde(deserialize_with = "null_is_empty")]
+    conditions: Vec<Condition>,
+    #[serde(deserialize_with = "null_is_empty")]
+    capacity: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    allocatable: BTreeMap<String, String>,
+}
+
+/// What is kept of a Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDigest {
+    /// Kept whole because changes of its pods are told by its name.
+    pub name: Box<str>,
+    pub managed: bool,
+    pub deleting: bool,
+    /// Its pods are to be placed elsewhere: tainted `karpenter.sh/disrupted`, or deleting.
+    disrupted: bool,
+    has_provider_id: bool,
+    content: u64,
+}
+
+impl NodeDigest {
+    pub fn is_draining(&self) -> bool {
+        self.managed && self.deleting
+    }
+}
+
+impl Watched for Node {
+    const KIND: Kind = Kind::Node;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn digest(&self) -> Digest {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let has_label = |key| metadata.labels.contains_key(key);
+        // Nodes made by old releases lack the NodeClass label; EKS Auto Mode's carry the NodePool label, too.
+        let managed = has_label("karpenter.k8s.aws/ec2nodeclass")
+            || (has_label("karpenter.sh/nodepool") && !has_label("eks.amazonaws.com/nodeclass"));
+        let tainted = spec
+            .taints
+            .iter()
+            .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule");
+        Digest::Node(NodeDigest {
+            name: metadata.name.as_str().into(),
+            managed,
+            deleting: metadata.is_deleting(),
+            disrupted: managed && (tainted || metadata.is_deleting()),
+            has_provider_id: !spec.provider_id.is_empty(),
+            content: fingerprint(&(
+                (
+                    &metadata.labels,
+                    metadata.deciding_annotations(),
+                    &metadata.finalizers,
+                ),
+                (&spec.provider_id, spec.unschedulable, &spec.taints),
+                (
+                    statuses(&status.conditions),
+                    &status.capacity,
+                    &status.allocatable,
+                ),
+            )),
+        })
+    }
+}
+
+/// Reasons change with the kubelet's wording; node repair and registration look at type and status.
+fn statuses(conditions: &[Condition]) -> Vec<(&str, &str)> {
+    let mut statuses: Vec<_> = conditions
+        .iter()
+        .map(|condition| (condition.name.as_str(), condition.status.as_str()))
+        .collect();
+    statuses.sort_unstable();
+    statuses
+}
+
+pub fn differences(old: Option<&NodeDigest>, new: Option<&NodeDigest>) -> Vec<What> {
+    let Some(new) = new else {
+        return old
+            .map(|old| What::NodeGone {
+                managed: old.managed,
+            })
+            .into_iter()
+            .collect();
+    };
+    let mut changes = Vec::new();
+    // A Node that its cloud controller gives a provider ID can now be matched with a NodeClaim: as good as new.
+    if !old.is_some_and(|old| old.has_provider_id || !new.has_provider_id) {
+        changes.push(What::NodeAppeared);
+    } else if old.is_some_and(|old| old.content != new.content) {
+        changes.push(What::NodeChanged);
+    }
+    if new.disrupted && !old.is_some_and(|old| old.disrupted) {
+        changes.push(What::NodeDisrupted);
+    }
+    if new.is_draining() && !old.is_some_and(NodeDigest::is_draining) {
+        changes.push(What::NodeDraining);
+    }
+    changes
+}

@@ -1,0 +1,517 @@
+//! Each test shows two versions of an object, as the API server would, and names what counts as changed.
+
+use serde_json::{Value, json};
+
+use super::capacity::{CsiNode, DaemonSet};
+use super::node::Node;
+use super::node_claim::NodeClaim;
+use super::node_class::NodeClass;
+use super::node_pool::NodePool;
+use super::pod::Pod;
+use super::pod_disruption_budget::PodDisruptionBudget;
+use super::volume_attachment::VolumeAttachment;
+use super::*;
+
+fn digest<T: Watched>(object: Value) -> Digest {
+    serde_json::from_value::<T>(object).unwrap().digest()
+}
+
+fn changes<T: Watched>(old: impl Into<Option<Value>>, new: impl Into<Option<Value>>) -> Vec<What> {
+    differences(
+        old.into().map(digest::<T>).as_ref(),
+        new.into().map(digest::<T>).as_ref(),
+    )
+}
+
+/// `object` with the value at a JSON pointer replaced or added.
+fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[key] = value;
+    object
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {"name": "web-0", "namespace": "default", "uid": "u1", "labels": {"app": "web"}, "annotations": {}},
+        "spec": {"containers": [{"name": "web", "image": "web"}]},
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn unschedulable(pod: Value) -> Value {
+    let condition = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]);
+    with(pod, "/status/conditions", condition)
+}
+
+fn bound() -> Value {
+    with(pod(), "/spec/nodeName", json!("ip-10-0-0-1"))
+}
+
+fn ready() -> Value {
+    with(
+        bound(),
+        "/status/conditions",
+        json!([{"type": "Ready", "status": "True"}]),
+    )
+}
+
+fn owned(pod: Value, api_version: &str, kind: &str) -> Value {
+    with(
+        pod,
+        "/metadata/ownerReferences",
+        json!([{"apiVersion": api_version, "kind": kind, "name": "owner"}]),
+    )
+}
+
+#[test]
+fn a_pod_waits_from_the_moment_the_scheduler_says_so() {
+    assert_eq!(changes::<Pod>(None, pod()), []);
+    assert_eq!(
+        changes::<Pod>(None, unschedulable(pod())),
+        [What::PodUnschedulable]
+    );
+    assert_eq!(
+        changes::<Pod>(pod(), unschedulable(pod())),
+        [What::PodUnschedulable]
+    );
+}
+
+#[test]
+fn the_schedulers_next_message_about_a_waiting_pod_is_no_change() {
+    let again = with(
+        unschedulable(pod()),
+        "/status/conditions/0/message",
+        json!("0/4 nodes"),
+    );
+    assert_eq!(changes::<Pod>(unschedulable(pod()), again), []);
+}
+
+#[test]
+fn a_waiting_pod_that_is_changed_or_replaced_asks_anew() {
+    let relabeled = with(unschedulable(pod()), "/metadata/labels/zone", json!("b"));
+    assert_eq!(
+        changes::<Pod>(unschedulable(pod()), relabeled),
+        [What::PodUnschedulable]
+    );
+    let replaced = with(unschedulable(pod()), "/metadata/uid", json!("u2"));
+    assert_eq!(
+        changes::<Pod>(unschedulable(pod()), replaced),
+        [What::PodUnschedulable]
+    );
+}
+
+#[test]
+fn pods_that_no_node_would_help_do_not_wait() {
+    let gated = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
+    for pod in [
+        with(pod(), "/status/conditions", gated),
+        owned(unschedulable(pod()), "apps/v1", "DaemonSet"),
+        owned(unschedulable(pod()), "v1", "Node"),
+        with(
+            unschedulable(pod()),
+            "/status/nominatedNodeName",
+            json!("ip-10-0-0-1"),
+        ),
+    ] {
+        assert_eq!(changes::<Pod>(None, pod), []);
+    }
+}
+
+#[test]
+fn a_pod_moves_when_it_is_bound_ends_or_vanishes() {
+    let moved = [What::PodMoved { daemon: false }];
+    let terminating = with(
+        bound(),
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    assert_eq!(changes::<Pod>(unschedulable(pod()), bound()), moved);
+    assert_eq!(changes::<Pod>(bound(), terminating.clone()), moved);
+    assert_eq!(
+        changes::<Pod>(bound(), with(bound(), "/status/phase", json!("Succeeded"))),
+        moved
+    );
+    assert_eq!(changes::<Pod>(terminating, None), moved);
+    assert_eq!(changes::<Pod>(pod(), None), [], "it was on no node");
+    assert_eq!(
+        changes::<Pod>(owned(bound(), "apps/v1", "DaemonSet"), None),
+        [What::PodMoved { daemon: true }]
+    );
+}
+
+#[test]
+fn a_running_pods_phase_and_restarts_are_no_change() {
+    assert_eq!(
+        changes::<Pod>(bound(), with(bound(), "/status/phase", json!("Running"))),
+        []
+    );
+}
+
+#[test]
+fn readiness_and_protection_of_a_bound_pod_are_told() {
+    assert_eq!(changes::<Pod>(bound(), ready()), [What::PodReady]);
+    assert_eq!(changes::<Pod>(ready(), bound()), [What::PodUnready]);
+    let mut protected = ready();
+    protected["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    assert_eq!(
+        changes::<Pod>(protected.clone(), ready()),
+        [What::PodProtectionChanged]
+    );
+    assert_eq!(
+        changes::<Pod>(ready(), protected),
+        [What::PodProtectionChanged]
+    );
+}
+
+fn node() -> Value {
+    json!({
+        "metadata": {"name": "ip-10-0-0-1", "labels": {"karpenter.sh/nodepool": "default"}, "annotations": {}},
+        "spec": {"providerID": "aws:///us-east-1a/i-1", "taints": null},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+            "capacity": {"cpu": "4"}, "allocatable": {"cpu": "3920m"}, "images": [{"names": ["a"]}],
+        },
+    })
+}
+
+fn disrupted(node: Value) -> Value {
+    with(
+        node,
+        "/spec/taints",
+        json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]),
+    )
+}
+
+fn deleting(object: Value) -> Value {
+    with(
+        object,
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    )
+}
+
+fn unmanaged(node: Value) -> Value {
+    with(
+        node,
+        "/metadata/labels",
+        json!({"eks.amazonaws.com/nodegroup": "system"}),
+    )
+}
+
+#[test]
+fn heartbeats_images_and_foreign_annotations_of_a_node_are_no_change() {
+    let mut later = with(
+        node(),
+        "/status/conditions/0/lastHeartbeatTime",
+        json!("2026-01-01T00:05:00Z"),
+    );
+    later["status"]["images"] = json!([]);
+    later["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"] = json!("x");
+    assert_eq!(changes::<Node>(node(), later), []);
+}
+
+#[test]
+fn what_lanes_read_of_a_node_is_a_change() {
+    for (pointer, value) in [
+        ("/status/conditions/0/status", json!("Unknown")),
+        ("/status/allocatable/cpu", json!("3900m")),
+        ("/metadata/labels/zone", json!("b")),
+        ("/metadata/finalizers", json!(["karpenter.sh/termination"])),
+        ("/spec/unschedulable", json!(true)),
+        ("/spec/taints", json!([{"key": "a", "effect": "NoExecute"}])),
+    ] {
+        assert_eq!(
+            changes::<Node>(node(), with(node(), pointer, value)),
+            [What::NodeChanged],
+            "{pointer}"
+        );
+    }
+    let mut protected = node();
+    protected["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    assert_eq!(changes::<Node>(node(), protected), [What::NodeChanged]);
+}
+
+#[test]
+fn a_node_appears_when_it_is_made_and_when_its_provider_id_is_known() {
+    assert_eq!(changes::<Node>(None, node()), [What::NodeAppeared]);
+    assert_eq!(
+        changes::<Node>(with(node(), "/spec/providerID", json!("")), node()),
+        [What::NodeAppeared]
+    );
+}
+
+#[test]
+fn a_node_is_disrupted_by_taint_or_deletion_once() {
+    assert_eq!(
+        changes::<Node>(node(), disrupted(node())),
+        [What::NodeChanged, What::NodeDisrupted]
+    );
+    assert_eq!(
+        changes::<Node>(disrupted(node()), deleting(disrupted(node()))),
+        [What::NodeDraining]
+    );
+    assert_eq!(
+        changes::<Node>(node(), deleting(node())),
+        [What::NodeDisrupted, What::NodeDraining]
+    );
+}
+
+#[test]
+fn nodes_that_are_not_ours_are_neither_disrupted_nor_drained() {
+    assert_eq!(
+        changes::<Node>(unmanaged(node()), deleting(unmanaged(node()))),
+        []
+    );
+    let auto_mode =
+        json!({"karpenter.sh/nodepool": "general", "eks.amazonaws.com/nodeclass": "default"});
+    let auto_mode = with(node(), "/metadata/labels", auto_mode);
+    assert_eq!(
+        changes::<Node>(auto_mode.clone(), deleting(auto_mode.clone())),
+        []
+    );
+    assert_eq!(
+        changes::<Node>(auto_mode, None),
+        [What::NodeGone { managed: false }]
+    );
+    assert_eq!(
+        changes::<Node>(node(), None),
+        [What::NodeGone { managed: true }]
+    );
+}
+
+fn node_claim() -> Value {
+    json!({
+        "metadata": {"name": "default-abc", "generation": 1, "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        "status": {"conditions": []},
+    })
+}
+
+fn condition(object: Value, name: &str, status: &str) -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    let condition = json!([{"type": name, "status": status, "reason": name, "message": "", "lastTransitionTime": time}]);
+    with(object, "/status/conditions", condition)
+}
+
+#[test]
+fn a_nodeclaim_comes_changes_and_goes() {
+    assert_eq!(
+        changes::<NodeClaim>(None, node_claim()),
+        [What::NodeClaimAppeared]
+    );
+    let launched = condition(node_claim(), "Launched", "True");
+    assert_eq!(
+        changes::<NodeClaim>(node_claim(), launched),
+        [What::NodeClaimChanged { deleting: false }]
+    );
+    let provided = with(
+        node_claim(),
+        "/status/providerID",
+        json!("aws:///us-east-1a/i-1"),
+    );
+    assert_eq!(
+        changes::<NodeClaim>(node_claim(), provided),
+        [What::NodeClaimChanged { deleting: false }]
+    );
+    assert_eq!(
+        changes::<NodeClaim>(node_claim(), deleting(node_claim())),
+        [What::NodeClaimDeleting]
+    );
+    let finalized = with(
+        deleting(node_claim()),
+        "/metadata/finalizers",
+        json!(["karpenter.sh/termination"]),
+    );
+    assert_eq!(
+        changes::<NodeClaim>(finalized, deleting(node_claim())),
+        [What::NodeClaimChanged { deleting: true }]
+    );
+    assert_eq!(
+        changes::<NodeClaim>(deleting(node_claim()), None),
+        [What::NodeClaimGone]
+    );
+}
+
+#[test]
+fn conditions_the_lifecycle_lane_writes_itself_do_not_wake_it() {
+    assert_eq!(
+        changes::<NodeClaim>(node_claim(), condition(node_claim(), "Registered", "True")),
+        []
+    );
+    assert_eq!(
+        changes::<NodeClaim>(node_claim(), condition(node_claim(), "Initialized", "True")),
+        [What::NodeClaimInitialized]
+    );
+    for name in ["Consolidatable", "Drifted", "DisruptionReason"] {
+        assert_eq!(
+            changes::<NodeClaim>(node_claim(), condition(node_claim(), name, "True")),
+            [What::NodeClaimEligibilityChanged],
+            "{name}"
+        );
+    }
+    let stamped = with(
+        node_claim(),
+        "/status/lastPodEventTime",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    assert_eq!(changes::<NodeClaim>(node_claim(), stamped), []);
+}
+
+#[test]
+fn nodeclaims_and_nodepools_of_auto_mode_are_not_ours() {
+    let foreign = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+    let claim = with(node_claim(), "/spec/nodeClassRef", foreign.clone());
+    assert_eq!(changes::<NodeClaim>(None, claim.clone()), []);
+    assert_eq!(
+        changes::<NodeClaim>(claim.clone(), deleting(claim.clone())),
+        []
+    );
+    assert_eq!(changes::<NodeClaim>(claim, None), []);
+    let pool = with(node_pool(), "/spec/template/spec/nodeClassRef", foreign);
+    assert_eq!(changes::<NodePool>(None, pool), []);
+}
+
+fn node_pool() -> Value {
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    json!({
+        "metadata": {"name": "default", "generation": 1, "annotations": {}},
+        "spec": {"template": {"spec": {"nodeClassRef": class}}},
+        "status": {"conditions": [], "resources": {"cpu": "4"}},
+    })
+}
+
+#[test]
+fn a_nodepools_spec_and_readiness_count_and_its_usage_does_not() {
+    assert_eq!(
+        changes::<NodePool>(None, node_pool()),
+        [What::NodePoolChanged]
+    );
+    assert_eq!(
+        changes::<NodePool>(
+            node_pool(),
+            with(node_pool(), "/metadata/generation", json!(2))
+        ),
+        [What::NodePoolChanged]
+    );
+    assert_eq!(
+        changes::<NodePool>(node_pool(), condition(node_pool(), "Ready", "True")),
+        [What::NodePoolReadyChanged]
+    );
+    assert_eq!(
+        changes::<NodePool>(
+            node_pool(),
+            with(node_pool(), "/status/resources/cpu", json!("8"))
+        ),
+        []
+    );
+    assert_eq!(
+        changes::<NodePool>(node_pool(), None),
+        [What::NodePoolChanged]
+    );
+}
+
+#[test]
+fn a_nodeclass_is_changed_by_its_spec_and_resolved_by_its_status() {
+    let class = json!({"metadata": {"name": "default", "generation": 1}, "spec": {"role": "node"}});
+    let resolved = json!({"metadata": {"name": "default", "generation": 1}, "status": {"amis": [{"id": "ami-1"}]}});
+    assert_eq!(
+        changes::<NodeClass>(None, class.clone()),
+        [What::NodeClassChanged]
+    );
+    assert_eq!(
+        changes::<NodeClass>(class.clone(), resolved.clone()),
+        [What::NodeClassResolved]
+    );
+    assert_eq!(
+        changes::<NodeClass>(
+            resolved.clone(),
+            with(resolved.clone(), "/status/amis/0/id", json!("ami-2"))
+        ),
+        [What::NodeClassResolved]
+    );
+    assert_eq!(
+        changes::<NodeClass>(
+            class.clone(),
+            with(class.clone(), "/metadata/generation", json!(2))
+        ),
+        [What::NodeClassChanged]
+    );
+    assert_eq!(
+        changes::<NodeClass>(class.clone(), deleting(class)),
+        [What::NodeClassChanged]
+    );
+}
+
+#[test]
+fn a_budget_that_allows_again_is_told_and_one_that_stops_allowing_is_not() {
+    let budget = |generation: i64, allowed: i64| {
+        json!({"metadata": {"name": "web", "namespace": "default", "generation": generation},
+               "status": {"disruptionsAllowed": allowed}})
+    };
+    assert_eq!(
+        changes::<PodDisruptionBudget>(budget(1, 0), budget(1, 1)),
+        [What::BudgetAllows]
+    );
+    assert_eq!(
+        changes::<PodDisruptionBudget>(budget(1, 1), budget(1, 0)),
+        []
+    );
+    assert_eq!(
+        changes::<PodDisruptionBudget>(budget(1, 1), budget(1, 2)),
+        [],
+        "it did not refuse"
+    );
+    assert_eq!(
+        changes::<PodDisruptionBudget>(budget(1, 0), budget(2, 0)),
+        [What::BudgetChanged]
+    );
+    assert_eq!(
+        changes::<PodDisruptionBudget>(budget(1, 0), None),
+        [What::BudgetChanged]
+    );
+}
+
+#[test]
+fn a_volume_is_detached_when_its_attachment_is_gone() {
+    let attachment = json!({"metadata": {"name": "csi-1"}, "spec": {"nodeName": "ip-10-0-0-1"}, "status": {"attached": true}});
+    let detaching = with(attachment.clone(), "/status/attached", json!(false));
+    assert_eq!(changes::<VolumeAttachment>(None, attachment.clone()), []);
+    assert_eq!(
+        changes::<VolumeAttachment>(attachment.clone(), detaching),
+        []
+    );
+    assert_eq!(
+        changes::<VolumeAttachment>(attachment, None),
+        [What::VolumeDetached]
+    );
+}
+
+#[test]
+fn what_changes_the_room_on_nodes_is_told() {
+    let daemon_set = |generation: i64, ready: i64| {
+        json!({"metadata": {"name": "agent", "namespace": "kube-system", "generation": generation},
+               "status": {"numberReady": ready}})
+    };
+    assert_eq!(changes::<DaemonSet>(daemon_set(1, 3), daemon_set(1, 4)), []);
+    assert_eq!(
+        changes::<DaemonSet>(daemon_set(1, 3), daemon_set(2, 3)),
+        [What::DaemonSetChanged]
+    );
+
+    let csi_node = |count: i64, topology: &str| {
+        json!({"metadata": {"name": "ip-10-0-0-1"},
+               "spec": {"drivers": [{"name": "ebs.csi.aws.com", "allocatable": {"count": count}, "topologyKeys": [topology]}]}})
+    };
+    assert_eq!(changes::<CsiNode>(csi_node(25, "a"), csi_node(25, "b")), []);
+    assert_eq!(
+        changes::<CsiNode>(csi_node(25, "a"), csi_node(26, "a")),
+        [What::VolumeLimitsChanged]
+    );
+    let no_drivers = json!({"metadata": {"name": "ip-10-0-0-1"}, "spec": {"drivers": null}});
+    assert_eq!(changes::<CsiNode>(no_drivers.clone(), no_drivers), []);
+}
+
+#[test]
+fn a_digest_stays_small() {
+    assert!(std::mem::size_of::<(Key, Digest)>() <= 64);
+}

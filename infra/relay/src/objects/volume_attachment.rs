@@ -1,0 +1,48 @@
+//! VolumeAttachments: a node that is drained keeps its instance until its volumes are detached (spec/lifecycle §8.3).
+
+use serde::Deserialize;
+
+use super::meta::Meta;
+use super::{Digest, Key, Watched};
+use crate::change::What;
+use crate::kind::Kind;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeAttachment {
+    metadata: Meta,
+    spec: AttachmentSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AttachmentSpec {
+    node_name: String,
+}
+
+/// What is kept of a VolumeAttachment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentDigest {
+    pub node: Key,
+}
+
+impl Watched for VolumeAttachment {
+    const KIND: Kind = Kind::VolumeAttachment;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::VolumeAttachment(AttachmentDigest {
+            node: Key::node(&self.spec.node_name),
+        })
+    }
+}
+
+pub fn differences(old: Option<&AttachmentDigest>, new: Option<&AttachmentDigest>) -> Vec<What> {
+    match (old, new) {
+        (Some(_), None) => vec![What::VolumeDetached],
+        (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
+    }
+}

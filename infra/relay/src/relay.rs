@@ -1,0 +1,231 @@
+//! The relay as a state machine: observations and the time go in, wakes and heartbeats come out. It does no I/O.
+
+use std::time::Duration;
+
+use model::{ClusterName, Lane, Wake};
+
+use crate::backoff::Backoff;
+use crate::batcher::{Batcher, Window};
+use crate::change::{Change, What};
+use crate::counters::Counters;
+use crate::heartbeat::Heartbeat;
+use crate::kind::Kind;
+use crate::outbox::Outbox;
+use crate::routing::{Concern, Pace, route};
+use crate::state::{Sighting, State};
+use crate::watches::Watches;
+
+/// Between the tries of a queue or the table that does not answer: soon enough after a hiccup, seldom in an outage.
+const REST_FIRST: Duration = Duration::from_millis(500);
+const REST_MOST: Duration = Duration::from_secs(30);
+
+/// The wake that ends a window, whichever pods or nodes opened it.
+const BATCH_REASON: &str = "pods-unschedulable";
+
+/// What a watch tells of its kind.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    pub kind: Kind,
+    pub event: Event,
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    ListBegun,
+    Page(Vec<Sighting>),
+    ListEnded,
+    Changed(Sighting),
+    Deleted(Sighting),
+    Bookmark,
+    /// The API server does not know the kind.
+    Missing,
+    /// The list or watch failed and will be tried again.
+    Failed(String),
+}
+
+/// All of the relay's memory. Times are since it started.
+#[derive(Debug)]
+pub struct Relay {
+    state: State,
+    watches: Watches,
+    counters: Counters,
+    batcher: Batcher,
+    outbox: Outbox,
+    heartbeat: Heartbeat,
+}
+
+impl Relay {
+    /// `seed` sets this relay's rests apart from those of others.
+    pub fn new(cluster: ClusterName, window: Window, seed: u64) -> Self {
+        let backoff = Backoff {
+            first: REST_FIRST,
+            most: REST_MOST,
+            seed,
+        };
+        Self {
+            state: State::default(),
+            watches: Watches::default(),
+            counters: Counters::default(),
+            batcher: Batcher::new(window),
+            outbox: Outbox::new(cluster, backoff),
+            heartbeat: Heartbeat::new(backoff),
+        }
+    }
+
+    pub fn observe(&mut self, observation: Observation, now: Duration) {
+        let Observation { kind, event } = observation;
+        match event {
+            Event::Missing => return self.watches.missing(kind, now),
+            Event::Failed(cause) => return self.watches.failing(kind, cause),
+            Event::ListEnded => self.watches.listed(kind, now),
+            Event::ListBegun
+            | Event::Page(_)
+            | Event::Changed(_)
+            | Event::Deleted(_)
+            | Event::Bookmark => self.watches.sign(kind, now),
+        }
+        match event {
+            Event::ListBegun => self.state.begin_list(kind),
+            Event::Page(sightings) => {
+                for sighting in sightings {
+                    let changes = self.state.see(kind, sighting);
+                    self.note(changes, now);
+                }
+            }
+            Event::ListEnded => {
+                let changes = self.state.end_list(kind);
+                self.note(changes, now);
+            }
+            Event::Changed(sighting) => {
+                let changes = self.state.see(kind, sighting);
+                self.note(changes, now);
+            }
+            Event::Deleted(sighting) => {
+                let changes = self.state.lose(kind, &sighting);
+                self.note(changes, now);
+            }
+            Event::Bookmark | Event::Missing | Event::Failed(_) => {}
+        }
+    }
+
+    /// When something is due next.
+    pub fn due(&self, now: Duration) -> Option<Duration> {
+        let heartbeat = self.heartbeat.due(now, self.watches.alive_until());
+        [self.batcher.due(), self.outbox.due(), heartbeat]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The wakes that are to be sent now. Each must be answered by [`Relay::wake_sent`] or [`Relay::wake_failed`].
+    pub fn take_wakes(&mut self, now: Duration) -> Vec<Wake> {
+        if let Some(hints) = self.batcher.close(now) {
+            self.outbox
+                .add_now(Lane::Provisioner, BATCH_REASON, hints, now);
+        }
+        self.outbox.take(now)
+    }
+
+    pub fn wake_sent(&mut self, lane: Lane) {
+        self.outbox.sent(lane);
+    }
+
+    pub fn wake_failed(&mut self, wake: Wake, now: Duration) {
+        self.outbox.failed(wake, now);
+    }
+
+    /// The counters, if a heartbeat is to be written now. It must be answered by [`Relay::beat_written`] or
+    /// [`Relay::beat_failed`].
+    pub fn take_beat(&mut self, now: Duration) -> Option<Counters> {
+        let due = self.heartbeat.due(now, self.watches.alive_until())?;
+        (due <= now).then(|| {
+            self.heartbeat.begin(now);
+            self.counters.clone()
+        })
+    }
+
+    pub fn beat_written(&mut self) {
+        self.heartbeat.written();
+    }
+
+    pub fn beat_failed(&mut self) {
+        self.heartbeat.failed();
+    }
+
+    /// Nothing more will be observed: what waits is due at once.
+    pub fn hurry(&mut self, now: Duration) {
+        if let Some(hints) = self.batcher.close_now() {
+            self.outbox
+                .add_now(Lane::Provisioner, BATCH_REASON, hints, now);
+        }
+        self.outbox.hurry();
+    }
+
+    /// Whether every wake has left.
+    pub fn is_drained(&self) -> bool {
+        self.outbox.is_empty() && !self.batcher.is_open()
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// When the last heartbeat was begun, unless it failed.
+    pub fn last_beat(&self) -> Option<Duration> {
+        self.heartbeat.last_good()
+    }
+
+    fn note(&mut self, changes: Vec<Change>, now: Duration) {
+        for change in changes {
+            let situation = self.state.situation(&change);
+            for concern in route(change.what, situation) {
+                self.counters.bump(concern.lane);
+                self.heartbeat.moved();
+                self.wake(concern, &change, now);
+            }
+        }
+    }
+
+    fn wake(&mut self, Concern { lane, pace }: Concern, change: &Change, now: Duration) {
+        let reason = change.what.reason();
+        let hint = self.hint(lane, change);
+        match pace {
+            Pace::Batched => self.batcher.trigger(change.key, hint, now),
+            // The open window ends in a wake of this lane; one before it would see half of the pods.
+            Pace::Prompt if lane == Lane::Provisioner && self.batcher.is_open() => {}
+            Pace::Prompt => self.outbox.add(lane, reason, hint, now),
+            Pace::Spaced => self.outbox.add_spaced(lane, reason, hint, now),
+            Pace::Counted => {}
+        }
+    }
+
+    /// The provisioner reads the named pods first; other lanes the named node, if the change is about one.
+    fn hint(&self, lane: Lane, change: &Change) -> Option<String> {
+        match lane {
+            Lane::Provisioner => change
+                .object
+                .clone()
+                .filter(|_| change.what == What::PodUnschedulable),
+            Lane::Lifecycle
+            | Lane::Disruption
+            | Lane::Terminator
+            | Lane::Interruption
+            | Lane::Housekeeper => change
+                .node
+                .and_then(|node| self.state.node_name(node))
+                .map(|name| format!("{}/{name}", Kind::Node.singular()))
+                .or_else(|| change.object.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

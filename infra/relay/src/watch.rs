@@ -1,0 +1,379 @@
+//! Lists and watches one kind for as long as the relay runs.
+//!
+//! A list is paged and decoded into slim objects; then the watch goes on from its version. A watch that ends without an
+//! error is resumed where it was; one that fell silent or broke is resumed after a rest; 410 starts over with a list; a
+//! kind the API server does not know is looked for again now and then.
+
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use kube::Client;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::{Request, Status};
+use serde::Deserialize;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
+
+use crate::backoff::Backoff;
+use crate::metrics::Metrics;
+use crate::objects::capacity::{CsiNode, DaemonSet};
+use crate::objects::meta::null_is_empty;
+use crate::objects::node::Node;
+use crate::objects::node_claim::NodeClaim;
+use crate::objects::node_class::NodeClass;
+use crate::objects::node_pool::NodePool;
+use crate::objects::pod::Pod;
+use crate::objects::pod_disruption_budget::PodDisruptionBudget;
+use crate::objects::volume_attachment::VolumeAttachment;
+use crate::objects::{Key, Watched};
+use crate::relay::{Event, Observation};
+use crate::state::Sighting;
+
+/// How patient a watch is.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the answer to a request: one page, or the beginning of a watch.
+    pub answer: Duration,
+    /// For the next event or bookmark, before the connection is taken for dead. API servers send a bookmark a minute.
+    pub silence: Duration,
+    /// Between two looks for a missing kind.
+    pub missing: Duration,
+    /// After failures.
+    pub backoff: Backoff,
+}
+
+impl Patience {
+    /// `seed` sets this relay's rests apart from those of others.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            answer: Duration::from_mins(1),
+            silence: Duration::from_secs(90),
+            missing: Duration::from_secs(30),
+            backoff: Backoff {
+                first: Duration::from_millis(500),
+                most: Duration::from_secs(30),
+                seed,
+            },
+        }
+    }
+}
+
+/// Objects per page of a list. A page is the largest thing in memory: whole pods of 20 KiB make it 5 MiB of text.
+const PAGE: u32 = 250;
+
+/// What all watches share.
+#[derive(Clone)]
+pub struct Watcher {
+    pub client: Client,
+    pub observations: mpsc::Sender<Observation>,
+    pub patience: Patience,
+    pub metrics: Metrics,
+    /// One page at a time over all kinds, so that memory peaks at one page.
+    pub pages: Arc<Semaphore>,
+}
+
+/// Why a list or watch ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("the API server does not know the resource")]
+    Missing,
+    #[error("the resource version is too old")]
+    Gone,
+    #[error("{0}")]
+    Failed(String),
+    /// Nobody listens any more: the relay ends.
+    #[error("the relay is ending")]
+    Closed,
+}
+
+impl Watcher {
+    /// Watches every kind, each in its own task. The tasks end when nobody listens any more.
+    pub fn spawn(&self) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.watch::<Pod>().run());
+        tasks.spawn(self.watch::<Node>().run());
+        tasks.spawn(self.watch::<NodeClaim>().run());
+        tasks.spawn(self.watch::<NodePool>().run());
+        tasks.spawn(self.watch::<NodeClass>().run());
+        tasks.spawn(self.watch::<PodDisruptionBudget>().run());
+        tasks.spawn(self.watch::<VolumeAttachment>().run());
+        tasks.spawn(self.watch::<DaemonSet>().run());
+        tasks.spawn(self.watch::<CsiNode>().run());
+        tasks
+    }
+
+    fn watch<T: Watched>(&self) -> Watch<T> {
+        Watch {
+            shared: self.clone(),
+            version: None,
+            failures: 0,
+            troubled: false,
+            kind: PhantomData,
+        }
+    }
+}
+
+struct Watch<T> {
+    shared: Watcher,
+    /// Where to go on; `None` asks for a list.
+    version: Option<String>,
+    /// Attempts in a row that showed no life.
+    failures: u32,
+    /// The log has said so.
+    troubled: bool,
+    kind: PhantomData<fn() -> T>,
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    metadata: PageMeta,
+    #[serde(
+        default = "Vec::new",
+        deserialize_with = "null_is_empty",
+        bound = "T: serde::de::DeserializeOwned"
+    )]
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
+}
+
+impl<T: Watched> Watch<T> {
+    async fn run(mut self) {
+        loop {
+            let ended = match self.version.clone() {
+                None => self.list().await,
+                Some(version) => self.follow(version).await,
+            };
+            let rest = match ended {
+                Ok(()) => self.rest(),
+                Err(Trouble::Closed) => return,
+                Err(trouble) => match self.face(trouble).await {
+                    Ok(rest) => rest,
+                    Err(_) => return,
+                },
+            };
+            sleep(rest).await;
+        }
+    }
+
+    /// Draws the consequence of a trouble, and returns how long to rest.
+    async fn face(&mut self, trouble: Trouble) -> Result<Duration, Trouble> {
+        let kind = T::KIND;
+        let (cause, event, rest) = match &trouble {
+            Trouble::Missing => {
+                self.version = None;
+                (
+                    "missing",
+                    Some(Event::Missing),
+                    Some(self.shared.patience.missing),
+                )
+            }
+            Trouble::Gone => {
+                self.version = None;
+                ("gone", None, None)
+            }
+            Trouble::Failed(why) => ("failed", Some(Event::Failed(why.clone())), None),
+            Trouble::Closed => return Err(trouble),
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.shared.metrics.watch_restarted(kind, cause);
+        if event.is_some() && !self.troubled {
+            self.troubled = true;
+            warn!(resource = kind.resource(), path = kind.path(), error = %trouble, "cannot watch; trying again");
+        } else {
+            debug!(resource = kind.resource(), error = %trouble, "watch starts again");
+        }
+        if let Some(event) = event {
+            self.tell(event).await?;
+        }
+        Ok(rest.unwrap_or_else(|| self.rest()))
+    }
+
+    fn rest(&self) -> Duration {
+        self.shared.patience.backoff.delay(self.failures)
+    }
+
+    /// The API server spoke of the kind.
+    fn lively(&mut self) {
+        self.failures = 0;
+        if self.troubled {
+            self.troubled = false;
+            info!(resource = T::KIND.resource(), "watching again");
+        }
+    }
+
+    /// Reads all objects, page by page, from the API server's own state (never from a cache of unknown age).
+    async fn list(&mut self) -> Result<(), Trouble> {
+        self.tell(Event::ListBegun).await?;
+        let mut next = None;
+        loop {
+            let params = ListParams {
+                continue_token: next,
+                ..ListParams::default().limit(PAGE)
+            };
+            let page = self.page(&params).await?;
+            let sightings = page.items.iter().map(sighting).collect();
+            self.tell(Event::Page(sightings)).await?;
+            next = page.metadata.next.filter(|token| !token.is_empty());
+            if next.is_none() {
+                self.version = Some(page.metadata.resource_version);
+                return self.tell(Event::ListEnded).await;
+            }
+        }
+    }
+
+    async fn page(&self, params: &ListParams) -> Result<Page<T>, Trouble> {
+        let request = Request::new(T::KIND.path()).list(params).map_err(failed)?;
+        let _permit = self
+            .shared
+            .pages
+            .acquire()
+            .await
+            .map_err(|_| Trouble::Closed)?;
+        let text = timeout(
+            self.shared.patience.answer,
+            self.shared.client.request_text(request),
+        )
+        .await
+        .map_err(|_| self.no_answer())?
+        .map_err(trouble)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Trouble::Failed(format!("the list cannot be read: {error}")))
+    }
+
+    /// Watches from a version on until the stream ends.
+    async fn follow(&mut self, version: String) -> Result<(), Trouble> {
+        let patience = self.shared.patience;
+        let request = Request::new(T::KIND.path())
+            .watch(&WatchParams::default(), &version)
+            .map_err(failed)?;
+        let client = self.shared.client.clone();
+        let stream = timeout(patience.answer, client.request_events::<T>(request))
+            .await
+            .map_err(|_| self.no_answer())?
+            .map_err(trouble)?;
+        let mut stream = pin!(stream);
+        // A stream that ends before it showed life must not be reopened in a tight loop.
+        self.failures = self.failures.saturating_add(1);
+        loop {
+            let event = timeout(patience.silence, stream.try_next())
+                .await
+                .map_err(|_| {
+                    Trouble::Failed(format!(
+                        "no event or bookmark for {} s",
+                        patience.silence.as_secs()
+                    ))
+                })?
+                .map_err(trouble)?;
+            match event {
+                Some(event) => self.take(event).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn take(&mut self, event: WatchEvent<T>) -> Result<(), Trouble> {
+        let (event, name, version) = match event {
+            WatchEvent::Error(status) => return Err(refused(&status)),
+            WatchEvent::Bookmark(bookmark) => (
+                Event::Bookmark,
+                "bookmark",
+                bookmark.metadata.resource_version,
+            ),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (
+                Event::Changed(sighting(&object)),
+                "changed",
+                object.meta().resource_version.clone(),
+            ),
+            WatchEvent::Deleted(object) => (
+                Event::Deleted(sighting(&object)),
+                "deleted",
+                object.meta().resource_version.clone(),
+            ),
+        };
+        self.shared.metrics.event(T::KIND, name);
+        self.lively();
+        self.tell(event).await?;
+        self.version = Some(version);
+        Ok(())
+    }
+
+    async fn tell(&self, event: Event) -> Result<(), Trouble> {
+        let observation = Observation {
+            kind: T::KIND,
+            event,
+        };
+        self.shared
+            .observations
+            .send(observation)
+            .await
+            .map_err(|_| Trouble::Closed)
+    }
+
+    fn no_answer(&self) -> Trouble {
+        Trouble::Failed(format!(
+            "no answer in {} s",
+            self.shared.patience.answer.as_secs()
+        ))
+    }
+}
+
+fn sighting<T: Watched>(object: &T) -> Sighting {
+    let meta = object.meta();
+    Sighting {
+        key: Key::new(&meta.namespace, &meta.name),
+        name: meta.full_name(),
+        digest: object.digest(),
+    }
+}
+
+fn trouble(error: kube::Error) -> Trouble {
+    if let kube::Error::Api(status) = &error {
+        refused(status)
+    } else {
+        failed(error)
+    }
+}
+
+fn refused(status: &Status) -> Trouble {
+    match status.code {
+        404 => Trouble::Missing,
+        410 => Trouble::Gone,
+        code => {
+            let remedy = match code {
+                401 => " (is the service account's token valid for this cluster?)",
+                403 => " (is the relay's ClusterRole of the chart bound?)",
+                _ => "",
+            };
+            Trouble::Failed(format!(
+                "{code} {}: {}{remedy}",
+                status.reason, status.message
+            ))
+        }
+    }
+}
+
+/// The error with its causes, each said once.
+fn failed(error: impl std::error::Error) -> Trouble {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    Trouble::Failed(text)
+}
