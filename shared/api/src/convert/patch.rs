@@ -108,52 +108,32 @@ impl NodeClaimPatch {
         );
         let metadata = (metadata != preconditions).then(|| json!({ "metadata": metadata }));
 
-        let mut status = Map::new();
-        let mut put = |field: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                status.insert(field.to_owned(), value);
-            }
+        let conditions_change =
+            !update.conditions.is_empty() || !update.clear_conditions.is_empty();
+        let status = karpenter::NodeClaimStatus {
+            node_name: update.node_name.as_ref().map(|name| name.0.clone()),
+            provider_id: update.provider_id.clone(),
+            image_id: update.image_id.clone(),
+            capacity: update.capacity.as_ref().map(resource_list),
+            allocatable: update.allocatable.as_ref().map(resource_list),
+            conditions: conditions_change.then(|| conditions(update, current)),
+            last_pod_event_time: update.last_pod_event,
         };
-        put(
-            "nodeName",
-            update.node_name.as_ref().map(|name| json!(name)),
-        );
-        put(
-            "providerID",
-            update.provider_id.as_ref().map(|id| json!(id)),
-        );
-        put("imageID", update.image_id.as_ref().map(|id| json!(id)));
-        put(
-            "capacity",
-            update
-                .capacity
-                .as_ref()
-                .map(|amounts| json!(resource_list(amounts))),
-        );
-        put(
-            "allocatable",
-            update
-                .allocatable
-                .as_ref()
-                .map(|amounts| json!(resource_list(amounts))),
-        );
-        put(
-            "conditions",
-            (!update.conditions.is_empty()).then(|| json!(conditions(update, current))),
-        );
-        let status =
-            (!status.is_empty()).then(|| json!({ "metadata": preconditions, "status": status }));
+        let status = (status != karpenter::NodeClaimStatus::default())
+            .then(|| json!({ "metadata": preconditions, "status": status }));
         Self { metadata, status }
     }
 }
 
-/// The conditions as they will be: those of the update in place of, or after, those there are.
+/// The conditions as they will be: those there are, less the cleared ones, overruled by those of the update.
 fn conditions(update: &NodeClaimUpdate, current: &model::node_claim::NodeClaim) -> Vec<Condition> {
     let kept = current.status.conditions.iter().filter(|condition| {
-        update
-            .conditions
-            .iter()
-            .all(|changed| changed.kind != condition.kind)
+        let kind = &condition.kind;
+        !update.clear_conditions.contains(kind)
+            && update
+                .conditions
+                .iter()
+                .all(|changed| changed.kind != *kind)
     });
     let mut conditions: Vec<Condition> = kept
         .chain(&update.conditions)
@@ -236,5 +216,208 @@ fn set_finalizers(
         .collect();
     if !finalizers.iter().copied().eq(current) {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use expect_test::expect;
+    use model::{Resources, node::Node, node_claim};
+
+    use super::*;
+
+    fn pretty(value: &impl serde::Serialize) -> String {
+        serde_json::to_string_pretty(value).unwrap()
+    }
+
+    #[test]
+    fn a_launch_becomes_a_node_claim() {
+        let launch: Launch = serde_json::from_value(json!({
+            "name": "default-x7f2p", "node_pool": "default", "node_pool_uid": "pool-uid",
+            "labels": { "karpenter.sh/nodepool": "default" }, "annotations": { "karpenter.sh/nodepool-hash": "1" },
+            "spec": {
+                "node_class": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"], "min_values": 1 }],
+                "requests": { "cpu": 1500, "memory": 1073741824, "pods": 3 },
+                "taints": [{ "key": "dedicated", "value": "", "effect": "NoSchedule" }],
+                "startup_taints": [], "expire_after": "720h", "termination_grace_period": null,
+            },
+            "pods": [], "instance_types": ["m5.large"],
+            "cheapest": { "instance_type": "m5.large", "capacity_type": "spot", "zone": "a", "price": 1, "capacity": {} },
+        }))
+        .unwrap();
+        expect![[r#"
+            {
+              "apiVersion": "karpenter.sh/v1",
+              "kind": "NodeClaim",
+              "metadata": {
+                "annotations": {
+                  "karpenter.sh/nodepool-hash": "1"
+                },
+                "finalizers": [
+                  "karpenter.sh/termination"
+                ],
+                "labels": {
+                  "karpenter.sh/nodepool": "default"
+                },
+                "name": "default-x7f2p",
+                "ownerReferences": [
+                  {
+                    "apiVersion": "karpenter.sh/v1",
+                    "blockOwnerDeletion": true,
+                    "kind": "NodePool",
+                    "name": "default",
+                    "uid": "pool-uid"
+                  }
+                ]
+              },
+              "spec": {
+                "expireAfter": "720h",
+                "nodeClassRef": {
+                  "group": "karpenter.k8s.aws",
+                  "kind": "EC2NodeClass",
+                  "name": "default"
+                },
+                "requirements": [
+                  {
+                    "key": "node.kubernetes.io/instance-type",
+                    "minValues": 1,
+                    "operator": "In",
+                    "values": [
+                      "m5.large"
+                    ]
+                  }
+                ],
+                "resources": {
+                  "requests": {
+                    "cpu": "1500m",
+                    "memory": "1Gi",
+                    "pods": "3"
+                  }
+                },
+                "taints": [
+                  {
+                    "effect": "NoSchedule",
+                    "key": "dedicated"
+                  }
+                ]
+              }
+            }"#]]
+        .assert_eq(&pretty(&NodeClaim::from(&launch).to_manifest().unwrap()));
+    }
+
+    fn condition(kind: &str, status: ModelStatus) -> ModelCondition {
+        ModelCondition {
+            kind: kind.into(),
+            status,
+            reason: kind.into(),
+            message: String::new(),
+            last_transition: jiff::Timestamp::UNIX_EPOCH,
+            observed_generation: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_node_claim_keeps_the_conditions_that_do_not_change() {
+        let mut claim = node_claim::NodeClaim::default();
+        claim.status.conditions = ["Launched", "Drifted", "Consolidatable"]
+            .map(|kind| condition(kind, ModelStatus::Unknown))
+            .into();
+        let update = NodeClaimUpdate {
+            uid: "u".into(),
+            resource_version: "7".into(),
+            conditions: vec![condition("Launched", ModelStatus::True)],
+            clear_conditions: vec!["Drifted".into()],
+            provider_id: Some("aws:///a/i-1".into()),
+            allocatable: Some(Resources::from([("cpu", 1_930)])),
+            ..NodeClaimUpdate::default()
+        };
+        let patch = NodeClaimPatch::new(&update, &claim);
+        assert_eq!(patch.metadata, None);
+        let patch = patch.status.unwrap();
+        assert_eq!(
+            patch["metadata"],
+            json!({ "uid": "u", "resourceVersion": "7" })
+        );
+        assert_eq!(patch["status"]["providerID"], "aws:///a/i-1");
+        assert_eq!(patch["status"]["allocatable"], json!({ "cpu": "1930m" }));
+        let conditions = patch["status"]["conditions"].as_array().unwrap();
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|one| (&one["type"], &one["status"]))
+            .collect();
+        assert_eq!(
+            conditions,
+            [
+                (&json!("Consolidatable"), &json!("Unknown")),
+                (&json!("Launched"), &json!("True"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_is_patched_only_where_it_changes() {
+        let node = Node {
+            finalizers: vec!["a".into()],
+            ..Node::default()
+        };
+        let update = NodeUpdate {
+            uid: "u".into(),
+            ..NodeUpdate::default()
+        };
+        assert_eq!(NodePatch::new(&update, &node), NodePatch(None));
+
+        let add_what_is_there = NodeUpdate {
+            add_finalizers: vec!["a".into()],
+            ..update.clone()
+        };
+        assert_eq!(NodePatch::new(&add_what_is_there, &node), NodePatch(None));
+
+        let update = NodeUpdate {
+            set_labels: BTreeMap::from([("karpenter.sh/registered".into(), "true".into())]),
+            add_finalizers: vec!["b".into()],
+            taints: Some(Vec::new()),
+            owner: Some(("default-x7f2p".into(), "claim-uid".into())),
+            ..update
+        };
+        expect![[r#"
+            {
+              "metadata": {
+                "finalizers": [
+                  "a",
+                  "b"
+                ],
+                "labels": {
+                  "karpenter.sh/registered": "true"
+                },
+                "ownerReferences": [
+                  {
+                    "apiVersion": "karpenter.sh/v1",
+                    "blockOwnerDeletion": true,
+                    "kind": "NodeClaim",
+                    "name": "default-x7f2p",
+                    "uid": "claim-uid"
+                  }
+                ],
+                "uid": "u"
+              },
+              "spec": {
+                "taints": []
+              }
+            }"#]]
+        .assert_eq(&pretty(&NodePatch::new(&update, &node).0.unwrap()));
+
+        let remove = NodeUpdate {
+            remove_finalizers: vec!["a".into()],
+            uid: "u".into(),
+            ..NodeUpdate::default()
+        };
+        let patch = NodePatch::new(&remove, &node).0.unwrap();
+        assert_eq!(
+            patch,
+            json!({ "metadata": { "uid": "u", "finalizers": [] } })
+        );
     }
 }
