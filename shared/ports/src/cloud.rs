@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId,
     ids::LaunchToken,
@@ -11,8 +12,13 @@ use thiserror::Error;
 /// What turns ask of EC2 for one cluster. Writes run under the cluster's own session, so a turn cannot touch another.
 #[async_trait]
 pub trait Cloud: Send + Sync {
-    /// Runs one frozen `instant` CreateFleet call, creating the launch templates it names where they are missing.
-    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError>;
+    /// Runs one frozen `instant` CreateFleet call, creating the launch templates it names where they are missing. Sends no
+    /// request, repetitions included, later than `not_after` (PROTOCOL A3).
+    async fn launch(
+        &self,
+        request: &FleetRequest,
+        not_after: Timestamp,
+    ) -> Result<FleetAnswer, CloudError>;
 
     /// Every instance that carries this launch tag, in every state, terminated ones included (PROTOCOL A3).
     async fn instances_of_launch(
