@@ -18,7 +18,8 @@ pub struct FleetRequest {
     pub node_class: NodeClassName,
     pub capacity_type: CapacityType,
     pub target_capacity: u32,
-    pub allocation: AllocationStrategy,
+    /// `None` for capacity blocks and interruptible reservations, which take none.
+    pub allocation: Option<AllocationStrategy>,
     /// EC2's fleet `Context`, passed through from the EC2NodeClass.
     pub context: Option<String>,
     pub templates: Vec<TemplateOverrides>,
@@ -52,23 +53,33 @@ pub struct FleetOverride {
 
 /// The content of a launch template; its name is a digest of the rest, so equal content is created once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LaunchTemplate {
     pub name: String,
     pub image: String,
     /// Plain text or MIME, not base64.
     pub user_data: String,
     pub instance_profile: String,
+    /// Carried by every network interface.
     pub security_groups: Vec<String>,
+    /// Empty leaves the image's own.
     pub block_devices: Vec<BlockDevice>,
     pub metadata: MetadataOptions,
     pub detailed_monitoring: bool,
-    pub associate_public_ip: Option<bool>,
+    /// Never empty.
     pub network_interfaces: Vec<NetworkInterface>,
-    pub reservation: Option<String>,
+    pub reservation: ReservationUse,
+    /// `default` or `dedicated`.
+    pub tenancy: String,
+    pub placement_group: Option<PlacementGroup>,
+    pub nested_virtualization: Option<bool>,
+    pub enclaves: bool,
+    /// On the template itself, on network interfaces and on spot requests.
     pub tags: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BlockDevice {
     pub device_name: String,
     pub volume_gib: Option<i64>,
@@ -83,6 +94,7 @@ pub struct BlockDevice {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MetadataOptions {
     pub http_endpoint: Option<String>,
     pub http_protocol_ipv6: Option<String>,
@@ -91,11 +103,65 @@ pub struct MetadataOptions {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NetworkInterface {
-    pub network_card_index: i32,
+    /// `None` where EC2 shall choose, as for the only interface of an instance.
+    pub network_card_index: Option<i32>,
     pub device_index: i32,
-    /// `interface`, `efa` or `efa-only`.
-    pub interface_type: String,
+    /// `interface`, `efa` or `efa-only`; `None` is EC2's own default.
+    pub interface_type: Option<String>,
+    /// `None` leaves it to the subnet.
+    pub associate_public_ip: Option<bool>,
+    pub ipv4_prefixes: Option<i32>,
+    pub ipv6: Option<Ipv6>,
+    pub connection_tracking: Option<ConnectionTracking>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ipv6 {
+    /// Whether the first address is the instance's primary one.
+    pub primary: bool,
+    pub addresses: i32,
+    pub prefixes: Option<i32>,
+}
+
+/// Time-outs of idle connections, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionTracking {
+    pub tcp_established: Option<i32>,
+    pub udp_stream: Option<i32>,
+    pub udp: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementGroup {
+    pub id: String,
+    pub partition: Option<i32>,
+}
+
+/// How instances of a template use capacity reservations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReservationUse {
+    /// EC2's default: open reservations that fit.
+    #[default]
+    Unspecified,
+    None,
+    Only {
+        id: String,
+        kind: ReservationKind,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReservationKind {
+    #[default]
+    Default,
+    CapacityBlock,
+    /// EC2 may take the instances back.
+    Interruptible,
 }
 
 /// What CreateFleet answered: instances launched, and offerings that failed, possibly both.

@@ -1,0 +1,368 @@
+//! The launch templates of a request: one for each group of types that boot alike (spec/aws §11).
+
+use std::collections::BTreeMap;
+
+use api::karpenter::{Ami, BlockDeviceMapping, EC2NodeClassSpec, InterfaceType, Switch};
+use api::names::label;
+use model::{
+    InstanceType,
+    catalog::Offering,
+    launch::{
+        BlockDevice, ConnectionTracking, FleetOverride, Ipv6, LaunchTemplate, MetadataOptions,
+        NetworkInterface, ReservationKind, ReservationUse, TemplateOverrides,
+    },
+    quantity::Quantity,
+    requirement::Requirements,
+};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Claim, LaunchInput, LaunchProblem,
+    filters::{self, Candidate},
+};
+use crate::{
+    ami, cluster::IpFamily, compatibility::admits, families::Family, resource, user_data,
+    user_data::Boot,
+};
+
+/// What two types must share to boot from the same template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    image: String,
+    efa_interfaces: i64,
+    /// The kubelet's maxPods; a Custom image is told nothing.
+    pods: i64,
+    reservation: Option<(String, ReservationKind)>,
+}
+
+/// Templates with their overrides, cheapest first in each; templates in the order of their groups.
+pub(super) fn templates(
+    input: &LaunchInput<'_>,
+    claim: Claim<'_>,
+    pinned: &Requirements,
+    candidates: &[Candidate<'_>],
+    subnets: &BTreeMap<&str, &str>,
+    tags: &BTreeMap<String, String>,
+) -> Result<Vec<TemplateOverrides>, LaunchProblem> {
+    let class = input.node_class;
+    let family = Family::of(&class.spec).map_err(|error| not_ready(error.to_string()))?;
+    let status = class.status.as_ref();
+    let images = status.and_then(|status| status.amis.as_deref());
+    let mut groups: BTreeMap<Group, (&InstanceType, Vec<FleetOverride>)> = BTreeMap::new();
+    let mut has_image = false;
+    for candidate in candidates {
+        let Some(image) = ami::first_that_fits(images.unwrap_or_default(), candidate.instance_type)
+        else {
+            continue;
+        };
+        has_image = true;
+        for offering in &candidate.offerings {
+            let Some(subnet) = subnets.get(offering.zone.as_str()) else {
+                continue;
+            };
+            if !admits(pinned, offering) {
+                continue;
+            }
+            let group = group(claim, family, candidate.instance_type, offering, image);
+            let of_group = groups
+                .entry(group)
+                .or_insert_with(|| (candidate.instance_type, Vec::new()));
+            of_group.1.push(FleetOverride {
+                instance_type: candidate.instance_type.name.clone(),
+                zone: offering.zone.clone(),
+                subnet: Some((*subnet).to_owned()),
+                image: image.id.clone(),
+                priority: offering.price.0,
+            });
+        }
+    }
+    if groups.is_empty() {
+        return Err(nothing_to_ask_for(input, has_image));
+    }
+    let capacity_type = pinned
+        .get(label::CAPACITY_TYPE)
+        .and_then(|pinned| pinned.values.first());
+    let capacity_type = capacity_type.map_or("", String::as_str);
+    groups
+        .into_iter()
+        .map(|(group, (instance_type, mut overrides))| {
+            overrides.sort_by(|a, b| {
+                (a.priority, &a.instance_type, &a.zone).cmp(&(
+                    b.priority,
+                    &b.instance_type,
+                    &b.zone,
+                ))
+            });
+            overrides.dedup_by(|a, b| a.instance_type == b.instance_type && a.zone == b.zone);
+            let boot = Boot {
+                cluster: input.cluster,
+                node_class: class,
+                labels: claim.labels,
+                taints: &claim.spec.taints,
+                startup_taints: &claim.spec.startup_taints,
+                capacity_type,
+                max_pods: filters::pods(instance_type),
+            };
+            Ok(TemplateOverrides {
+                template: template(input, claim, family, &group, &boot, tags)?,
+                overrides,
+            })
+        })
+        .collect()
+}
+
+fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchProblem {
+    let name = &input.node_class.metadata.name;
+    let message = if has_image {
+        format!("EC2NodeClass {name} has no subnet in a zone where an instance type is available")
+    } else {
+        format!("no AMI in the status of EC2NodeClass {name} fits any of the instance types")
+    };
+    failed(message)
+}
+
+fn failed(message: String) -> LaunchProblem {
+    LaunchProblem::Create {
+        reason: "LaunchFailed",
+        message,
+    }
+}
+
+fn not_ready(message: String) -> LaunchProblem {
+    LaunchProblem::NodeClassNotReady { message }
+}
+
+fn group(
+    claim: Claim<'_>,
+    family: Family,
+    instance_type: &InstanceType,
+    offering: &Offering,
+    image: &Ami,
+) -> Group {
+    let efa_interfaces = instance_type.capacity.get(resource::EFA);
+    let kind = filters::kind(offering).unwrap_or_default();
+    Group {
+        image: image.id.clone(),
+        efa_interfaces: if filters::wants_efa(claim) {
+            efa_interfaces
+        } else {
+            0
+        },
+        pods: if family == Family::Custom {
+            0
+        } else {
+            filters::pods(instance_type)
+        },
+        reservation: offering.reservation.as_ref().map(|r| (r.id.clone(), kind)),
+    }
+}
+
+/// The kind of reservation that a request's template launches into.
+pub(super) fn reservation_kind(config: &TemplateOverrides) -> ReservationKind {
+    match &config.template.reservation {
+        ReservationUse::Only { kind, .. } => *kind,
+        ReservationUse::Unspecified | ReservationUse::None => ReservationKind::Default,
+    }
+}
+
+fn template(
+    input: &LaunchInput<'_>,
+    claim: Claim<'_>,
+    family: Family,
+    group: &Group,
+    boot: &Boot<'_>,
+    tags: &BTreeMap<String, String>,
+) -> Result<LaunchTemplate, LaunchProblem> {
+    let class = input.node_class;
+    let status = class.status.as_ref();
+    let groups = status.and_then(|status| status.security_groups.as_deref());
+    let groups = groups.unwrap_or_default();
+    if groups.is_empty() {
+        let name = &class.metadata.name;
+        return Err(failed(format!(
+            "EC2NodeClass {name} has no security groups in its status"
+        )));
+    }
+    let user_data = user_data::render(family, boot).map_err(|error| match error {
+        user_data::UserDataError::NoServiceCidr => not_ready(error.to_string()),
+        _ => failed(error.to_string()),
+    })?;
+    let profile = status.and_then(|status| status.instance_profile.clone());
+    let nested = class.spec.cpu_options.as_ref();
+    let nested = nested.and_then(|options| options.nested_virtualization.as_ref());
+    let mut template = LaunchTemplate {
+        name: String::new(),
+        image: group.image.clone(),
+        user_data,
+        instance_profile: profile.unwrap_or_default(),
+        security_groups: groups.iter().map(|group| group.id.clone()).collect(),
+        block_devices: block_devices(&class.spec, family)?,
+        metadata: metadata(input),
+        detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
+        network_interfaces: interfaces(input, group.efa_interfaces),
+        reservation: match &group.reservation {
+            _ if !input.settings.reserved_capacity => ReservationUse::Unspecified,
+            None => ReservationUse::None,
+            Some((id, kind)) => ReservationUse::Only {
+                id: id.clone(),
+                kind: *kind,
+            },
+        },
+        tenancy: tenancy(&claim.requirements()).to_owned(),
+        placement_group: None,
+        nested_virtualization: nested.map(|switch| *switch == Switch::Enabled),
+        enclaves: claim.spec.requests.get(resource::ENCLAVES) > 0,
+        tags: tags.clone(),
+    };
+    template.name = name(&template, boot.capacity_type);
+    Ok(template)
+}
+
+/// A digest of the content. Spot templates differ from others in what they tag, so the capacity type is part of it.
+fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(serde_json::json!(template).to_string());
+    digest.update(capacity_type.as_bytes());
+    let digest = digest.finalize();
+    let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or(0));
+    format!("karpenter.k8s.aws/{}", u64::from_be_bytes(first))
+}
+
+/// `default` where the claim admits it.
+fn tenancy(requirements: &Requirements) -> &'static str {
+    let admits = |value: &str| {
+        let requirement = requirements.get(label::INSTANCE_TENANCY);
+        requirement.is_none_or(|requirement| requirement.has(value))
+    };
+    if !admits("default") && admits("dedicated") {
+        "dedicated"
+    } else {
+        "default"
+    }
+}
+
+fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
+    /// Regions whose EC2 does not know `HttpProtocolIpv6`.
+    const WITHOUT_IPV6: [&str; 6] = [
+        "us-iso-east-1",
+        "us-iso-west-1",
+        "us-isob-east-1",
+        "us-isob-west-1",
+        "us-isof-south-1",
+        "us-isof-east-1",
+    ];
+    let options = &input.node_class.spec.metadata_options;
+    let knows_ipv6 = !WITHOUT_IPV6.contains(&input.cluster.region.as_str());
+    MetadataOptions {
+        http_endpoint: Some(options.http_endpoint.to_string()),
+        http_protocol_ipv6: knows_ipv6.then(|| options.http_protocol_ipv6.to_string()),
+        http_put_response_hop_limit: Some(options.http_put_response_hop_limit),
+        http_tokens: Some(options.http_tokens.to_string()),
+    }
+}
+
+fn block_devices(
+    spec: &EC2NodeClassSpec,
+    family: Family,
+) -> Result<Vec<BlockDevice>, LaunchProblem> {
+    match spec.block_device_mappings.as_deref() {
+        None | Some([]) => Ok(family.default_block_devices()),
+        Some(mappings) => mappings.iter().map(block_device).collect(),
+    }
+}
+
+fn block_device(mapping: &BlockDeviceMapping) -> Result<BlockDevice, LaunchProblem> {
+    let device_name = mapping.device_name.clone().unwrap_or_default();
+    let Some(ebs) = &mapping.ebs else {
+        return Err(not_ready(format!(
+            "spec.blockDeviceMappings \"{device_name}\" has no ebs: every mapping describes a volume"
+        )));
+    };
+    let volume_gib = match &ebs.volume_size {
+        Some(size) => Some(gib(size.as_str()).ok_or_else(|| {
+            not_ready(format!(
+                "spec.blockDeviceMappings \"{device_name}\": ebs.volumeSize \"{size}\" is not a size"
+            ))
+        })?),
+        None => None,
+    };
+    Ok(BlockDevice {
+        device_name,
+        volume_gib,
+        volume_type: ebs.volume_type.as_ref().map(ToString::to_string),
+        iops: ebs.iops.filter(|iops| *iops != 0),
+        throughput: ebs.throughput.filter(|throughput| *throughput != 0),
+        encrypted: ebs.encrypted,
+        kms_key: ebs.kms_key_id.clone(),
+        snapshot: ebs.snapshot_id.clone(),
+        delete_on_termination: ebs.delete_on_termination,
+        volume_initialization_rate: ebs.volume_initialization_rate.map(i64::from),
+    })
+}
+
+/// EC2 counts volumes in whole GiB: rounded up, so that nobody gets less than asked for.
+fn gib(size: &str) -> Option<i64> {
+    const GIB: i64 = 1 << 30;
+    let bytes = size.parse::<Quantity>().ok()?.ceil();
+    Some(bytes / GIB + i64::from(bytes % GIB != 0))
+}
+
+/// The NodeClass's own interfaces, or one for each EFA device asked for, or a single plain one.
+fn interfaces(input: &LaunchInput<'_>, efa_interfaces: i64) -> Vec<NetworkInterface> {
+    let spec = &input.node_class.spec;
+    let plain = plain_interface(spec, input.cluster.ip_family());
+    let own = spec.network_interfaces.as_deref().unwrap_or_default();
+    if !own.is_empty() {
+        let interface = |interface: &api::karpenter::NetworkInterface| {
+            let carries_addresses = interface.interface_type != InterfaceType::EfaOnly;
+            NetworkInterface {
+                network_card_index: Some(interface.network_card_index),
+                device_index: interface.device_index,
+                interface_type: Some(interface.interface_type.to_string()),
+                ..if carries_addresses {
+                    plain.clone()
+                } else {
+                    NetworkInterface::default()
+                }
+            }
+        };
+        return own.iter().map(interface).collect();
+    }
+    if efa_interfaces > 0 {
+        let efa = |card: i32| NetworkInterface {
+            network_card_index: Some(card),
+            device_index: i32::from(card != 0),
+            interface_type: Some("efa".to_owned()),
+            ..plain.clone()
+        };
+        let cards = i32::try_from(efa_interfaces).unwrap_or(i32::MAX);
+        return (0..cards).map(efa).collect();
+    }
+    vec![plain]
+}
+
+fn plain_interface(spec: &EC2NodeClassSpec, ip_family: IpFamily) -> NetworkInterface {
+    let (ipv4_prefixes, ipv6) = match ip_family {
+        IpFamily::V4 => (spec.ip_prefix_count, None),
+        IpFamily::V6 => {
+            let ipv6 = Ipv6 {
+                primary: true,
+                addresses: 1,
+                prefixes: spec.ip_prefix_count,
+            };
+            (None, Some(ipv6))
+        }
+    };
+    let tracking = spec.connection_tracking.as_ref();
+    NetworkInterface {
+        associate_public_ip: spec.associate_public_ip_address,
+        ipv4_prefixes,
+        ipv6,
+        connection_tracking: tracking.map(|tracking| ConnectionTracking {
+            tcp_established: tracking.tcp_established_timeout,
+            udp_stream: tracking.udp_stream_timeout,
+            udp: tracking.udp_timeout,
+        }),
+        ..NetworkInterface::default()
+    }
+}

@@ -1,0 +1,20 @@
+//! What is known about EC2, as pure rules: which instance types there are for a NodeClass and what they hold, what a node
+//! is told at boot, which image it runs, what is asked of CreateFleet, and what EC2's error codes mean.
+//!
+//! Facts come in as plain data and requests go out as plain data, so everything here can be read and tested without an
+//! account. This crate depends on `api` and `model` only: it must never name an AWS SDK type, and it knows no clock,
+//! randomness, environment or I/O.
+
+pub mod ami;
+pub mod cluster;
+pub mod compatibility;
+pub mod families;
+pub mod instance_types;
+pub mod launch;
+pub mod resource;
+pub mod settings;
+pub mod user_data;
+
+pub use cluster::ClusterFacts;
+pub use launch::{Claim, LaunchInput, LaunchProblem, fleet_request};
+pub use settings::ProviderSettings;

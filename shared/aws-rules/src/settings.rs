@@ -1,0 +1,87 @@
+//! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; spec/aws §21).
+
+use model::snapshot::MinValuesPolicy;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProviderSettings {
+    /// `vmMemoryOverheadPercent`: the part of a type's memory that the hypervisor keeps.
+    pub vm_memory_overhead: Millionths,
+    /// `reservedENIs`: network interfaces that pods do not get.
+    pub reserved_enis: u32,
+    /// Feature gate `ReservedCapacity`.
+    pub reserved_capacity: bool,
+    pub min_values_policy: MinValuesPolicy,
+}
+
+impl Default for ProviderSettings {
+    fn default() -> Self {
+        Self {
+            vm_memory_overhead: Millionths(75_000),
+            reserved_enis: 0,
+            reserved_capacity: true,
+            min_values_policy: MinValuesPolicy::Strict,
+        }
+    }
+}
+
+/// A fraction, exactly: `0.075` is 75,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millionths(pub u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is not a fraction: expected a decimal number from 0 with at most six decimals, such as 0.075"
+)]
+pub struct FractionError(String);
+
+impl Millionths {
+    /// That part of `amount`, rounded up.
+    pub(crate) fn of(self, amount: i64) -> i64 {
+        let product = i128::from(amount) * i128::from(self.0);
+        i64::try_from(-(-product).div_euclid(1_000_000)).unwrap_or(i64::MAX)
+    }
+}
+
+impl std::str::FromStr for Millionths {
+    type Err = FractionError;
+
+    fn from_str(text: &str) -> Result<Self, FractionError> {
+        let parse = || {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+            if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+                return None;
+            }
+            let whole: u32 = whole.parse().ok()?;
+            let fraction: u32 = format!("{fraction:0<6}").parse().ok()?;
+            whole.checked_mul(1_000_000)?.checked_add(fraction)
+        };
+        parse()
+            .map(Self)
+            .ok_or_else(|| FractionError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_exact() {
+        for (text, millionths) in [("0.075", 75_000), ("0", 0), ("1.5", 1_500_000), ("0.", 0)] {
+            assert_eq!(text.parse(), Ok(Millionths(millionths)), "{text}");
+        }
+        for text in ["", ".5", "-0.1", "7%", "0.0000001", "5000"] {
+            assert!(text.parse::<Millionths>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_rounds_up() {
+        assert_eq!(Millionths(75_000).of(8192), 615);
+        assert_eq!(Millionths(75_000).of(40_960), 3072);
+    }
+}

@@ -1,0 +1,66 @@
+//! Kubelet settings as command-line flags, for the families that start the kubelet so (spec/aws §10.1).
+
+use std::collections::BTreeMap;
+
+use api::karpenter::KubeletSettings;
+
+use super::{Boot, effect_text};
+
+/// `--node-labels=… --register-with-taints=…` and the rest, in a fixed order, absent settings left out.
+pub(super) fn flags(boot: &Boot<'_>, settings: &KubeletSettings) -> String {
+    let taints: Vec<_> = boot
+        .node_taints()
+        .iter()
+        .map(|taint| {
+            let value = if taint.value.is_empty() {
+                String::new()
+            } else {
+                format!("={}", taint.value)
+            };
+            format!("{}{value}:{}", taint.key, effect_text(taint.effect))
+        })
+        .collect();
+    let mut flags = vec![
+        format!("--node-labels=\"{}\"", boot.node_labels_text()),
+        format!("--register-with-taints=\"{}\"", taints.join(",")),
+        format!("--max-pods={}", boot.max_pods(settings)),
+    ];
+    let mut number = |name: &str, value: Option<String>| {
+        flags.extend(value.map(|value| format!("--{name}={value}")));
+    };
+    let text = |value: Option<i32>| value.map(|value| value.to_string());
+    number("pods-per-core", text(settings.pods_per_core));
+    number("system-reserved", map(&settings.system_reserved, "="));
+    number("kube-reserved", map(&settings.kube_reserved, "="));
+    number("eviction-hard", map(&settings.eviction_hard, "<"));
+    number("eviction-soft", map(&settings.eviction_soft, "<"));
+    number(
+        "eviction-soft-grace-period",
+        map(&settings.eviction_soft_grace_period, "="),
+    );
+    number(
+        "eviction-max-pod-grace-period",
+        text(settings.eviction_max_pod_grace_period),
+    );
+    number(
+        "image-gc-high-threshold",
+        text(settings.image_gc_high_threshold_percent),
+    );
+    number(
+        "image-gc-low-threshold",
+        text(settings.image_gc_low_threshold_percent),
+    );
+    number(
+        "cpu-cfs-quota",
+        settings.cpu_cfs_quota.map(|quota| quota.to_string()),
+    );
+    flags.join(" ")
+}
+
+fn map(entries: &BTreeMap<String, String>, between: &str) -> Option<String> {
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|(key, value)| format!("{key}{between}{value}"))
+        .collect();
+    (!entries.is_empty()).then(|| format!("\"{}\"", entries.join(",")))
+}
