@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{requirement::Requirements, resources::Resources};
+use crate::{
+    requirement::Requirements,
+    resources::{MEMORY, Resources},
+};
 
 /// Money: billionths of a dollar per hour. Integer, so that sums and ties never depend on order.
 #[derive(
@@ -94,28 +97,42 @@ pub struct UnknownCapacityType(String);
 impl InstanceType {
     /// Capacity minus overhead, for the resources the type has; huge pages come out of memory (spec/scheduling §2.1).
     pub fn allocatable(&self) -> Resources {
+        self.allocatable_with(None, None)
+    }
+
+    /// The same under an offering's overrides, each merged entry by entry over the type's own (spec/scheduling §2.2).
+    pub fn allocatable_with(
+        &self,
+        capacity: Option<&Resources>,
+        overhead: Option<&Resources>,
+    ) -> Resources {
         let mut allocatable = self.capacity.clone();
-        for part in [
-            &self.overhead.kube_reserved,
-            &self.overhead.system_reserved,
-            &self.overhead.eviction_threshold,
-        ] {
-            allocatable.subtract(part);
-        }
-        let huge_pages: i64 = self
-            .capacity
+        allocatable
+            .0
+            .extend(capacity.into_iter().flat_map(|r| r.0.clone()));
+        let huge_pages: i64 = allocatable
             .iter()
             .filter(|(name, _)| name.starts_with("hugepages-"))
-            .map(|(_, n)| n)
+            .map(|(_, amount)| amount)
             .sum();
+        let mut kept = self.overhead.total();
+        kept.0
+            .extend(overhead.into_iter().flat_map(|r| r.0.clone()));
+        allocatable.subtract(&kept);
         if huge_pages > 0 {
-            let memory = allocatable.get(crate::resources::MEMORY);
-            allocatable.set(
-                crate::resources::MEMORY,
-                memory.saturating_sub(huge_pages).max(0),
-            );
+            let memory = allocatable.get(MEMORY).saturating_sub(huge_pages);
+            allocatable.set(MEMORY, memory.max(0));
         }
         allocatable
+    }
+}
+
+impl Overhead {
+    pub fn total(&self) -> Resources {
+        let mut total = self.kube_reserved.clone();
+        total.add(&self.system_reserved);
+        total.add(&self.eviction_threshold);
+        total
     }
 }
 

@@ -1,0 +1,49 @@
+//! Resource amounts as short vectors: one slot per resource that anything in this question requests.
+
+use std::collections::BTreeSet;
+
+use model::{Resources, resources::PODS};
+
+/// Which resources have a slot.
+pub(crate) struct Dimensions {
+    names: Vec<String>,
+}
+
+impl Dimensions {
+    /// Everything requested by `all`. What nobody requests cannot decide anything, except by being negative.
+    pub(crate) fn of<'r>(all: impl IntoIterator<Item = &'r Resources>) -> Self {
+        let mut names: BTreeSet<&str> = BTreeSet::from([PODS]);
+        for requests in all {
+            names.extend(requests.iter().filter(|entry| entry.1 != 0).map(|e| e.0));
+        }
+        Self {
+            names: names.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn vector(&self, resources: &Resources) -> Box<[i64]> {
+        self.names.iter().map(|name| resources.get(name)).collect()
+    }
+}
+
+/// Adds, saturating.
+pub(crate) fn add(total: &mut [i64], more: &[i64]) {
+    for (total, more) in total.iter_mut().zip(more) {
+        *total = total.saturating_add(*more);
+    }
+}
+
+pub(crate) fn fits(requests: &[i64], room: &[i64]) -> bool {
+    requests
+        .iter()
+        .zip(room)
+        .all(|(wanted, left)| wanted <= left)
+}

@@ -1,0 +1,285 @@
+//! One list of instance types, turned on its side: per label, which types offer which values; per kind of offering, which
+//! types have one. Whatever a set of requirements leaves is an AND over a few words, remembered per set.
+
+use std::{cell::OnceCell, collections::BTreeMap};
+
+use model::{
+    CapacityType, InstanceType, NanosPerHour, Resources, catalog::Offering, labels,
+    requirement::Requirement, selector::Operator,
+};
+
+use crate::{
+    algebra::{Algebra, ReqId, SetId, Sym, Undefined},
+    bits::Bits,
+    input::Options,
+    memo::{Memo, pair},
+};
+
+/// A type in one of its allocatable variants: almost always one row per type (spec/scheduling §2.2).
+pub(crate) struct Row {
+    pub(crate) kind: usize,
+    pub(crate) allocatable: Resources,
+    pub(crate) offers: Vec<Offer>,
+}
+
+/// An available offering.
+pub(crate) struct Offer {
+    /// What it requires of zone, capacity type and so on.
+    pub(crate) set: SetId,
+    pub(crate) price: NanosPerHour,
+    pub(crate) capacity_type: CapacityType,
+    /// Index into the type's offerings.
+    pub(crate) index: usize,
+}
+
+pub(crate) struct Catalog<'a> {
+    pub(crate) types: &'a [InstanceType],
+    pub(crate) rows: Vec<Row>,
+    columns: BTreeMap<Sym, Column>,
+    /// For each kind of offering, the rows that have an available one.
+    offers: Vec<(SetId, Bits)>,
+    by_requirement: Memo,
+    by_set: Memo,
+    found: Vec<Bits>,
+    all: OnceCell<Bits>,
+}
+
+/// What the types say about one label.
+pub(crate) struct Column {
+    silent: Bits,
+    values: Vec<(ReqId, Bits)>,
+}
+
+impl<'a> Catalog<'a> {
+    pub(crate) fn new(
+        types: &'a [InstanceType],
+        algebra: &mut Algebra,
+        options: &Options<'_>,
+    ) -> Self {
+        let rows: Vec<Row> = types
+            .iter()
+            .enumerate()
+            .flat_map(|(kind, instance_type)| rows_of(kind, instance_type, algebra, options))
+            .collect();
+        let mut catalog = Self {
+            types,
+            columns: BTreeMap::new(),
+            offers: Vec::new(),
+            by_requirement: Memo::default(),
+            by_set: Memo::default(),
+            found: Vec::new(),
+            all: OnceCell::new(),
+            rows,
+        };
+        catalog.index_offers();
+        catalog.index_labels(algebra);
+        catalog
+    }
+
+    fn index_offers(&mut self) {
+        let mut offers: BTreeMap<SetId, Bits> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            for offer in &row.offers {
+                let rows = offers.entry(offer.set);
+                rows.or_insert_with(|| Bits::none(self.rows.len()))
+                    .insert(at);
+            }
+        }
+        self.offers = offers.into_iter().collect();
+    }
+
+    fn index_labels(&mut self, algebra: &mut Algebra) {
+        let len = self.rows.len();
+        let mut columns: BTreeMap<Sym, BTreeMap<ReqId, Bits>> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let Some(instance_type) = self.types.get(row.kind) else {
+                continue;
+            };
+            for requirement in instance_type.requirements.0.values() {
+                let (key, req) = algebra.requirement(requirement);
+                let values = columns.entry(key).or_default();
+                values
+                    .entry(req)
+                    .or_insert_with(|| Bits::none(len))
+                    .insert(at);
+            }
+        }
+        for (key, values) in columns {
+            let mut silent = Bits::all(len);
+            for rows in values.values() {
+                silent.subtract(rows);
+            }
+            let values = values.into_iter().collect();
+            self.columns.insert(key, Column { silent, values });
+        }
+    }
+
+    pub(crate) fn instance_type(&self, row: usize) -> Option<&'a InstanceType> {
+        self.types.get(self.rows.get(row)?.kind)
+    }
+
+    pub(crate) fn all(&self) -> &Bits {
+        self.all.get_or_init(|| Bits::all(self.rows.len()))
+    }
+
+    /// What the types say about `key`, each distinct answer once; `None` where some are silent.
+    pub(crate) fn answers(&self, key: Sym) -> Vec<Option<ReqId>> {
+        let Some(column) = self.columns.get(&key) else {
+            return vec![None];
+        };
+        let said = column.values.iter().map(|(req, _)| Some(*req));
+        said.chain((!column.silent.is_empty()).then_some(None))
+            .collect()
+    }
+
+    /// The concrete answers to `key` with the rows that give them.
+    pub(crate) fn column(&self, key: Sym) -> &[(ReqId, Bits)] {
+        self.columns
+            .get(&key)
+            .map_or(&[], |column| column.values.as_slice())
+    }
+
+    /// The rows whose labels agree with `set`, whatever is on offer.
+    pub(crate) fn agreeing(&mut self, set: SetId, algebra: &mut Algebra) -> Bits {
+        let mut rows = self.all().clone();
+        for &(key, req) in algebra.set(set).iter() {
+            if let Some(at) = self.by_label(key, req, algebra)
+                && let Some(found) = self.found.get(at)
+            {
+                rows.and(found);
+            }
+        }
+        rows
+    }
+
+    fn by_label(&mut self, key: Sym, req: ReqId, algebra: &mut Algebra) -> Option<usize> {
+        let column = self.columns.get(&key)?;
+        let memo = pair(key.0, req.0);
+        if let Some(at) = self.by_requirement.get(memo) {
+            return Some(at as usize);
+        }
+        let mut rows = column.silent.clone();
+        for (said, having) in &column.values {
+            if algebra.agree(*said, req) {
+                rows.or(having);
+            }
+        }
+        Some(remember(
+            &mut self.found,
+            &mut self.by_requirement,
+            memo,
+            rows,
+        ))
+    }
+
+    /// The rows that agree with `set` and have an available offering that does; the index is for [`Self::remembered`].
+    pub(crate) fn matching(&mut self, set: SetId, algebra: &mut Algebra) -> usize {
+        let memo = u64::from(set.0);
+        if let Some(at) = self.by_set.get(memo) {
+            return at as usize;
+        }
+        let mut rows = self.agreeing(set, algebra);
+        let mut offered = Bits::none(self.rows.len());
+        for (offer, having) in &self.offers {
+            if compatible(algebra, set, *offer) {
+                offered.or(having);
+            }
+        }
+        rows.and(&offered);
+        remember(&mut self.found, &mut self.by_set, memo, rows)
+    }
+
+    pub(crate) fn remembered(&self, at: usize) -> &Bits {
+        self.found.get(at).unwrap_or_else(|| self.all())
+    }
+
+    /// The rows with an available offering that `set` allows, whatever else their labels say.
+    pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> Bits {
+        let mut offered = Bits::none(self.rows.len());
+        for (offer, having) in &self.offers {
+            if compatible(algebra, set, *offer) {
+                offered.or(having);
+            }
+        }
+        offered
+    }
+}
+
+/// Whether a node with these requirements may be launched from an offering with those.
+pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> bool {
+    algebra.narrow(set, offer, Undefined::WellKnown).is_some()
+}
+
+fn remember(found: &mut Vec<Bits>, memo: &mut Memo, key: u64, rows: Bits) -> usize {
+    let at = found.len();
+    found.push(rows);
+    memo.insert(key, u32::try_from(at).unwrap_or(u32::MAX));
+    at
+}
+
+/// The base row, and one per set of overrides that an available offering brings.
+fn rows_of(
+    kind: usize,
+    instance_type: &InstanceType,
+    algebra: &mut Algebra,
+    options: &Options<'_>,
+) -> Vec<Row> {
+    let base = Row {
+        kind,
+        allocatable: instance_type.allocatable(),
+        offers: Vec::new(),
+    };
+    let mut rows = vec![((None, None), base)];
+    for (index, offering) in instance_type.offerings.iter().enumerate() {
+        if !offering.available {
+            continue;
+        }
+        let offer = Offer {
+            set: offering_set(offering, algebra, options),
+            price: offering.price,
+            capacity_type: offering.capacity_type,
+            index,
+        };
+        let overrides = (
+            offering.capacity_override.as_ref(),
+            offering.overhead_override.as_ref(),
+        );
+        let at = rows.iter().position(|(known, _)| *known == overrides);
+        match at.and_then(|at| rows.get_mut(at)) {
+            Some((_, row)) => row.offers.push(offer),
+            None => rows.push((
+                overrides,
+                Row {
+                    kind,
+                    allocatable: instance_type.allocatable_with(overrides.0, overrides.1),
+                    offers: vec![offer],
+                },
+            )),
+        }
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn offering_set(offering: &Offering, algebra: &mut Algebra, options: &Options<'_>) -> SetId {
+    let one = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
+    let mut requirements = vec![
+        one(labels::ZONE, &offering.zone),
+        one(labels::CAPACITY_TYPE, offering.capacity_type.as_str()),
+    ];
+    let knows_zone_ids = options
+        .well_known_labels
+        .iter()
+        .any(|key| key == labels::ZONE_ID);
+    if knows_zone_ids && !offering.zone_id.is_empty() {
+        requirements.push(one(labels::ZONE_ID, &offering.zone_id));
+    }
+    let label = options.reservation_id_label;
+    if !label.is_empty() {
+        requirements.push(match &offering.reservation {
+            Some(reservation) => one(label, &reservation.id),
+            None => Requirement::new(label, Operator::DoesNotExist, []),
+        });
+    }
+    requirements.extend(offering.requirements.0.values().cloned());
+    algebra.set_of(&requirements)
+}

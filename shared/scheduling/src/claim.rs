@@ -1,0 +1,338 @@
+//! A node to be made: every type, zone and capacity type that can still hold all of its pods (spec/scheduling §14.2).
+
+use std::rc::Rc;
+
+use model::{pod::HostPort, snapshot::MinValuesPolicy};
+
+use crate::{
+    algebra::{SetId, Undefined},
+    amounts,
+    bits::Bits,
+    min_values, ports,
+    reservations::Offer,
+    shape::{Core, Sets},
+    topology::{Answer, HostId, Obeyed, Place},
+    world::{Permanence, Refusal, World},
+};
+
+pub(crate) struct Claim<'a> {
+    pub(crate) template: usize,
+    pub(crate) set: SetId,
+    pub(crate) rows: Bits,
+    /// Of its pods, daemons not included.
+    pub(crate) requests: Vec<i64>,
+    /// What the roomiest type has left, per resource.
+    slack: Vec<i64>,
+    pub(crate) pods: Vec<usize>,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) host: HostId,
+    pub(crate) held: Vec<&'a str>,
+    pub(crate) min_values_relaxed: bool,
+    /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it.
+    pub(crate) order: u64,
+}
+
+/// What a claim would become with one more pod.
+pub(crate) struct Fit<'a> {
+    pub(crate) set: SetId,
+    pub(crate) rows: Bits,
+    pub(crate) held: Vec<&'a str>,
+    pub(crate) min_values_relaxed: bool,
+}
+
+/// A claim that is being made may lower `minValues` under BestEffort; one in flight may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    New,
+    InFlight,
+}
+
+impl<'a> Claim<'a> {
+    pub(crate) fn new(
+        world: &World<'a>,
+        template: usize,
+        rows: Bits,
+        host: HostId,
+    ) -> Option<Self> {
+        let mould = world.templates.get(template)?;
+        let slack = mould.room.most(&rows).collect();
+        Some(Self {
+            template,
+            set: mould.set,
+            rows,
+            requests: vec![0; world.dimensions.len()],
+            slack,
+            pods: Vec::new(),
+            ports: Vec::new(),
+            host,
+            held: Vec::new(),
+            min_values_relaxed: false,
+            order: 0,
+        })
+    }
+
+    /// Whether any type could have room, before anything else is looked at.
+    pub(crate) fn may_have_room(&self, requests: &[i64]) -> bool {
+        amounts::fits(requests, &self.slack)
+    }
+
+    pub(crate) fn check(
+        &self,
+        core: &Core<'a>,
+        obeyed: &[Obeyed],
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<Fit<'a>, Refusal> {
+        if !self.may_have_room(&core.requests) {
+            return Err(Refusal::Resources);
+        }
+        let template = world
+            .templates
+            .get(self.template)
+            .ok_or(Refusal::Requirements)?;
+        if !world.tolerance.tolerates(core.tolerations, template.taints) {
+            return Err(Refusal::Taints);
+        }
+        if !core.sets.any_hostname {
+            return Err(Refusal::Hostname);
+        }
+        let set = world
+            .algebra
+            .narrow(self.set, core.sets.on_claims, Undefined::WellKnown)
+            .ok_or(Refusal::Requirements)?;
+        let mut total = self.requests.clone();
+        amounts::add(&mut total, &core.requests);
+        let mut rows = self.rows.clone();
+        template.room.keep_fitting(&total, &mut rows);
+        if rows.is_empty() {
+            return Err(Refusal::Resources);
+        }
+        self.keep_free_ports(core, &template.daemons, &mut rows)?;
+        world.keep_matching(self.template, set, &mut rows);
+        if rows.is_empty() {
+            return Err(Refusal::Types(Permanence::ForGood));
+        }
+        if core.volumes.alternatives.is_empty() {
+            return self.check_place(set, rows, core, obeyed, stage, world);
+        }
+        let mut refusal = Refusal::Volumes;
+        for alternative in &core.volumes.alternatives {
+            match self.check_alternative(alternative, set, &rows, core, obeyed, stage, world) {
+                Ok(fit) => return Ok(fit),
+                // A pod that may wait for one alternative may wait.
+                Err(next) if refusal.is_permanent() => refusal = next,
+                Err(_) => {}
+            }
+        }
+        Err(refusal)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of check, which has them all"
+    )]
+    fn check_alternative(
+        &self,
+        volumes: &Sets,
+        set: SetId,
+        rows: &Bits,
+        core: &Core<'a>,
+        obeyed: &[Obeyed],
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<Fit<'a>, Refusal> {
+        let set = Some(set)
+            .filter(|_| volumes.any_hostname)
+            .and_then(|set| {
+                world
+                    .algebra
+                    .narrow(set, volumes.on_claims, Undefined::WellKnown)
+            })
+            .ok_or(Refusal::Volumes)?;
+        let mut rows = rows.clone();
+        world.keep_matching(self.template, set, &mut rows);
+        if rows.is_empty() {
+            return Err(Refusal::Types(Permanence::ForGood));
+        }
+        self.check_place(set, rows, core, obeyed, stage, world)
+    }
+
+    fn keep_free_ports(
+        &self,
+        core: &Core<'a>,
+        daemons: &[crate::template::DaemonGroup],
+        rows: &mut Bits,
+    ) -> Result<(), Refusal> {
+        let wanted = core.ports();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        if ports::conflict(wanted, &self.ports).is_some() {
+            return Err(Refusal::Ports);
+        }
+        for group in daemons {
+            if ports::conflict(wanted, &group.ports).is_some() {
+                rows.subtract(&group.rows);
+            }
+        }
+        if rows.is_empty() {
+            return Err(Refusal::Ports);
+        }
+        Ok(())
+    }
+
+    fn check_place(
+        &self,
+        set: SetId,
+        mut rows: Bits,
+        core: &Core<'a>,
+        obeyed: &[Obeyed],
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<Fit<'a>, Refusal> {
+        let mut narrowed = set;
+        if !obeyed.is_empty() {
+            let place = Place {
+                set,
+                ..self.place(world)
+            };
+            let World {
+                topology, algebra, ..
+            } = world;
+            narrowed = match topology.ask(&core.member, obeyed, &place, algebra) {
+                Answer::Allowed(set) => set,
+                Answer::NotNow(group) => {
+                    return Err(Refusal::Topology(group, Permanence::ForNow));
+                }
+                Answer::Never(group) => {
+                    return Err(Refusal::Topology(group, Permanence::ForGood));
+                }
+            };
+        }
+        let permanence = if narrowed == set {
+            Permanence::ForGood
+        } else {
+            world.keep_matching(self.template, narrowed, &mut rows);
+            Permanence::ForNow
+        };
+        if rows.is_empty() {
+            return Err(Refusal::Types(permanence));
+        }
+        let (set, min_values_relaxed) =
+            self.check_min_values(narrowed, &rows, permanence, stage, world)?;
+        let World {
+            templates,
+            catalogs,
+            algebra,
+            reservations,
+            ..
+        } = world;
+        let held = match templates
+            .get(self.template)
+            .and_then(|template| catalogs.get(template.catalog))
+        {
+            Some(catalog) => match reservations.offer(set, &rows, &self.held, catalog, algebra) {
+                Offer::Hold(held) => held,
+                Offer::Wait => return Err(Refusal::Reservation),
+            },
+            None => Vec::new(),
+        };
+        Ok(Fit {
+            set,
+            rows,
+            held,
+            min_values_relaxed,
+        })
+    }
+
+    fn check_min_values(
+        &self,
+        set: SetId,
+        rows: &Bits,
+        permanence: Permanence,
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<(SetId, bool), Refusal> {
+        let Some(template) = world
+            .templates
+            .get(self.template)
+            .filter(|t| t.has_min_values)
+        else {
+            return Ok((set, false));
+        };
+        let Some(catalog) = world.catalogs.get(template.catalog) else {
+            return Ok((set, false));
+        };
+        let best_effort = world.input.options.min_values_policy == MinValuesPolicy::BestEffort;
+        if best_effort && stage == Stage::New {
+            return Ok(min_values::lowered(set, rows, catalog, &mut world.algebra));
+        }
+        match min_values::unmet(set, rows, catalog, &world.algebra) {
+            Some(_) => Err(Refusal::MinValues(permanence)),
+            None => Ok((set, false)),
+        }
+    }
+
+    pub(crate) fn place(&self, world: &World<'a>) -> Place {
+        Place {
+            set: self.set,
+            host: self.host,
+            taints: world
+                .templates
+                .get(self.template)
+                .map_or(world.no_taints, |template| template.taints),
+            undefined: Undefined::WellKnown,
+        }
+    }
+
+    /// Takes the pod in and counts it.
+    pub(crate) fn commit(
+        &mut self,
+        pod: usize,
+        core: &Rc<Core<'a>>,
+        fit: Fit<'a>,
+        world: &mut World<'a>,
+    ) {
+        world.reservations.hold(&self.held, &fit.held);
+        self.pods.push(pod);
+        self.set = fit.set;
+        self.held = fit.held;
+        self.min_values_relaxed |= fit.min_values_relaxed;
+        self.rows = fit.rows;
+        amounts::add(&mut self.requests, &core.requests);
+        self.ports.extend_from_slice(core.ports());
+        if let Some(template) = world.templates.get(self.template) {
+            let most = template.room.most(&self.rows);
+            self.slack = most
+                .zip(&self.requests)
+                .map(|(most, used)| most.saturating_sub(*used))
+                .collect();
+        }
+        let place = self.place(world);
+        world.record(core, &place);
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn keep_matching(&mut self, template: usize, set: SetId, rows: &mut Bits) {
+        let Some(catalog) = self
+            .templates
+            .get(template)
+            .and_then(|template| self.catalogs.get_mut(template.catalog))
+        else {
+            return;
+        };
+        let matching = catalog.matching(set, &mut self.algebra);
+        rows.and(catalog.remembered(matching));
+    }
+
+    pub(crate) fn record(&mut self, core: &Core<'a>, place: &Place) {
+        let Self {
+            topology,
+            algebra,
+            tolerance,
+            ..
+        } = self;
+        topology.record(&core.member, place, algebra, tolerance);
+    }
+}

@@ -1,0 +1,269 @@
+//! Reasons, worked out only for shapes that finally failed (spec/scheduling §15).
+
+use std::rc::Rc;
+
+use model::requirement::Requirement;
+
+use crate::{
+    algebra::{SetId, Undefined},
+    amounts,
+    claim::{Claim, Stage},
+    min_values,
+    outcome::spelled_out,
+    ports,
+    reason::{DOMAINS_SHOWN, Reason},
+    shape::{Core, ShapeId},
+    solve::Solver,
+    topology::{GroupId, Obeyed},
+    world::{Refusal, World},
+};
+
+/// One reason per NodePool.
+pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<usize>, Reason)> {
+    let Some((core, search)) = solver.shapes.get(shape.0 as usize) else {
+        return Vec::new();
+    };
+    let (core, obeyed) = (Rc::clone(core), Rc::clone(&search.obeyed));
+    (0..solver.world.templates.len())
+        .map(|at| (Some(at), reason(solver, at, &core, &obeyed)))
+        .collect()
+}
+
+fn reason<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>, obeyed: &[Obeyed]) -> Reason {
+    let (claim, within_limits) = match solver.empty_claim(at) {
+        Ok(claim) => (Some(claim), true),
+        Err(_) => (solver.unlimited_claim(at), false),
+    };
+    let Some(claim) = claim else {
+        return Reason::NoTypes;
+    };
+    let world = &mut solver.world;
+    match claim.check(core, obeyed, Stage::New, world) {
+        Err(refusal) => describe(&refusal, &claim, core, world),
+        Ok(fit) if !within_limits => limit(at, &fit.rows, world),
+        Ok(_) => Reason::NextRound,
+    }
+}
+
+fn limit(at: usize, rows: &crate::bits::Bits, world: &World<'_>) -> Reason {
+    let Some(template) = world.templates.get(at) else {
+        return Reason::NodeLimit;
+    };
+    if template.has_no_node_left() {
+        return Reason::NodeLimit;
+    }
+    let catalog = world.catalogs.get(template.catalog);
+    let smallest = |name: &str| {
+        let types = rows.iter().filter_map(|row| catalog?.instance_type(row));
+        types
+            .map(|instance_type| instance_type.capacity.get(name))
+            .min()
+    };
+    let exceeded = template
+        .remaining
+        .iter()
+        .find(|(name, left)| smallest(name).is_some_and(|least| least > **left))
+        .or_else(|| template.remaining.iter().next());
+    exceeded.map_or(Reason::NodeLimit, |(name, left)| Reason::Limit {
+        name: name.clone(),
+        left: *left,
+    })
+}
+
+fn describe<'a>(
+    refusal: &Refusal,
+    claim: &Claim<'a>,
+    core: &Core<'a>,
+    world: &mut World<'a>,
+) -> Reason {
+    let Some(template) = world.templates.get(claim.template) else {
+        return Reason::NoTypes;
+    };
+    match refusal {
+        Refusal::Taints => world
+            .tolerance
+            .intolerable(core.tolerations, template.taints)
+            .map_or(Reason::NoTypes, |taint| Reason::Taint(taint.clone())),
+        Refusal::Hostname => hostname(core, world),
+        Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
+        Refusal::Resources | Refusal::VolumeLimit => resource(claim, core, world),
+        Refusal::Ports => port(claim, core, world),
+        Refusal::Volumes => volumes(core, world),
+        Refusal::Topology(group, _) => topology(*group, world),
+        Refusal::Types(_) => types(claim, core, world),
+        Refusal::MinValues(_) => fewest(claim, core, world),
+        Refusal::Reservation => Reason::Reservation,
+        Refusal::NodeLimit | Refusal::Limits => Reason::NodeLimit,
+    }
+}
+
+fn hostname(core: &Core<'_>, world: &World<'_>) -> Reason {
+    let wanted = world.algebra.get(core.sets.on_nodes, world.hostname);
+    Reason::NoMatchingType(
+        wanted
+            .map(|req| spelled_out(world.hostname, req, &world.algebra))
+            .into_iter()
+            .collect(),
+    )
+}
+
+fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason {
+    let algebra = &mut world.algebra;
+    if let Some(key) = algebra.undefined(known, incoming, Undefined::WellKnown) {
+        let key = algebra.text(key).to_owned();
+        let own: Vec<String> = algebra
+            .set(known)
+            .iter()
+            .map(|entry| algebra.text(entry.0).to_owned())
+            .collect();
+        let well_known = model::labels::WELL_KNOWN
+            .iter()
+            .map(|key| (*key).to_owned());
+        let provider = world.input.options.well_known_labels.iter().cloned();
+        let meant = well_known
+            .chain(provider)
+            .chain(own)
+            .find(|known| looks_like(&key, known));
+        return Reason::UndefinedLabel { key, meant };
+    }
+    let conflict = algebra.conflict(known, incoming).and_then(|key| {
+        let (wanted, offered) = (algebra.get(incoming, key)?, algebra.get(known, key)?);
+        Some(Reason::Requirement {
+            wanted: spelled_out(key, wanted, algebra),
+            offered: spelled_out(key, offered, algebra),
+        })
+    });
+    conflict.unwrap_or(Reason::NoTypes)
+}
+
+/// A known key that contains the unknown one, or ends as it does (spec/scheduling §6.4).
+fn looks_like(unknown: &str, known: &str) -> bool {
+    let name = unknown.rsplit('/').next().unwrap_or(unknown);
+    known != unknown && (known.contains(unknown) || !name.is_empty() && known.ends_with(name))
+}
+
+fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
+    let Some(template) = world.templates.get(claim.template) else {
+        return Reason::NoTypes;
+    };
+    let mut wanted = claim.requests.clone();
+    amounts::add(&mut wanted, &core.requests);
+    let most = template.room.most(&claim.rows);
+    let names = world.dimensions.names().iter();
+    let short = names
+        .zip(wanted.iter().zip(most))
+        .find(|(_, (wanted, most))| *wanted > most);
+    short.map_or(Reason::NoTypeLargeEnough, |(name, (wanted, most))| {
+        Reason::Resource {
+            name: name.clone(),
+            wanted: *wanted,
+            most: most.max(0),
+        }
+    })
+}
+
+fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
+    let daemons = world
+        .templates
+        .get(claim.template)
+        .map(|t| t.daemons.as_slice());
+    let mut taken = daemons.into_iter().flatten();
+    let port = taken.find_map(|group| ports::conflict(core.ports(), &group.ports));
+    let port = port.or_else(|| core.ports().first());
+    port.map_or(Reason::NoTypes, |port| Reason::HostPort {
+        port: port.port,
+        protocol: port.protocol.clone(),
+    })
+}
+
+fn volumes(core: &Core<'_>, world: &World<'_>) -> Reason {
+    let first = core.volumes.alternatives.first();
+    Reason::Volumes {
+        wanted: first.map_or_else(Vec::new, |sets| spell(sets.on_nodes, world)),
+    }
+}
+
+fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
+    let entries = world.algebra.set(set);
+    let entries = entries.iter();
+    entries
+        .map(|(key, req)| spelled_out(*key, *req, &world.algebra))
+        .collect()
+}
+
+fn topology(id: GroupId, world: &World<'_>) -> Reason {
+    let Some(group) = world.topology.group(id) else {
+        return Reason::NextRound;
+    };
+    let counts = group.domains().iter().take(DOMAINS_SHOWN);
+    Reason::Topology {
+        rule: group.kind.rule(),
+        key: world.algebra.text(group.key).to_owned(),
+        counts: counts
+            .map(|domain| (world.algebra.text(domain.value).to_owned(), domain.count))
+            .collect(),
+    }
+}
+
+/// No type is left: because of labels, of what is on offer, or of size.
+fn types<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {
+    let World {
+        templates,
+        catalogs,
+        algebra,
+        ..
+    } = world;
+    let Some(template) = templates.get(claim.template) else {
+        return Reason::NoTypes;
+    };
+    let Some(catalog) = catalogs.get_mut(template.catalog) else {
+        return Reason::NoTypes;
+    };
+    let set = algebra
+        .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
+        .unwrap_or(claim.set);
+    let mut agreeing = catalog.agreeing(set, algebra);
+    agreeing.and(&claim.rows);
+    let mut offered = catalog.offering(set, algebra);
+    offered.and(&agreeing);
+    if agreeing.is_empty() {
+        return Reason::NoMatchingType(spell(core.sets.on_claims, world));
+    }
+    if offered.is_empty() {
+        return Reason::NoOffering(spell(core.sets.on_claims, world));
+    }
+    let most: Vec<i64> = template.room.most(&offered).collect();
+    let names = world.dimensions.names().iter();
+    let short = names
+        .zip(core.requests.iter().zip(most))
+        .find(|(_, (wanted, most))| *wanted > most);
+    short.map_or(Reason::NoTypeLargeEnough, |(name, (wanted, most))| {
+        Reason::Resource {
+            name: name.clone(),
+            wanted: *wanted,
+            most: most.max(0),
+        }
+    })
+}
+
+fn fewest<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {
+    let algebra = &mut world.algebra;
+    let set = algebra
+        .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
+        .unwrap_or(claim.set);
+    let mut rows = claim.rows.clone();
+    if let Some(template) = world.templates.get(claim.template) {
+        template.room.keep_fitting(&core.requests, &mut rows);
+        world.keep_matching(claim.template, set, &mut rows);
+    }
+    let unmet = world
+        .templates
+        .get(claim.template)
+        .and_then(|template| world.catalogs.get(template.catalog))
+        .and_then(|catalog| min_values::unmet(set, &rows, catalog, &world.algebra));
+    unmet.map_or(Reason::NoTypeLargeEnough, |unmet| Reason::MinValues {
+        key: world.algebra.text(unmet.key).to_owned(),
+        wanted: unmet.wanted,
+        reached: unmet.reached,
+    })
+}

@@ -1,0 +1,95 @@
+//! What the scheduler is asked: pods to place, and what they could be placed on.
+
+use std::collections::BTreeMap;
+
+use model::{
+    InstanceType, NodePoolName, Resources,
+    pod::Pod,
+    selector::NodeSelectorRequirement,
+    snapshot::{MinValuesPolicy, Namespace, Optimize, PreferencePolicy, ReservedOfferingMode},
+    taint::Taint,
+    volume::Storage,
+};
+
+/// One question. Everything is borrowed from a snapshot and must not change while it is answered.
+#[derive(Clone, Debug)]
+pub struct Input<'a> {
+    pub options: Options<'a>,
+    /// Those to place, in any order, each with its own key.
+    pub pods: Vec<&'a Pod>,
+    /// Those that may make nodes for pods, in the order in which they are tried.
+    pub pools: Vec<Pool<'a>>,
+    /// Those that may take pods, in any order.
+    pub nodes: Vec<ExistingNode<'a>>,
+    /// Every Node object with its pods, also those that may not take any: what topology counts.
+    pub hosts: Vec<Host<'a>>,
+    /// One pod per DaemonSet.
+    pub daemons: Vec<&'a Pod>,
+    pub namespaces: &'a [Namespace],
+    pub storage: &'a Storage,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    pub preference_policy: PreferencePolicy,
+    pub min_values_policy: MinValuesPolicy,
+    /// `None` does not count reservations at all.
+    pub reserved: Option<ReservedOfferingMode>,
+    pub optimize: Optimize,
+    /// Well-known labels of the provider, besides Kubernetes' own.
+    pub well_known_labels: &'a [String],
+    pub reservation_id_label: &'a str,
+}
+
+/// A dynamic NodePool that is ready, with its template resolved.
+#[derive(Clone, Debug)]
+pub struct Pool<'a> {
+    pub name: &'a NodePoolName,
+    /// Of the template, with the NodePool's and the NodeClass' own.
+    pub labels: BTreeMap<String, String>,
+    pub requirements: &'a [NodeSelectorRequirement],
+    pub taints: &'a [Taint],
+    /// Pools that share a list share the work on it.
+    pub types: &'a [InstanceType],
+    /// What the limits leave, for the resources that are limited.
+    pub remaining: Resources,
+}
+
+/// A node that exists or is on its way, as pods would find it.
+#[derive(Clone, Debug)]
+pub struct ExistingNode<'a> {
+    pub name: &'a str,
+    pub hostname: &'a str,
+    pub labels: &'a BTreeMap<String, String>,
+    /// Without those that will go away by themselves.
+    pub taints: Vec<&'a Taint>,
+    pub initialized: bool,
+    /// A Node object exists, so its labels count as topology domains.
+    pub registered: bool,
+    /// Allocatable minus what its pods request; a missing resource means none.
+    pub available: Resources,
+    /// What its daemon pods request already.
+    pub daemon_requests: Resources,
+    /// Those bound to it.
+    pub pods: Vec<&'a Pod>,
+    /// How many volumes of a CSI driver it can attach.
+    pub attach_limits: Option<&'a BTreeMap<String, u32>>,
+}
+
+/// A Node object and the pods on it.
+#[derive(Clone, Debug)]
+pub struct Host<'a> {
+    pub name: &'a str,
+    pub labels: &'a BTreeMap<String, String>,
+    pub taints: &'a [Taint],
+    pub pods: Vec<&'a Pod>,
+}
+
+impl Host<'_> {
+    /// The domain of the hostname key: the label, else the name.
+    pub fn hostname(&self) -> &str {
+        self.labels
+            .get(model::labels::HOSTNAME)
+            .map_or(self.name, String::as_str)
+    }
+}

@@ -1,0 +1,41 @@
+//! Where could these pods go? Given pods, nodes that exist and NodePools that may make more, [`solve`] says which pod goes
+//! where, which nodes to make, and for every pod left over why no NodePool can serve it (spec/scheduling §11–§23).
+//!
+//! Provisioning, consolidation, drift and `whittle plan` ask the same question here. The answer depends on nothing but the
+//! [`Input`]: no clock, randomness, I/O or order of hashing. This crate must never depend on anything but `model`.
+
+mod algebra;
+mod amounts;
+mod bits;
+mod catalog;
+mod claim;
+mod explain;
+mod input;
+mod memo;
+mod min_values;
+mod node;
+mod outcome;
+mod ports;
+mod reason;
+mod reservations;
+mod room;
+mod setup;
+mod shape;
+mod solve;
+mod spec;
+mod template;
+mod tolerance;
+mod topology;
+mod volumes;
+mod world;
+
+pub use input::{ExistingNode, Host, Input, Options, Pool};
+pub use outcome::{Answer, Choice, NewNode, Unplaced};
+pub use reason::Reason;
+
+/// Answers the question.
+pub fn solve(input: &Input<'_>) -> Answer {
+    let mut solver = solve::Solver::new(input);
+    let left = solver.run();
+    outcome::conclude(&mut solver, left)
+}

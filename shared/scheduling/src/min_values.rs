@@ -1,0 +1,74 @@
+//! How many different values of a label the remaining types must span (spec/scheduling §22).
+
+use std::collections::BTreeSet;
+
+use crate::{
+    algebra::{Algebra, Req, SetId, Sym},
+    bits::Bits,
+    catalog::Catalog,
+};
+
+/// A key whose `minValues` the types do not reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unmet {
+    pub(crate) key: Sym,
+    pub(crate) wanted: u32,
+    pub(crate) reached: u32,
+}
+
+pub(crate) fn unmet(
+    set: SetId,
+    rows: &Bits,
+    catalog: &Catalog<'_>,
+    algebra: &Algebra,
+) -> Option<Unmet> {
+    let wanted = algebra.set(set);
+    wanted.iter().find_map(|&(key, req)| {
+        let wanted = algebra.req(req).min_values;
+        let reached = reached(key, wanted, rows, catalog, algebra);
+        (reached < wanted).then_some(Unmet {
+            key,
+            wanted,
+            reached,
+        })
+    })
+}
+
+/// Distinct values among the types, counted up to `wanted`.
+fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &Algebra) -> u32 {
+    let mut values: BTreeSet<Sym> = BTreeSet::new();
+    for (req, having) in catalog.column(key) {
+        let enough = u32::try_from(values.len()).is_ok_and(|len| len >= wanted);
+        if enough {
+            break;
+        }
+        let req = algebra.req(*req);
+        if !req.complement && having.intersects(rows) {
+            values.extend(req.values.iter().copied());
+        }
+    }
+    u32::try_from(values.len()).unwrap_or(u32::MAX).min(wanted)
+}
+
+/// The set with every unreachable `minValues` lowered to what the types give (BestEffort), and whether any was.
+pub(crate) fn lowered(
+    mut set: SetId,
+    rows: &Bits,
+    catalog: &Catalog<'_>,
+    algebra: &mut Algebra,
+) -> (SetId, bool) {
+    let mut any = false;
+    while let Some(unmet) = unmet(set, rows, catalog, algebra) {
+        let Some(req) = algebra.get(set, unmet.key) else {
+            break;
+        };
+        let lower = Req {
+            min_values: unmet.reached,
+            ..(*algebra.req(req)).clone()
+        };
+        let req = algebra.intern_req(lower);
+        set = algebra.replace(set, unmet.key, req);
+        any = true;
+    }
+    (set, any)
+}

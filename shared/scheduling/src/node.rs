@@ -1,0 +1,157 @@
+//! A node that exists, with what this round has put on it already (spec/scheduling §12.3, §14.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::pod::HostPort;
+
+use crate::{
+    algebra::{SetId, Undefined},
+    amounts, ports,
+    shape::Core,
+    tolerance::TaintsId,
+    topology::{Answer, HostId, Obeyed, Place},
+    volumes::Attachment,
+    world::{Permanence, Refusal, World},
+};
+
+pub(crate) struct Node<'a> {
+    /// Index into the input.
+    pub(crate) index: usize,
+    /// What its labels say, as far as anybody asks.
+    pub(crate) set: SetId,
+    pub(crate) taints: TaintsId,
+    pub(crate) host: HostId,
+    /// `None`: something is overcommitted, so nothing more fits.
+    pub(crate) remaining: Option<Box<[i64]>>,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) attached: Option<Attached<'a>>,
+    pub(crate) pods: Vec<usize>,
+}
+
+/// Volumes attached to a node, against its limits.
+pub(crate) struct Attached<'a> {
+    pub(crate) limits: &'a BTreeMap<String, u32>,
+    pub(crate) volumes: BTreeSet<Attachment<'a>>,
+}
+
+impl<'a> Attached<'a> {
+    /// A driver of which the node would have too many volumes. One that has too many already refuses every pod.
+    fn exceeded(&self, more: &[Attachment<'a>]) -> Option<&'a str> {
+        let exceeds = |(driver, limit): &(&'a String, &'a u32)| {
+            let of = |all: &mut dyn Iterator<Item = &Attachment<'a>>| {
+                all.filter(|(of, _)| *of == driver.as_str()).count()
+            };
+            let new = more.iter().filter(|one| !self.volumes.contains(*one));
+            let total = of(&mut self.volumes.iter()) + of(&mut new.into_iter());
+            u32::try_from(total).is_ok_and(|total| total > **limit)
+        };
+        self.limits
+            .iter()
+            .find(exceeds)
+            .map(|(driver, _)| driver.as_str())
+    }
+}
+
+impl<'a> Node<'a> {
+    /// What the node's requirements become with the pod on it.
+    pub(crate) fn check(
+        &self,
+        core: &Core<'a>,
+        obeyed: &[Obeyed],
+        world: &mut World<'a>,
+    ) -> Result<SetId, Refusal> {
+        let fits = |left: &[i64]| amounts::fits(&core.requests, left);
+        if !self.remaining.as_deref().is_some_and(fits) {
+            return Err(Refusal::Resources);
+        }
+        if !world.tolerance.tolerates(core.tolerations, self.taints) {
+            return Err(Refusal::Taints);
+        }
+        let set = world
+            .algebra
+            .narrow(self.set, core.sets.on_nodes, Undefined::Refused)
+            .ok_or(Refusal::Requirements)?;
+        let attached = self.attached.as_ref();
+        if attached.is_some_and(|a| a.exceeded(&core.volumes.attachments).is_some()) {
+            return Err(Refusal::VolumeLimit);
+        }
+        if ports::conflict(core.ports(), &self.ports).is_some() {
+            return Err(Refusal::Ports);
+        }
+        if core.volumes.alternatives.is_empty() {
+            return self.ask(set, core, obeyed, world);
+        }
+        let mut refusal = Refusal::Volumes;
+        for volumes in &core.volumes.alternatives {
+            let narrowed = world
+                .algebra
+                .narrow(set, volumes.on_nodes, Undefined::Refused);
+            let answer = match narrowed {
+                Some(set) => self.ask(set, core, obeyed, world),
+                None => Err(Refusal::Volumes),
+            };
+            match answer {
+                Ok(set) => return Ok(set),
+                Err(next) if refusal.is_permanent() => refusal = next,
+                Err(_) => {}
+            }
+        }
+        Err(refusal)
+    }
+
+    fn ask(
+        &self,
+        set: SetId,
+        core: &Core<'a>,
+        obeyed: &[Obeyed],
+        world: &mut World<'a>,
+    ) -> Result<SetId, Refusal> {
+        if obeyed.is_empty() {
+            return Ok(set);
+        }
+        let place = Place {
+            set,
+            ..self.place()
+        };
+        let World {
+            topology, algebra, ..
+        } = world;
+        match topology.ask(&core.member, obeyed, &place, algebra) {
+            Answer::Allowed(set) => Ok(set),
+            Answer::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
+            Answer::Never(group) => Err(Refusal::Topology(group, Permanence::ForGood)),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            set: self.set,
+            host: self.host,
+            taints: self.taints,
+            undefined: Undefined::Refused,
+        }
+    }
+
+    /// Takes the pod in and counts it.
+    pub(crate) fn commit(
+        &mut self,
+        pod: usize,
+        core: &Core<'a>,
+        set: SetId,
+        world: &mut World<'a>,
+    ) {
+        self.pods.push(pod);
+        self.set = set;
+        for (left, wanted) in self.remaining.iter_mut().flatten().zip(&core.requests) {
+            *left -= wanted;
+        }
+        self.ports.extend_from_slice(core.ports());
+        if let Some(attached) = &mut self.attached {
+            attached
+                .volumes
+                .extend(core.volumes.attachments.iter().cloned());
+        }
+        let place = self.place();
+        world.record(core, &place);
+    }
+}

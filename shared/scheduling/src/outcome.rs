@@ -1,0 +1,367 @@
+//! From claims to decisions: options by price, final requirements and requests (spec/scheduling §23).
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use model::{
+    CapacityType, NanosPerHour, Resources, labels,
+    plan::Launch,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    snapshot::MinValuesPolicy,
+};
+
+use crate::{
+    algebra::{Algebra, ReqId, SetId, Sym},
+    bits::Bits,
+    catalog,
+    claim::Claim,
+    explain, min_values,
+    reason::Reason,
+    shape::{Failure, ShapeId},
+    solve::Solver,
+    world::World,
+};
+
+/// Pods and nodes by their index in the input.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub new_nodes: Vec<NewNode>,
+    pub existing: Vec<(usize, Vec<usize>)>,
+    pub unplaced: Vec<Unplaced>,
+}
+
+/// A node to be made.
+#[derive(Clone, Debug)]
+pub struct NewNode {
+    pub pool: usize,
+    pub pods: Vec<usize>,
+    /// As the NodeClaim will carry them, instance types and capacity types included.
+    pub requirements: Requirements,
+    /// Of its pods, and of the daemons that every option will run.
+    pub requests: Resources,
+    /// The instance types left, cheapest first; never empty.
+    pub choices: Vec<Choice>,
+    /// `minValues` was lowered to what can be had (BestEffort).
+    pub min_values_relaxed: bool,
+}
+
+/// One instance type with its cheapest usable offering, both by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub instance_type: usize,
+    pub offering: usize,
+    pub price: NanosPerHour,
+}
+
+#[derive(Clone, Debug)]
+pub struct Unplaced {
+    pub pod: usize,
+    /// A reservation may take it in the next round.
+    pub deferred: bool,
+    /// One per NodePool that was tried, by index.
+    pub reasons: Vec<(Option<usize>, Reason)>,
+}
+
+/// Prices per catalog and set: every usable row with its cheapest offering, cheapest first.
+type Prices = BTreeMap<(usize, SetId), Vec<(usize, Choice)>>;
+
+pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failure)>) -> Answer {
+    let mut answer = Answer::default();
+    let mut told: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
+    for (pod, shape, failure) in left {
+        if !told.contains_key(&shape) {
+            told.insert(shape, explain::reasons(solver, shape));
+        }
+        answer.unplaced.push(Unplaced {
+            pod,
+            deferred: failure == Failure::Deferred,
+            reasons: told.get(&shape).cloned().unwrap_or_default(),
+        });
+    }
+    let mut prices = Prices::new();
+    for claim in std::mem::take(&mut solver.claims) {
+        match finish(&claim, &mut solver.world, &mut prices) {
+            Ok(node) => answer.new_nodes.push(node),
+            Err(reason) => answer
+                .unplaced
+                .extend(claim.pods.iter().map(|pod| Unplaced {
+                    pod: *pod,
+                    deferred: false,
+                    reasons: vec![(Some(claim.template), reason.clone())],
+                })),
+        }
+    }
+    let mut existing: Vec<(usize, Vec<usize>)> = solver
+        .nodes
+        .iter()
+        .filter(|node| !node.pods.is_empty())
+        .map(|node| (node.index, node.pods.clone()))
+        .collect();
+    existing.sort_unstable();
+    answer.existing = existing;
+    answer
+}
+
+fn finish(
+    claim: &Claim<'_>,
+    world: &mut World<'_>,
+    prices: &mut Prices,
+) -> Result<NewNode, Reason> {
+    let mut set = claim.set;
+    if !claim.held.is_empty() {
+        set = pin_to_reservations(claim, world);
+    }
+    let mut rows = by_price(claim, set, world, prices);
+    rows.truncate(Launch::INSTANCE_TYPES_MAX);
+    check_min_values(claim, set, &rows, world)?;
+    let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
+    let capacity_types = capacity_types(claim, set, &rows, world);
+    let requirements = final_requirements(claim, set, &choices, &capacity_types, world);
+    Ok(NewNode {
+        pool: claim.template,
+        pods: claim.pods.clone(),
+        requirements,
+        requests: requests(claim, world),
+        choices,
+        min_values_relaxed: claim.min_values_relaxed,
+    })
+}
+
+fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
+    let algebra = &mut world.algebra;
+    let capacity_type = algebra.symbol(labels::CAPACITY_TYPE);
+    let reserved = algebra.symbol(CapacityType::Reserved.as_str());
+    let only = algebra.one_of(vec![reserved]);
+    let set = algebra.replace(claim.set, capacity_type, only);
+    let label = algebra.symbol(world.input.options.reservation_id_label);
+    let held: Vec<Sym> = claim.held.iter().map(|id| algebra.symbol(id)).collect();
+    let held = algebra.one_of(held);
+    algebra.add(set, label, held)
+}
+
+/// The claim's rows, each type once, cheapest first, ties by name.
+fn by_price(
+    claim: &Claim<'_>,
+    set: SetId,
+    world: &mut World<'_>,
+    prices: &mut Prices,
+) -> Vec<(usize, Choice)> {
+    let Some(template) = world.templates.get(claim.template) else {
+        return Vec::new();
+    };
+    let at = template.catalog;
+    let known = prices
+        .entry((at, set))
+        .or_insert_with(|| price_list(at, set, world));
+    let mut seen = Bits::none(known.len() + claim.rows.iter().last().map_or(0, |last| last + 1));
+    let mut rows: Vec<(usize, Choice)> = Vec::new();
+    for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
+        if !seen.contains(choice.instance_type) {
+            seen.insert(choice.instance_type);
+            rows.push((*row, *choice));
+        }
+    }
+    // A claim that holds reservations keeps the types it could have been, though they cannot be launched any more.
+    let Some(catalog) = world.catalogs.get(at) else {
+        return rows;
+    };
+    let mut others: Vec<(usize, Choice)> = Vec::new();
+    for row in claim.rows.iter() {
+        let Some(variant) = catalog.rows.get(row) else {
+            continue;
+        };
+        if !seen.contains(variant.kind) {
+            seen.insert(variant.kind);
+            let choice = Choice {
+                instance_type: variant.kind,
+                offering: 0,
+                price: NanosPerHour(i64::MAX),
+            };
+            others.push((row, choice));
+        }
+    }
+    others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type).map(|t| &t.name));
+    rows.extend(others);
+    rows
+}
+
+fn price_list(at: usize, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
+    let Some(catalog) = world.catalogs.get(at) else {
+        return Vec::new();
+    };
+    let mut list: Vec<(usize, Choice)> = Vec::new();
+    for (row, variant) in catalog.rows.iter().enumerate() {
+        let usable = variant
+            .offers
+            .iter()
+            .filter(|offer| catalog::compatible(&mut world.algebra, set, offer.set));
+        let cheapest = usable.min_by_key(|offer| (offer.price, offer.index));
+        list.extend(cheapest.map(|offer| {
+            let choice = Choice {
+                instance_type: variant.kind,
+                offering: offer.index,
+                price: offer.price,
+            };
+            (row, choice)
+        }));
+    }
+    list.sort_by_key(|(_, choice)| {
+        let name = catalog
+            .types
+            .get(choice.instance_type)
+            .map(|t| t.name.as_str());
+        (choice.price, name)
+    });
+    list
+}
+
+fn check_min_values(
+    claim: &Claim<'_>,
+    set: SetId,
+    rows: &[(usize, Choice)],
+    world: &World<'_>,
+) -> Result<(), Reason> {
+    let strict = world.input.options.min_values_policy == MinValuesPolicy::Strict;
+    let Some(template) = world.templates.get(claim.template) else {
+        return Ok(());
+    };
+    let Some(catalog) = world.catalogs.get(template.catalog) else {
+        return Ok(());
+    };
+    if !strict || !template.has_min_values {
+        return Ok(());
+    }
+    let mut kept = Bits::none(catalog.rows.len());
+    for (row, _) in rows {
+        kept.insert(*row);
+    }
+    match min_values::unmet(set, &kept, catalog, &world.algebra) {
+        Some(unmet) => Err(Reason::MinValues {
+            key: world.algebra.text(unmet.key).to_owned(),
+            wanted: unmet.wanted,
+            reached: unmet.reached,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// How the kept types can be bought.
+fn capacity_types(
+    claim: &Claim<'_>,
+    set: SetId,
+    rows: &[(usize, Choice)],
+    world: &mut World<'_>,
+) -> Vec<String> {
+    let World {
+        templates,
+        catalogs,
+        algebra,
+        ..
+    } = world;
+    let mut found: Vec<CapacityType> = Vec::new();
+    let catalog = templates
+        .get(claim.template)
+        .and_then(|template| catalogs.get(template.catalog));
+    for (row, _) in rows {
+        let offers = catalog
+            .and_then(|c| c.rows.get(*row))
+            .map(|row| &row.offers);
+        for offer in offers.into_iter().flatten() {
+            if !found.contains(&offer.capacity_type) && catalog::compatible(algebra, set, offer.set)
+            {
+                found.push(offer.capacity_type);
+            }
+        }
+        if found.len() == CAPACITY_TYPES {
+            break;
+        }
+    }
+    found.sort_by_key(|capacity_type| Reverse(*capacity_type));
+    found.iter().map(ToString::to_string).collect()
+}
+
+const CAPACITY_TYPES: usize = 3;
+
+fn final_requirements(
+    claim: &Claim<'_>,
+    set: SetId,
+    choices: &[Choice],
+    capacity_types: &[String],
+    world: &World<'_>,
+) -> Requirements {
+    let mut requirements = Requirements::default();
+    for &(key, req) in world.algebra.set(set).iter() {
+        let requirement = spelled_out(key, req, &world.algebra);
+        let key = requirement.key.as_str();
+        if key != labels::REGISTERED && key != labels::INITIALIZED {
+            requirements.add(requirement);
+        }
+    }
+    let pool = world.input.pools.get(claim.template);
+    let types = choices
+        .iter()
+        .filter_map(|choice| pool?.types.get(choice.instance_type));
+    let types = types.map(|instance_type| instance_type.name.clone());
+    let min_values = requirements
+        .get(labels::INSTANCE_TYPE)
+        .and_then(|requirement| requirement.min_values);
+    requirements.0.insert(
+        labels::INSTANCE_TYPE.to_owned(),
+        Requirement {
+            min_values,
+            ..Requirement::new(labels::INSTANCE_TYPE, Operator::In, types)
+        },
+    );
+    if !capacity_types.is_empty() {
+        let known = requirements.0.get(labels::CAPACITY_TYPE);
+        let only = Requirement {
+            min_values: known.and_then(|requirement| requirement.min_values),
+            ..Requirement::new(
+                labels::CAPACITY_TYPE,
+                Operator::In,
+                capacity_types.iter().cloned(),
+            )
+        };
+        requirements.0.insert(only.key.clone(), only);
+    }
+    requirements
+}
+
+/// An interned requirement in the model's words.
+pub(crate) fn spelled_out(key: Sym, req: ReqId, algebra: &Algebra) -> Requirement {
+    let req = algebra.req(req);
+    Requirement {
+        key: algebra.text(key).to_owned(),
+        complement: req.complement,
+        values: req
+            .values
+            .iter()
+            .map(|v| algebra.text(*v).to_owned())
+            .collect(),
+        gte: req.gte,
+        lte: req.lte,
+        min_values: Some(req.min_values).filter(|n| *n > 0),
+    }
+}
+
+fn requests(claim: &Claim<'_>, world: &World<'_>) -> Resources {
+    let overhead = world
+        .templates
+        .get(claim.template)
+        .map(|template| template.least_overhead(&claim.rows, world.dimensions.len()));
+    let mut requests = Resources::default();
+    let overhead = overhead.unwrap_or_default();
+    for ((name, amount), overhead) in world
+        .dimensions
+        .names()
+        .iter()
+        .zip(&claim.requests)
+        .zip(overhead)
+    {
+        let total = amount.saturating_add(overhead);
+        if total != 0 {
+            requests.set(name, total);
+        }
+    }
+    requests
+}

@@ -1,0 +1,204 @@
+//! Why a NodePool cannot serve a pod: the most specific rule that fails, by name and by how much.
+
+use std::fmt;
+
+use model::{
+    requirement::Requirement,
+    resources::{CPU, amount_text},
+    selector::Operator,
+    taint::Taint,
+};
+
+use crate::topology::group::Kind;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The NodePool's own requirements leave no instance type.
+    NoTypes,
+    Taint(Taint),
+    UndefinedLabel {
+        key: String,
+        /// A known key that was probably meant.
+        meant: Option<String>,
+    },
+    Requirement {
+        wanted: Requirement,
+        offered: Requirement,
+    },
+    /// No instance type agrees with all of these together.
+    NoMatchingType(Vec<Requirement>),
+    /// Types agree, but none is on offer where and how it is wanted.
+    NoOffering(Vec<Requirement>),
+    /// What is wanted, daemons included, and the most that any suitable type has.
+    Resource {
+        name: String,
+        wanted: i64,
+        most: i64,
+    },
+    /// Each resource is there, but no suitable type has all of them.
+    NoTypeLargeEnough,
+    HostPort {
+        port: i32,
+        protocol: String,
+    },
+    Volumes {
+        wanted: Vec<Requirement>,
+    },
+    Topology {
+        rule: &'static str,
+        key: String,
+        /// Domains with their counts, as far as they are listed.
+        counts: Vec<(String, u32)>,
+    },
+    MinValues {
+        key: String,
+        wanted: u32,
+        reached: u32,
+    },
+    NodeLimit,
+    Limit {
+        name: String,
+        left: i64,
+    },
+    /// Waits for a reservation, to be tried in the next round.
+    Reservation,
+    /// It would fit now; it was tried earlier in the round.
+    NextRound,
+}
+
+/// So many domains are listed; a zone or capacity type never has more.
+pub(crate) const DOMAINS_SHOWN: usize = 25;
+const VALUES_SHOWN: usize = 5;
+/// A request above this many cores is probably a slip of the unit.
+const ABSURD_MILLICORES: i64 = 1_000_000_000;
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTypes => f.write_str("its own requirements leave no instance type"),
+            Self::Taint(taint) => write!(f, "does not tolerate taint {}", taint_text(taint)),
+            Self::UndefinedLabel { key, meant } => {
+                write!(f, "asks for label {key}, which its nodes do not have")?;
+                match meant {
+                    Some(meant) => write!(f, " (did you mean {meant}?)"),
+                    None => Ok(()),
+                }
+            }
+            Self::Requirement { wanted, offered } => {
+                write!(
+                    f,
+                    "wants {}, its nodes have {}",
+                    text(wanted),
+                    text(offered)
+                )
+            }
+            Self::NoMatchingType(all) => {
+                write!(f, "no instance type has {}", list(all))
+            }
+            Self::NoOffering(all) => {
+                write!(f, "no available offering for {}", list(all))
+            }
+            Self::Resource { name, wanted, most } => {
+                let (wanted_text, most_text) =
+                    (amount_text(name, *wanted), amount_text(name, *most));
+                write!(
+                    f,
+                    "needs {wanted_text} {name}, the largest suitable type has {most_text}"
+                )?;
+                if name == CPU && *wanted >= ABSURD_MILLICORES {
+                    f.write_str(" (is the unit right? 100m is a tenth of a core, 100M are a hundred million)")?;
+                }
+                Ok(())
+            }
+            Self::NoTypeLargeEnough => {
+                f.write_str("no suitable instance type has enough of every resource at once")
+            }
+            Self::HostPort { port, protocol } => {
+                write!(
+                    f,
+                    "host port {port}/{protocol} is taken on every suitable type"
+                )
+            }
+            Self::Volumes { wanted } => {
+                write!(f, "its volumes are only reachable with {}", list(wanted))
+            }
+            Self::Topology { rule, key, counts } => {
+                write!(f, "{rule} on {key} cannot be satisfied")?;
+                if counts.is_empty() {
+                    return Ok(());
+                }
+                let shown: Vec<String> = counts.iter().map(|(d, n)| format!("{d}: {n}")).collect();
+                write!(f, " ({})", shown.join(", "))
+            }
+            Self::MinValues {
+                key,
+                wanted,
+                reached,
+            } => write!(
+                f,
+                "minValues of {key} is {wanted}, the remaining instance types have {reached}"
+            ),
+            Self::NodeLimit => f.write_str("its limit of nodes is used up"),
+            Self::Limit { name, left } => {
+                let left = amount_text(name, (*left).max(0));
+                write!(
+                    f,
+                    "its limit leaves {left} {name}, too little for any suitable type"
+                )
+            }
+            Self::Reservation => f.write_str("deferred: waits for a capacity reservation"),
+            Self::NextRound => f.write_str("deferred: to be tried again"),
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn rule(self) -> &'static str {
+        match self {
+            Self::Spread => "topology spread",
+            Self::Affinity => "pod affinity",
+            Self::AntiAffinity => "pod anti-affinity",
+        }
+    }
+}
+
+fn taint_text(taint: &Taint) -> String {
+    let value = if taint.value.is_empty() { "" } else { "=" };
+    format!("{}{value}{}:{:?}", taint.key, taint.value, taint.effect)
+}
+
+fn list(all: &[Requirement]) -> String {
+    let texts: Vec<String> = all.iter().map(text).collect();
+    texts.join(", ")
+}
+
+/// `zone In [a b]`, the way Karpenter's users read requirements.
+fn text(requirement: &Requirement) -> String {
+    let operator = match requirement.operator() {
+        Operator::Exists if requirement.gte.is_some() || requirement.lte.is_some() => String::new(),
+        operator => format!(" {operator:?}"),
+    };
+    let mut text = format!("{}{operator}", requirement.key);
+    if !requirement.values.is_empty() {
+        let shown: Vec<&str> = requirement
+            .values
+            .iter()
+            .take(VALUES_SHOWN)
+            .map(String::as_str)
+            .collect();
+        let more = requirement.values.len().saturating_sub(VALUES_SHOWN);
+        text += &format!(" [{}", shown.join(" "));
+        text += &(if more > 0 {
+            format!(" and {more} others]")
+        } else {
+            "]".to_owned()
+        });
+    }
+    for (sign, bound) in [(">=", requirement.gte), ("<=", requirement.lte)] {
+        if let Some(bound) = bound {
+            text += &format!(" {sign}{bound}");
+        }
+    }
+    text
+}

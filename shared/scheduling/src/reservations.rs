@@ -1,0 +1,95 @@
+//! Capacity reservations: each new node holds one unit of every reservation it might launch into (spec/scheduling §21).
+
+use std::collections::BTreeMap;
+
+use model::{CapacityType, InstanceType, snapshot::ReservedOfferingMode};
+
+use crate::{
+    algebra::{Algebra, SetId},
+    bits::Bits,
+    catalog::{self, Catalog},
+};
+
+/// Remaining instances per reservation.
+pub(crate) struct Reservations<'a> {
+    mode: Option<ReservedOfferingMode>,
+    left: BTreeMap<&'a str, u32>,
+}
+
+/// What a claim may keep, or that it has to wait.
+pub(crate) enum Offer<'a> {
+    Hold(Vec<&'a str>),
+    Wait,
+}
+
+impl<'a> Reservations<'a> {
+    pub(crate) fn new(
+        mode: Option<ReservedOfferingMode>,
+        types: impl IntoIterator<Item = &'a InstanceType>,
+    ) -> Self {
+        let mut left: BTreeMap<&str, u32> = BTreeMap::new();
+        if mode.is_some() {
+            let reserved = types.into_iter().flat_map(|t| &t.offerings);
+            for reservation in reserved.filter_map(|offering| offering.reservation.as_ref()) {
+                let entry = left.entry(&reservation.id).or_insert(reservation.capacity);
+                *entry = (*entry).min(reservation.capacity);
+            }
+        }
+        Self { mode, left }
+    }
+
+    /// What a node with these options could hold, given what it holds already.
+    pub(crate) fn offer(
+        &self,
+        set: SetId,
+        rows: &Bits,
+        held: &[&'a str],
+        catalog: &Catalog<'a>,
+        algebra: &mut Algebra,
+    ) -> Offer<'a> {
+        if self.left.is_empty() {
+            return Offer::Hold(Vec::new());
+        }
+        let mut compatible: Vec<&str> = Vec::new();
+        for row in rows.iter() {
+            let (Some(variant), Some(instance_type)) =
+                (catalog.rows.get(row), catalog.instance_type(row))
+            else {
+                continue;
+            };
+            for offer in &variant.offers {
+                if offer.capacity_type == CapacityType::Reserved
+                    && catalog::compatible(algebra, set, offer.set)
+                    && let Some(offering) = instance_type.offerings.get(offer.index)
+                    && let Some(reservation) = &offering.reservation
+                {
+                    compatible.push(&reservation.id);
+                }
+            }
+        }
+        compatible.sort_unstable();
+        compatible.dedup();
+        let any = !compatible.is_empty();
+        compatible.retain(|id| held.contains(id) || self.left.get(id).is_some_and(|n| *n > 0));
+        let strict = self.mode == Some(ReservedOfferingMode::Strict);
+        if strict && compatible.is_empty() && (any || !held.is_empty()) {
+            Offer::Wait
+        } else {
+            Offer::Hold(compatible)
+        }
+    }
+
+    /// Makes `held` what a node holds.
+    pub(crate) fn hold(&mut self, before: &[&'a str], held: &[&'a str]) {
+        for id in held.iter().filter(|id| !before.contains(id)) {
+            if let Some(left) = self.left.get_mut(id) {
+                *left = left.saturating_sub(1);
+            }
+        }
+        for id in before.iter().filter(|id| !held.contains(id)) {
+            if let Some(left) = self.left.get_mut(id) {
+                *left += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Which instance types have room: for every resource, the types ordered by what they offer, with the set of those that
+//! offer at least as much as each step. "Fits" is then one AND per resource.
+
+use crate::bits::Bits;
+
+pub(crate) struct Room {
+    steps: Vec<Steps>,
+}
+
+struct Steps {
+    /// Distinct amounts, ascending.
+    amounts: Vec<i64>,
+    /// For each amount, who offers at least that.
+    at_least: Vec<Bits>,
+    /// Everyone with their amount, the largest first.
+    descending: Vec<(i64, usize)>,
+}
+
+impl Room {
+    /// `left` has one vector per row, or `None` for rows that can hold nothing.
+    pub(crate) fn new(left: &[Option<Box<[i64]>>], dimensions: usize) -> Self {
+        let steps = (0..dimensions).map(|at| Steps::new(left, at)).collect();
+        Self { steps }
+    }
+
+    /// Keeps the rows that offer at least `total`.
+    pub(crate) fn keep_fitting(&self, total: &[i64], rows: &mut Bits) {
+        for (steps, wanted) in self.steps.iter().zip(total) {
+            match steps
+                .at_least
+                .get(steps.amounts.partition_point(|a| a < wanted))
+            {
+                Some(enough) => rows.and(enough),
+                None => rows.clear(),
+            }
+        }
+    }
+
+    /// The most that any of `rows` offers, per resource.
+    pub(crate) fn most<'r>(&'r self, rows: &'r Bits) -> impl Iterator<Item = i64> + 'r {
+        self.steps.iter().map(|steps| {
+            let best = steps.descending.iter().find(|(_, row)| rows.contains(*row));
+            best.map_or(i64::MIN, |(amount, _)| *amount)
+        })
+    }
+}
+
+impl Steps {
+    fn new(left: &[Option<Box<[i64]>>], at: usize) -> Self {
+        let amount = |row: &Option<Box<[i64]>>| row.as_ref().and_then(|left| left.get(at).copied());
+        let mut descending: Vec<(i64, usize)> = left
+            .iter()
+            .enumerate()
+            .filter_map(|(row, left)| Some((amount(left)?, row)))
+            .collect();
+        descending.sort_unstable_by(|a, b| b.cmp(a));
+        let (mut amounts, mut at_least) = (Vec::new(), Vec::new());
+        let mut so_far = Bits::none(left.len());
+        for (index, (amount, row)) in descending.iter().enumerate() {
+            so_far.insert(*row);
+            if descending.get(index + 1).map(|next| next.0) != Some(*amount) {
+                amounts.push(*amount);
+                at_least.push(so_far.clone());
+            }
+        }
+        amounts.reverse();
+        at_least.reverse();
+        Self {
+            amounts,
+            at_least,
+            descending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_offer_less_than_wanted_go() {
+        let left = [Some(vec![4, 10].into()), None, Some(vec![8, 5].into())];
+        let room = Room::new(&left, 2);
+        let fitting = |total: [i64; 2]| {
+            let mut rows = Bits::all(3);
+            room.keep_fitting(&total, &mut rows);
+            rows.iter().collect::<Vec<_>>()
+        };
+        assert_eq!(fitting([0, 0]), [0, 2]);
+        assert_eq!(fitting([5, 5]), [2]);
+        assert_eq!(fitting([4, 6]), [0]);
+        assert_eq!(fitting([9, 0]), [0; 0]);
+        assert_eq!(room.most(&Bits::all(3)).collect::<Vec<_>>(), [8, 10]);
+    }
+}

@@ -1,0 +1,365 @@
+//! From a question to the world in which it is answered: everything interned, indexed and counted once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    labels,
+    pod::{Pod, PodPhase},
+    snapshot::MinValuesPolicy,
+};
+
+use crate::{
+    algebra::{Algebra, SetId, Sym, Undefined},
+    amounts::Dimensions,
+    catalog::Catalog,
+    input::{ExistingNode, Input},
+    node::{Attached, Node},
+    reservations::Reservations,
+    template::{self, Daemon, Template},
+    tolerance::{TaintsId, Tolerance},
+    topology::{
+        HostId, HostLabels, Place, Resident, Topology,
+        classes::Classes,
+        group::Kind,
+        universe::{Source, Universe},
+    },
+    volumes::Volumes,
+    world::World,
+};
+
+pub(crate) struct Setup<'a> {
+    pub(crate) world: World<'a>,
+    /// In the order in which they are tried.
+    pub(crate) nodes: Vec<Node<'a>>,
+    /// The first host that is free for a node to be made.
+    pub(crate) next_host: u32,
+    /// Whether any pod has a say about where others are.
+    pub(crate) has_topology: bool,
+}
+
+pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
+    let options = &input.options;
+    let provider = options.well_known_labels.iter().map(String::as_str);
+    let reservation = Some(options.reservation_id_label).filter(|label| !label.is_empty());
+    let known = labels::WELL_KNOWN.into_iter().chain(provider);
+    let mut algebra = Algebra::new(known.chain(reservation));
+    let mut tolerance = Tolerance::default();
+    let pods = input.pods.iter().chain(&input.daemons).copied();
+    let dimensions = Dimensions::of(pods.map(|pod| &pod.requests));
+    let volumes = Volumes::new(input.storage);
+    let (mut catalogs, which) = catalogs(input, &mut algebra);
+    let sources: Vec<Source> = input
+        .pools
+        .iter()
+        .zip(&which)
+        .map(|(pool, catalog)| Source {
+            set: algebra.set_of(template::requirements(pool).0.values()),
+            taints: tolerance.taints(pool.taints.iter().collect()),
+            catalog: *catalog,
+        })
+        .collect();
+    let daemons: Vec<Daemon<'a>> = input
+        .daemons
+        .iter()
+        .map(|pod| Daemon::new(pod, &dimensions, &mut algebra))
+        .collect();
+    let strict = options.min_values_policy == MinValuesPolicy::Strict;
+    let mut templates = Vec::with_capacity(sources.len());
+    for (pool, source) in input.pools.iter().zip(&sources) {
+        if let Some(catalog) = catalogs.get_mut(source.catalog) {
+            templates.push(Template::new(
+                pool,
+                source.set,
+                source.taints,
+                source.catalog,
+                catalog,
+                &daemons,
+                &dimensions,
+                &mut algebra,
+                &mut tolerance,
+                strict,
+            ));
+        }
+    }
+    let repelling: Vec<&Pod> = bound_pods(input)
+        .filter(|pod| !pod.pod_anti_affinity.required.is_empty())
+        .collect();
+    let topology_keys: BTreeSet<&str> = topology_keys(&input.pods, &repelling);
+    let has_topology = !topology_keys.is_empty();
+    let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
+    let universe = Universe::new(symbols, &sources, &catalogs, &mut algebra);
+    let asked = asked_keys(input, &volumes, &topology_keys);
+    let mut places = Places::new(&asked, &mut algebra, &mut tolerance);
+    let hosts: Vec<HostLabels<'a>> = input
+        .hosts
+        .iter()
+        .map(|host| places.place(host.labels, host.hostname(), host.taints.iter().collect()))
+        .collect();
+    let mut order: Vec<(usize, &'a ExistingNode<'a>)> = input.nodes.iter().enumerate().collect();
+    order.sort_by_key(|(_, node)| (!node.initialized, node.name));
+    let mut labelled = Vec::new();
+    let mut found = Vec::with_capacity(order.len());
+    for (index, node) in order {
+        let place = places.place(node.labels, node.hostname, node.taints.clone());
+        found.push((index, node, place.place));
+        if node.registered {
+            labelled.push(place);
+        }
+    }
+    let next_host = places.next_host();
+    let classes = if has_topology {
+        Classes::of(input.pods.iter().chain(&repelling).copied())
+    } else {
+        Classes::default()
+    };
+    let no_taints = tolerance.taints(Vec::new());
+    let hostname = algebra.symbol(labels::HOSTNAME);
+    let mut topology = Topology::new(classes, universe, input.namespaces, hosts, labelled);
+    if has_topology {
+        count_bound(input, &mut topology, &mut algebra, &mut tolerance);
+    }
+    let types = input.pools.iter().flat_map(|pool| pool.types);
+    let mut world = World {
+        reservations: Reservations::new(options.reserved, types),
+        input,
+        algebra,
+        tolerance,
+        dimensions,
+        catalogs,
+        templates,
+        topology,
+        volumes,
+        hostname,
+        no_taints,
+    };
+    let nodes = found
+        .into_iter()
+        .map(|(index, node, place)| existing(index, node, &place, &daemons, &mut world))
+        .collect();
+    Setup {
+        world,
+        nodes,
+        next_host,
+        has_topology,
+    }
+}
+
+/// The distinct type lists, and which one each NodePool uses.
+fn catalogs<'a>(input: &'a Input<'a>, algebra: &mut Algebra) -> (Vec<Catalog<'a>>, Vec<usize>) {
+    let mut catalogs: Vec<Catalog<'a>> = Vec::new();
+    let mut by_address: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    let mut which = Vec::with_capacity(input.pools.len());
+    for pool in &input.pools {
+        let address = (pool.types.as_ptr().addr(), pool.types.len());
+        let at = *by_address.entry(address).or_insert_with(|| {
+            catalogs.push(Catalog::new(pool.types, algebra, &input.options));
+            catalogs.len() - 1
+        });
+        which.push(at);
+    }
+    (catalogs, which)
+}
+
+fn bound_pods<'a>(input: &'a Input<'a>) -> impl Iterator<Item = &'a Pod> {
+    let moving: BTreeSet<_> = input.pods.iter().map(|pod| &pod.key).collect();
+    let bound = input.hosts.iter().flat_map(|host| &host.pods).copied();
+    bound.filter(move |pod| !is_terminal(pod) && !moving.contains(&pod.key))
+}
+
+fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+fn topology_keys<'a>(pods: &[&'a Pod], repelling: &[&'a Pod]) -> BTreeSet<&'a str> {
+    let mut keys = BTreeSet::new();
+    for pod in pods {
+        keys.extend(pod.topology_spread.iter().map(|c| c.topology_key.as_str()));
+        for affinity in [&pod.pod_affinity, &pod.pod_anti_affinity] {
+            let preferred = affinity.preferred.iter().map(|(_, term)| term);
+            let terms = affinity.required.iter().chain(preferred);
+            keys.extend(terms.map(|term| term.topology_key.as_str()));
+        }
+    }
+    for pod in repelling {
+        let terms = pod.pod_anti_affinity.required.iter();
+        keys.extend(terms.map(|term| term.topology_key.as_str()));
+    }
+    keys
+}
+
+/// The label keys that anybody asks a node about.
+fn asked_keys<'a>(
+    input: &'a Input<'a>,
+    volumes: &Volumes<'a>,
+    topology_keys: &BTreeSet<&'a str>,
+) -> BTreeSet<String> {
+    let mut keys: BTreeSet<String> = topology_keys
+        .iter()
+        .filter(|key| **key != labels::HOSTNAME)
+        .map(|key| (*key).to_owned())
+        .collect();
+    for pod in input.pods.iter().chain(&input.daemons) {
+        let affinity = &pod.node_affinity;
+        let preferred = affinity.preferred.iter().map(|(_, term)| term);
+        let terms = affinity.required.iter().chain(preferred);
+        let expressions = terms.flat_map(|term| &term.match_expressions);
+        let asked = expressions.map(|e| e.key.as_str());
+        let asked = asked.chain(pod.node_selector.keys().map(String::as_str));
+        keys.extend(asked.map(|key| labels::normalized(key).to_owned()));
+        if !pod.volumes.is_empty() {
+            let alternatives = volumes.alternatives(pod).unwrap_or_default();
+            keys.extend(alternatives.into_iter().flat_map(|all| all.0.into_keys()));
+        }
+    }
+    keys
+}
+
+/// Turns labels into places, keeping only what is asked about, so that like nodes are equal.
+struct Places<'w, 'a> {
+    asked: &'w BTreeSet<String>,
+    algebra: &'w mut Algebra,
+    tolerance: &'w mut Tolerance<'a>,
+    hosts: BTreeMap<&'a str, HostId>,
+}
+
+impl<'w, 'a> Places<'w, 'a> {
+    fn new(
+        asked: &'w BTreeSet<String>,
+        algebra: &'w mut Algebra,
+        tolerance: &'w mut Tolerance<'a>,
+    ) -> Self {
+        Self {
+            asked,
+            algebra,
+            tolerance,
+            hosts: BTreeMap::new(),
+        }
+    }
+
+    fn next_host(&self) -> u32 {
+        u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)
+    }
+
+    fn place(
+        &mut self,
+        all: &'a BTreeMap<String, String>,
+        hostname: &'a str,
+        taints: Vec<&'a model::taint::Taint>,
+    ) -> HostLabels<'a> {
+        let next = HostId(self.next_host());
+        let host = *self.hosts.entry(hostname).or_insert(next);
+        let taints: TaintsId = self.tolerance.taints(taints);
+        HostLabels {
+            labels: all,
+            place: Place {
+                set: self.set(all, hostname),
+                host,
+                taints,
+                undefined: Undefined::Refused,
+            },
+        }
+    }
+
+    fn set(&mut self, all: &BTreeMap<String, String>, hostname: &str) -> SetId {
+        let mut set = Algebra::EMPTY;
+        let own = all
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        for (key, value) in own.chain([(labels::HOSTNAME, hostname)]) {
+            let key = labels::normalized(key);
+            if self.asked.contains(key) {
+                let (key, value) = (self.algebra.symbol(key), self.algebra.symbol(value));
+                let req = self.algebra.one_of(vec![value]);
+                set = self.algebra.add(set, key, req);
+            }
+        }
+        set
+    }
+}
+
+/// Counts the pods that stay where they are, and what their anti-affinity forbids others.
+fn count_bound<'a>(
+    input: &'a Input<'a>,
+    topology: &mut Topology<'a>,
+    algebra: &mut Algebra,
+    tolerance: &mut Tolerance<'a>,
+) {
+    let moving: BTreeSet<_> = input.pods.iter().map(|pod| &pod.key).collect();
+    for (at, host) in input.hosts.iter().enumerate() {
+        for pod in &host.pods {
+            if is_terminal(pod) || moving.contains(&pod.key) {
+                continue;
+            }
+            let class = topology.classes.class_of(pod);
+            if pod.deletion.is_none() {
+                topology.add_resident(Resident { host: at, class });
+            }
+            for term in &pod.pod_anti_affinity.required {
+                let tolerations = tolerance.tolerations(&pod.tolerations, false);
+                let namespace = pod.key.namespace.as_str();
+                let kind = Kind::AntiAffinity;
+                let group =
+                    topology.affinity(kind, true, term, namespace, tolerations, algebra, tolerance);
+                topology.record_bound(group, at, algebra);
+            }
+        }
+    }
+}
+
+fn existing<'a>(
+    index: usize,
+    node: &'a ExistingNode<'a>,
+    place: &Place,
+    daemons: &[Daemon<'a>],
+    world: &mut World<'a>,
+) -> Node<'a> {
+    let mut expected = vec![0; world.dimensions.len()];
+    for daemon in daemons {
+        let tolerated = world
+            .tolerance
+            .tolerated_by_daemon(&daemon.pod.tolerations, place.taints);
+        let suits = daemon.alternatives.iter().any(|alternative| {
+            let algebra = &mut world.algebra;
+            algebra
+                .narrow(place.set, *alternative, Undefined::Refused)
+                .is_some()
+        });
+        if tolerated && suits {
+            crate::amounts::add(&mut expected, &daemon.requests);
+        }
+    }
+    let running = world.dimensions.vector(&node.daemon_requests);
+    let available = world.dimensions.vector(&node.available);
+    let remaining: Box<[i64]> = available
+        .iter()
+        .zip(expected.iter().zip(&running))
+        .map(|(left, (expected, running))| left.saturating_sub((expected - running).max(0)))
+        .collect();
+    // A resource the node lacks altogether is none, not a debt.
+    let has = |name: &String| node.available.0.contains_key(name);
+    let mut named = world.dimensions.names().iter().zip(&remaining);
+    let overcommitted = node.available.0.values().any(|left| *left < 0)
+        || named.any(|(name, left)| *left < 0 && has(name));
+    let attached = node.attach_limits.map(|limits| Attached {
+        limits,
+        volumes: node
+            .pods
+            .iter()
+            .flat_map(|pod| world.volumes.attachments(pod))
+            .collect(),
+    });
+    Node {
+        index,
+        set: place.set,
+        taints: place.taints,
+        host: place.host,
+        remaining: (!overcommitted).then_some(remaining),
+        ports: node
+            .pods
+            .iter()
+            .flat_map(|pod| pod.host_ports.iter().cloned())
+            .collect(),
+        attached,
+        pods: Vec::new(),
+    }
+}

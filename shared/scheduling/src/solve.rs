@@ -1,0 +1,447 @@
+//! The search: first fit over pods from large to small, on nodes that exist, then on claims in flight, then on a new claim
+//! (spec/scheduling §13).
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
+
+use model::{
+    pod::Pod,
+    resources::{CPU, MEMORY},
+    taint::TaintEffect,
+};
+
+use crate::{
+    claim::{Claim, Stage},
+    input::Input,
+    node::Node,
+    setup::{self, Setup},
+    shape::{Core, Failure, Identity, Search, ShapeId, VolumeNeeds},
+    spec::{Sacrifice, Spec},
+    topology::{HostId, Member, classes::ClassId, filter::Filter, group::Kind},
+    world::{Refusal, World},
+};
+
+pub(crate) struct Solver<'a> {
+    pub(crate) world: World<'a>,
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) claims: Vec<Claim<'a>>,
+    pub(crate) shapes: Vec<(Rc<Core<'a>>, Search)>,
+    identities: BTreeMap<Identity<'a>, ShapeId>,
+    next_host: u32,
+    has_topology: bool,
+    /// Giving up PreferNoSchedule exists only if a NodePool has such a taint (spec/scheduling §16).
+    may_tolerate: bool,
+    /// Moves with every placement.
+    placements: u64,
+}
+
+/// The middle of the range from which ties in the claim order are numbered, downwards and upwards.
+const TIES: u64 = 1 << 39;
+const COUNT_SHIFT: u32 = 40;
+
+impl<'a> Solver<'a> {
+    pub(crate) fn new(input: &'a Input<'a>) -> Self {
+        let Setup {
+            world,
+            nodes,
+            next_host,
+            has_topology,
+        } = setup::set_up(input);
+        let taints = input.pools.iter().flat_map(|pool| pool.taints);
+        let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
+        Self {
+            world,
+            nodes,
+            claims: Vec::new(),
+            shapes: Vec::new(),
+            identities: BTreeMap::new(),
+            next_host,
+            has_topology,
+            may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+            placements: 0,
+        }
+    }
+
+    /// Places what can be placed; the rest comes back with why, in queue order.
+    pub(crate) fn run(&mut self) -> Vec<(usize, ShapeId, Failure)> {
+        let mut pods: Vec<usize> = (0..self.world.input.pods.len()).collect();
+        pods.sort_by_cached_key(|at| self.world.input.pods.get(*at).map(|pod| rank(pod)));
+        let shapes: Vec<ShapeId> = pods.iter().map(|pod| self.shape_of(*pod)).collect();
+        let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
+        // Each pod with how long the queue was when it was put back: a full round without success ends the search.
+        let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
+        queue.extend(
+            pods.into_iter()
+                .zip(shapes)
+                .map(|(pod, shape)| (pod, shape, 0)),
+        );
+        while let Some((pod, shape, length)) = queue.pop_front() {
+            if length == queue.len() + 1 {
+                queue.push_front((pod, shape, length));
+                break;
+            }
+            match self.try_pod(pod, shape) {
+                Ok(()) => {
+                    failed.remove(&pod);
+                }
+                Err((last, failure)) => {
+                    failed.insert(pod, (last, failure));
+                    queue.push_back((pod, shape, queue.len() + 1));
+                }
+            }
+        }
+        queue
+            .into_iter()
+            .filter_map(|(pod, _, _)| failed.get(&pod).map(|(shape, why)| (pod, *shape, *why)))
+            .collect()
+    }
+
+    /// Tries a pod with all its wishes, then gives up one after the other.
+    fn try_pod(&mut self, pod: usize, mut shape: ShapeId) -> Result<(), (ShapeId, Failure)> {
+        loop {
+            match self.try_shape(pod, shape) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Deferred) => return Err((shape, Failure::Deferred)),
+                Err(Failure::NoRoom) => match self.relaxed(shape) {
+                    Some((next, _)) => shape = next,
+                    None => return Err((shape, Failure::NoRoom)),
+                },
+            }
+        }
+    }
+
+    fn try_shape(&mut self, pod: usize, shape: ShapeId) -> Result<(), Failure> {
+        let Some((core, search)) = self.shapes.get_mut(shape.0 as usize) else {
+            return Err(Failure::NoRoom);
+        };
+        if let Some((placements, failure)) = search.failed_at
+            && placements == self.placements
+        {
+            return Err(failure);
+        }
+        let core = Rc::clone(core);
+        let mut search = std::mem::take(search);
+        if search.groups_seen != Some(self.world.topology.len()) {
+            search.groups_seen = Some(self.world.topology.len());
+            search.obeyed = self.world.topology.obeyed(&core.member).into();
+        }
+        let outcome = self
+            .try_nodes(pod, &core, &mut search)
+            .or_else(|| self.try_claims(pod, &core, &mut search))
+            .map_or_else(|| self.try_templates(pod, &core, &mut search), Ok);
+        match outcome {
+            Ok(()) => self.placements += 1,
+            Err(failure) => search.failed_at = Some((self.placements, failure)),
+        }
+        if let Some((_, kept)) = self.shapes.get_mut(shape.0 as usize) {
+            *kept = search;
+        }
+        outcome
+    }
+
+    fn try_nodes(&mut self, pod: usize, core: &Rc<Core<'a>>, search: &mut Search) -> Option<()> {
+        let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        let mut candidates = search.nodes.take().unwrap_or_else(|| (0..count).collect());
+        let (mut kept, mut placed) = (0, None);
+        let mut at = 0;
+        while placed.is_none()
+            && let Some(candidate) = candidates.get(at).copied()
+        {
+            let keep = match self.nodes.get_mut(candidate as usize) {
+                Some(node) => match node.check(core, &search.obeyed, &mut self.world) {
+                    Ok(set) => {
+                        node.commit(pod, core, set, &mut self.world);
+                        placed = Some(());
+                        true
+                    }
+                    Err(refusal) => !refusal.is_permanent(),
+                },
+                None => false,
+            };
+            if keep {
+                if let Some(slot) = candidates.get_mut(kept) {
+                    *slot = candidate;
+                }
+                kept += 1;
+            }
+            at += 1;
+        }
+        if kept < at {
+            candidates.drain(kept..at);
+        }
+        search.nodes = Some(candidates);
+        placed
+    }
+
+    fn try_claims(&mut self, pod: usize, core: &Rc<Core<'a>>, search: &mut Search) -> Option<()> {
+        for at in search.claims_seen..self.claims.len() {
+            if let Some(claim) = self.claims.get(at) {
+                let at = u32::try_from(at).unwrap_or(u32::MAX);
+                search.claims.push(Reverse((claim.order, at)));
+            }
+        }
+        search.claims_seen = self.claims.len();
+        let version = self.world.topology.version(&search.obeyed);
+        let anew = version != search.parked_at;
+        search.parked_at = version;
+        let mut parked = std::mem::take(&mut search.parked);
+        parked.retain(|&(order, at)| {
+            let now = self.claims.get(at as usize).map(|claim| claim.order);
+            let stays = !anew && now == Some(order);
+            if !stays && let Some(now) = now {
+                search.claims.push(Reverse((now, at)));
+            }
+            stays
+        });
+        search.parked = parked;
+        while let Some(Reverse((order, at))) = search.claims.pop() {
+            let Some(claim) = self.claims.get_mut(at as usize) else {
+                continue;
+            };
+            if claim.order != order {
+                search.claims.push(Reverse((claim.order, at)));
+                continue;
+            }
+            match claim.check(core, &search.obeyed, Stage::InFlight, &mut self.world) {
+                Ok(fit) => {
+                    claim.commit(pod, core, fit, &mut self.world);
+                    claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
+                        | TIES.saturating_sub(self.placements + 1);
+                    search.claims.push(Reverse((claim.order, at)));
+                    return Some(());
+                }
+                Err(refusal) if refusal.is_permanent() => {}
+                Err(_) => search.parked.push((order, at)),
+            }
+        }
+        None
+    }
+
+    fn try_templates(
+        &mut self,
+        pod: usize,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Result<(), Failure> {
+        search.closed.resize(self.world.templates.len(), false);
+        for at in 0..self.world.templates.len() {
+            if search.closed.get(at) == Some(&true) {
+                continue;
+            }
+            match self.new_claim(pod, at, core, search) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Reservation) => return Err(Failure::Deferred),
+                Err(refusal) => {
+                    if let Some(closed) = search.closed.get_mut(at) {
+                        *closed = refusal.is_permanent();
+                    }
+                }
+            }
+        }
+        Err(Failure::NoRoom)
+    }
+
+    fn new_claim(
+        &mut self,
+        pod: usize,
+        at: usize,
+        core: &Rc<Core<'a>>,
+        search: &Search,
+    ) -> Result<(), Refusal> {
+        let mut claim = self.empty_claim(at)?;
+        let fit = claim.check(core, &search.obeyed, Stage::New, &mut self.world)?;
+        claim.commit(pod, core, fit, &mut self.world);
+        claim.order = 1 << COUNT_SHIFT | (TIES + self.placements);
+        self.next_host += 1;
+        let World {
+            templates,
+            catalogs,
+            ..
+        } = &mut self.world;
+        if let Some(template) = templates.get_mut(at)
+            && let Some(catalog) = catalogs.get(template.catalog)
+        {
+            template.spend(catalog, &claim.rows);
+        }
+        self.claims.push(claim);
+        Ok(())
+    }
+
+    /// A claim without pods, within what limits leave.
+    pub(crate) fn empty_claim(&self, at: usize) -> Result<Claim<'a>, Refusal> {
+        let template = self.world.templates.get(at).ok_or(Refusal::Requirements)?;
+        if template.has_no_node_left() {
+            return Err(Refusal::NodeLimit);
+        }
+        let mut rows = template.base.clone();
+        if let Some(catalog) = self.world.catalogs.get(template.catalog) {
+            template.keep_within_limits(catalog, &mut rows);
+        }
+        if rows.is_empty() {
+            return Err(Refusal::Limits);
+        }
+        Claim::new(&self.world, at, rows, HostId(self.next_host)).ok_or(Refusal::Requirements)
+    }
+
+    /// A claim as it would be without limits, to tell what else stands in the way.
+    pub(crate) fn unlimited_claim(&self, at: usize) -> Option<Claim<'a>> {
+        let template = self.world.templates.get(at)?;
+        let rows = Some(template.base.clone()).filter(|rows| !rows.is_empty())?;
+        Claim::new(&self.world, at, rows, HostId(self.next_host))
+    }
+
+    pub(crate) fn relaxed(&mut self, shape: ShapeId) -> Option<(ShapeId, Sacrifice)> {
+        let (core, search) = self.shapes.get(shape.0 as usize)?;
+        if let Some(known) = search.relaxed {
+            return known;
+        }
+        let (core, next) = (Rc::clone(core), core.spec.relaxed(self.may_tolerate));
+        let found = next.map(|(spec, sacrifice)| {
+            let id = self.add_shape(
+                spec,
+                core.requests.clone(),
+                Rc::clone(&core.volumes),
+                core.member.class,
+            );
+            (id, sacrifice)
+        });
+        if let Some((_, search)) = self.shapes.get_mut(shape.0 as usize) {
+            search.relaxed = Some(found);
+        }
+        found
+    }
+
+    fn shape_of(&mut self, at: usize) -> ShapeId {
+        let input = self.world.input;
+        let Some(pod) = input.pods.get(at).copied() else {
+            return ShapeId(u32::MAX);
+        };
+        let volumes = self.world.volume_needs(pod);
+        let class = self
+            .has_topology
+            .then(|| self.world.topology.classes.class_of(pod));
+        let requests = self.world.dimensions.vector(&pod.requests);
+        let identity = Identity {
+            requests: requests.clone(),
+            class,
+            selector: &pod.node_selector,
+            required: &pod.node_affinity.required,
+            preferred: &pod.node_affinity.preferred,
+            affinity: &pod.pod_affinity,
+            anti_affinity: &pod.pod_anti_affinity,
+            spread: &pod.topology_spread,
+            tolerations: &pod.tolerations,
+            ports: &pod.host_ports,
+            volumes: Rc::clone(&volumes),
+        };
+        if let Some(known) = self.identities.get(&identity) {
+            return *known;
+        }
+        let spec = Spec::new(pod, input.options.preference_policy);
+        let class = class.unwrap_or_default();
+        let id = self.add_shape(spec, requests, volumes, class);
+        self.identities.insert(identity, id);
+        id
+    }
+
+    fn add_shape(
+        &mut self,
+        spec: Spec<'a>,
+        requests: Box<[i64]>,
+        volumes: Rc<VolumeNeeds<'a>>,
+        class: ClassId,
+    ) -> ShapeId {
+        let id = ShapeId(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
+        let member = self.member(&spec, class, &volumes);
+        let world = &mut self.world;
+        let core = Core {
+            requests,
+            sets: world.sets(&spec.all()),
+            tolerations: world
+                .tolerance
+                .tolerations(&spec.pod.tolerations, spec.tolerates_prefer_no_schedule),
+            volumes,
+            member,
+            spec,
+        };
+        self.shapes.push((Rc::new(core), Search::default()));
+        id
+    }
+
+    /// Joins the pod to its groups, making those that are new (spec/scheduling §17.7).
+    fn member(&mut self, spec: &Spec<'a>, class: ClassId, volumes: &VolumeNeeds<'a>) -> Member {
+        let World {
+            topology,
+            algebra,
+            tolerance,
+            ..
+        } = &mut self.world;
+        let pod: &Pod = spec.pod;
+        let mut member = Member {
+            class,
+            strict: algebra.set_of(spec.strict().0.values()),
+            owned: Vec::new(),
+            inverse: Vec::new(),
+        };
+        if volumes.lost {
+            return member;
+        }
+        let tolerations =
+            tolerance.tolerations(&pod.tolerations, spec.tolerates_prefer_no_schedule);
+        let namespace = pod.key.namespace.as_str();
+        for term in &pod.pod_anti_affinity.required {
+            let kind = Kind::AntiAffinity;
+            let group =
+                topology.affinity(kind, true, term, namespace, tolerations, algebra, tolerance);
+            member.inverse.push(group);
+        }
+        for constraint in &spec.spread {
+            use model::pod::NodeInclusionPolicy::{Honor, Ignore};
+            let alternatives = spec.alternatives();
+            let filter = Filter {
+                honor_affinity: constraint.node_affinity_policy != Some(Ignore),
+                honor_taints: constraint.node_taints_policy == Some(Honor),
+                alternatives: alternatives
+                    .iter()
+                    .map(|all| algebra.set_of(all.0.values()))
+                    .collect(),
+                tolerations,
+            };
+            let group = topology.spread(constraint, class, filter, algebra, tolerance);
+            member.owned.push(group);
+        }
+        let attracted = spec.affinity().map(|term| (Kind::Affinity, term));
+        let repelled = spec.anti_affinity().map(|term| (Kind::AntiAffinity, term));
+        for (kind, term) in attracted.chain(repelled) {
+            let group = topology.affinity(
+                kind,
+                false,
+                term,
+                namespace,
+                tolerations,
+                algebra,
+                tolerance,
+            );
+            member.owned.push(group);
+        }
+        member.owned.sort_unstable();
+        member.owned.dedup();
+        member.inverse.sort_unstable();
+        member.inverse.dedup();
+        member
+    }
+}
+
+/// Large pods first; then the oldest.
+fn rank(pod: &Pod) -> impl Ord + use<> {
+    (
+        Reverse(pod.requests.get(CPU)),
+        Reverse(pod.requests.get(MEMORY)),
+        pod.created_at,
+        pod.uid.clone(),
+        pod.key.clone(),
+    )
+}

@@ -1,0 +1,149 @@
+//! What is left of a pod's wishes after some were given up (spec/scheduling §16).
+
+use model::{
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
+    requirement::{Requirement, Requirements},
+    selector::NodeSelectorRequirement,
+    snapshot::PreferencePolicy,
+};
+
+/// A pod's constraints at one step of relaxation.
+#[derive(Clone)]
+pub(crate) struct Spec<'a> {
+    pub(crate) pod: &'a Pod,
+    /// The first one counts; the others are its alternatives.
+    required: &'a [NodeSelectorTerm],
+    /// Heaviest first, as the next two.
+    preferred: Vec<&'a NodeSelectorTerm>,
+    attracted: Vec<&'a PodAffinityTerm>,
+    repelled: Vec<&'a PodAffinityTerm>,
+    pub(crate) spread: Vec<&'a TopologySpread>,
+    pub(crate) tolerates_prefer_no_schedule: bool,
+}
+
+/// What a pod gives up next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sacrifice {
+    RequiredTerm,
+    PodAffinity,
+    PodAntiAffinity,
+    NodeAffinity,
+    Spread,
+    PreferNoSchedule,
+}
+
+impl<'a> Spec<'a> {
+    /// All of the pod's wishes; under `Ignore`, preferences are none.
+    pub(crate) fn new(pod: &'a Pod, policy: PreferencePolicy) -> Self {
+        let respect = policy == PreferencePolicy::Respect;
+        Self {
+            pod,
+            required: &pod.node_affinity.required,
+            preferred: by_weight(&pod.node_affinity.preferred, respect),
+            attracted: by_weight(&pod.pod_affinity.preferred, respect),
+            repelled: by_weight(&pod.pod_anti_affinity.preferred, respect),
+            spread: pod
+                .topology_spread
+                .iter()
+                .filter(|c| respect || c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule)
+                .collect(),
+            tolerates_prefer_no_schedule: false,
+        }
+    }
+
+    /// The next step, if there is anything left to give up.
+    pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
+        let mut spec = self.clone();
+        let soft = |c: &&TopologySpread| c.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let sacrifice = if let [_, rest @ ..] = self.required
+            && !rest.is_empty()
+        {
+            spec.required = rest;
+            Sacrifice::RequiredTerm
+        } else if drop_first(&mut spec.attracted) {
+            Sacrifice::PodAffinity
+        } else if drop_first(&mut spec.repelled) {
+            Sacrifice::PodAntiAffinity
+        } else if drop_first(&mut spec.preferred) {
+            Sacrifice::NodeAffinity
+        } else if let Some(at) = spec.spread.iter().position(|c| soft(c)) {
+            spec.spread.swap_remove(at);
+            Sacrifice::Spread
+        } else if may_tolerate && !self.tolerates_prefer_no_schedule {
+            spec.tolerates_prefer_no_schedule = true;
+            Sacrifice::PreferNoSchedule
+        } else {
+            return None;
+        };
+        Some((spec, sacrifice))
+    }
+
+    /// Node selector and the first required term.
+    pub(crate) fn strict(&self) -> Requirements {
+        self.requirements(self.required.first())
+    }
+
+    /// The same with the heaviest preferred term.
+    pub(crate) fn all(&self) -> Requirements {
+        let mut all = self.strict();
+        let preferred = self.preferred.first();
+        add(
+            &mut all,
+            preferred
+                .into_iter()
+                .flat_map(|term| &term.match_expressions),
+        );
+        all
+    }
+
+    /// Node selector with each required term: where a spread constraint may look.
+    pub(crate) fn alternatives(&self) -> Vec<Requirements> {
+        if self.required.is_empty() {
+            return vec![self.requirements(None)];
+        }
+        let terms = self.required.iter();
+        terms.map(|term| self.requirements(Some(term))).collect()
+    }
+
+    fn requirements(&self, term: Option<&NodeSelectorTerm>) -> Requirements {
+        let mut requirements = Requirements::from_labels(&self.pod.node_selector);
+        add(
+            &mut requirements,
+            term.into_iter().flat_map(|term| &term.match_expressions),
+        );
+        requirements
+    }
+
+    pub(crate) fn affinity(&self) -> impl Iterator<Item = &'a PodAffinityTerm> {
+        let required = self.pod.pod_affinity.required.iter();
+        required.chain(self.attracted.iter().copied())
+    }
+
+    pub(crate) fn anti_affinity(&self) -> impl Iterator<Item = &'a PodAffinityTerm> {
+        let required = self.pod.pod_anti_affinity.required.iter();
+        required.chain(self.repelled.iter().copied())
+    }
+}
+
+fn add<'r>(
+    requirements: &mut Requirements,
+    entries: impl IntoIterator<Item = &'r NodeSelectorRequirement>,
+) {
+    for entry in entries {
+        requirements.add(Requirement::from(entry));
+    }
+}
+
+fn by_weight<T>(weighted: &[(i32, T)], respect: bool) -> Vec<&T> {
+    let mut terms: Vec<&(i32, T)> = weighted.iter().filter(|_| respect).collect();
+    terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    terms.into_iter().map(|(_, term)| term).collect()
+}
+
+fn drop_first<T>(terms: &mut Vec<T>) -> bool {
+    let any = !terms.is_empty();
+    if any {
+        terms.remove(0);
+    }
+    any
+}

@@ -1,0 +1,250 @@
+//! A NodePool as a mould for new nodes: its requirements, the types it may use, the daemons that will run on them, and what
+//! its limits leave (spec/scheduling §12.1, §12.2, §20).
+
+use std::collections::BTreeMap;
+
+use model::{
+    labels,
+    pod::{HostPort, Pod},
+    requirement::{Requirement, Requirements},
+    resources::NODES,
+    selector::Operator,
+};
+
+use crate::{
+    algebra::{Algebra, SetId, Undefined},
+    amounts::{self, Dimensions},
+    bits::Bits,
+    catalog::Catalog,
+    input::Pool,
+    min_values,
+    room::Room,
+    spec::Spec,
+    tolerance::{TaintsId, Tolerance},
+};
+
+pub(crate) struct Template {
+    pub(crate) set: SetId,
+    pub(crate) taints: TaintsId,
+    pub(crate) catalog: usize,
+    /// The types that could make a node for the smallest pod.
+    pub(crate) base: Bits,
+    pub(crate) room: Room,
+    pub(crate) daemons: Vec<DaemonGroup>,
+    /// What limits leave, per limited resource.
+    pub(crate) remaining: BTreeMap<String, i64>,
+    pub(crate) has_min_values: bool,
+}
+
+/// Types on which the same daemons will run.
+pub(crate) struct DaemonGroup {
+    pub(crate) rows: Bits,
+    pub(crate) overhead: Box<[i64]>,
+    pub(crate) ports: Vec<HostPort>,
+}
+
+/// A daemon pod with what it asks of a node, worked out once.
+pub(crate) struct Daemon<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) requests: Box<[i64]>,
+    /// Node selector with each required term.
+    pub(crate) alternatives: Vec<SetId>,
+}
+
+impl<'a> Daemon<'a> {
+    pub(crate) fn new(pod: &'a Pod, dimensions: &Dimensions, algebra: &mut Algebra) -> Self {
+        let spec = Spec::new(pod, model::snapshot::PreferencePolicy::Ignore);
+        let alternatives = spec.alternatives();
+        Self {
+            pod,
+            requests: dimensions.vector(&pod.requests),
+            alternatives: alternatives
+                .iter()
+                .map(|all| algebra.set_of(all.0.values()))
+                .collect(),
+        }
+    }
+}
+
+/// The requirements of a NodePool's nodes. The two lifecycle labels are there so that daemons selecting on them count.
+pub(crate) fn requirements(pool: &Pool<'_>) -> Requirements {
+    let mut all = Requirements::from_selector(pool.requirements);
+    for requirement in Requirements::from_labels(&pool.labels).0.into_values() {
+        all.add(requirement);
+    }
+    for key in [labels::REGISTERED, labels::INITIALIZED] {
+        all.add(Requirement::new(key, Operator::In, ["true".to_owned()]));
+    }
+    all
+}
+
+impl Template {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of the world it is made from"
+    )]
+    pub(crate) fn new<'a>(
+        pool: &Pool<'a>,
+        set: SetId,
+        taints: TaintsId,
+        at: usize,
+        catalog: &mut Catalog<'a>,
+        daemons: &[Daemon<'a>],
+        dimensions: &Dimensions,
+        algebra: &mut Algebra,
+        tolerance: &mut Tolerance<'a>,
+        strict_min_values: bool,
+    ) -> Self {
+        let matching = catalog.matching(set, algebra);
+        let mut base = catalog.remembered(matching).clone();
+        for (row, variant) in catalog.rows.iter().enumerate() {
+            if variant.allocatable.0.values().any(|amount| *amount < 0) {
+                base.remove(row);
+            }
+        }
+        let has_min_values = algebra
+            .set(set)
+            .iter()
+            .any(|(_, req)| algebra.req(*req).min_values > 0);
+        let min_values_unmet = has_min_values
+            && strict_min_values
+            && min_values::unmet(set, &base, catalog, algebra).is_some();
+        if min_values_unmet {
+            base.clear();
+        }
+        let daemons = groups(
+            set, taints, catalog, daemons, dimensions, algebra, tolerance,
+        );
+        let left: Vec<Option<Box<[i64]>>> = (0..catalog.rows.len())
+            .map(|row| {
+                let variant = catalog.rows.get(row).filter(|_| base.contains(row))?;
+                let mut left = dimensions.vector(&variant.allocatable);
+                let group = daemons.iter().find(|group| group.rows.contains(row))?;
+                for (left, overhead) in left.iter_mut().zip(&group.overhead) {
+                    *left = left.saturating_sub(*overhead);
+                }
+                Some(left)
+            })
+            .collect();
+        Self {
+            set,
+            taints,
+            catalog: at,
+            base,
+            room: Room::new(&left, dimensions.len()),
+            daemons,
+            remaining: pool.remaining.0.clone(),
+            has_min_values,
+        }
+    }
+
+    /// The limit on the number of nodes is used up.
+    pub(crate) fn has_no_node_left(&self) -> bool {
+        self.remaining.get(NODES).is_some_and(|left| *left <= 0)
+    }
+
+    /// Takes away the types that would exceed a limit.
+    pub(crate) fn keep_within_limits(&self, catalog: &Catalog<'_>, rows: &mut Bits) {
+        let limited: Vec<(&str, i64)> = self.limited().collect();
+        if limited.is_empty() {
+            return;
+        }
+        for row in rows.clone().iter() {
+            let within = catalog.instance_type(row).is_some_and(|instance_type| {
+                limited
+                    .iter()
+                    .all(|(name, left)| instance_type.capacity.get(name) <= *left)
+            });
+            if !within {
+                rows.remove(row);
+            }
+        }
+    }
+
+    /// Counts a new node: as large as it may still become (spec/scheduling §20).
+    pub(crate) fn spend(&mut self, catalog: &Catalog<'_>, rows: &Bits) {
+        for (name, left) in &mut self.remaining {
+            let largest = if name == NODES {
+                Some(1)
+            } else {
+                rows.iter()
+                    .filter_map(|row| catalog.instance_type(row))
+                    .map(|instance_type| instance_type.capacity.get(name))
+                    .max()
+            };
+            *left = left.saturating_sub(largest.unwrap_or(0));
+        }
+    }
+
+    fn limited(&self) -> impl Iterator<Item = (&str, i64)> {
+        let limits = self.remaining.iter().filter(|(name, _)| *name != NODES);
+        limits.map(|(name, left)| (name.as_str(), *left))
+    }
+
+    /// The overhead that any of these types has at least.
+    pub(crate) fn least_overhead(&self, rows: &Bits, dimensions: usize) -> Vec<i64> {
+        let groups = self.daemons.iter().filter(|g| g.rows.intersects(rows));
+        groups
+            .map(|group| group.overhead.to_vec())
+            .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| *a.min(b)).collect())
+            .unwrap_or_else(|| vec![0; dimensions])
+    }
+}
+
+/// Splits the types by which daemons will run on them.
+fn groups(
+    set: SetId,
+    taints: TaintsId,
+    catalog: &mut Catalog<'_>,
+    daemons: &[Daemon<'_>],
+    dimensions: &Dimensions,
+    algebra: &mut Algebra,
+    tolerance: &Tolerance<'_>,
+) -> Vec<DaemonGroup> {
+    let mut groups = vec![DaemonGroup {
+        rows: catalog.all().clone(),
+        overhead: vec![0; dimensions.len()].into(),
+        ports: Vec::new(),
+    }];
+    for daemon in daemons {
+        if !tolerance.tolerated_by_daemon(&daemon.pod.tolerations, taints) {
+            continue;
+        }
+        let mut hosts = Bits::none(catalog.rows.len());
+        for alternative in &daemon.alternatives {
+            let suits = algebra.narrow(set, *alternative, Undefined::WellKnown);
+            if suits.is_some() {
+                hosts.or(&catalog.agreeing(*alternative, algebra));
+            }
+        }
+        groups = groups
+            .into_iter()
+            .flat_map(|group| split(group, &hosts, daemon))
+            .collect();
+    }
+    groups
+}
+
+fn split(group: DaemonGroup, hosts: &Bits, daemon: &Daemon<'_>) -> Vec<DaemonGroup> {
+    let (mut with, mut without) = (group.rows.clone(), group.rows.clone());
+    with.and(hosts);
+    without.subtract(hosts);
+    let mut parts = Vec::with_capacity(2);
+    if !with.is_empty() {
+        let mut overhead = group.overhead.clone();
+        amounts::add(&mut overhead, &daemon.requests);
+        let ports = [group.ports.as_slice(), &daemon.pod.host_ports].concat();
+        parts.push(DaemonGroup {
+            rows: with,
+            overhead,
+            ports,
+        });
+    }
+    if !without.is_empty() {
+        parts.push(DaemonGroup {
+            rows: without,
+            ..group
+        });
+    }
+    parts
+}

@@ -1,0 +1,90 @@
+//! Which pods tolerate which taints, asked once per pair of lists.
+
+use std::collections::BTreeMap;
+
+use model::taint::{Taint, TaintEffect, Toleration};
+
+use crate::memo::{Memo, pair};
+
+/// A list of tolerations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TolerationsId(u32);
+
+/// A list of taints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TaintsId(u32);
+
+/// A pod's tolerations, with one for every PreferNoSchedule taint where relaxation added it.
+type Tolerations<'a> = (&'a [Toleration], bool);
+
+#[derive(Default)]
+pub(crate) struct Tolerance<'a> {
+    tolerations: Vec<Tolerations<'a>>,
+    toleration_ids: BTreeMap<Tolerations<'a>, TolerationsId>,
+    taints: Vec<Vec<&'a Taint>>,
+    taint_ids: BTreeMap<Vec<&'a Taint>, TaintsId>,
+    known: Memo,
+}
+
+impl<'a> Tolerance<'a> {
+    pub(crate) fn tolerations(
+        &mut self,
+        list: &'a [Toleration],
+        prefer_no_schedule: bool,
+    ) -> TolerationsId {
+        let next = TolerationsId(u32::try_from(self.tolerations.len()).unwrap_or(u32::MAX));
+        let key = (list, prefer_no_schedule);
+        let id = *self.toleration_ids.entry(key).or_insert(next);
+        if id == next {
+            self.tolerations.push(key);
+        }
+        id
+    }
+
+    pub(crate) fn taints(&mut self, list: Vec<&'a Taint>) -> TaintsId {
+        let next = TaintsId(u32::try_from(self.taints.len()).unwrap_or(u32::MAX));
+        if let Some(id) = self.taint_ids.get(&list) {
+            return *id;
+        }
+        self.taints.push(list.clone());
+        self.taint_ids.insert(list, next);
+        next
+    }
+
+    /// Every taint counts, also PreferNoSchedule (spec/scheduling §7).
+    pub(crate) fn tolerates(&mut self, tolerations: TolerationsId, taints: TaintsId) -> bool {
+        let key = pair(tolerations.0, taints.0);
+        if let Some(known) = self.known.get(key) {
+            return known == 1;
+        }
+        let answer = self.intolerable(tolerations, taints).is_none();
+        self.known.insert(key, u32::from(answer));
+        answer
+    }
+
+    /// Daemons run despite PreferNoSchedule taints (spec/scheduling §12.2).
+    pub(crate) fn tolerated_by_daemon(&self, list: &[Toleration], taints: TaintsId) -> bool {
+        let mut taints = self.taints.get(taints.0 as usize).into_iter().flatten();
+        taints.all(|taint| {
+            taint.effect == TaintEffect::PreferNoSchedule
+                || list.iter().any(|toleration| toleration.tolerates(taint))
+        })
+    }
+
+    /// The first taint that is not tolerated.
+    pub(crate) fn intolerable(
+        &self,
+        tolerations: TolerationsId,
+        taints: TaintsId,
+    ) -> Option<&'a Taint> {
+        let (list, prefer_no_schedule) = self.tolerations.get(tolerations.0 as usize)?;
+        self.taints
+            .get(taints.0 as usize)?
+            .iter()
+            .copied()
+            .find(|taint| {
+                !(*prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule)
+                    && !list.iter().any(|toleration| toleration.tolerates(taint))
+            })
+    }
+}

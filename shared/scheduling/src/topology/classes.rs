@@ -1,0 +1,73 @@
+//! Pods that no selector in this question tells apart are one class: same namespace, same values of the labels that any
+//! selector mentions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{pod::Pod, selector::LabelSelector};
+
+/// Pods alike to every selector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassId(pub(crate) u32);
+
+pub(crate) struct Class<'a> {
+    pub(crate) namespace: &'a str,
+    /// Of one of its pods.
+    pub(crate) labels: &'a BTreeMap<String, String>,
+}
+
+type Identity<'a> = (&'a str, Vec<Option<&'a str>>);
+
+#[derive(Default)]
+pub(crate) struct Classes<'a> {
+    keys: Vec<&'a str>,
+    ids: BTreeMap<Identity<'a>, ClassId>,
+    pub(crate) all: Vec<Class<'a>>,
+}
+
+impl<'a> Classes<'a> {
+    /// Classes told apart by the selectors of these pods.
+    pub(crate) fn of(pods: impl IntoIterator<Item = &'a Pod>) -> Self {
+        let mut keys: BTreeSet<&str> = BTreeSet::new();
+        for pod in pods {
+            for constraint in &pod.topology_spread {
+                keys.extend(constraint.match_label_keys.iter().map(String::as_str));
+                mention(&mut keys, constraint.selector.as_ref());
+            }
+            for affinity in [&pod.pod_affinity, &pod.pod_anti_affinity] {
+                let preferred = affinity.preferred.iter().map(|(_, term)| term);
+                for term in affinity.required.iter().chain(preferred) {
+                    mention(&mut keys, term.selector.as_ref());
+                }
+            }
+        }
+        Self {
+            keys: keys.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn class_of(&mut self, pod: &'a Pod) -> ClassId {
+        let labels = &pod.labels;
+        let values = self
+            .keys
+            .iter()
+            .map(|key| labels.get(*key).map(String::as_str));
+        let identity = (pod.key.namespace.as_str(), values.collect());
+        let next = ClassId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        let id = *self.ids.entry(identity).or_insert(next);
+        if id == next {
+            self.all.push(Class {
+                namespace: &pod.key.namespace,
+                labels,
+            });
+        }
+        id
+    }
+}
+
+fn mention<'a>(keys: &mut BTreeSet<&'a str>, selector: Option<&'a LabelSelector>) {
+    if let Some(selector) = selector {
+        keys.extend(selector.match_labels.keys().map(String::as_str));
+        keys.extend(selector.match_expressions.iter().map(|e| e.key.as_str()));
+    }
+}

@@ -1,0 +1,36 @@
+//! Which nodes a spread constraint looks at: those the pod's own selectors and tolerations allow (spec/scheduling §17.3).
+
+use crate::{
+    algebra::{Algebra, SetId, Undefined},
+    tolerance::{TaintsId, Tolerance, TolerationsId},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FilterId(pub(crate) u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Filter {
+    pub(crate) honor_affinity: bool,
+    pub(crate) honor_taints: bool,
+    /// Node selector with each required term.
+    pub(crate) alternatives: Vec<SetId>,
+    pub(crate) tolerations: TolerationsId,
+}
+
+impl Filter {
+    pub(crate) fn accepts(
+        &self,
+        set: SetId,
+        taints: TaintsId,
+        algebra: &mut Algebra,
+        tolerance: &mut Tolerance<'_>,
+    ) -> bool {
+        let mut allowed = |alternative: &SetId| {
+            algebra
+                .narrow(set, *alternative, Undefined::Refused)
+                .is_some()
+        };
+        (!self.honor_affinity || self.alternatives.iter().any(&mut allowed))
+            && (!self.honor_taints || tolerance.tolerates(self.tolerations, taints))
+    }
+}

@@ -1,0 +1,179 @@
+//! One rule about where pods may be relative to each other, and how many are in each domain (spec/scheduling §17).
+
+use crate::{
+    algebra::{Algebra, Req, Sym},
+    topology::{HostId, filter::FilterId},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Spread,
+    Affinity,
+    AntiAffinity,
+}
+
+pub(crate) struct Group {
+    pub(crate) kind: Kind,
+    pub(crate) key: Sym,
+    /// Every node is a domain of its own.
+    pub(crate) by_host: bool,
+    pub(crate) max_skew: i64,
+    pub(crate) min_domains: usize,
+    /// Which nodes a spread constraint looks at.
+    pub(crate) filter: Option<FilterId>,
+    /// Ordered by text. Unused when `by_host`.
+    domains: Vec<Domain>,
+    hosts: Vec<u32>,
+    occupied: usize,
+    /// Moves with every count.
+    pub(crate) version: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Domain {
+    pub(crate) value: Sym,
+    pub(crate) count: u32,
+}
+
+/// Which values a label may take on one side of the question; `None` leaves it open.
+pub(crate) type Allowed<'r> = Option<&'r Req>;
+
+impl Group {
+    pub(crate) fn new(kind: Kind, key: Sym, by_host: bool, filter: Option<FilterId>) -> Self {
+        Self {
+            kind,
+            key,
+            by_host,
+            max_skew: 0,
+            min_domains: 0,
+            filter,
+            domains: Vec::new(),
+            hosts: Vec::new(),
+            occupied: 0,
+            version: 0,
+        }
+    }
+
+    pub(crate) fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// Makes a domain known without a pod in it.
+    pub(crate) fn register(&mut self, value: Sym, algebra: &Algebra) {
+        let at = self.position(value, algebra);
+        if let Err(at) = at {
+            self.domains.insert(at, Domain { value, count: 0 });
+        }
+    }
+
+    pub(crate) fn record(&mut self, value: Sym, algebra: &Algebra) {
+        self.register(value, algebra);
+        if let Ok(at) = self.position(value, algebra)
+            && let Some(domain) = self.domains.get_mut(at)
+        {
+            self.occupied += usize::from(domain.count == 0);
+            domain.count += 1;
+            self.version += 1;
+        }
+    }
+
+    pub(crate) fn record_host(&mut self, host: HostId) {
+        let at = host.0 as usize;
+        if at >= self.hosts.len() {
+            self.hosts.resize(at + 1, 0);
+        }
+        if let Some(count) = self.hosts.get_mut(at) {
+            self.occupied += usize::from(*count == 0);
+            *count += 1;
+            self.version += 1;
+        }
+    }
+
+    pub(crate) fn on_host(&self, host: HostId) -> u32 {
+        self.hosts.get(host.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Hosts with a pod of the group.
+    pub(crate) fn occupied_hosts(&self) -> impl Iterator<Item = HostId> {
+        (0..)
+            .zip(&self.hosts)
+            .filter(|(_, n)| **n > 0)
+            .map(|(at, _)| HostId(at))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// The emptiest domains that one more pod may join without exceeding the skew; all of them, as ties are open.
+    pub(crate) fn emptiest(
+        &self,
+        pod: Allowed<'_>,
+        node: Allowed<'_>,
+        counts_itself: bool,
+        algebra: &Algebra,
+    ) -> Vec<Sym> {
+        let eligible = self.domains.iter().filter(|d| has(algebra, pod, d.value));
+        let (number, least) = eligible.fold((0, u32::MAX), |(number, least), domain| {
+            (number + 1, least.min(domain.count))
+        });
+        let least = if number < self.min_domains { 0 } else { least };
+        let usable = |domain: &&Domain| {
+            has(algebra, node, domain.value)
+                && i64::from(domain.count) + i64::from(counts_itself) - i64::from(least)
+                    <= self.max_skew
+        };
+        let lowest = self.domains.iter().filter(usable).map(|d| d.count).min();
+        self.domains
+            .iter()
+            .filter(|domain| Some(domain.count) == lowest && usable(domain))
+            .map(|domain| domain.value)
+            .collect()
+    }
+
+    /// The domains with a pod of the group; where there are none and the pod may be the first, one to begin with.
+    pub(crate) fn attracting(
+        &self,
+        pod: Allowed<'_>,
+        node: Allowed<'_>,
+        may_begin: bool,
+        algebra: &Algebra,
+    ) -> Vec<Sym> {
+        let both = |d: &&Domain| has(algebra, pod, d.value) && has(algebra, node, d.value);
+        let occupied: Vec<Sym> = self
+            .domains
+            .iter()
+            .filter(|domain| domain.count > 0)
+            .filter(both)
+            .map(|domain| domain.value)
+            .collect();
+        let reachable = || {
+            self.domains
+                .iter()
+                .any(|d| d.count > 0 && has(algebra, pod, d.value))
+        };
+        if !occupied.is_empty() || !may_begin || reachable() {
+            return occupied;
+        }
+        let first = self.domains.iter().find(both);
+        first.map(|domain| domain.value).into_iter().collect()
+    }
+
+    /// The domains without a pod of the group.
+    pub(crate) fn empty(&self, pod: Allowed<'_>, node: Allowed<'_>, algebra: &Algebra) -> Vec<Sym> {
+        self.domains
+            .iter()
+            .filter(|d| d.count == 0 && has(algebra, pod, d.value) && has(algebra, node, d.value))
+            .map(|domain| domain.value)
+            .collect()
+    }
+
+    fn position(&self, value: Sym, algebra: &Algebra) -> Result<usize, usize> {
+        self.domains
+            .binary_search_by(|domain| algebra.text(domain.value).cmp(algebra.text(value)))
+    }
+}
+
+fn has(algebra: &Algebra, allowed: Allowed<'_>, value: Sym) -> bool {
+    allowed.is_none_or(|req| algebra.has(req, value))
+}

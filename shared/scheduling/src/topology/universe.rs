@@ -1,0 +1,87 @@
+//! Which domains a topology key has: every value that some NodePool could give a node (spec/scheduling §17.2).
+
+use std::collections::BTreeMap;
+
+use crate::{
+    algebra::{Algebra, SetId, Sym},
+    catalog::Catalog,
+    tolerance::{TaintsId, Tolerance, TolerationsId},
+};
+
+/// A NodePool as far as domains go.
+pub(crate) struct Source {
+    pub(crate) set: SetId,
+    pub(crate) taints: TaintsId,
+    pub(crate) catalog: usize,
+}
+
+/// Per key: the domains, each with the taints under which a node can be made there.
+#[derive(Default)]
+pub(crate) struct Universe(BTreeMap<Sym, BTreeMap<Sym, Vec<TaintsId>>>);
+
+impl Universe {
+    pub(crate) fn new(
+        keys: impl IntoIterator<Item = Sym>,
+        sources: &[Source],
+        catalogs: &[Catalog<'_>],
+        algebra: &mut Algebra,
+    ) -> Self {
+        let mut universe = Self::default();
+        for key in keys {
+            let domains = universe.0.entry(key).or_default();
+            for source in sources {
+                let Some(catalog) = catalogs.get(source.catalog) else {
+                    continue;
+                };
+                for value in values(key, source.set, catalog, algebra) {
+                    let taints = domains.entry(value).or_default();
+                    if !taints.contains(&source.taints) {
+                        taints.push(source.taints);
+                    }
+                }
+            }
+        }
+        universe
+    }
+
+    /// The domains of `key` that a pod with these tolerations could be on; all of them without.
+    pub(crate) fn reachable(
+        &self,
+        key: Sym,
+        tolerations: Option<TolerationsId>,
+        tolerance: &mut Tolerance<'_>,
+    ) -> Vec<Sym> {
+        let Some(domains) = self.0.get(&key) else {
+            return Vec::new();
+        };
+        let mut open = |taints: &[TaintsId]| {
+            tolerations.is_none_or(|pod| taints.iter().any(|t| tolerance.tolerates(pod, *t)))
+        };
+        domains
+            .iter()
+            .filter(|(_, taints)| open(taints))
+            .map(|(value, _)| *value)
+            .collect()
+    }
+}
+
+fn values(key: Sym, set: SetId, catalog: &Catalog<'_>, algebra: &mut Algebra) -> Vec<Sym> {
+    let pool = algebra.get(set, key);
+    let mut found = Vec::new();
+    for answer in catalog.answers(key) {
+        let both = match (pool, answer) {
+            (Some(pool), Some(answer)) => Some(algebra.intersection(pool, answer)),
+            (pool, answer) => pool.or(answer),
+        };
+        found.extend(both);
+    }
+    found.extend(pool);
+    found.sort_unstable();
+    found.dedup();
+    found
+        .into_iter()
+        .map(|id| algebra.req(id))
+        .filter(|req| !req.complement)
+        .flat_map(|req| req.values.to_vec())
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! What volumes ask of a node: a place they can be reached from, and a free attachment (spec/scheduling §18).
+
+use std::collections::BTreeMap;
+
+use model::{
+    labels,
+    pod::{Pod, PodVolume},
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    volume::{Storage, StorageClass, Volume, VolumeClaim},
+};
+
+/// More combinations of alternatives than this are not tried: a pod with that many multi-zone volumes is no real case,
+/// and every combination costs a placement check.
+const COMBINATIONS_MAX: usize = 256;
+
+pub(crate) struct Volumes<'a> {
+    claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
+    volumes: BTreeMap<&'a str, &'a Volume>,
+    classes: BTreeMap<&'a str, &'a StorageClass>,
+}
+
+/// A volume that takes an attachment: the CSI driver, and the claim that pods may share.
+pub(crate) type Attachment<'a> = (&'a str, (&'a str, String));
+
+impl<'a> Volumes<'a> {
+    pub(crate) fn new(storage: &'a Storage) -> Self {
+        Self {
+            claims: storage
+                .claims
+                .iter()
+                .map(|c| ((c.namespace.as_str(), c.name.as_str()), c))
+                .collect(),
+            volumes: storage
+                .volumes
+                .iter()
+                .map(|v| (v.name.as_str(), v))
+                .collect(),
+            classes: storage
+                .classes
+                .iter()
+                .map(|c| (c.name.as_str(), c))
+                .collect(),
+        }
+    }
+
+    fn claims_of(&self, pod: &'a Pod) -> Result<Vec<&'a VolumeClaim>, String> {
+        let named = pod.volumes.iter().map(|volume| match volume {
+            PodVolume::Claim { claim } => claim.clone(),
+            PodVolume::Ephemeral { volume, .. } => format!("{}-{volume}", pod.key.name),
+        });
+        named
+            .map(|name| {
+                let key = (pod.key.namespace.as_str(), name.as_str());
+                self.claims.get(&key).copied().ok_or(name)
+            })
+            .collect()
+    }
+
+    /// The alternatives for a pod: any one of them must hold. Empty means that its volumes do not care. An error names a
+    /// claim that does not exist.
+    pub(crate) fn alternatives(&self, pod: &'a Pod) -> Result<Vec<Requirements>, String> {
+        let (mut every, mut agreeing) =
+            (vec![Requirements::default()], vec![Requirements::default()]);
+        let mut any = false;
+        for claim in self.claims_of(pod)? {
+            let own = self.alternatives_of(claim)?;
+            if own.is_empty() {
+                continue;
+            }
+            any = true;
+            let pairs = |known: &[Requirements], keep: fn(&Requirements, &Requirements) -> bool| {
+                let pairs = known.iter().flat_map(|a| own.iter().map(move |b| (a, b)));
+                let kept = pairs.filter(|(a, b)| keep(a, b));
+                let merged = kept.map(|(a, b)| merge(a, b)).take(COMBINATIONS_MAX);
+                merged.collect::<Vec<_>>()
+            };
+            agreeing = pairs(&agreeing, agree);
+            every = pairs(&every, |_, _| true);
+        }
+        // Where everything conflicts, the pod must still fail for a reason: its volumes.
+        Ok(match (any, agreeing.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => every,
+            (true, false) => agreeing,
+        })
+    }
+
+    fn alternatives_of(&self, claim: &'a VolumeClaim) -> Result<Vec<Requirements>, String> {
+        if let Some(name) = &claim.volume {
+            let volume = self
+                .volumes
+                .get(name.as_str())
+                .ok_or_else(|| name.clone())?;
+            let terms = volume.node_affinity.iter();
+            return Ok(terms
+                .filter(|term| !term.match_expressions.is_empty())
+                .map(|term| {
+                    let kept = term.match_expressions.iter();
+                    let kept = kept.filter(|e| !(volume.local && e.key == labels::HOSTNAME));
+                    Requirements::from_selector(kept)
+                })
+                .collect());
+        }
+        let Some(class) = claim
+            .storage_class
+            .as_deref()
+            .filter(|name| !name.is_empty())
+        else {
+            return Ok(Vec::new());
+        };
+        let class = self.classes.get(class).ok_or_else(|| class.to_owned())?;
+        let terms = class
+            .allowed_topologies
+            .iter()
+            .filter(|term| !term.is_empty());
+        Ok(terms
+            .map(|term| {
+                let mut requirements = Requirements::default();
+                for (key, values) in term {
+                    let values = values.iter().cloned();
+                    requirements.add(Requirement::new(key, Operator::In, values));
+                }
+                requirements
+            })
+            .collect())
+    }
+
+    /// The attachments a pod takes; volumes that no CSI driver attaches take none.
+    pub(crate) fn attachments(&self, pod: &'a Pod) -> Vec<Attachment<'a>> {
+        let claims = pod.volumes.iter().filter_map(|volume| {
+            let name = match volume {
+                PodVolume::Claim { claim } => claim.clone(),
+                PodVolume::Ephemeral { volume, .. } => format!("{}-{volume}", pod.key.name),
+            };
+            let key = (pod.key.namespace.as_str(), name.as_str());
+            self.claims.get(&key).copied()
+        });
+        let mut attachments: Vec<Attachment<'a>> = claims
+            .filter_map(|claim| {
+                let driver = self.driver(claim)?;
+                Some((driver, (claim.namespace.as_str(), claim.name.clone())))
+            })
+            .collect();
+        attachments.sort_unstable();
+        attachments.dedup();
+        attachments
+    }
+
+    fn driver(&self, claim: &'a VolumeClaim) -> Option<&'a str> {
+        if let Some(name) = &claim.volume {
+            let volume = self.volumes.get(name.as_str())?;
+            return match (&volume.driver, volume.in_tree.as_deref()) {
+                (Some(driver), _) => Some(driver),
+                (None, Some(plugin)) if is_ebs(plugin) => Some(EBS),
+                (None, _) => None,
+            };
+        }
+        let class = self.classes.get(claim.storage_class.as_deref()?)?;
+        Some(csi_name(&class.provisioner))
+    }
+}
+
+const EBS: &str = "ebs.csi.aws.com";
+
+fn is_ebs(plugin: &str) -> bool {
+    matches!(plugin, "kubernetes.io/aws-ebs" | "awsElasticBlockStore")
+}
+
+/// In-tree provisioners were replaced by CSI drivers, under which their volumes count.
+fn csi_name(provisioner: &str) -> &str {
+    match provisioner {
+        "kubernetes.io/aws-ebs" => EBS,
+        "kubernetes.io/gce-pd" => "pd.csi.storage.gke.io",
+        "kubernetes.io/azure-disk" => "disk.csi.azure.com",
+        "kubernetes.io/azure-file" => "file.csi.azure.com",
+        "kubernetes.io/cinder" => "cinder.csi.openstack.org",
+        "kubernetes.io/vsphere-volume" => "csi.vsphere.vmware.com",
+        "kubernetes.io/portworx-volume" => "pxd.portworx.com",
+        other => other,
+    }
+}
+
+fn agree(a: &Requirements, b: &Requirements) -> bool {
+    a.0.values()
+        .all(|one| b.get(&one.key).is_none_or(|other| one.intersects(other)))
+}
+
+fn merge(a: &Requirements, b: &Requirements) -> Requirements {
+    let mut both = a.clone();
+    for requirement in b.0.values() {
+        both.add(requirement.clone());
+    }
+    both
+}

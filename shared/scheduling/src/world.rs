@@ -1,0 +1,113 @@
+//! What every placement check consults.
+
+use std::rc::Rc;
+
+use model::{labels, pod::Pod, requirement::Requirements};
+
+use crate::{
+    algebra::{Algebra, Sym},
+    amounts::Dimensions,
+    catalog::Catalog,
+    input::Input,
+    reservations::Reservations,
+    shape::{Sets, VolumeNeeds},
+    template::Template,
+    tolerance::{TaintsId, Tolerance},
+    topology::{GroupId, Topology},
+    volumes::Volumes,
+};
+
+pub(crate) struct World<'a> {
+    pub(crate) input: &'a Input<'a>,
+    pub(crate) algebra: Algebra,
+    pub(crate) tolerance: Tolerance<'a>,
+    pub(crate) dimensions: Dimensions,
+    pub(crate) catalogs: Vec<Catalog<'a>>,
+    /// One per NodePool, in order.
+    pub(crate) templates: Vec<Template>,
+    pub(crate) topology: Topology<'a>,
+    pub(crate) reservations: Reservations<'a>,
+    pub(crate) volumes: Volumes<'a>,
+    pub(crate) hostname: Sym,
+    pub(crate) no_taints: TaintsId,
+}
+
+/// Why a place cannot take a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Taints,
+    /// A hostname requirement that no node to be made meets.
+    Hostname,
+    Requirements,
+    Resources,
+    Ports,
+    VolumeLimit,
+    Volumes,
+    Topology(GroupId, Permanence),
+    /// No type is left after all requirements; whether topology had a part in them.
+    Types(Permanence),
+    MinValues(Permanence),
+    Reservation,
+    NodeLimit,
+    Limits,
+}
+
+/// Whether waiting for other placements could help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permanence {
+    ForNow,
+    ForGood,
+}
+
+impl Refusal {
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Taints
+            | Self::Hostname
+            | Self::Requirements
+            | Self::Resources
+            | Self::Ports
+            | Self::VolumeLimit
+            | Self::Volumes
+            | Self::NodeLimit
+            | Self::Limits => true,
+            Self::Topology(_, permanence)
+            | Self::Types(permanence)
+            | Self::MinValues(permanence) => *permanence == Permanence::ForGood,
+            Self::Reservation => false,
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn sets(&mut self, requirements: &Requirements) -> Sets {
+        let on_nodes = self.algebra.set_of(requirements.0.values());
+        let hostname = requirements.get(labels::HOSTNAME);
+        Sets {
+            on_nodes,
+            on_claims: self.algebra.without(on_nodes, &[self.hostname]),
+            any_hostname: hostname.is_none_or(|requirement| {
+                requirement.complement && requirement.gte.is_none() && requirement.lte.is_none()
+            }),
+        }
+    }
+
+    pub(crate) fn volume_needs(&mut self, pod: &'a Pod) -> Rc<VolumeNeeds<'a>> {
+        if pod.volumes.is_empty() {
+            return Rc::default();
+        }
+        let attachments = self.volumes.attachments(pod);
+        Rc::new(match self.volumes.alternatives(pod) {
+            Ok(alternatives) => VolumeNeeds {
+                alternatives: alternatives.iter().map(|all| self.sets(all)).collect(),
+                attachments,
+                lost: false,
+            },
+            Err(_) => VolumeNeeds {
+                alternatives: Vec::new(),
+                attachments,
+                lost: true,
+            },
+        })
+    }
+}
