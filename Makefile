@@ -1,0 +1,82 @@
+# `make` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Outside the checkout, so that every checkout shares one build of aws-sdk-ec2 (minutes of one core and gigabytes of memory).
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/whittle-target
+export WHITTLE_TOOLS ?= $(HOME)/.cache/whittle-tools
+export PATH := $(WHITTLE_TOOLS)/bin:$(PATH)
+export SAM_CLI_TELEMETRY := 0
+# Where the end-to-end tests find the functions that `sam build` made.
+export WHITTLE_SAM_BUILD := $(CARGO_TARGET_DIR)/sam-build
+
+HOST_TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
+HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
+
+# cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
+# names it too, so that tests and functions share one build.
+check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+
+.PHONY: help demo test check unit functions e2e bench bench-scheduling crds package invoke tools clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Watch pending pods become nodes in a simulated account and cluster (KEEP=1 leaves it up)
+	@cargo run --quiet --locked -p whittle -- demo $(if $(KEEP),--keep)
+
+# The last lines are nextest's summary. Cargo, nextest and the tests themselves fail on whatever is missing; none skips.
+test: tools check functions ## Install what is needed, then run everything
+	cargo test --locked --workspace --doc --quiet
+	cargo nextest run --locked --workspace
+
+check: tools ## Formatting, lints, dependency rules, template
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo deny --locked check bans licenses sources
+	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
+
+unit: tools ## The pure crates only: seconds
+	cargo nextest run --locked
+
+# A debug build, with the features the tests are built with, so that nothing is compiled twice: cargo itself first,
+# because its errors are easier to read than SAM's account of them.
+functions: tools
+	cargo nextest run --locked --workspace --no-run
+	SAM_BUILD_MODE=debug CARGO_LAMBDA_COMPILER=cargo \
+	CARGO_LAMBDA_COMPILER_EXTRA_ARGS="--locked --workspace --lib --bins --tests --examples" \
+	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD) \
+		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
+
+e2e: functions ## Deploy the stack into a local AWS and watch it work
+	cargo nextest run --locked -p whittle-tests --test e2e
+
+bench: tools ## Print the numbers: zip size, cold start, time and memory of a turn
+	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
+		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
+	infra/tools/bench $(WHITTLE_SAM_BUILD)-release
+
+crds: ## Generate infra/chart/crds from the API types
+	cargo run --quiet --locked -p api --example crds -- infra/chart/crds
+
+# ARCHITECTURE is the functions' processor; another one than this machine's also needs `rustup target add`.
+ARCHITECTURE ?= arm64
+package: tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64); then `sam deploy --guided`
+	sam build --template sam-template.yaml --parameter-overrides Architecture=$(ARCHITECTURE)
+
+# The template names what lives in functions/provisioner ProvisionerFunction.
+FUNCTION ?= provisioner
+LOGICAL_ID = $(shell printf '%s' '$(FUNCTION)' | sed 's/^./\U&/')Function
+invoke: tools ## Run one event through a function (FUNCTION=… EVENT=events/….json ENV_VARS=events/env.json)
+	@[[ -n "$(EVENT)" ]] || { echo "usage: make invoke FUNCTION=provisioner EVENT=events/provisioner/wake.json [ENV_VARS=events/env.json]" >&2; exit 2; }
+	@cargo build --quiet --locked -p $(FUNCTION)
+	@infra/tools/invoke $(LOGICAL_ID) $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/$(FUNCTION) $(EVENT) \
+		$(if $(ENV_VARS),--env-vars $(ENV_VARS))
+
+tools: ## Install the pinned tools into WHITTLE_TOOLS
+	@infra/tools/install
+
+clean: ## Remove what was built (the tools stay)
+	rm -rf .aws-sam $(WHITTLE_SAM_BUILD) $(WHITTLE_SAM_BUILD)-release
+	cargo clean
