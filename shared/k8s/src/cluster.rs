@@ -1,0 +1,356 @@
+use api::{
+    EC2NodeClass, NodePool,
+    convert::{NodeClaimPatch, NodePatch, StorageObjects},
+    kubernetes,
+};
+use async_trait::async_trait;
+use kube::Client;
+use model::{
+    NodeClaimName, NodePoolName, PodKey, Uid,
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
+    pod::Pod,
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    volume::Storage,
+};
+use ports::{
+    Cluster, ClusterError,
+    cluster::{Event, LeaderLease},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    events, lease,
+    transport::{Path, Transport},
+};
+
+/// One cluster, through its API server.
+pub struct KubeCluster {
+    transport: Transport,
+    /// Where Karpenter's leader-election Lease lives.
+    lease_namespace: String,
+}
+
+impl KubeCluster {
+    pub fn new(client: Client, lease_namespace: impl Into<String>) -> Self {
+        Self {
+            transport: Transport::new(client),
+            lease_namespace: lease_namespace.into(),
+        }
+    }
+
+    async fn all<W: api::Resource, M: From<W>>(&self) -> Result<Vec<M>, ClusterError> {
+        Ok(self
+            .transport
+            .list::<W>()
+            .await?
+            .into_iter()
+            .map(M::from)
+            .collect())
+    }
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn node_pools(&self) -> Result<Vec<NodePool>, ClusterError> {
+        self.transport.list().await
+    }
+
+    async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
+        self.transport.list().await
+    }
+
+    async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
+        self.all::<api::NodeClaim, _>().await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+        self.all::<kubernetes::Node, _>().await
+    }
+
+    async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        self.all::<kubernetes::Pod, _>().await
+    }
+
+    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
+        self.all::<kubernetes::DaemonSet, _>().await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
+        self.all::<kubernetes::Namespace, _>().await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+        self.all::<kubernetes::PodDisruptionBudget, _>().await
+    }
+
+    async fn storage(&self) -> Result<Storage, ClusterError> {
+        let (claims, volumes, classes, csi_nodes, attachments) = tokio::try_join!(
+            self.transport.list(),
+            self.transport.list(),
+            self.transport.list(),
+            self.transport.list(),
+            self.transport.list(),
+        )?;
+        Ok(StorageObjects {
+            claims,
+            volumes,
+            classes,
+            csi_nodes,
+            attachments,
+        }
+        .into())
+    }
+
+    async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
+        let pod: Option<kubernetes::Pod> = self
+            .transport
+            .get(pod_path(key), &format!("pod {key}"))
+            .await?;
+        Ok(pod.map(Into::into))
+    }
+
+    async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError> {
+        let claim: Option<api::NodeClaim> = self
+            .transport
+            .get(claim_path(name), &claim_text(name))
+            .await?;
+        Ok(claim.map(Into::into))
+    }
+
+    async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError> {
+        let invalid = |error: serde_json::Error| ClusterError::Invalid {
+            what: claim_text(&launch.name),
+            message: error.to_string(),
+        };
+        let manifest =
+            api::Resource::to_manifest(&api::NodeClaim::from(launch)).map_err(invalid)?;
+        let created: Result<api::NodeClaim, _> = self
+            .transport
+            .create(
+                Path::all::<api::NodeClaim>(),
+                &manifest,
+                &claim_text(&launch.name),
+            )
+            .await;
+        match created {
+            Ok(claim) => Ok(claim.into()),
+            Err(ClusterError::Conflict { what }) => self
+                .node_claim(&launch.name)
+                .await?
+                .ok_or(ClusterError::NotFound { what }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError> {
+        let what = claim_text(&update.name);
+        let current = self
+            .node_claim(&update.name)
+            .await?
+            .ok_or_else(|| ClusterError::NotFound { what: what.clone() })?;
+        let patch = NodeClaimPatch::new(update, &current);
+        let mut written = current;
+        // Status first: removing the last finalizer ends the object.
+        if let Some(status) = patch.status {
+            written = self
+                .transport
+                .merge::<api::NodeClaim>(claim_path(&update.name).sub("status"), &status, &what)
+                .await?
+                .into();
+        }
+        if let Some(metadata) = patch.metadata {
+            let metadata = judged_by(metadata, &written.resource_version);
+            written = self
+                .transport
+                .merge::<api::NodeClaim>(claim_path(&update.name), &metadata, &what)
+                .await?
+                .into();
+        }
+        Ok(written)
+    }
+
+    async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError> {
+        let options = json!({"preconditions": {"uid": target.uid, "resourceVersion": target.resource_version}});
+        self.transport
+            .delete(
+                claim_path(&target.name),
+                &options,
+                &claim_text(&target.name),
+            )
+            .await
+    }
+
+    async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
+        let what = format!("node {}", update.name);
+        let path = || Path::one::<kubernetes::Node>("", update.name.as_str());
+        let current: Option<kubernetes::Node> = self.transport.get(path(), &what).await?;
+        let current: Node = current
+            .ok_or_else(|| ClusterError::NotFound { what: what.clone() })?
+            .into();
+        if let Some(body) = NodePatch::new(update, &current).0 {
+            self.transport.merge::<Value>(path(), &body, &what).await?;
+        }
+        if update.delete {
+            self.transport
+                .delete(
+                    path(),
+                    &json!({"preconditions": {"uid": update.uid}}),
+                    &what,
+                )
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn evict(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError> {
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": pod.namespace, "name": pod.name},
+            "deleteOptions": delete_options(uid, grace_seconds),
+        });
+        self.transport
+            .post(
+                pod_path(pod).sub("eviction"),
+                &body,
+                &format!("eviction of pod {pod}"),
+            )
+            .await
+    }
+
+    async fn delete_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError> {
+        self.transport
+            .delete(
+                pod_path(pod),
+                &delete_options(uid, grace_seconds),
+                &format!("pod {pod}"),
+            )
+            .await
+    }
+
+    async fn update_node_pool_status(
+        &self,
+        name: &NodePoolName,
+        status: &api::karpenter::NodePoolStatus,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<NodePool>("", name.as_str()).sub("status");
+        self.write_status(
+            path,
+            serde_json::to_value(status),
+            &format!("NodePool {name}"),
+        )
+        .await
+    }
+
+    async fn update_node_class_status(
+        &self,
+        name: &str,
+        status: &api::karpenter::EC2NodeClassStatus,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<EC2NodeClass>("", name).sub("status");
+        self.write_status(
+            path,
+            serde_json::to_value(status),
+            &format!("EC2NodeClass {name}"),
+        )
+        .await
+    }
+
+    async fn set_node_class_finalizer(
+        &self,
+        name: &str,
+        present: bool,
+    ) -> Result<(), ClusterError> {
+        let what = format!("EC2NodeClass {name}");
+        let path = || Path::one::<EC2NodeClass>("", name);
+        let Some(current) = self.transport.get::<EC2NodeClass>(path(), &what).await? else {
+            return Err(ClusterError::NotFound { what });
+        };
+        let mut finalizers = current.metadata.finalizers;
+        let held = finalizers
+            .iter()
+            .any(|finalizer| finalizer == api::names::finalizer::TERMINATION);
+        if held == present {
+            return Ok(());
+        }
+        if present {
+            finalizers.push(api::names::finalizer::TERMINATION.to_owned());
+        } else {
+            finalizers.retain(|finalizer| finalizer != api::names::finalizer::TERMINATION);
+        }
+        let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": current.metadata.resource_version}});
+        self.transport
+            .merge::<Value>(path(), &patch, &what)
+            .await
+            .map(drop)
+    }
+
+    async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {
+        events::post(&self.transport, event).await
+    }
+
+    async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
+        lease::read(&self.transport, &self.lease_namespace).await
+    }
+
+    async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError> {
+        lease::hold(&self.transport, &self.lease_namespace, lease).await
+    }
+}
+
+impl KubeCluster {
+    async fn write_status(
+        &self,
+        path: Path,
+        status: serde_json::Result<Value>,
+        what: &str,
+    ) -> Result<(), ClusterError> {
+        let status = status.map_err(|error| ClusterError::Invalid {
+            what: what.to_owned(),
+            message: error.to_string(),
+        })?;
+        self.transport
+            .merge::<Value>(path, &json!({ "status": status }), what)
+            .await
+            .map(drop)
+    }
+}
+
+fn claim_path(name: &NodeClaimName) -> Path {
+    Path::one::<api::NodeClaim>("", name.as_str())
+}
+
+fn claim_text(name: &NodeClaimName) -> String {
+    format!("NodeClaim {name}")
+}
+
+fn pod_path(key: &PodKey) -> Path {
+    Path::one::<kubernetes::Pod>(&key.namespace, &key.name)
+}
+
+fn delete_options(uid: &Uid, grace_seconds: Option<i64>) -> Value {
+    match grace_seconds {
+        None => json!({"preconditions": {"uid": uid}}),
+        Some(seconds) => json!({"preconditions": {"uid": uid}, "gracePeriodSeconds": seconds}),
+    }
+}
+
+/// The same patch, on condition of the version that our own previous patch left.
+fn judged_by(mut patch: Value, resource_version: &str) -> Value {
+    if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
+        metadata.insert("resourceVersion".to_owned(), resource_version.into());
+    }
+    patch
+}

@@ -1,0 +1,56 @@
+use kube::Error;
+use ports::ClusterError;
+
+/// What the caller can do about the server's answer to `action`, which concerned `what`.
+pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
+    let what = what.to_owned();
+    let action = action.to_owned();
+    let Error::Api(status) = error else {
+        return ClusterError::Unavailable {
+            action,
+            message: chain(&error),
+        };
+    };
+    let message = status.message.clone();
+    match status.code {
+        404 => ClusterError::NotFound { what },
+        409 => ClusterError::Conflict { what },
+        429 if by_disruption_budget(&status) => ClusterError::Refused { what, message },
+        429 => ClusterError::Throttled {
+            action,
+            after_seconds: status
+                .details
+                .as_ref()
+                .map(|details| u64::from(details.retry_after_seconds)),
+        },
+        401 | 403 => ClusterError::Denied { action, message },
+        400 | 405 | 406 | 413 | 415 | 422 => ClusterError::Invalid { what, message },
+        _ => ClusterError::Unavailable {
+            action,
+            message: format!("{} {}", status.code, message),
+        },
+    }
+}
+
+fn by_disruption_budget(status: &kube::core::Status) -> bool {
+    status.details.as_ref().is_some_and(|details| {
+        details
+            .causes
+            .iter()
+            .any(|cause| cause.reason == "DisruptionBudget")
+    })
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

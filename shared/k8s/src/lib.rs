@@ -1,0 +1,14 @@
+//! The cluster's API server behind [`ports::Cluster`]: connecting, paged lists decoded into the few fields that
+//! decisions use, patches with preconditions, evictions, events and Karpenter's Lease.
+//!
+//! It depends on `api` for the objects on the wire and must never depend on an AWS SDK or on planning.
+
+mod cluster;
+mod connect;
+mod error;
+mod events;
+mod lease;
+mod transport;
+
+pub use cluster::KubeCluster;
+pub use connect::{Access, ConnectError, Credentials};

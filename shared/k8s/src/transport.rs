@@ -1,0 +1,252 @@
+//! Raw requests over kube's client: our own slim types are decoded straight from the wire.
+
+use api::{List, Resource, Scope};
+use http::{Method, Request};
+use kube::Client;
+use ports::ClusterError;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::classify;
+
+/// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
+const PAGE: usize = 500;
+/// More pages than any supported cluster fills; a server that continues for ever is an error.
+const PAGES_MAX: usize = 1_000;
+
+#[derive(Clone)]
+pub(crate) struct Transport {
+    client: Client,
+}
+
+/// Where an object or a collection is served.
+pub(crate) struct Path(String);
+
+impl Path {
+    pub(crate) fn all<T: Resource>() -> Self {
+        Self(format!("{}/{}", root::<T>(), T::PLURAL))
+    }
+
+    pub(crate) fn one<T: Resource>(namespace: &str, name: &str) -> Self {
+        match T::SCOPE {
+            Scope::Cluster => Self(format!("{}/{}/{name}", root::<T>(), T::PLURAL)),
+            Scope::Namespaced => Self(format!(
+                "{}/namespaces/{namespace}/{}/{name}",
+                root::<T>(),
+                T::PLURAL
+            )),
+        }
+    }
+
+    pub(crate) fn raw(path: String) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn sub(mut self, subresource: &str) -> Self {
+        self.0.push('/');
+        self.0.push_str(subresource);
+        self
+    }
+}
+
+fn root<T: Resource>() -> String {
+    let prefix = if T::API_VERSION.contains('/') {
+        "/apis/"
+    } else {
+        "/api/"
+    };
+    format!("{prefix}{}", T::API_VERSION)
+}
+
+impl Transport {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Every object of a kind, by quorum reads. A list that expires half way starts over once.
+    pub(crate) async fn list<T: Resource>(&self) -> Result<Vec<T>, ClusterError> {
+        match self.pages::<T>().await {
+            Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
+                self.pages::<T>().await
+            }
+            Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
+                kind: T::KIND.to_owned(),
+            }),
+            answer => answer,
+        }
+    }
+
+    async fn pages<T: Resource>(&self) -> Result<Vec<T>, ClusterError> {
+        let action = format!("list {}", T::PLURAL);
+        let mut items = Vec::new();
+        let mut next: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let Path(path) = Path::all::<T>();
+            let query = match &next {
+                None => format!("{path}?limit={PAGE}"),
+                Some(token) => format!(
+                    "{path}?limit={PAGE}&continue={}",
+                    form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>()
+                ),
+            };
+            let text = self
+                .send(Method::GET, &query, None, "", &action, T::PLURAL)
+                .await?;
+            let page = List::<T>::from_json(text.as_bytes())
+                .map_err(|error| unreadable(&error, &action))?;
+            for item in page.unreadable {
+                tracing::warn!(error = %item, cause = %item.source, "left out of the view");
+            }
+            items.extend(page.items);
+            next = page.continue_token;
+            if next.is_none() {
+                return Ok(items);
+            }
+        }
+        Err(ClusterError::Unavailable {
+            action,
+            message: format!("the list did not end within {PAGES_MAX} pages"),
+        })
+    }
+
+    /// `None` where the object does not exist.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: Path,
+        what: &str,
+    ) -> Result<Option<T>, ClusterError> {
+        match self
+            .send(Method::GET, &path.0, None, "", &format!("get {what}"), what)
+            .await
+        {
+            Ok(text) => decode(&text, &format!("get {what}")).map(Some),
+            Err(ClusterError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn create<T: DeserializeOwned>(
+        &self,
+        path: Path,
+        body: &Value,
+        what: &str,
+    ) -> Result<T, ClusterError> {
+        let action = format!("create {what}");
+        decode(
+            &self
+                .send(Method::POST, &path.0, Some(body), JSON, &action, what)
+                .await?,
+            &action,
+        )
+    }
+
+    pub(crate) async fn replace<T: DeserializeOwned>(
+        &self,
+        path: Path,
+        body: &Value,
+        what: &str,
+    ) -> Result<T, ClusterError> {
+        let action = format!("update {what}");
+        decode(
+            &self
+                .send(Method::PUT, &path.0, Some(body), JSON, &action, what)
+                .await?,
+            &action,
+        )
+    }
+
+    pub(crate) async fn merge<T: DeserializeOwned>(
+        &self,
+        path: Path,
+        patch: &Value,
+        what: &str,
+    ) -> Result<T, ClusterError> {
+        let action = format!("patch {what}");
+        decode(
+            &self
+                .send(Method::PATCH, &path.0, Some(patch), MERGE, &action, what)
+                .await?,
+            &action,
+        )
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        path: Path,
+        options: &Value,
+        what: &str,
+    ) -> Result<(), ClusterError> {
+        self.send(
+            Method::DELETE,
+            &path.0,
+            Some(options),
+            JSON,
+            &format!("delete {what}"),
+            what,
+        )
+        .await
+        .map(drop)
+    }
+
+    pub(crate) async fn post(
+        &self,
+        path: Path,
+        body: &Value,
+        what: &str,
+    ) -> Result<(), ClusterError> {
+        self.send(
+            Method::POST,
+            &path.0,
+            Some(body),
+            JSON,
+            &format!("post {what}"),
+            what,
+        )
+        .await
+        .map(drop)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &str,
+        action: &str,
+        what: &str,
+    ) -> Result<String, ClusterError> {
+        let invalid = |message: String| ClusterError::Invalid {
+            what: what.to_owned(),
+            message,
+        };
+        let body = body
+            .map(serde_json::to_vec)
+            .transpose()
+            .map_err(|error| invalid(error.to_string()))?;
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, content_type);
+        }
+        let request = request
+            .body(body.unwrap_or_default())
+            .map_err(|error| invalid(error.to_string()))?;
+        self.client
+            .request_text(request)
+            .await
+            .map_err(|error| classify(error, action, what))
+    }
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+fn decode<T: DeserializeOwned>(text: &str, action: &str) -> Result<T, ClusterError> {
+    serde_json::from_str(text).map_err(|error| unreadable(&error, action))
+}
+
+fn unreadable(error: &serde_json::Error, action: &str) -> ClusterError {
+    ClusterError::Unavailable {
+        action: action.to_owned(),
+        message: format!("the answer cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,136 @@
+//! Commands and notices: facts that oblige someone to act (PROTOCOL C3, D1).
+
+use jiff::SignedDuration;
+use model::{
+    ClusterName, InstanceId,
+    ledger::{Command, CommandState, Notice},
+};
+use ports::{
+    LedgerError,
+    ledger::{Moved, Unfenced},
+};
+
+use crate::{
+    key::{self, Key},
+    row::{NewRow, json},
+    table::{Table, Write, Written},
+};
+
+/// A finished notice is kept for its late doubles.
+const NOTICES_KEPT: SignedDuration = SignedDuration::from_hours(24);
+
+pub(crate) fn command_row(cluster: &ClusterName, command: &Command) -> Result<NewRow, LedgerError> {
+    NewRow::new(&Key::command(cluster, &command.id))
+        .json("state", &command.state)?
+        .json("body", command)
+}
+
+pub(crate) fn notice_row(cluster: &ClusterName, notice: &Notice) -> Result<NewRow, LedgerError> {
+    let key = Key::notice(cluster, &notice.instance, &notice.kind);
+    Ok(NewRow::new(&key)
+        .json("body", notice)?
+        .with("done", notice.done))
+}
+
+pub(crate) async fn commands(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<Command>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), key::COMMAND).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Command {
+                state: row.json("state")?,
+                ..row.json("body")?
+            })
+        })
+        .collect()
+}
+
+pub(crate) async fn move_command(
+    table: &Table,
+    cluster: &ClusterName,
+    from: &Command,
+    to: CommandState,
+) -> Result<Moved, LedgerError> {
+    let to = json(&to)?;
+    let write = Write::update(&Key::command(cluster, &from.id), "SET #state = :to")
+        .when("#state = :from")
+        .value("from", json(&from.state)?)
+        .value("to", to.clone());
+    Ok(match table.write(write).await? {
+        Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
+        written => written.into(),
+    })
+}
+
+pub(crate) async fn notices(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<Notice>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), key::NOTICE).await?;
+    rows.iter()
+        .filter(|row| !row.flag("done"))
+        .map(|row| row.json("body"))
+        .collect()
+}
+
+pub(crate) async fn finish_notice(
+    table: &Table,
+    cluster: &ClusterName,
+    instance: &InstanceId,
+    kind: &str,
+) -> Result<(), LedgerError> {
+    let key = Key::notice(cluster, instance, kind);
+    let Some(notice) = table
+        .get(&key)
+        .await?
+        .map(|row| row.json::<Notice>("body"))
+        .transpose()?
+    else {
+        return Ok(());
+    };
+    let write = Write::update(&key, "SET #done = :yes")
+        .when("attribute_exists(#pk)")
+        .value("yes", true);
+    let write = match notice
+        .deadline
+        .and_then(|deadline| deadline.saturating_add(NOTICES_KEPT).ok())
+    {
+        None => write,
+        Some(kept) => Write::update(&key, "SET #done = :yes, #expires = :expires")
+            .when("attribute_exists(#pk)")
+            .value("yes", true)
+            .value("expires", kept.as_second()),
+    };
+    table.write(write).await.map(drop)
+}
+
+/// Those of the acts that no row stands for yet.
+pub(crate) async fn not_recorded(
+    table: &Table,
+    cluster: &ClusterName,
+    acts: &Unfenced,
+) -> Result<(Vec<Command>, Vec<Notice>), LedgerError> {
+    let mut commands = Vec::new();
+    for command in &acts.commands {
+        if table
+            .get(&Key::command(cluster, &command.id))
+            .await?
+            .is_none()
+        {
+            commands.push(command.clone());
+        }
+    }
+    let mut notices = Vec::new();
+    for notice in &acts.notices {
+        if table
+            .get(&Key::notice(cluster, &notice.instance, &notice.kind))
+            .await?
+            .is_none()
+        {
+            notices.push(notice.clone());
+        }
+    }
+    Ok((commands, notices))
+}

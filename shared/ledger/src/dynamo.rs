@@ -1,0 +1,350 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ids::{LaunchToken, TurnId},
+    ledger::{
+        Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
+        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory, UnavailableOffering,
+    },
+};
+use ports::{
+    Ledger, LedgerError,
+    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+};
+
+use crate::{commands, commit, key, lanes, launches, memory, ownership, table::Table};
+
+/// The ledger of one account and Region.
+pub struct DynamoLedger {
+    table: Table,
+    /// The partition of the account's memory of missing capacity.
+    offerings: String,
+}
+
+impl DynamoLedger {
+    pub fn new(config: &SdkConfig, table: &str, account: &str, region: &str) -> Self {
+        Self {
+            table: Table::new(Client::new(config), table.to_owned()),
+            offerings: key::offerings_partition(account, region),
+        }
+    }
+}
+
+#[async_trait]
+impl Ledger for DynamoLedger {
+    async fn take_lane(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Taken, LedgerError> {
+        lanes::take(&self.table, cluster, lane, lease, now).await
+    }
+
+    async fn end_lane(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        turn: &TurnId,
+        end: &LaneEnd,
+    ) -> Result<Ended, LedgerError> {
+        lanes::end(&self.table, cluster, lane, turn, end).await
+    }
+
+    async fn lanes(&self, cluster: &ClusterName) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
+        lanes::all(&self.table, cluster).await
+    }
+
+    async fn make_due(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        when: Timestamp,
+    ) -> Result<(), LedgerError> {
+        lanes::make_due(&self.table, cluster, lane, when).await
+    }
+
+    async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError> {
+        let rows = self.table.query(key::CLUSTERS, "").await?;
+        Ok(rows.iter().map(|row| row.sort_key().into()).collect())
+    }
+
+    async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
+        commit::meta(&self.table, cluster).await
+    }
+
+    async fn mirror_registry(
+        &self,
+        cluster: &ClusterName,
+        registry: &serde_json::Value,
+        mode: &Mode,
+    ) -> Result<(), LedgerError> {
+        commit::mirror_registry(&self.table, cluster, registry, mode).await
+    }
+
+    async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {
+        memory::relay_beat(&self.table, cluster).await
+    }
+
+    async fn commit(
+        &self,
+        cluster: &ClusterName,
+        commit: &Commit,
+    ) -> Result<Committed, LedgerError> {
+        commit::commit(&self.table, cluster, commit).await
+    }
+
+    async fn committed_since(
+        &self,
+        cluster: &ClusterName,
+        generation: u64,
+    ) -> Result<Vec<Record>, LedgerError> {
+        commit::since(&self.table, cluster, generation).await
+    }
+
+    async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+        launches::intents(&self.table, cluster).await
+    }
+
+    async fn intent(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<Option<Intent>, LedgerError> {
+        launches::intent(&self.table, cluster, claim).await
+    }
+
+    async fn lease_intent(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Option<Intent>, LedgerError> {
+        launches::lease_intent(&self.table, cluster, claim, lease, now).await
+    }
+
+    async fn move_intent(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+        from: &Intent,
+        to: &IntentState,
+    ) -> Result<Moved, LedgerError> {
+        launches::move_intent(&self.table, cluster, turn, from, to).await
+    }
+
+    async fn adopt_intent(
+        &self,
+        cluster: &ClusterName,
+        intent: &Intent,
+        lane: Lane,
+        due: Timestamp,
+    ) -> Result<Moved, LedgerError> {
+        launches::adopt(&self.table, cluster, intent, lane, due).await
+    }
+
+    async fn forget_claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<(), LedgerError> {
+        ownership::forget(&self.table, cluster, claim).await
+    }
+
+    async fn freeze(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+        call: &Call,
+    ) -> Result<Moved, LedgerError> {
+        launches::freeze(&self.table, cluster, turn, call).await
+    }
+
+    async fn call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Option<Call>, LedgerError> {
+        launches::call(&self.table, cluster, token).await
+    }
+
+    async fn open_calls(&self, cluster: &ClusterName) -> Result<Vec<Call>, LedgerError> {
+        launches::open_calls(&self.table, cluster).await
+    }
+
+    async fn lease_call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Option<Call>, LedgerError> {
+        launches::lease_call(&self.table, cluster, token, lease, now).await
+    }
+
+    async fn close_call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+        turn: &TurnId,
+    ) -> Result<Moved, LedgerError> {
+        launches::close_call(&self.table, cluster, token, turn).await
+    }
+
+    async fn own(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+        instance: &InstanceId,
+        token: &LaunchToken,
+    ) -> Result<Moved, LedgerError> {
+        ownership::own(&self.table, cluster, claim, instance, token).await
+    }
+
+    async fn owner(&self, instance: &InstanceId) -> Result<Option<InstanceOwner>, LedgerError> {
+        ownership::owner(&self.table, instance).await
+    }
+
+    async fn claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<Option<ClaimRow>, LedgerError> {
+        ownership::claim(&self.table, cluster, claim).await
+    }
+
+    async fn close_claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<(), LedgerError> {
+        ownership::close(&self.table, cluster, claim).await
+    }
+
+    async fn collect(
+        &self,
+        cluster: &ClusterName,
+        instance: &InstanceId,
+    ) -> Result<Moved, LedgerError> {
+        ownership::collect(&self.table, cluster, instance).await
+    }
+
+    async fn record_unfenced(
+        &self,
+        cluster: &ClusterName,
+        acts: &Unfenced,
+    ) -> Result<u64, LedgerError> {
+        commit::record_unfenced(&self.table, cluster, acts).await
+    }
+
+    async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError> {
+        commands::commands(&self.table, cluster).await
+    }
+
+    async fn move_command(
+        &self,
+        cluster: &ClusterName,
+        from: &Command,
+        to: CommandState,
+    ) -> Result<Moved, LedgerError> {
+        commands::move_command(&self.table, cluster, from, to).await
+    }
+
+    async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
+        commands::notices(&self.table, cluster).await
+    }
+
+    async fn finish_notice(
+        &self,
+        cluster: &ClusterName,
+        instance: &InstanceId,
+        kind: &str,
+    ) -> Result<(), LedgerError> {
+        commands::finish_notice(&self.table, cluster, instance, kind).await
+    }
+
+    async fn unavailable_offerings(
+        &self,
+        now: Timestamp,
+    ) -> Result<Vec<UnavailableOffering>, LedgerError> {
+        memory::unavailable_offerings(&self.table, &self.offerings, now).await
+    }
+
+    async fn mark_unavailable(
+        &self,
+        offering: &OfferingKey,
+        now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        memory::mark_unavailable(&self.table, &self.offerings, offering, now).await
+    }
+
+    async fn nominate(
+        &self,
+        cluster: &ClusterName,
+        nodes: &BTreeMap<NodeName, Timestamp>,
+        _now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        memory::nominate(&self.table, cluster, nodes).await
+    }
+
+    async fn nominations(
+        &self,
+        cluster: &ClusterName,
+        now: Timestamp,
+    ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
+        memory::nominations(&self.table, cluster, now).await
+    }
+
+    async fn once(
+        &self,
+        cluster: &ClusterName,
+        key: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        memory::once(&self.table, cluster, key, now, until).await
+    }
+
+    async fn remember_not_ours(
+        &self,
+        instance: &InstanceId,
+        until: Timestamp,
+    ) -> Result<(), LedgerError> {
+        ownership::remember_not_ours(&self.table, instance, until).await
+    }
+
+    async fn is_not_ours(
+        &self,
+        instance: &InstanceId,
+        now: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        ownership::is_not_ours(&self.table, instance, now).await
+    }
+
+    async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError> {
+        memory::sweep_memory(&self.table, cluster).await
+    }
+
+    async fn store_sweep_memory(
+        &self,
+        cluster: &ClusterName,
+        memory: &SweepMemory,
+    ) -> Result<(), LedgerError> {
+        memory::store_sweep_memory(&self.table, cluster, memory).await
+    }
+
+    async fn journal(
+        &self,
+        cluster: &ClusterName,
+        entry: &JournalEntry,
+    ) -> Result<(), LedgerError> {
+        memory::journal(&self.table, cluster, entry).await
+    }
+}

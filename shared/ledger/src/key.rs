@@ -1,0 +1,121 @@
+//! Where each row lives (DESIGN §4).
+
+use model::{
+    ClusterName, InstanceId, Lane, NodeClaimName,
+    ids::{LaunchToken, PlanId},
+    ledger::OfferingKey,
+};
+
+/// A row's partition and sort key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) pk: String,
+    pub(crate) sk: String,
+}
+
+impl Key {
+    fn cluster(cluster: &ClusterName, sk: String) -> Self {
+        Self {
+            pk: partition(cluster),
+            sk,
+        }
+    }
+
+    pub(crate) fn meta(cluster: &ClusterName) -> Self {
+        Self::cluster(cluster, "META".to_owned())
+    }
+
+    pub(crate) fn lane(cluster: &ClusterName, lane: Lane) -> Self {
+        Self::cluster(cluster, format!("{LANE}{lane}"))
+    }
+
+    pub(crate) fn plan(cluster: &ClusterName, generation: u64) -> Self {
+        Self::cluster(cluster, plan_sort(generation))
+    }
+
+    pub(crate) fn plan_body(cluster: &ClusterName, id: &PlanId, chunk: usize) -> Self {
+        Self::cluster(cluster, format!("{}{chunk:03}", plan_body_prefix(id)))
+    }
+
+    pub(crate) fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Self {
+        Self::cluster(cluster, format!("{INTENT}{claim}"))
+    }
+
+    pub(crate) fn call(cluster: &ClusterName, token: &LaunchToken) -> Self {
+        Self::cluster(cluster, format!("{CALL}{token}"))
+    }
+
+    pub(crate) fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Self {
+        Self::cluster(cluster, format!("CLAIM#{claim}"))
+    }
+
+    pub(crate) fn command(cluster: &ClusterName, id: &str) -> Self {
+        Self::cluster(cluster, format!("{COMMAND}{id}"))
+    }
+
+    pub(crate) fn notice(cluster: &ClusterName, instance: &InstanceId, kind: &str) -> Self {
+        Self::cluster(cluster, format!("{NOTICE}{instance}#{kind}"))
+    }
+
+    pub(crate) fn owner(instance: &InstanceId) -> Self {
+        Self {
+            pk: format!("INSTANCE#{instance}"),
+            sk: "OWNER".to_owned(),
+        }
+    }
+
+    pub(crate) fn relay(cluster: &ClusterName) -> Self {
+        Self {
+            pk: format!("RELAY#{cluster}"),
+            sk: "BEAT".to_owned(),
+        }
+    }
+
+    pub(crate) fn registered(cluster: &ClusterName) -> Self {
+        Self {
+            pk: CLUSTERS.to_owned(),
+            sk: cluster.to_string(),
+        }
+    }
+}
+
+pub(crate) const CALL: &str = "CALL#";
+pub(crate) const COMMAND: &str = "COMMAND#";
+pub(crate) const INTENT: &str = "INTENT#";
+pub(crate) const LANE: &str = "LANE#";
+pub(crate) const NOTICE: &str = "NOTICE#";
+/// One row per cluster, so that the sweep finds them without a scan.
+pub(crate) const CLUSTERS: &str = "CLUSTERS";
+
+pub(crate) fn partition(cluster: &ClusterName) -> String {
+    format!("CLUSTER#{cluster}")
+}
+
+pub(crate) fn journal_partition(cluster: &ClusterName) -> String {
+    format!("JOURNAL#{cluster}")
+}
+
+/// Sorts as numbers do.
+pub(crate) fn plan_sort(generation: u64) -> String {
+    format!("PLAN#{generation:020}")
+}
+
+pub(crate) fn plan_body_prefix(id: &PlanId) -> String {
+    format!("PLANBODY#{id}#")
+}
+
+/// The account's rows about capacity.
+pub(crate) fn offerings_partition(account: &str, region: &str) -> String {
+    format!("ACCT#{account}#{region}#ICE")
+}
+
+pub(crate) fn offering_sort(offering: &OfferingKey) -> String {
+    let base = format!(
+        "{}#{}#{}",
+        offering.capacity_type, offering.instance_type, offering.zone_id
+    );
+    match &offering.scope {
+        None => base,
+        Some(scope) => format!("{base}#{scope}"),
+    }
+}

@@ -1,0 +1,269 @@
+//! Lanes: one turn at a time per function and cluster, and the time each is due (PROTOCOL L1–L4).
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, Lane,
+    ids::TurnId,
+    ledger::{LaneRow, Lease, RelayCounter},
+};
+use ports::{
+    LedgerError,
+    ledger::{Ended, LaneEnd, Taken},
+};
+
+use crate::{
+    key::{self, Key},
+    row::Row,
+    table::{Table, Write, Written},
+};
+
+/// Between reading a row and writing it on condition, others may be faster this often.
+const TRIES: usize = 8;
+
+pub(crate) async fn take(
+    table: &Table,
+    cluster: &ClusterName,
+    lane: Lane,
+    lease: &Lease,
+    now: Timestamp,
+) -> Result<Taken, LedgerError> {
+    let key = Key::lane(cluster, lane);
+    for _ in 0..TRIES {
+        let before = table.get(&key).await?;
+        // The due time is consumed only as it was read: what is asked for in between is not lost.
+        let due = before.as_ref().and_then(|row| row.number("due"));
+        let take = match due {
+            None => Write::update(
+                &key,
+                "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #again",
+            )
+            .when(FREE_NOT_DUE),
+            Some(due) => Write::update(
+                &key,
+                "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #again, #due",
+            )
+            .when(FREE_DUE)
+            .value("due", due),
+        };
+        let take = take
+            .value("me", lease.owner.as_str())
+            .value("until", lease.until)
+            .value("now", now);
+        match table.write(take).await? {
+            Written::Done(row) => {
+                let mut row = lane_row(&row.unwrap_or_else(|| Row::new(key.attributes())));
+                row.due = due.and_then(|due| Timestamp::from_millisecond(due).ok());
+                return Ok(Taken::Mine(row));
+            }
+            Written::Refused(Some(row)) => {
+                let Some(holder) = row
+                    .lease()
+                    .filter(|holder| holder.is_live(now) && holder.owner != lease.owner)
+                else {
+                    continue;
+                };
+                let ask = Write::update(&key, "SET #again = :yes")
+                    .when("#leaseOwner = :holder AND #leaseUntil = :until")
+                    .value("yes", true)
+                    .value("holder", holder.owner.as_str())
+                    .value("until", holder.until);
+                if let Written::Done(_) = table.write(ask).await? {
+                    return Ok(Taken::Held);
+                }
+            }
+            Written::Refused(None) => {}
+        }
+    }
+    Err(busy(&key))
+}
+
+const FREE_NOT_DUE: &str = "(attribute_not_exists(#leaseOwner) OR #leaseUntil <= :now OR #leaseOwner = :me) \
+     AND attribute_not_exists(#due)";
+const FREE_DUE: &str = "(attribute_not_exists(#leaseOwner) OR #leaseUntil <= :now OR #leaseOwner = :me) \
+     AND #due = :due";
+
+pub(crate) async fn end(
+    table: &Table,
+    cluster: &ClusterName,
+    lane: Lane,
+    turn: &TurnId,
+    end: &LaneEnd,
+) -> Result<Ended, LedgerError> {
+    let key = Key::lane(cluster, lane);
+    for _ in 0..TRIES {
+        let Some(row) = table.get(&key).await? else {
+            return Ok(Ended { again: false });
+        };
+        if row.text("leaseOwner") != Some(turn.as_str()) {
+            return Ok(Ended { again: false });
+        }
+        let again = row.flag("again");
+        let asked = row.number("due");
+        let own = if again { Some(end.now) } else { end.due }.map(Timestamp::as_millisecond);
+        let due = [asked, own].into_iter().flatten().min();
+        if let Written::Done(_) = table
+            .write(release(&key, turn, &row, end, again, asked, due))
+            .await?
+        {
+            return Ok(Ended { again });
+        }
+    }
+    Err(busy(&key))
+}
+
+/// The one update that ends a turn, on condition that nobody asked for anything since the row was read.
+fn release(
+    key: &Key,
+    turn: &TurnId,
+    row: &Row,
+    end: &LaneEnd,
+    again: bool,
+    asked: Option<i64>,
+    due: Option<i64>,
+) -> Write {
+    let failures = if end.error.is_some() {
+        row.number("failures").unwrap_or(0).saturating_add(1)
+    } else {
+        0
+    };
+    let look = end.full_look.clone().or_else(|| counter(row));
+    let looked_at = if end.full_look.is_some() {
+        Some(end.now)
+    } else {
+        row.time("lastFullLook")
+    };
+    let write = match due {
+        Some(due) => Write::update(key, END_DUE).value("newDue", due),
+        None => Write::update(key, END_NOT_DUE),
+    };
+    let write = match (again, asked) {
+        (true, Some(asked)) => write
+            .when("#leaseOwner = :me AND #again = :yes AND #due = :asked")
+            .value("yes", true)
+            .value("asked", asked),
+        (true, None) => write
+            .when("#leaseOwner = :me AND #again = :yes AND attribute_not_exists(#due)")
+            .value("yes", true),
+        (false, Some(asked)) => write
+            .when("#leaseOwner = :me AND attribute_not_exists(#again) AND #due = :asked")
+            .value("asked", asked),
+        (false, None) => write.when(
+            "#leaseOwner = :me AND attribute_not_exists(#again) AND attribute_not_exists(#due)",
+        ),
+    };
+    let RelayCounter { epoch, seq } = look.unwrap_or_default();
+    write
+        .value("me", turn.as_str())
+        .value("failures", failures)
+        .value("error", end.error.clone().unwrap_or_default())
+        .value("looked", looked_at.map_or(0, Timestamp::as_millisecond))
+        .value("epoch", epoch)
+        .value("seq", seq)
+}
+
+const END_DUE: &str = "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, \
+     #seenSeq = :seq, #due = :newDue REMOVE #leaseOwner, #leaseUntil, #again";
+const END_NOT_DUE: &str = "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, \
+     #seenSeq = :seq REMOVE #leaseOwner, #leaseUntil, #again, #due";
+
+pub(crate) async fn all(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), key::LANE).await?;
+    rows.iter()
+        .map(|row| {
+            let name = row.sort_key().strip_prefix(key::LANE).unwrap_or_default();
+            let lane = serde_json::from_value(name.into())
+                .map_err(|error| row.corrupt(error.to_string()))?;
+            Ok((lane, lane_row(row)))
+        })
+        .collect()
+}
+
+pub(crate) async fn make_due(
+    table: &Table,
+    cluster: &ClusterName,
+    lane: Lane,
+    when: Timestamp,
+) -> Result<(), LedgerError> {
+    // A refusal says that it is due earlier already.
+    table
+        .write(due(&Key::lane(cluster, lane), when))
+        .await
+        .map(drop)
+}
+
+fn due(key: &Key, when: Timestamp) -> Write {
+    Write::update(key, "SET #due = :due")
+        .when("attribute_not_exists(#due) OR #due > :due")
+        .value("due", when)
+}
+
+/// The same within a transaction, where a refused condition would undo the rest: only lanes that are not due earlier are
+/// written, the others are held to what was read (L4).
+pub(crate) async fn due_in_transaction(
+    table: &Table,
+    cluster: &ClusterName,
+    due_times: &[(Lane, Timestamp)],
+) -> Result<Vec<Write>, LedgerError> {
+    let mut earliest = std::collections::BTreeMap::<Lane, Timestamp>::new();
+    for (lane, when) in due_times {
+        earliest
+            .entry(*lane)
+            .and_modify(|due| *due = (*due).min(*when))
+            .or_insert(*when);
+    }
+    let mut writes = Vec::new();
+    for (lane, when) in earliest {
+        let key = Key::lane(cluster, lane);
+        let earlier = table
+            .get(&key)
+            .await?
+            .and_then(|row| row.number("due"))
+            .is_some_and(|due| due <= when.as_millisecond());
+        writes.push(if earlier {
+            Write::check(&key).when("#due <= :due").value("due", when)
+        } else {
+            due(&key, when)
+        });
+    }
+    Ok(writes)
+}
+
+fn lane_row(row: &Row) -> LaneRow {
+    LaneRow {
+        lease: row.lease(),
+        again: row.flag("again"),
+        failures: row
+            .number("failures")
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(0),
+        last_error: row
+            .text("lastError")
+            .filter(|error| !error.is_empty())
+            .map(str::to_owned),
+        due: row.time("due"),
+        last_full_look: row
+            .time("lastFullLook")
+            .filter(|at| *at > Timestamp::UNIX_EPOCH),
+        seen: counter(row),
+    }
+}
+
+fn counter(row: &Row) -> Option<RelayCounter> {
+    let looked = row.number("lastFullLook").is_some_and(|at| at > 0);
+    looked.then(|| RelayCounter {
+        epoch: row.text("seenEpoch").unwrap_or_default().to_owned(),
+        seq: row.unsigned("seenSeq").unwrap_or(0),
+    })
+}
+
+fn busy(key: &Key) -> LedgerError {
+    LedgerError::Throttled {
+        action: format!(
+            "update {} / {}: other writers were faster {TRIES} times",
+            key.pk, key.sk
+        ),
+    }
+}

@@ -1,0 +1,375 @@
+//! Intents and frozen calls (PROTOCOL A1–A3).
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Lane, NodeClaimName,
+    ids::{LaunchToken, PlanId, TurnId},
+    ledger::{Call, Intent, IntentState, Lease},
+};
+use ports::{LedgerError, ledger::Moved};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    commit,
+    key::{self, Key},
+    lanes,
+    row::{NewRow, Row, json},
+    table::{Table, Write, Written},
+};
+
+/// A closed call explains its instances to garbage collection for this long (G3).
+const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+/// Staged rows of a plan that lost are of no use to anyone.
+const STAGED_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const STAGED: &str = "STAGED#";
+
+/// What of an intent is never compared.
+#[derive(Deserialize, Serialize)]
+struct IntentBody {
+    plan: PlanId,
+    generation: u64,
+    launch: model::plan::Launch,
+    committed_at: Timestamp,
+}
+
+pub(crate) fn intent_row(cluster: &ClusterName, intent: &Intent) -> Result<NewRow, LedgerError> {
+    fill(NewRow::new(&Key::intent(cluster, intent.name())), intent)
+}
+
+fn fill(row: NewRow, intent: &Intent) -> Result<NewRow, LedgerError> {
+    let body = IntentBody {
+        plan: intent.plan.clone(),
+        generation: intent.generation,
+        launch: intent.launch.clone(),
+        committed_at: intent.committed_at,
+    };
+    Ok(row
+        .json("state", &intent.state)?
+        .json("body", &body)?
+        .lease(intent.lease.as_ref()))
+}
+
+fn intent_of(row: &Row) -> Result<Intent, LedgerError> {
+    let body: IntentBody = row.json("body")?;
+    Ok(Intent {
+        plan: body.plan,
+        generation: body.generation,
+        launch: body.launch,
+        state: row.json("state")?,
+        lease: row.lease(),
+        committed_at: body.committed_at,
+    })
+}
+
+pub(crate) async fn intents(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<Intent>, LedgerError> {
+    materialize(table, cluster).await?;
+    table
+        .query(&key::partition(cluster), key::INTENT)
+        .await?
+        .iter()
+        .map(intent_of)
+        .collect()
+}
+
+pub(crate) async fn intent(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+) -> Result<Option<Intent>, LedgerError> {
+    table
+        .get(&Key::intent(cluster, claim))
+        .await?
+        .as_ref()
+        .map(intent_of)
+        .transpose()
+}
+
+/// Intents beyond what one transaction holds are written before it, under their plan; they count once its header stands (C1).
+pub(crate) async fn stage(
+    table: &Table,
+    cluster: &ClusterName,
+    plan: &PlanId,
+    intents: &[Intent],
+    now: Timestamp,
+) -> Result<(), LedgerError> {
+    let kept = now.saturating_add(STAGED_KEPT).unwrap_or(now);
+    for intent in intents {
+        let key = Key {
+            pk: key::partition(cluster),
+            sk: format!("{STAGED}{plan}#{}", intent.name()),
+        };
+        table
+            .write(Write::put(
+                &key,
+                fill(NewRow::new(&key), intent)?.expires(kept),
+            ))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Turns staged intents of committed plans into rows of their own; any turn may finish what another began.
+pub(crate) async fn materialize(table: &Table, cluster: &ClusterName) -> Result<(), LedgerError> {
+    for row in table.query(&key::partition(cluster), STAGED).await? {
+        let staged = intent_of(&row)?;
+        if commit::stands(table, cluster, &staged).await? {
+            let key = Key::intent(cluster, staged.name());
+            table
+                .write(
+                    Write::put(&key, intent_row(cluster, &staged)?)
+                        .when("attribute_not_exists(#pk)"),
+                )
+                .await?;
+            let done = Key {
+                pk: key::partition(cluster),
+                sk: row.sort_key().to_owned(),
+            };
+            table.write(Write::delete(&done)).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn lease_intent(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+    lease: &Lease,
+    now: Timestamp,
+) -> Result<Option<Intent>, LedgerError> {
+    match table
+        .write(take(&Key::intent(cluster, claim), lease, now))
+        .await?
+    {
+        Written::Done(Some(row)) => intent_of(&row).map(Some),
+        Written::Done(None) | Written::Refused(_) => Ok(None),
+    }
+}
+
+fn take(key: &Key, lease: &Lease, now: Timestamp) -> Write {
+    Write::update(key, "SET #leaseOwner = :me, #leaseUntil = :until")
+        .when("attribute_exists(#pk) AND (attribute_not_exists(#leaseOwner) OR #leaseUntil <= :now OR #leaseOwner = :me)")
+        .value("me", lease.owner.as_str())
+        .value("until", lease.until)
+        .value("now", now)
+}
+
+pub(crate) async fn move_intent(
+    table: &Table,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    from: &Intent,
+    to: &IntentState,
+) -> Result<Moved, LedgerError> {
+    let key = Key::intent(cluster, from.name());
+    let over = matches!(
+        to,
+        IntentState::Launched { .. } | IntentState::Failed { .. } | IntentState::Void { .. }
+    );
+    let write = if over {
+        Write::update(&key, "SET #state = :to REMOVE #leaseOwner, #leaseUntil")
+    } else {
+        Write::update(&key, "SET #state = :to")
+    };
+    let to = json(to)?;
+    let write = write
+        .when("#state = :from AND #leaseOwner = :me")
+        .value("from", json(&from.state)?)
+        .value("to", to.clone())
+        .value("me", turn.as_str());
+    Ok(match table.write(write).await? {
+        // An earlier try whose answer was lost, or another turn that came to the same.
+        Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
+        written => written.into(),
+    })
+}
+
+pub(crate) async fn adopt(
+    table: &Table,
+    cluster: &ClusterName,
+    intent: &Intent,
+    lane: Lane,
+    due: Timestamp,
+) -> Result<Moved, LedgerError> {
+    let key = Key::intent(cluster, intent.name());
+    let put = Write::put(&key, intent_row(cluster, intent)?).when("attribute_not_exists(#pk)");
+    let mut writes = vec![put];
+    writes.extend(lanes::due_in_transaction(table, cluster, &[(lane, due)]).await?);
+    if table.transact(writes).await? == Moved::Yes {
+        return Ok(Moved::Yes);
+    }
+    let found = self::intent(table, cluster, intent.name()).await?;
+    Ok(if found.is_some_and(|found| found.plan == intent.plan) {
+        Moved::Yes
+    } else {
+        Moved::No
+    })
+}
+
+pub(crate) async fn freeze(
+    table: &Table,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    call: &Call,
+) -> Result<Moved, LedgerError> {
+    let call_key = Key::call(cluster, &call.request.token);
+    let mut writes =
+        vec![Write::put(&call_key, call_row(cluster, call)?).when("attribute_not_exists(#pk)")];
+    for name in &call.members {
+        let Some(intent) = intent(table, cluster, name).await? else {
+            return Ok(Moved::No);
+        };
+        let IntentState::Claimed { uid, attempt } = &intent.state else {
+            return frozen_before(table, cluster, call).await;
+        };
+        if *attempt != call.attempt {
+            return Ok(Moved::No);
+        }
+        let launching = IntentState::Launching {
+            uid: uid.clone(),
+            attempt: *attempt,
+            token: call.request.token.clone(),
+        };
+        writes.push(
+            Write::update(&Key::intent(cluster, name), "SET #state = :to")
+                .when("#state = :from AND #leaseOwner = :me")
+                .value("from", json(&intent.state)?)
+                .value("to", json(&launching)?)
+                .value("me", turn.as_str()),
+        );
+    }
+    match table.transact(writes).await? {
+        Moved::Yes => Ok(Moved::Yes),
+        Moved::No => frozen_before(table, cluster, call).await,
+    }
+}
+
+/// Whether the very same call stands already: an earlier try whose answer was lost.
+async fn frozen_before(
+    table: &Table,
+    cluster: &ClusterName,
+    call: &Call,
+) -> Result<Moved, LedgerError> {
+    let found = self::call(table, cluster, &call.request.token).await?;
+    let same = found.is_some_and(|found| {
+        found.request == call.request
+            && found.members == call.members
+            && found.attempt == call.attempt
+    });
+    Ok(if same { Moved::Yes } else { Moved::No })
+}
+
+/// What of a call is never compared.
+#[derive(Deserialize, Serialize)]
+struct CallBody {
+    request: model::launch::FleetRequest,
+    attempt: u32,
+    members: Vec<NodeClaimName>,
+    frozen_at: Timestamp,
+}
+
+fn call_row(cluster: &ClusterName, call: &Call) -> Result<NewRow, LedgerError> {
+    let body = CallBody {
+        request: call.request.clone(),
+        attempt: call.attempt,
+        members: call.members.clone(),
+        frozen_at: call.frozen_at,
+    };
+    let kept = call
+        .frozen_at
+        .saturating_add(CALLS_KEPT)
+        .unwrap_or(call.frozen_at);
+    Ok(NewRow::new(&Key::call(cluster, &call.request.token))
+        .json("body", &body)?
+        .with("closed", call.closed)
+        .with("keepUntil", kept)
+        .lease(call.lease.as_ref()))
+}
+
+fn call_of(row: &Row) -> Result<Call, LedgerError> {
+    let body: CallBody = row.json("body")?;
+    Ok(Call {
+        request: body.request,
+        attempt: body.attempt,
+        members: body.members,
+        frozen_at: body.frozen_at,
+        lease: row.lease(),
+        closed: row.flag("closed"),
+    })
+}
+
+pub(crate) async fn call(
+    table: &Table,
+    cluster: &ClusterName,
+    token: &LaunchToken,
+) -> Result<Option<Call>, LedgerError> {
+    table
+        .get(&Key::call(cluster, token))
+        .await?
+        .as_ref()
+        .map(call_of)
+        .transpose()
+}
+
+pub(crate) async fn open_calls(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<Call>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), key::CALL).await?;
+    rows.iter()
+        .filter(|row| !row.flag("closed"))
+        .map(call_of)
+        .collect()
+}
+
+pub(crate) async fn lease_call(
+    table: &Table,
+    cluster: &ClusterName,
+    token: &LaunchToken,
+    lease: &Lease,
+    now: Timestamp,
+) -> Result<Option<Call>, LedgerError> {
+    let key = Key::call(cluster, token);
+    let write = Write::update(&key, "SET #leaseOwner = :me, #leaseUntil = :until")
+        .when("#closed = :no AND (attribute_not_exists(#leaseOwner) OR #leaseUntil <= :now OR #leaseOwner = :me)")
+        .value("no", false)
+        .value("me", lease.owner.as_str())
+        .value("until", lease.until)
+        .value("now", now);
+    match table.write(write).await? {
+        Written::Done(Some(row)) => call_of(&row).map(Some),
+        Written::Done(None) | Written::Refused(_) => Ok(None),
+    }
+}
+
+pub(crate) async fn close_call(
+    table: &Table,
+    cluster: &ClusterName,
+    token: &LaunchToken,
+    turn: &TurnId,
+) -> Result<Moved, LedgerError> {
+    let key = Key::call(cluster, token);
+    // DynamoDB's TTL is in seconds; the row carries when it may go, in its own unit, from the freeze on.
+    let expires = table
+        .get(&key)
+        .await?
+        .and_then(|row| row.number("keepUntil"))
+        .unwrap_or(0)
+        / 1_000;
+    let write = Write::update(
+        &key,
+        "SET #closed = :yes, #expires = :expires REMOVE #leaseOwner, #leaseUntil",
+    )
+    .when("#closed = :no AND #leaseOwner = :me")
+    .value("yes", true)
+    .value("no", false)
+    .value("expires", expires)
+    .value("me", turn.as_str());
+    Ok(match table.write(write).await? {
+        Written::Refused(Some(row)) if row.flag("closed") => Moved::Yes,
+        written => written.into(),
+    })
+}

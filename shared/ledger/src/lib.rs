@@ -1,0 +1,24 @@
+//! The ledger in DynamoDB and the wakes in SQS: [`ports::Ledger`] and [`ports::Wakes`] on AWS (DESIGN §4, PROTOCOL).
+//!
+//! One table, `pk` and `sk`, on-demand. Every write is conditional or idempotent and every read strongly consistent;
+//! expiry is a number compared in conditions, DynamoDB's TTL (`expires`) only collects garbage. This crate translates:
+//! it must never decide, and never depend on planning.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the SDK's enums are not exhaustive"
+)]
+
+mod commands;
+mod commit;
+mod dynamo;
+mod key;
+mod lanes;
+mod launches;
+mod memory;
+mod ownership;
+mod row;
+mod table;
+mod wakes;
+
+pub use dynamo::DynamoLedger;
+pub use wakes::SqsWakes;

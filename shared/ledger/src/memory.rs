@@ -1,0 +1,202 @@
+//! What turns remember besides the protocol: missing capacity, nominations, things said once, the sweep's notes, the journal.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, NodeName,
+    ledger::{OfferingKey, RelayBeat, SweepMemory, UnavailableOffering},
+};
+use ports::{LedgerError, ledger::JournalEntry};
+
+use crate::{
+    key::{self, Key},
+    row::{NewRow, Row, json},
+    table::{Table, Write, Written},
+};
+
+/// DESIGN §4.
+const JOURNAL_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Back-off starts over after its longest wait, so older rows mean nothing.
+const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
+const TRIES: usize = 5;
+
+pub(crate) async fn unavailable_offerings(
+    table: &Table,
+    partition: &str,
+    now: Timestamp,
+) -> Result<Vec<UnavailableOffering>, LedgerError> {
+    let rows = table.query(partition, "").await?;
+    let offerings: Result<Vec<UnavailableOffering>, _> =
+        rows.iter().map(|row| row.json("body")).collect();
+    Ok(offerings?
+        .into_iter()
+        .filter(|offering| offering.until > now)
+        .collect())
+}
+
+pub(crate) async fn mark_unavailable(
+    table: &Table,
+    partition: &str,
+    offering: &OfferingKey,
+    now: Timestamp,
+) -> Result<(), LedgerError> {
+    let key = Key {
+        pk: partition.to_owned(),
+        sk: key::offering_sort(offering),
+    };
+    for _ in 0..TRIES {
+        let row = table.get(&key).await?;
+        let before = row
+            .as_ref()
+            .map(|row| row.json::<UnavailableOffering>("body"))
+            .transpose()?;
+        let after = UnavailableOffering::after(offering.clone(), before.as_ref(), now);
+        let kept = after
+            .until
+            .saturating_add(OFFERINGS_KEPT)
+            .unwrap_or(after.until);
+        let put = Write::put(&key, NewRow::new(&key).json("body", &after)?.expires(kept));
+        let put = match before {
+            None => put.when("attribute_not_exists(#pk)"),
+            Some(before) => put.when("#body = :before").value("before", json(&before)?),
+        };
+        if let Written::Done(_) = table.write(put).await? {
+            return Ok(());
+        }
+    }
+    // Others mark the very same failure; one of them has grown the wait.
+    Ok(())
+}
+
+const NOMINATED: &str = "NOMINATED#";
+
+pub(crate) async fn nominate(
+    table: &Table,
+    cluster: &ClusterName,
+    nodes: &BTreeMap<NodeName, Timestamp>,
+) -> Result<(), LedgerError> {
+    for (node, until) in nodes {
+        let key = Key {
+            pk: key::partition(cluster),
+            sk: format!("{NOMINATED}{node}"),
+        };
+        let write = Write::update(&key, "SET #until = :until, #expires = :expires")
+            .when("attribute_not_exists(#until) OR #until < :until")
+            .value("until", *until)
+            .value("expires", until.as_second());
+        table.write(write).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn nominations(
+    table: &Table,
+    cluster: &ClusterName,
+    now: Timestamp,
+) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), NOMINATED).await?;
+    let nominated = |row: &Row| {
+        Some((
+            row.sort_key().strip_prefix(NOMINATED)?.into(),
+            row.time("until")?,
+        ))
+    };
+    Ok(rows
+        .iter()
+        .filter_map(nominated)
+        .filter(|(_, until)| *until > now)
+        .collect())
+}
+
+pub(crate) async fn once(
+    table: &Table,
+    cluster: &ClusterName,
+    what: &str,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<bool, LedgerError> {
+    let key = Key {
+        pk: key::partition(cluster),
+        sk: format!("ONCE#{what}"),
+    };
+    let write = Write::put(&key, NewRow::new(&key).with("until", until).expires(until))
+        .when("attribute_not_exists(#until) OR #until <= :now")
+        .value("now", now);
+    Ok(matches!(table.write(write).await?, Written::Done(_)))
+}
+
+fn sweep(cluster: &ClusterName) -> Key {
+    Key {
+        pk: key::partition(cluster),
+        sk: "SWEEP".to_owned(),
+    }
+}
+
+pub(crate) async fn sweep_memory(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<SweepMemory, LedgerError> {
+    table
+        .get(&sweep(cluster))
+        .await?
+        .map_or_else(|| Ok(SweepMemory::default()), |row| row.json("body"))
+}
+
+pub(crate) async fn store_sweep_memory(
+    table: &Table,
+    cluster: &ClusterName,
+    memory: &SweepMemory,
+) -> Result<(), LedgerError> {
+    let key = sweep(cluster);
+    table
+        .write(Write::put(&key, NewRow::new(&key).json("body", memory)?))
+        .await
+        .map(drop)
+}
+
+pub(crate) async fn relay_beat(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Option<RelayBeat>, LedgerError> {
+    let Some(row) = table.get(&Key::relay(cluster)).await? else {
+        return Ok(None);
+    };
+    let text = |name: &str| row.text(name).unwrap_or_default().to_owned();
+    let counters = row
+        .map("counters")
+        .filter_map(|(lane, value)| Some((lane.clone(), value.as_n().ok()?.parse().ok()?)))
+        .collect();
+    Ok(Some(RelayBeat {
+        epoch: text("epoch"),
+        beat_at: text("beatAt"),
+        version: text("version"),
+        counters,
+    }))
+}
+
+pub(crate) async fn journal(
+    table: &Table,
+    cluster: &ClusterName,
+    entry: &JournalEntry,
+) -> Result<(), LedgerError> {
+    // Fixed width, so that keys sort by time.
+    let key = Key {
+        pk: key::journal_partition(cluster),
+        sk: format!("{:.3}#{}", entry.at, entry.turn),
+    };
+    let kept = entry.at.saturating_add(JOURNAL_KEPT).unwrap_or(entry.at);
+    let packed = zstd::encode_all(
+        json(&entry.body)?.as_bytes(),
+        zstd::DEFAULT_COMPRESSION_LEVEL,
+    )
+    .map_err(|error| LedgerError::Unavailable {
+        action: "encode a journal entry".to_owned(),
+        message: error.to_string(),
+    })?;
+    let row = NewRow::new(&key)
+        .with("lane", entry.lane.as_str())
+        .with("body", packed)
+        .expires(kept);
+    table.write(Write::put(&key, row)).await.map(drop)
+}

@@ -1,0 +1,215 @@
+//! Which NodeClaim has which instance: two rows that name each other (PROTOCOL A4, G1).
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, NodeClaimName,
+    ids::LaunchToken,
+    ledger::{ClaimPhase, ClaimRow, Holder, InstanceOwner, IntentState},
+};
+use ports::{LedgerError, ledger::Moved};
+
+use crate::{
+    key::Key,
+    launches,
+    row::{NewRow, Row, json},
+    table::{Table, Write, Written},
+};
+
+pub(crate) async fn own(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+    instance: &InstanceId,
+    token: &LaunchToken,
+) -> Result<Moved, LedgerError> {
+    let Some(intent) = launches::intent(table, cluster, claim).await? else {
+        return Ok(Moved::No);
+    };
+    let launching =
+        matches!(&intent.state, IntentState::Launching { token: found, .. } if found == token);
+    if !launching {
+        return owned(table, cluster, claim, instance).await;
+    }
+    let held = InstanceOwner {
+        cluster: cluster.clone(),
+        holder: Holder::Claim(claim.clone()),
+    };
+    let writes = vec![
+        Write::put(&Key::owner(instance), owner_row(instance, &held)?)
+            .when("attribute_not_exists(#pk) OR #owner = :owner")
+            .value("owner", json(&held)?),
+        Write::put(
+            &Key::claim(cluster, claim),
+            claim_row(cluster, claim, instance, ClaimPhase::Open)?,
+        )
+        .when("attribute_not_exists(#pk) OR #instance = :instance")
+        .value("instance", instance.as_str()),
+        Write::check(&Key::intent(cluster, claim))
+            .when("#state = :state")
+            .value("state", json(&intent.state)?),
+    ];
+    match table.transact(writes).await? {
+        Moved::Yes => Ok(Moved::Yes),
+        Moved::No => owned(table, cluster, claim, instance).await,
+    }
+}
+
+/// Owned means that both rows name each other.
+async fn owned(
+    table: &Table,
+    cluster: &ClusterName,
+    name: &NodeClaimName,
+    instance: &InstanceId,
+) -> Result<Moved, LedgerError> {
+    let of_instance = owner(table, instance).await?.is_some_and(|owner| {
+        owner.cluster == *cluster && owner.holder == Holder::Claim(name.clone())
+    });
+    let of_claim = claim(table, cluster, name)
+        .await?
+        .is_some_and(|row| row.instance == *instance);
+    Ok(if of_instance && of_claim {
+        Moved::Yes
+    } else {
+        Moved::No
+    })
+}
+
+pub(crate) async fn owner(
+    table: &Table,
+    instance: &InstanceId,
+) -> Result<Option<InstanceOwner>, LedgerError> {
+    table
+        .get(&Key::owner(instance))
+        .await?
+        .map(|row| row.json("owner"))
+        .transpose()
+}
+
+pub(crate) async fn claim(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+) -> Result<Option<ClaimRow>, LedgerError> {
+    let Some(row) = table.get(&Key::claim(cluster, claim)).await? else {
+        return Ok(None);
+    };
+    Ok(Some(ClaimRow {
+        instance: row.text("instance").unwrap_or_default().into(),
+        phase: row.json("phase")?,
+    }))
+}
+
+pub(crate) async fn close(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+) -> Result<(), LedgerError> {
+    let key = Key::claim(cluster, claim);
+    let write = Write::update(&key, "SET #phase = :closed")
+        .when("attribute_exists(#pk)")
+        .value("closed", json(&ClaimPhase::Closed)?);
+    table.write(write).await.map(drop)
+}
+
+pub(crate) async fn collect(
+    table: &Table,
+    cluster: &ClusterName,
+    instance: &InstanceId,
+) -> Result<Moved, LedgerError> {
+    let key = Key::owner(instance);
+    let collector = InstanceOwner {
+        cluster: cluster.clone(),
+        holder: Holder::Collector,
+    };
+    let held = table
+        .get(&key)
+        .await?
+        .map(|row| row.json::<InstanceOwner>("owner"))
+        .transpose()?;
+    let put = Write::put(&key, owner_row(instance, &collector)?);
+    let written = match held {
+        None => table.write(put.when("attribute_not_exists(#pk)")).await?,
+        Some(held) if held == collector => return Ok(Moved::Yes),
+        Some(held) => {
+            let Holder::Claim(name) = &held.holder else {
+                return Ok(Moved::No);
+            };
+            let open = claim(table, &held.cluster, name)
+                .await?
+                .is_some_and(|row| row.phase == ClaimPhase::Open);
+            if open {
+                return Ok(Moved::No);
+            }
+            // A claim that is closed or gone never opens again, so the owner row alone decides.
+            table
+                .write(put.when("#owner = :held").value("held", json(&held)?))
+                .await?
+        }
+    };
+    Ok(match written {
+        Written::Refused(Some(row)) if row.json::<InstanceOwner>("owner")? == collector => {
+            Moved::Yes
+        }
+        written => written.into(),
+    })
+}
+
+/// The rows of a NodeClaim that is gone.
+pub(crate) async fn forget(
+    table: &Table,
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+) -> Result<(), LedgerError> {
+    for key in [Key::intent(cluster, claim), Key::claim(cluster, claim)] {
+        table.write(Write::delete(&key)).await?;
+    }
+    Ok(())
+}
+
+fn owner_row(instance: &InstanceId, owner: &InstanceOwner) -> Result<NewRow, LedgerError> {
+    NewRow::new(&Key::owner(instance)).json("owner", owner)
+}
+
+fn claim_row(
+    cluster: &ClusterName,
+    claim: &NodeClaimName,
+    instance: &InstanceId,
+    phase: ClaimPhase,
+) -> Result<NewRow, LedgerError> {
+    NewRow::new(&Key::claim(cluster, claim))
+        .with("instance", instance.as_str())
+        .json("phase", &phase)
+}
+
+fn not_ours(instance: &InstanceId) -> Key {
+    Key {
+        pk: format!("INSTANCE#{instance}"),
+        sk: "NOTOURS".to_owned(),
+    }
+}
+
+pub(crate) async fn remember_not_ours(
+    table: &Table,
+    instance: &InstanceId,
+    until: Timestamp,
+) -> Result<(), LedgerError> {
+    let key = not_ours(instance);
+    table
+        .write(Write::put(
+            &key,
+            NewRow::new(&key).with("until", until).expires(until),
+        ))
+        .await
+        .map(drop)
+}
+
+pub(crate) async fn is_not_ours(
+    table: &Table,
+    instance: &InstanceId,
+    now: Timestamp,
+) -> Result<bool, LedgerError> {
+    let row: Option<Row> = table.get(&not_ours(instance)).await?;
+    Ok(row
+        .and_then(|row| row.time("until"))
+        .is_some_and(|until| until > now))
+}
