@@ -1,0 +1,74 @@
+//! The types of conditions, and which of them make up readiness (spec/lifecycle §2 and §3.2, spec/aws §2.3).
+
+use super::ConditionTypes;
+
+pub const READY: &str = "Ready";
+pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+
+pub const LAUNCHED: &str = "Launched";
+pub const REGISTERED: &str = "Registered";
+pub const INITIALIZED: &str = "Initialized";
+pub const CONSOLIDATABLE: &str = "Consolidatable";
+pub const DRIFTED: &str = "Drifted";
+pub const DISRUPTION_REASON: &str = "DisruptionReason";
+pub const DRAINED: &str = "Drained";
+pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+
+pub const NODE_CLASS_READY: &str = "NodeClassReady";
+pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+
+pub const AMIS_READY: &str = "AMIsReady";
+pub const SUBNETS_READY: &str = "SubnetsReady";
+pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
+pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
+pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
+pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
+
+pub fn node_claim() -> ConditionTypes {
+    ConditionTypes {
+        root: READY,
+        dependents: vec![LAUNCHED, REGISTERED, INITIALIZED],
+    }
+}
+
+pub fn node_pool() -> ConditionTypes {
+    ConditionTypes {
+        root: READY,
+        dependents: vec![VALIDATION_SUCCEEDED, NODE_CLASS_READY],
+    }
+}
+
+pub fn node_overlay() -> ConditionTypes {
+    ConditionTypes {
+        root: READY,
+        dependents: vec![VALIDATION_SUCCEEDED],
+    }
+}
+
+/// Capacity reservations count only while their feature gate is on.
+pub fn ec2_node_class(reserved_capacity: ReservedCapacity) -> ConditionTypes {
+    let mut dependents = vec![
+        AMIS_READY,
+        SUBNETS_READY,
+        SECURITY_GROUPS_READY,
+        INSTANCE_PROFILE_READY,
+        VALIDATION_SUCCEEDED,
+        PLACEMENT_GROUP_READY,
+    ];
+    if reserved_capacity == ReservedCapacity::On {
+        dependents.push(CAPACITY_RESERVATIONS_READY);
+    }
+    ConditionTypes {
+        root: READY,
+        dependents,
+    }
+}
+
+/// The feature gate `ReservedCapacity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservedCapacity {
+    On,
+    Off,
+}

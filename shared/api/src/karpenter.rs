@@ -1,0 +1,38 @@
+//! Karpenter's custom resources, all fields of v1.14: what users write and what the CRDs in `infra/chart/crds` declare.
+//!
+//! Validation stands beside the field it is about, as schemars attributes; [`crate::schema`] turns the types into CRDs.
+//! Field names, patterns, CEL rules and their messages are interface (spec/scheduling §3, spec/aws §2).
+
+mod capacity_buffer;
+mod ec2_node_class;
+mod node_claim;
+mod node_overlay;
+mod node_pool;
+mod requirement;
+
+pub use capacity_buffer::{
+    CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus, LocalObjectReference,
+    ScalableReference,
+};
+pub use ec2_node_class::*;
+pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequests};
+pub use node_overlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
+pub use node_pool::{
+    Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate,
+    NodeClaimTemplateSpec, NodePool, NodePoolSpec, NodePoolStatus, TemplateMetadata,
+};
+pub use requirement::{NodeClassReference, Operator, Requirement, Taint, TaintEffect};
+
+use crate::duration::{GoDuration, NillableDuration};
+
+/// How long nodes live where nothing else is said.
+fn default_expire_after() -> NillableDuration {
+    hours(720, "720h")
+}
+
+fn hours(hours: i64, text: &'static str) -> NillableDuration {
+    NillableDuration::After(GoDuration::known(
+        text,
+        jiff::SignedDuration::from_hours(hours),
+    ))
+}

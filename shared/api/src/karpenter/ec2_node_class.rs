@@ -1,0 +1,205 @@
+//! EC2NodeClass: how nodes are made on EC2.
+
+mod kubelet;
+mod network;
+mod selectors;
+mod status;
+mod storage;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use kubelet::{KubeletConfiguration, KubeletSettings, MaxPods};
+pub use network::{
+    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, Switch,
+    TokenState,
+};
+pub use selectors::{
+    AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria,
+    PlacementGroupSelector, SecurityGroupSelectorTerm, SubnetSelectorTerm,
+};
+pub use status::{
+    Ami, AmiRequirement, CapacityReservation, CapacityReservationState, CapacityReservationType,
+    EC2NodeClassStatus, SecurityGroup, Subnet,
+};
+pub use storage::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
+
+use crate::meta::{ObjectMeta, resource};
+use crate::schema::rules;
+use crate::wire::string_enum;
+
+/// How nodes are made on EC2: network, image, identity, storage and start-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EC2NodeClass {
+    pub metadata: ObjectMeta,
+    pub spec: EC2NodeClassSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<EC2NodeClassStatus>,
+}
+
+resource!(
+    EC2NodeClass,
+    "karpenter.k8s.aws/v1",
+    "ec2nodeclasses",
+    Cluster
+);
+
+/// How instances are made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::ec2_node_class()))]
+pub struct EC2NodeClassSpec {
+    /// Subnets to launch into: all that match any of the terms.
+    #[schemars(length(max = 30), extend("x-kubernetes-validations" = rules::cel(&[
+        ("subnetSelectorTerms cannot be empty", "self.size() != 0"),
+        ("expected at least one, got none, ['tags', 'id']", "self.all(x, has(x.tags) || has(x.id))"),
+        (
+            "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term",
+            "!self.all(x, has(x.id) && has(x.tags))",
+        ),
+    ])))]
+    pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
+    /// Security groups of the instances: all that match any of the terms.
+    #[schemars(length(max = 30), extend("x-kubernetes-validations" = rules::cel(&[
+        ("securityGroupSelectorTerms cannot be empty", "self.size() != 0"),
+        ("expected at least one, got none, ['tags', 'id', 'name']", "self.all(x, has(x.tags) || has(x.id) || has(x.name))"),
+        (
+            "'id' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term",
+            "!self.all(x, has(x.id) && (has(x.tags) || has(x.name)))",
+        ),
+        (
+            "'name' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term",
+            "!self.all(x, has(x.name) && (has(x.tags) || has(x.id)))",
+        ),
+    ])))]
+    pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
+    /// Capacity reservations to launch into before anything else: all that match any of the terms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 30), extend("x-kubernetes-validations" = rules::cel(&[
+        (
+            "expected at least one, got none, ['tags', 'id', 'instanceMatchCriteria']",
+            "self.all(x, has(x.tags) || has(x.id) || has(x.instanceMatchCriteria))",
+        ),
+        (
+            "'id' is mutually exclusive, cannot be set along with other fields in a capacity reservation selector term",
+            "!self.all(x, has(x.id) && (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
+        ),
+    ])))]
+    pub capacity_reservation_selector_terms: Option<Vec<CapacityReservationSelectorTerm>>,
+    /// The placement group to launch into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group_selector: Option<PlacementGroupSelector>,
+    /// Whether instances get a public IP address. Without it the subnet decides.
+    #[serde(
+        default,
+        rename = "associatePublicIPAddress",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub associate_public_ip_address: Option<bool>,
+    /// Number of IPv4 prefixes that EC2 assigns to the primary network interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub ip_prefix_count: Option<i32>,
+    /// Images to launch: all that match any of the terms; of several that fit an instance type the newest is taken.
+    #[schemars(length(min = 1, max = 30), extend("x-kubernetes-validations" = rules::cel(&[
+        (
+            "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']",
+            "self.all(x, has(x.tags) || has(x.id) || has(x.name) || has(x.alias) || has(x.ssmParameter))",
+        ),
+        (
+            "'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms",
+            "!self.exists(x, has(x.id) && (has(x.alias) || has(x.tags) || has(x.name) || has(x.owner)))",
+        ),
+        (
+            "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms",
+            "!self.exists(x, has(x.alias) && (has(x.id) || has(x.tags) || has(x.name) || has(x.owner)))",
+        ),
+        (
+            "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms",
+            "!(self.exists(x, has(x.alias)) && self.size() != 1)",
+        ),
+    ])))]
+    pub ami_selector_terms: Vec<AmiSelectorTerm>,
+    /// What kind of image it is, which decides the form of the user data and the default block devices. Follows from an alias;
+    /// required without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ami_family: Option<AmiFamily>,
+    /// User data of your own, in the form that the AMI family wants. It is merged with what the node needs to join, except for
+    /// Custom, where it is used as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<String>,
+    /// The IAM role of the nodes, by name; the instance profile is made and kept for it. Either this or instanceProfile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules::cel(&[("role cannot be empty", "self != ''")])))]
+    pub role: Option<String>,
+    /// An instance profile that you keep yourself. Either this or role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
+        ("instanceProfile cannot be empty", "self != ''"),
+    ])))]
+    pub instance_profile: Option<String>,
+    /// Tags for everything made in EC2 for the nodes, besides those that mark them as the cluster's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
+        ("empty tag keys aren't supported", "self.all(k, k != '')"),
+        ("tag contains a restricted tag matching eks:eks-cluster-name", "self.all(k, k !='eks:eks-cluster-name')"),
+        ("tag contains a restricted tag matching kubernetes.io/cluster/", "self.all(k, !k.startsWith('kubernetes.io/cluster') )"),
+        ("tag contains a restricted tag matching karpenter.sh/nodepool", "self.all(k, k != 'karpenter.sh/nodepool')"),
+        ("tag contains a restricted tag matching karpenter.sh/nodeclaim", "self.all(k, k !='karpenter.sh/nodeclaim')"),
+        (
+            "tag contains a restricted tag matching karpenter.k8s.aws/ec2nodeclass",
+            "self.all(k, k !='karpenter.k8s.aws/ec2nodeclass')",
+        ),
+    ])))]
+    pub tags: Option<BTreeMap<String, String>>,
+    /// Settings for the kubelet: any field of KubeletConfiguration. Those that bear on scheduling (maxPods, podsPerCore,
+    /// kubeReserved, systemReserved, evictionHard and evictionSoft) are taken into account, all are handed to the node. What
+    /// cannot be used is reported in the condition ValidationSucceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<KubeletConfiguration>,
+    /// Volumes of the instances. Without it the AMI family's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 50), extend("x-kubernetes-validations" = rules::cel(&[(
+        "must have only one blockDeviceMappings with rootVolume",
+        "self.filter(x, has(x.rootVolume)?x.rootVolume==true:false).size() <= 1",
+    )])))]
+    pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
+    /// What to do with the disks that some instance types have. RAID0 joins them into one volume for pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_store_policy: Option<InstanceStorePolicy>,
+    /// Network interfaces of the instances, for EFA. Without it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 150), extend("x-kubernetes-validations" = rules::cel(&[
+        (
+            "networkInterfaces must include a primary interface with interfaceType='interface'",
+            "self.size() == 0 || self.exists(x, x.deviceIndex == 0 && x.networkCardIndex == 0 && x.interfaceType == 'interface')",
+        ),
+        (
+            "networkInterfaces must not have duplicate networkCardIndex and deviceIndex pairs, and can have at most one efa device per network card",
+            "self.all(x, self.filter(y, x.networkCardIndex == y.networkCardIndex && x.deviceIndex == y.deviceIndex).size() == 1 && (x.interfaceType != 'efa-only' || self.filter(y, x.networkCardIndex == y.networkCardIndex && y.interfaceType == 'efa-only').size() == 1))",
+        ),
+    ])))]
+    pub network_interfaces: Option<Vec<NetworkInterface>>,
+    /// Whether CloudWatch gets the instances' metrics every minute, which costs extra.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detailed_monitoring: Option<bool>,
+    /// Access to the instance metadata service. By default only with session tokens, and not from inside containers.
+    #[serde(default)]
+    pub metadata_options: MetadataOptions,
+    /// How long idle connections are remembered by the security groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_tracking: Option<ConnectionTracking>,
+    /// Processor features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_options: Option<CpuOptions>,
+    /// Reserved context of the fleet request; AWS tells you if you need one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+string_enum! {
+    /// A kind of image.
+    AmiFamily { Al2 = "AL2", Al2023 = "AL2023", Bottlerocket, Custom, Windows2019, Windows2022, Windows2025 }
+}

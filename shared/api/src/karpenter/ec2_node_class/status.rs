@@ -1,0 +1,130 @@
+//! What an EC2NodeClass resolves to.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::selectors::InstanceMatchCriteria;
+use crate::conditions::Condition;
+use crate::wire::{null_as_default, string_enum};
+
+/// What the selectors resolve to at present. The order of each list is that of preference (spec/aws §2.2).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EC2NodeClassStatus {
+    /// Subnets to launch into, most free addresses first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnets: Option<Vec<Subnet>>,
+    /// Security groups of the instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<SecurityGroup>>,
+    /// Capacity reservations to launch into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_reservations: Option<Vec<CapacityReservation>>,
+    /// Images to launch, newest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amis: Option<Vec<Ami>>,
+    /// The instance profile of the instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_profile: Option<String>,
+    /// One for each thing that must resolve, which make up Ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Condition>>,
+}
+
+/// A subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Subnet {
+    /// Its id.
+    pub id: String,
+    /// Its availability zone, by name.
+    pub zone: String,
+    /// Its availability zone, by id.
+    #[serde(default, rename = "zoneID", skip_serializing_if = "Option::is_none")]
+    pub zone_id: Option<String>,
+}
+
+/// A security group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecurityGroup {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// An image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ami {
+    /// Its id.
+    pub id: String,
+    /// Whether its publisher has deprecated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<bool>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Instance types that it can run on.
+    pub requirements: Vec<AmiRequirement>,
+}
+
+/// A condition on the labels of an instance type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AmiRequirement {
+    /// The label.
+    pub key: String,
+    /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
+    pub operator: String,
+    /// The values that the operator is about.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Option<Vec<String>>", extend("x-kubernetes-list-type" = "atomic"))]
+    pub values: Vec<String>,
+}
+
+/// A capacity reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// Its availability zone, by name.
+    pub availability_zone: String,
+    /// When it ends. After that nothing can be launched into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Timestamp>,
+    /// Its id.
+    #[schemars(regex(pattern = "^cr-[0-9a-z]+$"))]
+    pub id: String,
+    /// Which launches it accepts.
+    pub instance_match_criteria: InstanceMatchCriteria,
+    /// The instance type that it is for.
+    pub instance_type: String,
+    /// Whether EC2 may take the instances back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruptible: Option<bool>,
+    /// The account that owns it.
+    #[serde(rename = "ownerID")]
+    #[schemars(regex(pattern = "^[0-9]{12}$"))]
+    pub owner_id: String,
+    /// An ordinary reservation, or a capacity block.
+    #[serde(default)]
+    pub reservation_type: CapacityReservationType,
+    /// Whether it ends so soon that EC2 takes its instances back. Only capacity blocks do.
+    #[serde(default)]
+    pub state: CapacityReservationState,
+}
+
+string_enum! {
+    /// A kind of capacity reservation.
+    #[derive(Default)]
+    CapacityReservationType { #[default] Default = "default", CapacityBlock = "capacity-block" }
+}
+
+string_enum! {
+    /// Whether a capacity reservation is about to end.
+    #[derive(Default)]
+    CapacityReservationState { #[default] Active = "active", Expiring = "expiring" }
+}

@@ -1,0 +1,91 @@
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{NodeClassReference, Requirement, Taint, default_expire_after};
+use crate::conditions::Condition;
+use crate::duration::{GoDuration, NillableDuration};
+use crate::meta::{ObjectMeta, resource};
+use crate::quantity::ResourceList;
+use crate::schema::rules;
+
+/// One node: asked for, launched, joined, and in the end removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeClaim {
+    pub metadata: ObjectMeta,
+    pub spec: NodeClaimSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<NodeClaimStatus>,
+}
+
+resource!(NodeClaim, "karpenter.sh/v1", "nodeclaims", Cluster);
+
+/// What the node must be. Never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::cel(&[("spec is immutable", "self == oldSelf")])))]
+pub struct NodeClaimSpec {
+    /// Taints of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub taints: Option<Vec<Taint>>,
+    /// Taints that the node starts with and that something else removes; until then it does not count as initialized.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub startup_taints: Option<Vec<Taint>>,
+    /// Conditions on the node's labels. All must hold.
+    #[schemars(length(max = 100), transform = rules::node_claim_requirements)]
+    pub requirements: Vec<Requirement>,
+    /// What the node must provide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequests>,
+    /// The NodeClass that says how the node is made.
+    pub node_class_ref: NodeClassReference,
+    /// The longest time that draining may take, counted from the deletion of the NodeClaim; see the field of this name in
+    /// NodePool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period: Option<GoDuration>,
+    /// How long the node lives at most, counted from its creation, or Never.
+    #[serde(default = "default_expire_after")]
+    pub expire_after: NillableDuration,
+}
+
+/// What a node must provide.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceRequests {
+    /// Least amounts, by resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<ResourceList>,
+}
+
+/// What became of the NodeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimStatus {
+    /// Name of its Node, once that has joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// Its instance, as the Node will name it: `aws:///<zone>/<instance>`.
+    #[serde(
+        default,
+        rename = "providerID",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub provider_id: Option<String>,
+    /// The image the instance runs.
+    #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// What the node is expected to have in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<ResourceList>,
+    /// What the node is expected to have for pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocatable: Option<ResourceList>,
+    /// Launched, Registered and Initialized, which make up Ready, and those about disruption and termination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::keyed_by_type, transform = rules::reason_may_be_empty)]
+    pub conditions: Option<Vec<Condition>>,
+    /// When a pod was last bound to the node or left it; a pod that ends or is being deleted counts as leaving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_pod_event_time: Option<Timestamp>,
+}

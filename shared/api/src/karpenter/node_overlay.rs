@@ -1,0 +1,67 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Requirement;
+use crate::conditions::Condition;
+use crate::meta::{ObjectMeta, resource};
+use crate::quantity::ResourceList;
+use crate::schema::rules;
+
+/// Corrections to the prices and capacities of instance types, as planning sees them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeOverlay {
+    pub metadata: ObjectMeta,
+    pub spec: NodeOverlaySpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<NodeOverlayStatus>,
+}
+
+resource!(
+    NodeOverlay,
+    "karpenter.sh/v1alpha1",
+    "nodeoverlays",
+    Cluster
+);
+
+/// Which instance types are corrected, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::cel(&[
+    ("cannot set both 'price' and 'priceAdjustment'", "!has(self.price) || !has(self.priceAdjustment)"),
+])))]
+pub struct NodeOverlaySpec {
+    /// Instance types and offerings that the overlay is about: conditions on their labels, on the NodePool's name and on the
+    /// labels of its template. `minValues` has no meaning here.
+    #[schemars(length(max = 100), transform = rules::node_overlay_requirements)]
+    pub requirements: Vec<Requirement>,
+    /// Change of the price: an amount in dollars per hour such as -0.5 or +1.2, or a share such as -15% or +10%.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(
+        pattern = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"
+    ))]
+    pub price_adjustment: Option<String>,
+    /// The price itself, in dollars per hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^\d+(\.\d+)?$"))]
+    pub price: Option<String>,
+    /// Extended resources that the nodes will have besides what the instance type tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules::cel(&[(
+        "invalid resource restricted",
+        "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
+    )])))]
+    pub capacity: Option<ResourceList>,
+    /// Which overlay counts where several correct the same thing: the heaviest, none counts as 0, equals by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub weight: Option<i32>,
+}
+
+/// Whether the overlay is applied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeOverlayStatus {
+    /// ValidationSucceeded, which makes up Ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::keyed_by_type)]
+    pub conditions: Option<Vec<Condition>>,
+}

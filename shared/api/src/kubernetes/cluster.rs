@@ -1,0 +1,99 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::ConditionStatus;
+use crate::karpenter::Taint;
+use crate::meta::{ObjectMeta, resource};
+use crate::quantity::ResourceList;
+use crate::wire::null_as_default;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub spec: NodeSpec,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub status: NodeStatus,
+}
+
+resource!(Node, "v1", "nodes", Cluster);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeSpec {
+    /// The instance, `aws:///<zone>/<instance>`: how a Node and its NodeClaim find each other.
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub taints: Vec<Taint>,
+    /// Cordoned.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub unschedulable: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "ResourceList::is_empty"
+    )]
+    pub capacity: ResourceList,
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "ResourceList::is_empty"
+    )]
+    pub allocatable: ResourceList,
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub conditions: Vec<NodeCondition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCondition {
+    pub r#type: String,
+    pub status: ConditionStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// Only its labels matter, for affinity terms that select namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    pub metadata: ObjectMeta,
+}
+
+resource!(Namespace, "v1", "namespaces", Cluster);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PriorityClass {
+    pub metadata: ObjectMeta,
+    pub value: i32,
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub global_default: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_policy: Option<String>,
+}
+
+resource!(
+    PriorityClass,
+    "scheduling.k8s.io/v1",
+    "priorityclasses",
+    Cluster
+);

@@ -1,0 +1,27 @@
+//! The objects Whittle reads and writes, as they are on the wire: Karpenter's custom resources ([`karpenter`]) with the
+//! CRDs generated from them ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]).
+//!
+//! Types here keep what the user wrote (durations and quantities as text, absent apart from empty), tolerate fields they
+//! do not know, and leave out what is not set. Meaning beyond the single object belongs to `model` and the planner.
+//!
+//! This crate is pure: no Kubernetes client, no AWS SDK, no tokio, no clock, randomness, environment or I/O. It must never
+//! depend on a crate that has one of these.
+
+pub mod conditions;
+pub mod duration;
+pub mod karpenter;
+pub mod kubernetes;
+pub mod manifests;
+pub mod meta;
+pub mod names;
+pub mod quantity;
+pub mod schema;
+pub mod syntax;
+pub mod validation;
+mod wire;
+
+pub use conditions::{Condition, ConditionSet, ConditionStatus};
+pub use duration::{GoDuration, NillableDuration};
+pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+pub use meta::{List, ObjectMeta, OwnerReference, Resource, Scope};
+pub use quantity::{Quantity, ResourceList};

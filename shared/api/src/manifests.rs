@@ -1,0 +1,174 @@
+//! Manifests from files: YAML or JSON, one or many documents, single objects or lists.
+//!
+//! Every document is read on its own. What cannot be read is a [`ManifestError`] that names file, document, line and field;
+//! the rest goes on.
+
+mod documents;
+mod object;
+
+use std::fmt;
+
+use thiserror::Error;
+
+use documents::{Document, documents};
+pub use object::Object;
+use object::{Decoded, TypeMeta};
+
+/// What some files hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Manifests {
+    pub objects: Vec<Manifest>,
+    /// Objects of kinds that planning does not look at.
+    pub ignored: Vec<Ignored>,
+    pub errors: Vec<ManifestError>,
+}
+
+/// An object and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    pub place: Place,
+    pub object: Object,
+    /// Fields of one of Karpenter's objects that its type does not have: most likely misspelt, and without effect.
+    pub unknown_fields: Vec<String>,
+}
+
+/// An object that is not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    pub place: Place,
+    pub api_version: String,
+    pub kind: String,
+}
+
+/// Where an object stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub file: String,
+    /// Number of the document in its file, from 1.
+    pub document: usize,
+    /// Number of the object in its list, from 1.
+    pub item: Option<usize>,
+    /// Line of the file, from 1: that of the mistake if one is known, else where the object begins.
+    pub line: usize,
+}
+
+/// Why an object could not be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub struct ManifestError {
+    pub place: Place,
+    /// The field that is wrong, where it is one.
+    pub field: Option<String>,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} (document {}", self.file, self.line, self.document)?;
+        if let Some(item) = self.item {
+            write!(f, ", item {item}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        if let Some(field) = &self.field {
+            write!(f, "{field}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl Manifests {
+    /// Adds what `text` holds. `file` is the name used in places.
+    pub fn read(&mut self, file: &str, text: &str) {
+        for document in documents(text) {
+            let place = Place {
+                file: file.to_owned(),
+                document: document.number,
+                item: None,
+                line: document.line,
+            };
+            self.document(&document, place);
+        }
+    }
+
+    fn document(&mut self, document: &Document<'_>, place: Place) {
+        match document.read::<Option<TypeMeta>>() {
+            // Nothing but comments.
+            Ok(None) => {}
+            Ok(Some(TypeMeta {
+                kind: Some(kind), ..
+            })) if kind.ends_with("List") => self.list(document, place),
+            Ok(Some(types)) => self.object(document, types, place),
+            Err(fault) => self.errors.push(fault.at(place)),
+        }
+    }
+
+    /// Lists of any kind: `kubectl get -o yaml` writes `v1 List`, the API server `PodList`.
+    fn list(&mut self, document: &Document<'_>, place: Place) {
+        match document.items() {
+            Ok(items) => {
+                for item in items {
+                    let place = Place {
+                        item: Some(item.number),
+                        line: item.line,
+                        ..place.clone()
+                    };
+                    self.document(&item, place);
+                }
+            }
+            Err(fault) => self.errors.push(fault.at(place)),
+        }
+    }
+
+    fn object(&mut self, document: &Document<'_>, types: TypeMeta, place: Place) {
+        let (api_version, kind) = match types.named() {
+            Ok(named) => named,
+            Err(message) => {
+                return self.errors.push(ManifestError {
+                    place,
+                    field: None,
+                    message,
+                });
+            }
+        };
+        match Object::decode(&api_version, &kind, document) {
+            Ok(Decoded::Object { object, unknown_fields }) => {
+                self.objects.push(Manifest { place, object, unknown_fields });
+            }
+            Ok(Decoded::OtherVersion { known }) => self.errors.push(ManifestError {
+                place,
+                field: Some("apiVersion".to_owned()),
+                message: format!("\"{api_version}\" is not a version of {kind} that can be read: expected {known}"),
+            }),
+            Ok(Decoded::UnknownKind) => self.ignored.push(Ignored { place, api_version, kind }),
+            Err(fault) => self.errors.push(fault.at(place)),
+        }
+    }
+}
+
+/// What went wrong while reading a document, before it is known where that is in its file.
+struct Fault {
+    /// Line of the file.
+    line: Option<usize>,
+    field: Option<String>,
+    message: String,
+}
+
+impl Fault {
+    fn at(self, place: Place) -> ManifestError {
+        let line = self.line.unwrap_or(place.line);
+        ManifestError {
+            place: Place { line, ..place },
+            field: self.field,
+            message: self.message,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Which kinds of objects are read, and by which type.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Document, Fault};
+use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use crate::kubernetes::{
+    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PriorityClass, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+};
+use crate::meta::{ObjectMeta, Resource};
+
+/// `apiVersion` and `kind`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TypeMeta {
+    pub(super) api_version: Option<String>,
+    pub(super) kind: Option<String>,
+}
+
+impl TypeMeta {
+    /// Both, or what is missing.
+    pub(super) fn named(self) -> Result<(String, String), String> {
+        match (self.api_version, self.kind) {
+            (Some(api_version), Some(kind)) => Ok((api_version, kind)),
+            (None, Some(kind)) => Err(format!("a {kind} without apiVersion")),
+            (Some(_), None) => Err("an object without kind".to_owned()),
+            (None, None) => Err("no Kubernetes object: apiVersion and kind are missing".to_owned()),
+        }
+    }
+}
+
+/// What a document turned out to hold.
+pub(super) enum Decoded {
+    Object {
+        object: Object,
+        unknown_fields: Vec<String>,
+    },
+    /// A kind that is read, but in another version only.
+    OtherVersion {
+        known: &'static str,
+    },
+    UnknownKind,
+}
+
+macro_rules! objects {
+    ($($kind:ident),+ $(,)?) => {
+        /// An object of a kind that planning looks at.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Object {
+            $($kind(Box<$kind>),)+
+        }
+
+        impl Object {
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$kind(_) => $kind::KIND,)+
+                }
+            }
+
+            pub fn metadata(&self) -> &ObjectMeta {
+                match self {
+                    $(Self::$kind(object) => object.metadata(),)+
+                }
+            }
+
+            /// The object as it is sent to the API server or written to a file.
+            pub fn to_manifest(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Self::$kind(object) => object.to_manifest(),)+
+                }
+            }
+
+            pub(super) fn decode(api_version: &str, kind: &str, document: &Document<'_>) -> Result<Decoded, Fault> {
+                match kind {
+                    $($kind::KIND => {
+                        if api_version != $kind::API_VERSION {
+                            let same_group = group(api_version) == group($kind::API_VERSION);
+                            return Ok(if same_group {
+                                Decoded::OtherVersion { known: $kind::API_VERSION }
+                            } else {
+                                Decoded::UnknownKind
+                            });
+                        }
+                        let (object, unknown_fields) = document.read_object()?;
+                        Ok(Decoded::Object {
+                            object: Self::$kind(Box::new(object)),
+                            unknown_fields: if is_complete(api_version) { unknown_fields } else { Vec::new() },
+                        })
+                    })+
+                    _ => Ok(Decoded::UnknownKind),
+                }
+            }
+        }
+
+        $(impl From<$kind> for Object {
+            fn from(object: $kind) -> Self {
+                Self::$kind(Box::new(object))
+            }
+        })+
+    };
+}
+
+objects! {
+    NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer,
+    Pod, Node, Namespace, PriorityClass,
+    DaemonSet, Deployment, ReplicaSet, StatefulSet,
+    PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, VolumeAttachment,
+    PodDisruptionBudget,
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Whether our types hold every field of the group's kinds. Those of Kubernetes' own leave out most.
+fn is_complete(api_version: &str) -> bool {
+    use crate::names::group::{AUTOSCALING, KARPENTER, KARPENTER_AWS};
+    [AUTOSCALING, KARPENTER, KARPENTER_AWS].contains(&group(api_version))
+}

@@ -1,0 +1,333 @@
+//! What every Kubernetes object has: its kind, its metadata, and the lists it comes in.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::wire::null_as_default;
+
+/// A kind of object: how it is addressed, and the metadata of one.
+pub trait Resource: DeserializeOwned + Serialize {
+    /// `v1`, `apps/v1`, `karpenter.sh/v1` …
+    const API_VERSION: &'static str;
+    const KIND: &'static str;
+    /// The name in URLs: `pods`.
+    const PLURAL: &'static str;
+    const SCOPE: Scope;
+
+    fn metadata(&self) -> &ObjectMeta;
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    /// The object with `apiVersion` and `kind`, as it is sent to the API server or written to a file.
+    fn to_manifest(&self) -> serde_json::Result<Value> {
+        let mut manifest = serde_json::to_value(self)?;
+        if let Value::Object(fields) = &mut manifest {
+            fields.insert("apiVersion".to_owned(), Self::API_VERSION.into());
+            fields.insert("kind".to_owned(), Self::KIND.into());
+        }
+        Ok(manifest)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+/// Implements [`Resource`] for a type with a field `metadata`.
+macro_rules! resource {
+    ($type:ident, $api_version:literal, $plural:literal, $scope:ident) => {
+        impl $crate::meta::Resource for $type {
+            const API_VERSION: &'static str = $api_version;
+            const KIND: &'static str = stringify!($type);
+            const PLURAL: &'static str = $plural;
+            const SCOPE: $crate::meta::Scope = $crate::meta::Scope::$scope;
+
+            fn metadata(&self) -> &$crate::meta::ObjectMeta {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut $crate::meta::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+pub(crate) use resource;
+
+/// The part of an object's metadata that decisions use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectMeta {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// `None` for cluster-scoped objects, and for manifests that leave it to the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Empty until the API server has stored the object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub labels: BTreeMap<String, String>,
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Timestamp>,
+    /// Set while the object is being deleted. For pods: when the grace period ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// How long before that instant deletion was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub owner_references: Vec<OwnerReference>,
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub finalizers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    #[serde(default)]
+    pub uid: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl ObjectMeta {
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Whether some owner is of this kind; the controller flag does not matter (spec/lifecycle §9.2).
+    pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
+        self.owner_references
+            .iter()
+            .any(|owner| owner.api_version == api_version && owner.kind == kind)
+    }
+
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true))
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<T> {
+    /// The version of the cluster's state that the list shows; a watch continues from here.
+    pub resource_version: String,
+    /// Where the next page begins; `None` on the last.
+    pub continue_token: Option<String>,
+    pub items: Vec<T>,
+    /// Items that could not be read. Everything else goes on; these are reported under their own name.
+    pub unreadable: Vec<UnreadableItem>,
+}
+
+#[derive(Debug, Error)]
+#[error("cannot read {kind} \"{name}\"")]
+pub struct UnreadableItem {
+    pub kind: &'static str,
+    /// `namespace/name`, or `name` for cluster-scoped objects; `item <index>` if even that cannot be read.
+    pub name: String,
+    #[source]
+    pub source: serde_json::Error,
+}
+
+impl Clone for UnreadableItem {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind,
+            name: self.name.clone(),
+            source: serde::de::Error::custom(&self.source),
+        }
+    }
+}
+
+impl PartialEq for UnreadableItem {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.name, self.source.to_string())
+            == (other.kind, &other.name, other.source.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct WireList<T> {
+    metadata: ListMeta,
+    #[serde(default, deserialize_with = "null_as_default")]
+    items: Vec<T>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    r#continue: Option<String>,
+}
+
+impl<T: Resource> List<T> {
+    /// Reads one page. Fails only if it is no list at all.
+    pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
+        if let Ok(list) = serde_json::from_slice::<WireList<T>>(json) {
+            return Ok(Self::new(list.metadata, list.items, Vec::new()));
+        }
+        // Some item is odd: read them one by one, so that only that one is lost.
+        let list: WireList<&RawValue> = serde_json::from_slice(json)?;
+        let (mut items, mut unreadable) = (Vec::new(), Vec::new());
+        for (index, raw) in list.items.into_iter().enumerate() {
+            match serde_json::from_str(raw.get()) {
+                Ok(item) => items.push(item),
+                Err(source) => {
+                    unreadable.push(UnreadableItem {
+                        kind: T::KIND,
+                        name: name_of(raw, index),
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(Self::new(list.metadata, items, unreadable))
+    }
+
+    fn new(metadata: ListMeta, items: Vec<T>, unreadable: Vec<UnreadableItem>) -> Self {
+        Self {
+            resource_version: metadata.resource_version,
+            continue_token: metadata.r#continue.filter(|token| !token.is_empty()),
+            items,
+            unreadable,
+        }
+    }
+}
+
+fn name_of(raw: &RawValue, index: usize) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+        namespace: Option<String>,
+    }
+    match serde_json::from_str(raw.get()) {
+        Ok(Named {
+            metadata:
+                Metadata {
+                    name,
+                    namespace: Some(namespace),
+                },
+        }) => format!("{namespace}/{name}"),
+        Ok(Named {
+            metadata:
+                Metadata {
+                    name,
+                    namespace: None,
+                },
+        }) => name,
+        Err(_) => format!("item {index}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::Pod;
+
+    #[test]
+    fn a_page_says_where_the_next_one_begins() {
+        let list: List<Pod> =
+            List::from_json(br#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"abc"},"items":null}"#)
+                .unwrap();
+        assert_eq!(
+            (
+                list.resource_version.as_str(),
+                list.continue_token.as_deref()
+            ),
+            ("7", Some("abc"))
+        );
+        assert!(list.items.is_empty());
+
+        let last: List<Pod> =
+            List::from_json(br#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
+        assert_eq!(last.continue_token, None);
+    }
+
+    #[test]
+    fn one_unreadable_item_leaves_the_others() {
+        let list: List<Pod> = List::from_json(
+            br#"{"metadata":{},"items":[
+                {"metadata":{"name":"good","namespace":"a"},"spec":{"containers":[]}},
+                {"metadata":{"name":"bad","namespace":"a"},"spec":{"containers":[],"priority":"high"}},
+                7]}"#,
+        )
+        .unwrap();
+        assert_eq!(list.items.len(), 1);
+        let names: Vec<_> = list.unreadable.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            ["cannot read Pod \"a/bad\"", "cannot read Pod \"item 2\""]
+        );
+        assert!(
+            list.unreadable
+                .iter()
+                .all(|item| std::error::Error::source(item).is_some())
+        );
+    }
+
+    #[test]
+    fn what_is_no_list_is_an_error() {
+        assert!(List::<Pod>::from_json(br#"{"kind":"Status","code":500}"#).is_err());
+    }
+
+    #[test]
+    fn empty_and_null_metadata_read_alike() {
+        let meta: ObjectMeta = serde_json::from_str(
+            r#"{"name":"x","labels":null,"annotations":null,"creationTimestamp":null,"finalizers":null}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            meta,
+            ObjectMeta {
+                name: "x".into(),
+                ..ObjectMeta::default()
+            }
+        );
+        assert_eq!(serde_json::to_string(&meta).unwrap(), r#"{"name":"x"}"#);
+    }
+}

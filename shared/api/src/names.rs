@@ -1,0 +1,279 @@
+//! Keys and values that are part of the interface: labels, annotations, taints, finalizers and tags.
+//! Upstream's keep their names; ours begin with `whittle.sh/` (spec/scheduling §4, spec/lifecycle §1, spec/aws §1 and §4).
+
+/// Label keys.
+pub mod label {
+    pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+    pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+    /// `true` on a Node whose registration is complete.
+    pub const REGISTERED: &str = "karpenter.sh/registered";
+    /// `true` on a Node whose initialization is complete.
+    pub const INITIALIZED: &str = "karpenter.sh/initialized";
+    /// `true` on a Node keeps its taints as the kubelet registered them.
+    pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
+    /// The name of the EC2NodeClass, on NodeClaims and Nodes: what makes a Node managed.
+    pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+
+    pub const HOSTNAME: &str = "kubernetes.io/hostname";
+    pub const ARCH: &str = "kubernetes.io/arch";
+    pub const OS: &str = "kubernetes.io/os";
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    pub const REGION: &str = "topology.kubernetes.io/region";
+    pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+    pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+    /// Set to `karpenter` when draining begins.
+    pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
+        "node.kubernetes.io/exclude-from-external-load-balancers";
+
+    pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+    pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+    pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+    pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+    pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str =
+        "karpenter.k8s.aws/capacity-reservation-interruptible";
+    pub const INSTANCE_ENCRYPTION_IN_TRANSIT: &str =
+        "karpenter.k8s.aws/instance-encryption-in-transit-supported";
+    pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+    pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+    pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
+    pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+    pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+    pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
+    pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
+    pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
+    pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
+    pub const INSTANCE_CPU_CLOCK_SPEED: &str =
+        "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
+    pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
+    pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
+    pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
+    pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+    pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+    pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+    pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+    pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
+    pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str =
+        "karpenter.k8s.aws/instance-accelerator-manufacturer";
+    pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
+    pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
+    pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
+    pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+
+    /// Well-known keys: instance types supply them, so pods may ask for any value of them even where the NodePool is silent
+    /// (spec/scheduling §4.2 and §4.4).
+    pub const WELL_KNOWN: &[&str] = &[
+        NODE_POOL,
+        ZONE,
+        REGION,
+        INSTANCE_TYPE,
+        ARCH,
+        OS,
+        CAPACITY_TYPE,
+        WINDOWS_BUILD,
+    ];
+
+    /// The well-known keys that the AWS provider adds besides those in [`WELL_KNOWN_IN_AWS_DOMAIN`].
+    pub const WELL_KNOWN_AWS: &[&str] = &[ZONE_ID];
+
+    /// The well-known keys under `karpenter.k8s.aws`, in the order in which the CRDs' rules list them.
+    pub const WELL_KNOWN_IN_AWS_DOMAIN: &[&str] = &[
+        INSTANCE_TENANCY,
+        CAPACITY_RESERVATION_TYPE,
+        CAPACITY_RESERVATION_ID,
+        CAPACITY_RESERVATION_INTERRUPTIBLE,
+        EC2_NODE_CLASS,
+        INSTANCE_ENCRYPTION_IN_TRANSIT,
+        NITRO_SANDBOX,
+        INSTANCE_CATEGORY,
+        INSTANCE_HYPERVISOR,
+        INSTANCE_FAMILY,
+        INSTANCE_GENERATION,
+        INSTANCE_LOCAL_NVME,
+        INSTANCE_SIZE,
+        INSTANCE_CPU,
+        INSTANCE_CPU_MANUFACTURER,
+        INSTANCE_CPU_CLOCK_SPEED,
+        INSTANCE_MEMORY,
+        INSTANCE_EBS_BANDWIDTH,
+        INSTANCE_NETWORK_BANDWIDTH,
+        INSTANCE_GPU_NAME,
+        INSTANCE_GPU_MANUFACTURER,
+        INSTANCE_GPU_COUNT,
+        INSTANCE_GPU_MEMORY,
+        INSTANCE_ACCELERATOR_NAME,
+        INSTANCE_ACCELERATOR_MANUFACTURER,
+        INSTANCE_ACCELERATOR_COUNT,
+        INSTANCE_CAPABILITY_FLEX,
+        PLACEMENT_GROUP_ID,
+        PLACEMENT_GROUP_PARTITION,
+    ];
+
+    pub fn is_well_known(key: &str) -> bool {
+        WELL_KNOWN.contains(&key)
+            || WELL_KNOWN_AWS.contains(&key)
+            || WELL_KNOWN_IN_AWS_DOMAIN.contains(&key)
+    }
+
+    /// Domains whose keys users may not set, the well-known ones excepted.
+    pub const RESTRICTED_DOMAINS: &[&str] = &["karpenter.sh", "karpenter.k8s.aws"];
+
+    /// Whether users may not use `key` as a label or requirement (spec/scheduling §4.3). Well-known keys are never restricted.
+    pub fn is_restricted(key: &str) -> bool {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        let in_domain = |restricted: &str| {
+            domain
+                .strip_suffix(restricted)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        !is_well_known(key)
+            && (key == HOSTNAME || RESTRICTED_DOMAINS.iter().any(|domain| in_domain(domain)))
+    }
+
+    /// The current name of a requirement key: old spellings are rewritten wherever requirements are built
+    /// (spec/scheduling §4.5, spec/aws §1).
+    pub fn normalized(key: &str) -> &str {
+        match key {
+            "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,
+            "failure-domain.beta.kubernetes.io/region" => REGION,
+            "beta.kubernetes.io/arch" => ARCH,
+            "beta.kubernetes.io/os" => OS,
+            "beta.kubernetes.io/instance-type" => INSTANCE_TYPE,
+            other => other,
+        }
+    }
+}
+
+/// Values of [`label::CAPACITY_TYPE`].
+pub mod capacity_type {
+    pub const SPOT: &str = "spot";
+    pub const ON_DEMAND: &str = "on-demand";
+    pub const RESERVED: &str = "reserved";
+
+    pub const ALL: &[&str] = &[ON_DEMAND, SPOT, RESERVED];
+}
+
+/// Annotation keys.
+pub mod annotation {
+    pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+    pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+    pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+    /// RFC 3339 instant after which everything on the node may be removed by force.
+    pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+    pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+    pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+    pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+    pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+    pub const CAPACITY_BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
+    pub const CAPACITY_BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
+    pub const CAPACITY_BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
+    pub const PROVIDER_COMPATIBILITY: &str = "compatibility.karpenter.sh/provider";
+
+    pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
+    pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+    pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+    /// `true` once the instance carries its NodeClaim's name and its own.
+    pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
+    pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
+
+    /// On a PersistentVolumeClaim: binding is finished.
+    pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+    pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    pub const IS_DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+}
+
+/// Taints.
+pub mod taint {
+    /// `NoExecute`, present when the kubelet registers and removed when registration is complete.
+    pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
+    /// `NoSchedule`, put on nodes that are about to be replaced or drained.
+    pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+
+    pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+    /// `NoSchedule` with value `true`, until the cloud controller has seen the node.
+    pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+    /// Any taint whose key begins so is expected to go away by itself.
+    pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// On NodeClaims and Nodes.
+    pub const TERMINATION: &str = "karpenter.sh/termination";
+    /// On EC2NodeClasses.
+    pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";
+}
+
+/// Tags on EC2 resources (spec/aws §1.1).
+pub mod tag {
+    pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+    pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";
+    pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+    pub const EKS_CLUSTER: &str = "eks:eks-cluster-name";
+    pub const NAME: &str = "Name";
+    /// Followed by the cluster's name; the value is `owned`.
+    pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
+    /// The token of the launch call that made the instance.
+    pub const LAUNCH: &str = "whittle.sh/launch";
+
+    /// Tags that users may not set on an EC2NodeClass, besides all that begin with [`CLUSTER_PREFIX`].
+    pub const RESTRICTED: &[&str] = &[NODE_POOL, NODE_CLAIM, EC2_NODE_CLASS, EKS_CLUSTER];
+}
+
+/// Kinds, groups and versions of Karpenter's API.
+pub mod group {
+    pub const KARPENTER: &str = "karpenter.sh";
+    pub const KARPENTER_AWS: &str = "karpenter.k8s.aws";
+    pub const AUTOSCALING: &str = "autoscaling.x-k8s.io";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label::*;
+
+    #[test]
+    fn well_known_keys_are_never_restricted() {
+        for key in WELL_KNOWN
+            .iter()
+            .chain(WELL_KNOWN_AWS)
+            .chain(WELL_KNOWN_IN_AWS_DOMAIN)
+        {
+            assert!(!is_restricted(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_restricted_domain_covers_its_sub_domains_only() {
+        for key in [
+            "karpenter.sh/x",
+            "a.karpenter.sh/x",
+            REGISTERED,
+            "karpenter.k8s.aws/x",
+            "b.karpenter.k8s.aws/x",
+            HOSTNAME,
+        ] {
+            assert!(is_restricted(key), "{key}");
+        }
+        for key in [
+            "notkarpenter.sh/x",
+            "karpenter.sh",
+            "kubernetes.io/x",
+            "node.k8s.io/x",
+            "team",
+            "example.com/team",
+        ] {
+            assert!(!is_restricted(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn old_keys_get_their_current_name() {
+        assert_eq!(normalized("failure-domain.beta.kubernetes.io/zone"), ZONE);
+        assert_eq!(normalized("topology.ebs.csi.aws.com/zone"), ZONE);
+        assert_eq!(
+            normalized("beta.kubernetes.io/instance-type"),
+            INSTANCE_TYPE
+        );
+        assert_eq!(normalized("team"), "team");
+    }
+}

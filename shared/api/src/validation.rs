@@ -1,0 +1,54 @@
+//! Checks of objects at run time: what a schema cannot say, and what reaches us past one.
+//!
+//! Each check returns everything it finds. NodePools: spec/scheduling §3.1 "Runtime rules". EC2NodeClasses: spec/aws §2.1 with
+//! its refinements.
+
+mod ec2_node_class;
+mod node_pool;
+mod requirement;
+
+use std::fmt;
+
+pub use ec2_node_class::ec2_node_class;
+pub use node_pool::node_pool;
+pub use requirement::requirement;
+
+/// Something in an object that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where: `spec.template.spec.requirements[0].operator`.
+    pub field: String,
+    /// What stands there; empty if nothing does.
+    pub value: String,
+    /// What may stand there.
+    pub allowed: String,
+}
+
+impl Problem {
+    pub fn new(
+        field: impl Into<String>,
+        value: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            value: value.into(),
+            allowed: allowed.into(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            field,
+            value,
+            allowed,
+        } = self;
+        if value.is_empty() {
+            write!(f, "{field}: must not be empty: expected {allowed}")
+        } else {
+            write!(f, "{field}: \"{value}\" is not allowed: expected {allowed}")
+        }
+    }
+}

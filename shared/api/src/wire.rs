@@ -1,0 +1,86 @@
+//! Small pieces of (de)serialization that the types share.
+
+use serde::{Deserialize, Deserializer};
+
+/// Reads `null` as the default, as the API server does: Go writes a nil list as `null`, and `labels:` with nothing behind
+/// it is common in manifests.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A string with a closed set of values. A value outside the set is kept as `Other`, so that one odd object is reported by
+/// validation, where the user looks, instead of making its whole list unreadable.
+macro_rules! string_enum {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $(= $text:literal)?),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)+
+            /// Not a value that the API knows.
+            Other(String),
+        }
+
+        impl $name {
+            /// The values the API knows, in declaration order.
+            pub const ALLOWED: &'static [&'static str] =
+                &[$($crate::wire::string_enum!(@text $variant $(= $text)?)),+];
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $crate::wire::string_enum!(@text $variant $(= $text)?),)+
+                    Self::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($crate::wire::string_enum!(@text $variant $(= $text)?) => Self::$variant,)+
+                    other => Self::Other(other.to_owned()),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text: std::borrow::Cow<'de, str> = serde::Deserialize::deserialize(deserializer)?;
+                Ok(Self::from(text.as_ref()))
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": Self::ALLOWED })
+            }
+        }
+    };
+    (@text $variant:ident) => { stringify!($variant) };
+    (@text $variant:ident = $text:literal) => { $text };
+}
+
+pub(crate) use string_enum;

@@ -1,0 +1,121 @@
+//! The CRDs in `infra/chart/crds` are those the types declare, and what they declare is what Karpenter's do.
+
+use std::path::{Path, PathBuf};
+
+use api::schema::crds;
+use serde_json::{Map, Value};
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_chart_holds_the_crds_that_the_types_declare() {
+    let directory = workspace().join("infra/chart/crds");
+    let mut expected: Vec<_> = crds().into_iter().map(|crd| crd.file_name).collect();
+    expected.sort();
+    let mut found: Vec<_> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(
+        found, expected,
+        "run `make crds` and remove what it does not write"
+    );
+    for crd in crds() {
+        let stored = std::fs::read_to_string(directory.join(&crd.file_name)).unwrap();
+        assert!(
+            stored == crd.to_yaml().unwrap(),
+            "{} differs from the types: run `make crds`",
+            crd.file_name
+        );
+        let read: Value = serde_saphyr::from_str(&stored).unwrap();
+        assert_eq!(
+            read, crd.manifest,
+            "{} does not read back as what was written",
+            crd.file_name
+        );
+    }
+}
+
+/// Whoever has the CRDs of the reference release beside the checkout can compare; the stored copies guard everyone else.
+#[test]
+fn fields_and_validation_equal_the_reference() {
+    let directory = workspace().join("../shared/conformance/crds/aws");
+    if !directory.is_dir() {
+        eprintln!("not compared: there is no {}", directory.display());
+        return;
+    }
+    for crd in crds() {
+        let text = std::fs::read_to_string(directory.join(&crd.file_name)).unwrap();
+        let mut reference: Value = serde_saphyr::from_str(&text).unwrap();
+        reference["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations");
+        let mut differences = Vec::new();
+        compare(
+            &structure(reference),
+            &structure(crd.manifest),
+            &crd.file_name,
+            &mut differences,
+        );
+        assert!(differences.is_empty(), "{}", differences.join("\n"));
+    }
+}
+
+/// Without descriptions, and with lists that are sets in one order.
+fn structure(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(name, value)| name != "description" || !value.is_string())
+                .map(|(name, value)| match (name.as_str(), value) {
+                    // Here names are those of fields: one may be called description.
+                    ("properties", Value::Object(fields)) => {
+                        let fields: Map<_, _> = fields
+                            .into_iter()
+                            .map(|(name, field)| (name, structure(field)))
+                            .collect();
+                        (name, Value::Object(fields))
+                    }
+                    ("enum" | "required", Value::Array(mut items)) => {
+                        items.sort_by_key(ToString::to_string);
+                        (name, Value::Array(items))
+                    }
+                    (_, value) => (name, structure(value)),
+                })
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(structure).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+fn compare(reference: &Value, ours: &Value, path: &str, differences: &mut Vec<String>) {
+    match (reference, ours) {
+        (Value::Object(reference), Value::Object(ours)) => {
+            let absent = Value::Null;
+            let names: std::collections::BTreeSet<_> =
+                reference.keys().chain(ours.keys()).collect();
+            for name in names {
+                let (reference, ours) = (
+                    reference.get(name).unwrap_or(&absent),
+                    ours.get(name).unwrap_or(&absent),
+                );
+                compare(reference, ours, &format!("{path}.{name}"), differences);
+            }
+        }
+        (Value::Array(reference), Value::Array(ours)) if reference.len() == ours.len() => {
+            for (index, (reference, ours)) in reference.iter().zip(ours).enumerate() {
+                compare(reference, ours, &format!("{path}[{index}]"), differences);
+            }
+        }
+        _ if reference == ours => {}
+        _ => differences.push(format!(
+            "{path}: the reference has {reference}, the types {ours}"
+        )),
+    }
+}
