@@ -8,6 +8,7 @@
 //! depend on a crate that has one of these.
 
 pub mod conditions;
+pub mod convert;
 pub mod duration;
 pub mod karpenter;
 pub mod kubernetes;
