@@ -1,0 +1,70 @@
+{{- define "whittle.relay.name" -}}
+{{- printf "%s-relay" .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "whittle.relay.selectorLabels" -}}
+app.kubernetes.io/name: whittle-relay
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "whittle.labels" -}}
+app.kubernetes.io/part-of: whittle
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- end -}}
+
+{{- define "whittle.relay.serviceAccountName" -}}
+{{- $account := .Values.relay.serviceAccount -}}
+{{- if $account.create -}}
+{{- default (include "whittle.relay.name" .) $account.name -}}
+{{- else -}}
+{{- required "relay.serviceAccount.name is needed where relay.serviceAccount.create is false" $account.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "whittle.relay.image" -}}
+{{- $image := .Values.relay.image -}}
+{{- $repository := required "relay.image.repository is needed: build infra/relay/Dockerfile and push it to a registry of yours" $image.repository -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What every function reads to see the cluster as it is. No Secrets, no ConfigMaps. */}}
+{{- define "whittle.functions.observe" -}}
+- apiGroups: [""]
+  resources:
+    - namespaces
+    - nodes
+    - persistentvolumeclaims
+    - persistentvolumes
+    - pods
+    - podtemplates
+    - replicationcontrollers
+    - services
+  verbs: [get, list]
+- apiGroups: [apps]
+  resources: [daemonsets, deployments, replicasets, statefulsets]
+  verbs: [get, list]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list]
+- apiGroups: [storage.k8s.io]
+  resources: [csinodes, storageclasses, volumeattachments]
+  verbs: [get, list]
+- apiGroups: [karpenter.sh]
+  resources: [nodeclaims, nodeoverlays, nodepools]
+  verbs: [get, list]
+- apiGroups: [karpenter.k8s.aws]
+  resources: [ec2nodeclasses]
+  verbs: [get, list]
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [capacitybuffers]
+  verbs: [get, list]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

@@ -1,0 +1,254 @@
+//! How much memory the relay takes: the real process watches a synthetic cluster.
+//!
+//!     cargo bench -p relay --bench memory --profile dev -- [NODES] [PODS]
+//!
+//! The cluster's objects are as large as real ones. Every kind is listed; then pods change; then their watch is answered
+//! with 410, so that the relay lists all of them again while it still holds what it knew. The peak is printed.
+#![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{Method, Uri};
+use axum::response::{IntoResponse, Response};
+use relay::kind::Kind;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+/// Pods that change while the relay watches.
+const CHANGES: usize = 5_000;
+
+struct Cluster {
+    nodes: usize,
+    pods: usize,
+    /// Lists of pods that came to their end.
+    pod_lists: AtomicUsize,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut sizes = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'));
+    let nodes = sizes.next().map_or(Ok(500), |nodes| nodes.parse())?;
+    let pods = sizes.next().map_or(Ok(5_000), |pods| pods.parse())?;
+    let cluster = Arc::new(Cluster {
+        nodes,
+        pods,
+        pod_lists: AtomicUsize::new(0),
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(
+        axum::serve(
+            listener,
+            Router::new()
+                .fallback(answer)
+                .with_state(Arc::clone(&cluster)),
+        )
+        .into_future(),
+    );
+
+    let directory = tempfile::tempdir()?;
+    let mut relay = start(&url, &directory.path().join("config"))?;
+    while cluster.pod_lists.load(Ordering::Relaxed) < 2 {
+        if let Some(status) = relay.try_wait()? {
+            return Err(format!("the relay ended: {status}").into());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", relay.id()))?;
+    relay.kill()?;
+    relay.wait()?;
+    let kib = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    let (Some(peak), Some(now)) = (kib("VmHWM:"), kib("VmRSS:")) else {
+        return Err("this system does not say how much memory a process takes".into());
+    };
+    println!(
+        "relay: {nodes} nodes, {pods} pods ({} KiB each): peak RSS {} MiB, at rest {} MiB (target: under 64)",
+        pod(0).to_string().len() / 1024,
+        peak.div_ceil(1024),
+        now.div_ceil(1024),
+    );
+    Ok(())
+}
+
+fn start(url: &str, kubeconfig: &std::path::Path) -> Result<Child, Box<dyn Error>> {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "c", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    });
+    std::fs::write(kubeconfig, config.to_string())?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_relay"));
+    command
+        .env_clear()
+        .env("KUBECONFIG", kubeconfig)
+        .env("WHITTLE_CLUSTER", "bench")
+        .env("WHITTLE_TABLE", "whittle")
+        .env("WHITTLE_LISTEN", "127.0.0.1:0")
+        .envs(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].map(|name| (name, "bench")))
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ENDPOINT_URL", url)
+        .stdout(Stdio::null());
+    for (_, queue) in relay::config::QUEUES {
+        command.env(queue, format!("{url}/queue"));
+    }
+    Ok(command.spawn()?)
+}
+
+async fn answer(
+    State(cluster): State<Arc<Cluster>>,
+    method: Method,
+    uri: Uri,
+    Query(query): Query<std::collections::BTreeMap<String, String>>,
+) -> Response {
+    if method == Method::POST {
+        // AWS: both services are content with an empty answer.
+        return json_response("{}".to_owned());
+    }
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path()) else {
+        return axum::http::StatusCode::NOT_FOUND.into_response();
+    };
+    let number = |name: &str| {
+        query
+            .get(name)
+            .and_then(|value| value.parse::<usize>().ok())
+    };
+    if query.contains_key("watch") {
+        return watch(kind, &cluster);
+    }
+    let begin = number("continue").unwrap_or_default();
+    let end = (begin + number("limit").unwrap_or(usize::MAX)).min(count(kind, &cluster));
+    let mut text = String::new();
+    let next = if end < count(kind, &cluster) {
+        end.to_string()
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        text,
+        r#"{{"metadata":{{"resourceVersion":"1","continue":"{next}"}},"items":["#
+    );
+    for index in begin..end {
+        let comma = if index > begin { "," } else { "" };
+        let _ = write!(text, "{comma}{}", object(kind, index));
+    }
+    text.push_str("]}");
+    if kind == Kind::Pod && next.is_empty() {
+        cluster.pod_lists.fetch_add(1, Ordering::Relaxed);
+    }
+    json_response(text)
+}
+
+/// Pods change and then must be listed again, once; everything else rests.
+fn watch(kind: Kind, cluster: &Cluster) -> Response {
+    let busy = kind == Kind::Pod && cluster.pod_lists.load(Ordering::Relaxed) < 2;
+    let changes = if busy { CHANGES.min(cluster.pods) } else { 0 };
+    let stream = futures::stream::unfold(0, move |index| async move {
+        let event = if index < changes {
+            json!({"type": "MODIFIED", "object": pod(index)})
+        } else if busy {
+            json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}})
+        } else {
+            sleep(Duration::from_secs(1)).await;
+            json!({"type": "BOOKMARK", "object": {"kind": "Any", "apiVersion": "v1", "metadata": {"resourceVersion": "2"}}})
+        };
+        Some((
+            Ok::<_, Infallible>(Bytes::from(format!("{event}\n"))),
+            index + 1,
+        ))
+    });
+    Body::from_stream(stream).into_response()
+}
+
+fn count(kind: Kind, cluster: &Cluster) -> usize {
+    match kind {
+        Kind::Pod => cluster.pods,
+        Kind::Node | Kind::NodeClaim | Kind::VolumeAttachment | Kind::CsiNode => cluster.nodes,
+        Kind::PodDisruptionBudget => cluster.pods / 20,
+        Kind::DaemonSet | Kind::NodePool | Kind::Ec2NodeClass => 20,
+    }
+}
+
+fn object(kind: Kind, index: usize) -> Value {
+    match kind {
+        Kind::Pod => pod(index),
+        Kind::Node => node(index),
+        Kind::NodeClaim
+        | Kind::NodePool
+        | Kind::Ec2NodeClass
+        | Kind::PodDisruptionBudget
+        | Kind::VolumeAttachment
+        | Kind::DaemonSet
+        | Kind::CsiNode => json!({
+            "metadata": {"name": format!("{}-{index}", kind.singular()), "namespace": "default", "generation": 1, "managedFields": bulk(2)},
+            "spec": {"nodeName": node_name(index)},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    }
+}
+
+fn node_name(index: usize) -> String {
+    format!(
+        "ip-10-{}-{}-{}.ec2.internal",
+        index >> 16,
+        (index >> 8) & 255,
+        index & 255
+    )
+}
+
+/// About 10 KiB, as a pod of a Deployment with two containers and its managed fields.
+fn pod(index: usize) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("web-7d4b9c6f5-{index:06}"), "namespace": "default", "uid": format!("00000000-{index}"),
+            "generation": 1, "resourceVersion": "1", "managedFields": bulk(6),
+            "labels": {"app": "web", "pod-template-hash": "7d4b9c6f5", "team": "shop"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4b9c6f5"}],
+        },
+        "spec": {"nodeName": node_name(index / 10), "containers": bulk(3)},
+        "status": {"phase": "Running", "containerStatuses": bulk(1), "conditions": [
+            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"},
+        ]},
+    })
+}
+
+/// About 15 KiB: a node lists 50 images.
+fn node(index: usize) -> Value {
+    json!({
+        "metadata": {
+            "name": node_name(index), "resourceVersion": "1", "managedFields": bulk(5),
+            "labels": {"karpenter.sh/nodepool": "default", "topology.kubernetes.io/zone": "us-east-1a"},
+        },
+        "spec": {"providerID": format!("aws:///us-east-1a/i-{index:017x}")},
+        "status": {
+            "images": bulk(10), "capacity": {"cpu": "4", "memory": "16Gi"}, "allocatable": {"cpu": "3920m"},
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+        },
+    })
+}
+
+/// So many KiB of what real objects hold and the relay does not read.
+fn bulk(kib: usize) -> Value {
+    let field = json!({"f:metadata": {"f:labels": {"f:app.kubernetes.io/name": {}}, "f:annotations": {}}, "path": "k".repeat(28)});
+    Value::Array(vec![field; kib * 1024 / 128])
+}
+
+fn json_response(text: String) -> Response {
+    ([("content-type", "application/json")], text).into_response()
+}

@@ -1,0 +1,333 @@
+//! The chart, rendered by helm: the relay it deploys is one that starts, and every function may do its work and no more.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use relay::config::{Config, QUEUES};
+use relay::kind::Kind;
+use serde_json::{Value, json};
+
+use crate::moto::tool;
+
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart");
+
+const FUNCTIONS: [&str; 6] = [
+    "provisioner",
+    "lifecycle",
+    "disruption",
+    "terminator",
+    "interruption",
+    "housekeeper",
+];
+
+fn helm(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(tool("helm")).args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
+    }
+}
+
+/// The objects the chart renders with its example values and some more.
+fn render(sets: &[&str]) -> Vec<Value> {
+    let values = format!("{CHART}/ci/example-values.yaml");
+    let mut arguments = vec![
+        "template",
+        "whittle",
+        CHART,
+        "--namespace",
+        "whittle",
+        "--values",
+        &values,
+    ];
+    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let text = helm(&arguments).unwrap();
+    text.split("\n---\n")
+        .map(|document| serde_saphyr::from_str::<Value>(document).unwrap())
+        .filter(|object| !object.is_null())
+        .collect()
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Option<&'a Value> {
+    objects
+        .iter()
+        .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.as_str().unwrap())
+        .collect()
+}
+
+/// Whether a role's rules allow the verb on the resource.
+fn allows(role: &Value, verb: &str, group: &str, resource: &str) -> bool {
+    role["rules"].as_array().unwrap().iter().any(|rule| {
+        strings(&rule["verbs"]).contains(&verb)
+            && strings(&rule["apiGroups"]).contains(&group)
+            && strings(&rule["resources"]).contains(&resource)
+    })
+}
+
+fn functions_that_may(
+    objects: &[Value],
+    verb: &str,
+    group: &str,
+    resource: &str,
+) -> Vec<&'static str> {
+    FUNCTIONS
+        .into_iter()
+        .filter(|function| {
+            let role = find(objects, "ClusterRole", &format!("whittle:{function}")).unwrap();
+            allows(role, verb, group, resource)
+        })
+        .collect()
+}
+
+#[test]
+fn helm_finds_nothing_to_complain_about() {
+    let values = format!("{CHART}/ci/example-values.yaml");
+    helm(&["lint", "--strict", CHART, "--values", &values]).unwrap();
+}
+
+#[test]
+fn the_deployed_relay_is_configured_completely() {
+    let objects = render(&["settings.batchMaxDuration=20s"]);
+    let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let environment: BTreeMap<String, String> = container["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variable| {
+            (
+                variable["name"].as_str().unwrap().to_owned(),
+                variable["value"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let config = Config::parse(&environment).unwrap();
+    assert_eq!(config.cluster.as_str(), "demo");
+    assert_eq!(config.window.max.as_secs(), 20);
+    for (lane, _) in QUEUES {
+        assert!(config.queues[&lane].starts_with("https://sqs."), "{lane}");
+    }
+    assert_eq!(container["ports"][0]["containerPort"], config.listen.port());
+}
+
+#[test]
+fn the_relay_runs_with_nothing_it_does_not_need() {
+    let objects = render(&[]);
+    let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["dnsPolicy"], "Default");
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    assert_eq!(pod["tolerations"][0]["key"], "CriticalAddonsOnly");
+    let expected = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+    });
+    assert_eq!(pod["containers"][0]["securityContext"], expected);
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["kind"] != "PodDisruptionBudget"),
+        "it must never block a drain"
+    );
+}
+
+#[test]
+fn the_relay_may_watch_its_kinds_and_do_nothing_else() {
+    let objects = render(&[]);
+    let role = find(&objects, "ClusterRole", "whittle-relay").unwrap();
+    for kind in Kind::ALL {
+        let group = match kind.path().split('/').collect::<Vec<_>>()[..] {
+            ["", "api", ..] => "",
+            ["", "apis", group, ..] => group,
+            _ => panic!("{}", kind.path()),
+        };
+        for verb in ["list", "watch"] {
+            assert!(allows(role, verb, group, kind.resource()), "{verb} {kind}");
+        }
+    }
+    for rule in role["rules"].as_array().unwrap() {
+        assert_eq!(strings(&rule["verbs"]), ["list", "watch"]);
+        assert!(
+            strings(&rule["resources"])
+                .iter()
+                .all(|resource| Kind::ALL.iter().any(|kind| kind.resource() == *resource))
+        );
+    }
+}
+
+#[test]
+fn only_the_terminator_touches_pods() {
+    let objects = render(&[]);
+    assert_eq!(
+        functions_that_may(&objects, "create", "", "pods/eviction"),
+        ["terminator"]
+    );
+    assert_eq!(
+        functions_that_may(&objects, "delete", "", "pods"),
+        ["terminator"]
+    );
+    for verb in ["create", "update", "patch", "deletecollection"] {
+        assert_eq!(
+            functions_that_may(&objects, verb, "", "pods"),
+            [""; 0],
+            "{verb}"
+        );
+    }
+}
+
+#[test]
+fn each_function_may_write_what_it_owns() {
+    let objects = render(&[]);
+    assert_eq!(
+        functions_that_may(&objects, "create", "karpenter.sh", "nodeclaims"),
+        ["provisioner", "disruption", "housekeeper"]
+    );
+    assert_eq!(
+        functions_that_may(
+            &objects,
+            "patch",
+            "karpenter.k8s.aws",
+            "ec2nodeclasses/status"
+        ),
+        ["lifecycle"]
+    );
+    assert_eq!(
+        functions_that_may(&objects, "patch", "karpenter.sh", "nodepools/status"),
+        ["lifecycle"]
+    );
+    assert_eq!(
+        functions_that_may(&objects, "patch", "", "nodes"),
+        ["lifecycle", "disruption", "terminator", "interruption"]
+    );
+    assert_eq!(
+        functions_that_may(&objects, "delete", "", "nodes"),
+        ["terminator", "housekeeper"]
+    );
+    for (group, resource) in [
+        ("", "pods"),
+        ("karpenter.sh", "nodepools"),
+        ("policy", "poddisruptionbudgets"),
+    ] {
+        assert_eq!(
+            functions_that_may(&objects, "list", group, resource),
+            FUNCTIONS,
+            "{resource}"
+        );
+    }
+}
+
+#[test]
+fn no_function_reads_secrets_or_uses_wildcards() {
+    let objects = render(&[]);
+    for function in FUNCTIONS {
+        let role = find(&objects, "ClusterRole", &format!("whittle:{function}")).unwrap();
+        for rule in role["rules"].as_array().unwrap() {
+            for field in ["apiGroups", "resources", "verbs"] {
+                for word in strings(&rule[field]) {
+                    assert!(
+                        !["*", "secrets", "configmaps"].contains(&word),
+                        "{function}: {word}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_role_is_bound_to_its_functions_group_and_all_may_read_the_lease() {
+    let objects = render(&["leaderElection.namespace=karpenter"]);
+    for function in FUNCTIONS {
+        let name = format!("whittle:{function}");
+        let binding = find(&objects, "ClusterRoleBinding", &name).unwrap();
+        assert_eq!(binding["roleRef"]["name"], json!(name));
+        assert_eq!(
+            binding["subjects"],
+            json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}])
+        );
+        let readers = find(&objects, "RoleBinding", "whittle:leader-election-reader").unwrap();
+        assert!(
+            readers["subjects"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|subject| subject["name"] == json!(name)),
+            "{name}"
+        );
+    }
+    let holder = find(&objects, "Role", "whittle:leader-election-holder").unwrap();
+    assert_eq!(holder["metadata"]["namespace"], "karpenter");
+    assert!(allows(holder, "update", "coordination.k8s.io", "leases"));
+    let holders = find(&objects, "RoleBinding", "whittle:leader-election-holder").unwrap();
+    assert_eq!(holders["subjects"].as_array().unwrap().len(), 1);
+    assert_eq!(holders["subjects"][0]["name"], "whittle:housekeeper");
+}
+
+#[test]
+fn parts_can_be_left_out() {
+    let objects = render(&[
+        "relay.enabled=false",
+        "rbac.functions=false",
+        "rbac.aggregate=false",
+    ]);
+    assert_eq!(objects, Vec::<Value>::new());
+    let objects = render(&[
+        "serviceMonitor.enabled=false",
+        "relay.serviceAccount.create=false",
+        "relay.serviceAccount.name=own",
+    ]);
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["kind"] != "ServiceMonitor" && object["kind"] != "ServiceAccount")
+    );
+    let binding = find(&objects, "ClusterRoleBinding", "whittle-relay").unwrap();
+    assert_eq!(binding["subjects"][0]["name"], "own");
+}
+
+#[test]
+fn wrong_values_are_refused_by_name() {
+    let values = format!("{CHART}/ci/example-values.yaml");
+    for (set, named) in [
+        ("cluster=", "cluster is needed"),
+        (
+            "stack.queues.terminate=",
+            "stack.queues.terminate is needed",
+        ),
+        (
+            "relay.image.repository=",
+            "relay.image.repository is needed",
+        ),
+        (
+            "stack.queues.provision=whittle-provision",
+            "/stack/queues/provision",
+        ),
+        (
+            "settings.batchIdleDuration=soon",
+            "/settings/batchIdleDuration",
+        ),
+        ("relay.logLevel=loud", "/relay/logLevel"),
+        ("relay.replicas=2", "replicas"),
+    ] {
+        let error = helm(&[
+            "template", "whittle", CHART, "--values", &values, "--set", set,
+        ])
+        .unwrap_err();
+        assert!(error.contains(named), "{set}: {error}");
+    }
+}

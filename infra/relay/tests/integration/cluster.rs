@@ -1,0 +1,335 @@
+//! The relay against an API server and an AWS that fail as real ones do.
+
+use std::time::Duration;
+
+use crate::api_server::{ApiServer, Mood};
+use crate::running::{Running, until};
+use axum::http::StatusCode;
+use model::Lane;
+use relay::kind::Kind;
+use serde_json::{Value, json};
+
+fn pending(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "web", "image": "web"}]},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+    })
+}
+
+fn running(name: &str, node: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"nodeName": node}})
+}
+
+fn node(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"providerID": format!("aws:///us-east-1a/{name}")},
+    })
+}
+
+fn draining(name: &str) -> Value {
+    let mut node = node(name);
+    node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    node
+}
+
+impl Running {
+    /// Waits until the lane was woken about the object.
+    async fn woken(&self, lane: Lane, hint: &str) {
+        until(&format!("{lane} is woken about {hint}"), async || {
+            self.sink
+                .wakes(lane)
+                .iter()
+                .any(|wake| wake.hints.iter().any(|named| named == hint))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_pending_pod_wakes_the_provisioner_and_moves_its_counter() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+
+    let wake = relay.sink.wakes(Lane::Provisioner).remove(0);
+    assert_eq!(wake.cluster.as_str(), "demo");
+    assert_eq!(wake.reason, "pods-unschedulable");
+    until("the counter is in a heartbeat", async || {
+        relay
+            .sink
+            .last_beat()
+            .is_some_and(|beat| beat.counters.get(Lane::Provisioner) == 1)
+    })
+    .await;
+    let beat = relay.sink.last_beat().unwrap();
+    assert_eq!(
+        (beat.cluster.as_str(), beat.epoch.as_str()),
+        ("demo", "epoch")
+    );
+    assert_eq!(beat.api_server, server.url());
+}
+
+#[tokio::test]
+async fn each_kind_is_watched_and_wakes_who_is_concerned() {
+    let server = ApiServer::start().await;
+    let class_ref =
+        json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let claim = json!({"metadata": {"name": "default-abc"}, "spec": {"nodeClassRef": class_ref}});
+    let pool = json!({"metadata": {"name": "default", "generation": 1}, "spec": {"template": {"spec": {"nodeClassRef": class_ref}}}});
+    let class = json!({"metadata": {"name": "default", "generation": 1}});
+    let budget = |allowed: u64| json!({"metadata": {"name": "web", "namespace": "default"}, "status": {"disruptionsAllowed": allowed}});
+    let attachment = json!({"metadata": {"name": "csi-1"}, "spec": {"nodeName": "n1"}});
+    server.put(Kind::Node, node("n1"));
+    server.put(Kind::Pod, running("web-0", "n1"));
+    server.put(Kind::PodDisruptionBudget, budget(0));
+    server.put(Kind::VolumeAttachment, attachment.clone());
+    let relay = Running::start(&server);
+    relay.ready().await;
+
+    server.put(Kind::NodePool, pool);
+    relay.woken(Lane::Disruption, "nodepool/default").await;
+    server.put(Kind::Ec2NodeClass, class);
+    relay.woken(Lane::Lifecycle, "ec2nodeclass/default").await;
+    server.put(Kind::NodeClaim, claim);
+    relay.woken(Lane::Lifecycle, "nodeclaim/default-abc").await;
+    server.put(Kind::Node, draining("n1"));
+    relay.woken(Lane::Lifecycle, "node/n1").await;
+    relay.woken(Lane::Terminator, "node/n1").await;
+    server.put(Kind::PodDisruptionBudget, budget(1));
+    relay
+        .woken(Lane::Terminator, "poddisruptionbudget/default/web")
+        .await;
+
+    for (what, kind, object) in [
+        ("pod gone", Kind::Pod, running("web-0", "n1")),
+        ("volume detached", Kind::VolumeAttachment, attachment),
+    ] {
+        let wakes = relay.sink.wakes(Lane::Terminator).len();
+        server.delete(kind, &object);
+        until(what, async || {
+            relay.sink.wakes(Lane::Terminator).len() > wakes
+        })
+        .await;
+    }
+    for (kind, object) in [
+        (
+            Kind::DaemonSet,
+            json!({"metadata": {"name": "agent", "namespace": "kube-system", "generation": 1}}),
+        ),
+        (
+            Kind::CsiNode,
+            json!({"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "ebs.csi.aws.com"}]}}),
+        ),
+    ] {
+        let count = relay.count(Lane::Disruption);
+        server.put(kind, object);
+        until(kind.resource(), async || {
+            relay.count(Lane::Disruption) > count
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn long_lists_are_read_page_by_page() {
+    let server = ApiServer::start().await;
+    for index in 0..600 {
+        server.put(Kind::Pod, running(&format!("web-{index}"), "n1"));
+    }
+    let relay = Running::start(&server);
+    relay.ready().await;
+    assert_eq!(server.lists(Kind::Pod), 3);
+    assert!(
+        relay
+            .get("/readyz")
+            .await
+            .1
+            .contains("pods: watching 600 objects")
+    );
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_without_an_error_is_resumed_where_it_was() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+    server.end_watches(Kind::Pod);
+    server.put(Kind::Pod, pending("web-1"));
+    relay.woken(Lane::Provisioner, "default/web-1").await;
+    assert_eq!(server.lists(Kind::Pod), 1);
+    let watches = server.watches(Kind::Pod);
+    assert_eq!(watches.len(), 2);
+    assert!(watches[1] > watches[0], "{watches:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_gone_starts_over_and_tells_what_the_gap_hid() {
+    let server = ApiServer::start().await;
+    server.put(Kind::Node, draining("n1"));
+    server.put(Kind::Pod, running("stays", "n1"));
+    server.put(Kind::Pod, running("goes", "n1"));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.set_mood(Kind::Pod, Mood::Refusing(503));
+    server.delete(Kind::Pod, &running("goes", "n1"));
+    server.put(Kind::Pod, pending("comes"));
+    server.compact(Kind::Pod);
+    server.set_mood(Kind::Pod, Mood::Well);
+    relay.woken(Lane::Terminator, "node/n1").await;
+    relay.woken(Lane::Provisioner, "default/comes").await;
+    assert_eq!(server.lists(Kind::Pod), 2);
+    assert!(
+        relay
+            .get("/metrics")
+            .await
+            .1
+            .contains(r#"watch_restarts_total{resource="pods",cause="gone"} 1"#)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_is_asked_again_and_named_meanwhile() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.set_mood(Kind::Pod, Mood::Refusing(500));
+    until("/readyz names the failure", async || {
+        let (status, text) = relay.get("/readyz").await;
+        status == StatusCode::SERVICE_UNAVAILABLE
+            && text.contains("pods: failing: 500 InternalError")
+    })
+    .await;
+    server.put(Kind::Pod, pending("web-0"));
+    server.set_mood(Kind::Pod, Mood::Well);
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+    relay.ready().await;
+    assert_eq!(server.lists(Kind::Pod), 1, "resumed, not started over");
+}
+
+#[tokio::test]
+async fn a_forbidden_list_names_the_remedy() {
+    let server = ApiServer::start().await;
+    server.set_mood(Kind::PodDisruptionBudget, Mood::Refusing(403));
+    let relay = Running::start(&server);
+    until("/readyz names the remedy", async || {
+        relay
+            .get("/readyz")
+            .await
+            .1
+            .contains("poddisruptionbudgets: failing: 403 Forbidden")
+            && relay.get("/readyz").await.1.contains("ClusterRole")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_missing_crd_stops_nothing_else() {
+    let server = ApiServer::start().await;
+    server.set_mood(Kind::Ec2NodeClass, Mood::Refusing(404));
+    let relay = Running::start(&server);
+    until("/readyz names the missing kind", async || {
+        let (status, text) = relay.get("/readyz").await;
+        status == StatusCode::SERVICE_UNAVAILABLE && text.contains("ec2nodeclasses: missing")
+    })
+    .await;
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+    until("the heart beats", async || relay.sink.last_beat().is_some()).await;
+
+    server.set_mood(Kind::Ec2NodeClass, Mood::Well);
+    relay.ready().await;
+    server.put(
+        Kind::Ec2NodeClass,
+        json!({"metadata": {"name": "default", "generation": 1}}),
+    );
+    relay.woken(Lane::Lifecycle, "ec2nodeclass/default").await;
+}
+
+#[tokio::test]
+async fn a_connection_that_fell_silent_is_replaced() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.set_mood(Kind::Pod, Mood::Silent);
+    until("the watch is begun again", async || {
+        server.watches(Kind::Pod).len() > 1
+    })
+    .await;
+    server.set_mood(Kind::Pod, Mood::Well);
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+    assert_eq!(server.lists(Kind::Pod), 1);
+}
+
+#[tokio::test]
+async fn an_outage_of_aws_delays_wakes_and_loses_none() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    relay.sink.set_down(true);
+    for index in 0..3 {
+        server.put(Kind::Pod, pending(&format!("web-{index}")));
+        let refused = relay.sink.refused();
+        until("a call is refused", async || relay.sink.refused() > refused).await;
+    }
+    relay.sink.set_down(false);
+    relay.woken(Lane::Provisioner, "default/web-2").await;
+    let wakes = relay.sink.wakes(Lane::Provisioner);
+    assert_eq!(wakes.len(), 1, "they merged: {wakes:?}");
+    assert_eq!(wakes[0].hints.len(), 3);
+    until("the counter is in a heartbeat", async || {
+        relay
+            .sink
+            .last_beat()
+            .is_some_and(|beat| beat.counters.get(Lane::Provisioner) == 3)
+    })
+    .await;
+    let metrics = relay.get("/metrics").await.1;
+    assert!(
+        metrics.contains(r#"whittle_relay_wakes_total{lane="provisioner",outcome="success"} 1"#),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn wakes_that_wait_leave_before_the_process_ends() {
+    let server = ApiServer::start().await;
+    let relay = Running::start_with_window(&server, Duration::from_secs(3_600));
+    relay.ready().await;
+    server.put(Kind::Pod, pending("web-0"));
+    until("the pod is seen", async || {
+        relay.count(Lane::Provisioner) == 1
+    })
+    .await;
+    let sink = relay.end().await;
+    assert_eq!(sink.wakes(Lane::Provisioner)[0].hints, ["default/web-0"]);
+}
+
+#[tokio::test]
+async fn the_endpoints_speak_to_probes_and_prometheus() {
+    let server = ApiServer::start().await;
+    server.put(Kind::Node, node("n1"));
+    server.put(Kind::Pod, pending("web-0"));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    assert_eq!(
+        relay.get("/healthz").await,
+        (StatusCode::OK, "ok\n".to_owned())
+    );
+    let metrics = relay.get("/metrics").await.1;
+    for line in [
+        r#"whittle_relay_objects{resource="nodes"} 1"#,
+        r#"whittle_relay_changes_total{lane="provisioner"} 1"#,
+        "whittle_relay_pods_waiting 1",
+        r#"whittle_relay_watch_silence_seconds{resource="csinodes"} 0"#,
+        "# EOF",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing from {metrics}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What the integration tests share: a cluster that can misbehave, an AWS that can fail, and a relay between them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use jiff::Timestamp;
+use model::{ClusterName, Lane, Wake};
+use relay::backoff::Backoff;
+use relay::batcher::Window;
+use relay::http::router;
+use relay::metrics::Metrics;
+use relay::relay::Relay;
+use relay::run::{Identity, OBSERVATIONS, Shared, run};
+use relay::sink::{Beat, Sink, SinkError};
+use relay::watch::{Patience, Watcher};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tower::ServiceExt as _;
+
+use crate::api_server::ApiServer;
+
+/// Far beyond what any step takes; a test that waits this long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until the condition holds.
+pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let holds = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, holds).await.is_err() {
+        panic!("waited in vain: {what}");
+    }
+}
+
+/// Collects what the relay sends, and fails on demand.
+#[derive(Default)]
+pub(crate) struct MemorySink(Mutex<Received>);
+
+#[derive(Default)]
+struct Received {
+    wakes: Vec<Wake>,
+    beats: Vec<Beat>,
+    refused: usize,
+    down: bool,
+}
+
+impl MemorySink {
+    pub(crate) fn wakes(&self, lane: Lane) -> Vec<Wake> {
+        let received = self.0.lock().unwrap();
+        received
+            .wakes
+            .iter()
+            .filter(|wake| wake.lane == lane)
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn last_beat(&self) -> Option<Beat> {
+        self.0.lock().unwrap().beats.last().cloned()
+    }
+
+    /// Calls that were answered with an error.
+    pub(crate) fn refused(&self) -> usize {
+        self.0.lock().unwrap().refused
+    }
+
+    pub(crate) fn set_down(&self, down: bool) {
+        self.0.lock().unwrap().down = down;
+    }
+
+    fn receive(&self, keep: impl FnOnce(&mut Received)) -> Result<(), SinkError> {
+        let mut received = self.0.lock().unwrap();
+        if received.down {
+            received.refused += 1;
+            return Err(SinkError {
+                what: "calling AWS".to_owned(),
+                cause: "it is down".to_owned(),
+            });
+        }
+        keep(&mut received);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Sink for MemorySink {
+    async fn send(&self, wake: &Wake) -> Result<(), SinkError> {
+        self.receive(|received| received.wakes.push(wake.clone()))
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
+        self.receive(|received| received.beats.push(beat.clone()))
+    }
+}
+
+/// A running relay.
+pub(crate) struct Running {
+    pub(crate) sink: Arc<MemorySink>,
+    shared: Shared,
+    end: Option<oneshot::Sender<()>>,
+    looping: JoinHandle<()>,
+    _watches: JoinSet<()>,
+}
+
+impl Running {
+    pub(crate) fn start(server: &ApiServer) -> Self {
+        Self::start_with_window(server, Duration::from_millis(30))
+    }
+
+    pub(crate) fn start_with_window(server: &ApiServer, idle: Duration) -> Self {
+        let window = Window {
+            idle,
+            max: idle * 10,
+        };
+        let cluster = ClusterName::from("demo");
+        let metrics = Metrics::default();
+        let shared = Shared::new(Relay::new(cluster.clone(), window, 0), metrics.clone());
+        let sink = Arc::new(MemorySink::default());
+        let (observations, receiver) = mpsc::channel(OBSERVATIONS);
+        let mut config = kube::Config::new(server.url().parse().unwrap());
+        config.default_retry = false;
+        let watcher = Watcher {
+            client: kube::Client::try_from(config).unwrap(),
+            observations,
+            patience: impatient(),
+            metrics,
+            pages: Arc::new(Semaphore::new(1)),
+        };
+        let (end, ending) = oneshot::channel::<()>();
+        let identity = Identity {
+            cluster,
+            epoch: "epoch".to_owned(),
+            api_server: server.url(),
+            clock: || Timestamp::UNIX_EPOCH,
+        };
+        let loop_ends = async move {
+            // Dropping the sender ends the relay, too.
+            let _ = ending.await;
+        };
+        let looping = tokio::spawn(run(
+            shared.clone(),
+            receiver,
+            Arc::clone(&sink) as _,
+            identity,
+            loop_ends,
+        ));
+        Self {
+            sink,
+            shared,
+            end: Some(end),
+            looping,
+            _watches: watcher.spawn(),
+        }
+    }
+
+    /// Waits until every kind is watched.
+    pub(crate) async fn ready(&self) {
+        until("the relay is ready", async || {
+            self.get("/readyz").await.0 == StatusCode::OK
+        })
+        .await;
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router(self.shared.clone()).oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    pub(crate) fn count(&self, lane: Lane) -> u64 {
+        self.shared.with(|relay| relay.counters().get(lane))
+    }
+
+    /// Asks the relay to end, and waits for it.
+    pub(crate) async fn end(mut self) -> Arc<MemorySink> {
+        drop(self.end.take());
+        self.looping.await.unwrap();
+        self.sink
+    }
+}
+
+fn impatient() -> Patience {
+    Patience {
+        answer: Duration::from_secs(5),
+        silence: Duration::from_millis(400),
+        missing: Duration::from_millis(30),
+        backoff: Backoff {
+            first: Duration::from_millis(10),
+            most: Duration::from_millis(50),
+            seed: 0,
+        },
+    }
+}
