@@ -1,0 +1,53 @@
+"""moto on a free port of 127.0.0.1, with what a cluster's nodes need already there.
+
+Worth knowing about moto 5.2.5:
+- EC2 is wide: 1,395 instance types, offerings, spot prices, launch templates, CreateFleet of type `instant`. It never runs
+  out of capacity, does not know ClientToken and answers 500 for capacity reservations; prices (Pricing) are 500 too.
+- Permissions are not enforced; any credentials do, and unknown ones belong to MOTO_ACCOUNT_ID.
+- SSM refuses to put /aws/…, and RegisterImage forgets the architecture: both are put behind its back.
+- DescribeInstanceTypes for all types takes four seconds and is not paged; ask for the types a test is about.
+"""
+
+import json
+import os
+import sys
+
+import wire
+
+wire.lead_a_session_of_our_own()
+announcements = wire.take_standard_output()
+# moto reads these while it is imported.
+os.environ["MOTO_ACCOUNT_ID"] = wire.ACCOUNT
+os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+
+import seed  # noqa: E402
+from moto.core.utils import utcnow  # noqa: E402
+from moto.ec2.models import ec2_backends  # noqa: E402
+from moto.server import ThreadedMotoServer  # noqa: E402
+from moto.ssm.models import Parameter, ssm_backends  # noqa: E402
+
+
+def describe_image_behind_motos_back(image: str, architecture: str) -> None:
+    ami = ec2_backends[wire.ACCOUNT][wire.REGION].amis[image]
+    ami.architecture = architecture
+    ami.root_device_name = "/dev/xvda"
+    ami.root_device_type = "ebs"
+
+
+def put_parameter_behind_motos_back(name: str, value: str) -> None:
+    parameters = ssm_backends[wire.ACCOUNT][wire.REGION]._parameters
+    parameter = Parameter(wire.ACCOUNT, name, value, "String", None, None, None, utcnow(), version=1, data_type="text")
+    parameters[name].append(parameter)
+
+
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+endpoint = "http://{}:{}".format(*server.get_host_and_port())
+client = wire.clients(endpoint)
+seeded = seed.account(client, cluster=json.loads(sys.argv[1])["cluster"])
+for image, architecture in seeded.pop("architectures").items():
+    describe_image_behind_motos_back(image, architecture)
+for name, value in seeded["parameters"].items():
+    put_parameter_behind_motos_back(name, value)
+wire.answer_calls(client, announcements, {"endpoint": endpoint, "seed": seeded})
+wire.end_everything()

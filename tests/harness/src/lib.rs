@@ -1,0 +1,66 @@
+//! A local AWS for tests: moto and ministack as child processes on free ports of 127.0.0.1, and the stack deployed into them.
+//!
+//! An emulator lives as long as its value, and no longer than the test process, however that ends. What is missing on the
+//! machine is a panic that names the remedy; nothing is ever skipped.
+//!
+//! The emulators are asked in boto3's words ([`Emulator::call`]), so this crate must never depend on an AWS SDK, nor on any
+//! crate of the product: what it reports is what is there, not what our code believes.
+
+mod emulator;
+mod local_aws;
+mod ministack;
+mod moto;
+mod stack;
+
+pub use emulator::Emulator;
+pub use local_aws::LocalAws;
+pub use ministack::Ministack;
+pub use moto::{Moto, Seed};
+pub use stack::Stack;
+
+use std::path::PathBuf;
+
+/// The account everything in the emulators belongs to; also the access key that selects it.
+pub const ACCOUNT: &str = "123456789012";
+pub const REGION: &str = "us-east-1";
+
+/// What an AWS client needs besides an endpoint.
+pub const CREDENTIALS: [(&str, &str); 4] = [
+    ("AWS_ACCESS_KEY_ID", ACCOUNT),
+    ("AWS_SECRET_ACCESS_KEY", "test"),
+    ("AWS_REGION", REGION),
+    ("AWS_DEFAULT_REGION", REGION),
+];
+
+/// A program of the pinned tools, by its path under `WHITTLE_TOOLS`, such as `bin/kubectl`.
+#[must_use]
+pub fn tool(path: &str) -> PathBuf {
+    let program = from_environment("WHITTLE_TOOLS", ".cache/whittle-tools").join(path);
+    assert!(
+        program.exists(),
+        "{} is missing: run `make tools`",
+        program.display()
+    );
+    program
+}
+
+/// What `make functions` built: the template with the functions beside it.
+fn built_template() -> PathBuf {
+    let build = from_environment("WHITTLE_SAM_BUILD", ".cache/whittle-target/sam-build");
+    let template = build.join("template.yaml");
+    assert!(
+        template.exists(),
+        "{} is missing: run `make functions`",
+        template.display()
+    );
+    template
+}
+
+fn from_environment(variable: &str, below_home: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
+        return PathBuf::from(path);
+    }
+    let home =
+        std::env::var_os("HOME").unwrap_or_else(|| panic!("neither {variable} nor HOME is set"));
+    PathBuf::from(home).join(below_home)
+}

@@ -1,0 +1,74 @@
+//! moto: EC2, IAM, SSM, EKS and more, with a network, a node role and images already in the account.
+
+use std::{collections::BTreeMap, ops::Deref};
+
+use serde_json::{Value, json};
+
+use crate::emulator::{Emulator, text};
+
+/// moto with a seeded account; `python/serve_moto.py` lists what it cannot do.
+#[derive(Debug)]
+pub struct Moto {
+    emulator: Emulator,
+    pub seed: Seed,
+}
+
+/// What was in the account before the test began (`python/seed.py`).
+#[derive(Debug)]
+pub struct Seed {
+    pub vpc: String,
+    /// One per zone, tagged `karpenter.sh/discovery: <cluster>`.
+    pub subnets: BTreeMap<String, String>,
+    /// Tagged like the subnets.
+    pub security_group: String,
+    pub node_role: String,
+    /// Holds the node role.
+    pub instance_profile: String,
+    /// Image ids by name: AL2023 and Bottlerocket, x86_64 and arm64, with their accelerated variants.
+    pub images: BTreeMap<String, String>,
+    /// Image ids by the SSM parameter that aliases resolve through, for the Kubernetes versions 1.29 to 1.39.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Moto {
+    /// Starts moto for a cluster of this name.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start(cluster: &str) -> Self {
+        let (emulator, announcement) = Emulator::start("moto", &json!({"cluster": cluster}));
+        let seed = announcement.get("seed").cloned().unwrap_or_default();
+        Self {
+            emulator,
+            seed: Seed {
+                vpc: text(&seed, "vpc"),
+                subnets: texts(&seed, "subnets"),
+                security_group: text(&seed, "securityGroup"),
+                node_role: text(&seed, "nodeRole"),
+                instance_profile: text(&seed, "instanceProfile"),
+                images: texts(&seed, "images"),
+                parameters: texts(&seed, "parameters"),
+            },
+        }
+    }
+}
+
+impl Deref for Moto {
+    type Target = Emulator;
+
+    fn deref(&self) -> &Emulator {
+        &self.emulator
+    }
+}
+
+fn texts(value: &Value, field: &str) -> BTreeMap<String, String> {
+    let fields = value.get(field).unwrap_or(&Value::Null);
+    let Some(names) = fields.as_object() else {
+        panic!("no object {field:?} in {value}")
+    };
+    names
+        .keys()
+        .map(|name| (name.clone(), text(fields, name)))
+        .collect()
+}
