@@ -1,0 +1,228 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    CapacityType, InstanceId,
+    ids::LaunchToken,
+    launch::{
+        FleetAnswer, FleetOverride, FleetRequest, Instance, InstanceState, Launched,
+        OfferingFailure,
+    },
+};
+use ports::CloudError;
+
+/// An AWS account's EC2, as far as launches need it.
+#[derive(Default)]
+pub struct Account {
+    pub instances: BTreeMap<InstanceId, Instance>,
+    pub tokens: Tokens,
+    /// Offerings without capacity.
+    pub no_capacity: BTreeSet<(CapacityType, String, String)>,
+    /// Instances left in an offering; one that is not named has no bound.
+    pub capacity: BTreeMap<(CapacityType, String, String), u32>,
+    /// How long a new instance is missing from descriptions.
+    pub describe_lag: SignedDuration,
+    /// Every CreateFleet request that reached EC2.
+    pub requests: Vec<FleetRequest>,
+    answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
+    state_since: BTreeMap<InstanceId, Timestamp>,
+}
+
+/// What EC2 makes of a repeated ClientToken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tokens {
+    /// The same answer again; an error if anything else differs.
+    #[default]
+    Honoured,
+    Ignored,
+}
+
+/// Time from launch to running, and from terminating to terminated.
+const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(10);
+
+impl Account {
+    pub(crate) fn launch(
+        &mut self,
+        request: &FleetRequest,
+        now: Timestamp,
+    ) -> Result<FleetAnswer, CloudError> {
+        self.requests.push(request.clone());
+        if self.tokens == Tokens::Honoured
+            && let Some((first, answer)) = self.answered.get(&request.token)
+        {
+            return if first == request {
+                Ok(answer.clone())
+            } else {
+                Err(CloudError::Invalid {
+                    action: "CreateFleet".into(),
+                    code: "IdempotentParameterMismatch".into(),
+                    message: "the ClientToken was used with other parameters".into(),
+                })
+            };
+        }
+        let mut answer = FleetAnswer::default();
+        for _ in 0..request.target_capacity {
+            match self.cheapest(request) {
+                Some((choice, image)) => answer
+                    .instances
+                    .push(self.start(request, &choice, image, now)),
+                None => break,
+            }
+        }
+        if answer.instances.len() < request.target_capacity as usize {
+            answer.failures = overrides(request)
+                .map(|choice| no_capacity(&choice))
+                .collect();
+        }
+        self.answered
+            .insert(request.token.clone(), (request.clone(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn cheapest(&self, request: &FleetRequest) -> Option<(FleetOverride, String)> {
+        let has_room = |choice: &FleetOverride| {
+            let offering = (
+                request.capacity_type,
+                choice.instance_type.clone(),
+                choice.zone.clone(),
+            );
+            !self.no_capacity.contains(&offering) && self.capacity.get(&offering) != Some(&0)
+        };
+        overrides(request)
+            .filter(has_room)
+            .min_by(|a, b| {
+                (a.priority, &a.instance_type, &a.zone).cmp(&(
+                    b.priority,
+                    &b.instance_type,
+                    &b.zone,
+                ))
+            })
+            .map(|choice| (choice.clone(), choice.image))
+    }
+
+    fn start(
+        &mut self,
+        request: &FleetRequest,
+        choice: &FleetOverride,
+        image: String,
+        now: Timestamp,
+    ) -> Launched {
+        if let Some(left) = self.capacity.get_mut(&(
+            request.capacity_type,
+            choice.instance_type.clone(),
+            choice.zone.clone(),
+        )) {
+            *left = left.saturating_sub(1);
+        }
+        let number = self.instances.len() + 1;
+        let id = InstanceId(format!("i-{number:017x}"));
+        let mut tags = request.tags.clone();
+        tags.insert(api::names::tag::LAUNCH.to_owned(), request.token.0.clone());
+        self.instances.insert(
+            id.clone(),
+            Instance {
+                id: id.clone(),
+                state: InstanceState::Pending,
+                instance_type: choice.instance_type.clone(),
+                zone: choice.zone.clone(),
+                zone_id: zone_id(&choice.zone),
+                capacity_type: request.capacity_type,
+                image: image.clone(),
+                subnet: choice.subnet.clone(),
+                private_dns: Some(format!(
+                    "ip-10-0-{}-{}.ec2.internal",
+                    number / 250,
+                    number % 250
+                )),
+                launched_at: Some(now),
+                tags,
+                state_reason: None,
+            },
+        );
+        self.state_since.insert(id.clone(), now);
+        Launched {
+            instance: id,
+            instance_type: choice.instance_type.clone(),
+            zone: choice.zone.clone(),
+            capacity_type: request.capacity_type,
+            image,
+            subnet: choice.subnet.clone(),
+        }
+    }
+
+    pub fn terminate(&mut self, id: &InstanceId, now: Timestamp) {
+        if let Some(instance) = self.instances.get_mut(id)
+            && !matches!(
+                instance.state,
+                InstanceState::ShuttingDown | InstanceState::Terminated
+            )
+        {
+            instance.state = InstanceState::ShuttingDown;
+            self.state_since.insert(id.clone(), now);
+        }
+    }
+
+    /// What descriptions show: new instances only after the lag.
+    pub(crate) fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
+        let lag = self.describe_lag;
+        self.instances.values().filter(move |instance| {
+            instance
+                .launched_at
+                .is_none_or(|at| now.duration_since(at) >= lag)
+        })
+    }
+
+    /// Instances that cost money.
+    pub fn alive(&self) -> impl Iterator<Item = &Instance> {
+        self.instances
+            .values()
+            .filter(|instance| instance.state.is_alive())
+    }
+
+    pub(crate) fn step(&mut self, now: Timestamp) {
+        for (id, instance) in &mut self.instances {
+            let Some(since) = self.state_since.get_mut(id) else {
+                continue;
+            };
+            if now.duration_since(*since) < STATE_CHANGE {
+                continue;
+            }
+            let next = match instance.state {
+                InstanceState::Pending => InstanceState::Running,
+                InstanceState::ShuttingDown => InstanceState::Terminated,
+                InstanceState::Running
+                | InstanceState::Stopping
+                | InstanceState::Stopped
+                | InstanceState::Terminated => continue,
+            };
+            instance.state = next;
+            *since = now;
+        }
+    }
+}
+
+fn overrides(request: &FleetRequest) -> impl Iterator<Item = FleetOverride> {
+    request
+        .templates
+        .iter()
+        .flat_map(|template| template.overrides.iter().cloned())
+}
+
+fn no_capacity(choice: &FleetOverride) -> OfferingFailure {
+    OfferingFailure {
+        instance_type: choice.instance_type.clone(),
+        zone: choice.zone.clone(),
+        subnet: choice.subnet.clone(),
+        code: "InsufficientInstanceCapacity".into(),
+        message: "there is no Spot or On-Demand capacity for this pool".into(),
+    }
+}
+
+/// `us-east-1a` → `use1-az1`.
+pub(crate) fn zone_id(zone: &str) -> String {
+    let number = zone
+        .bytes()
+        .last()
+        .map_or(0, |letter| u32::from(letter.saturating_sub(b'a')) + 1);
+    format!("use1-az{number}")
+}

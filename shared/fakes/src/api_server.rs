@@ -1,0 +1,315 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{
+    NodeClaimName, NodeName, PodKey, Resources, Uid,
+    node::Node,
+    node_claim::{NodeClaim, NodeClaimStatus},
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
+    pod::{Deletion, Owner, Pod},
+    snapshot::{DaemonSet, PodDisruptionBudget},
+};
+use ports::{
+    ClusterError,
+    cluster::{Event, LeaderLease},
+};
+
+/// One cluster's API server: the objects that Whittle looks at, with versions, preconditions, finalizers and graceful
+/// deletion.
+#[derive(Default)]
+pub struct ApiServer {
+    pub node_pools: BTreeMap<String, api::NodePool>,
+    pub node_classes: BTreeMap<String, api::EC2NodeClass>,
+    pub node_claims: BTreeMap<NodeClaimName, NodeClaim>,
+    pub nodes: BTreeMap<NodeName, Node>,
+    pub pods: BTreeMap<PodKey, Pod>,
+    pub daemon_sets: Vec<DaemonSet>,
+    pub disruption_budgets: Vec<PodDisruptionBudget>,
+    pub deployments: BTreeMap<String, Deployment>,
+    pub events: Vec<Event>,
+    pub leader: Option<LeaderLease>,
+    /// NodeClaims ever created, to find names that were used twice.
+    pub created: Vec<NodeClaimName>,
+    version: u64,
+}
+
+/// Keeps this many pods; the stand-in for Deployment and ReplicaSet.
+#[derive(Clone, Debug, Default)]
+pub struct Deployment {
+    pub replicas: usize,
+    pub requests: Resources,
+    pub node_selector: BTreeMap<String, String>,
+}
+
+impl ApiServer {
+    pub(crate) fn next_version(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    /// Sets the size of a Deployment of pods with these requests.
+    pub fn scale(&mut self, name: &str, replicas: usize, requests: Resources) {
+        let deployment = self.deployments.entry(name.to_owned()).or_default();
+        deployment.replicas = replicas;
+        deployment.requests = requests;
+    }
+
+    pub(crate) fn new_pod(
+        &mut self,
+        name: &str,
+        owner: &str,
+        deployment: &Deployment,
+        now: Timestamp,
+    ) {
+        let version = self.next_version();
+        let key = PodKey::new("default", name);
+        let mut requests = deployment.requests.clone();
+        requests.set(model::resources::PODS, 1);
+        let pod = Pod {
+            key: key.clone(),
+            uid: Uid(format!("{name}-uid-{version}")),
+            resource_version: version,
+            labels: BTreeMap::from([("app".to_owned(), owner.to_owned())]),
+            created_at: Some(now),
+            owner: Some(Owner {
+                api_version: "apps/v1".into(),
+                kind: "ReplicaSet".into(),
+                name: owner.to_owned(),
+                uid: Uid(format!("{owner}-uid")),
+            }),
+            requests,
+            node_selector: deployment.node_selector.clone(),
+            scheduler_name: "default-scheduler".into(),
+            termination_grace_seconds: Some(5),
+            ..Pod::default()
+        };
+        self.pods.insert(key, pod);
+    }
+
+    pub(crate) fn create_claim(&mut self, launch: &Launch, now: Timestamp) -> NodeClaim {
+        if let Some(claim) = self.node_claims.get(&launch.name) {
+            return claim.clone();
+        }
+        let version = self.next_version();
+        let claim = NodeClaim {
+            name: launch.name.clone(),
+            uid: Uid(format!("{}-uid-{version}", launch.name)),
+            resource_version: version,
+            generation: 1,
+            labels: launch.labels.clone(),
+            annotations: launch.annotations.clone(),
+            finalizers: vec![api::names::finalizer::TERMINATION.to_owned()],
+            created_at: Some(now),
+            deleted_at: None,
+            spec: launch.spec.clone(),
+            status: NodeClaimStatus::default(),
+        };
+        self.created.push(launch.name.clone());
+        self.node_claims.insert(launch.name.clone(), claim.clone());
+        claim
+    }
+
+    pub(crate) fn update_claim(
+        &mut self,
+        update: &NodeClaimUpdate,
+    ) -> Result<NodeClaim, ClusterError> {
+        let version = self.next_version();
+        let claim = self
+            .node_claims
+            .get_mut(&update.name)
+            .ok_or_else(|| absent("NodeClaim", &update.name.0))?;
+        if claim.uid != update.uid || claim.resource_version != update.resource_version {
+            return Err(conflict("NodeClaim", &update.name.0));
+        }
+        claim.resource_version = version;
+        claim.labels.extend(update.set_labels.clone());
+        claim.annotations.extend(update.set_annotations.clone());
+        change_finalizers(
+            &mut claim.finalizers,
+            &update.add_finalizers,
+            &update.remove_finalizers,
+        );
+        let status = &mut claim.status;
+        let replaced = |kind: &String| {
+            update.clear_conditions.contains(kind)
+                || update.conditions.iter().any(|new| new.kind == *kind)
+        };
+        status
+            .conditions
+            .retain(|condition| !replaced(&condition.kind));
+        status.conditions.extend(update.conditions.clone());
+        status.conditions.sort_by(|a, b| a.kind.cmp(&b.kind));
+        status.node_name = update.node_name.clone().or(status.node_name.take());
+        status.last_pod_event = update.last_pod_event.or(status.last_pod_event);
+        if let Some(id) = &update.provider_id {
+            status.provider_id.clone_from(id);
+        }
+        if let Some(image) = &update.image_id {
+            status.image_id.clone_from(image);
+        }
+        if let Some(capacity) = &update.capacity {
+            status.capacity = capacity.clone();
+        }
+        if let Some(allocatable) = &update.allocatable {
+            status.allocatable = allocatable.clone();
+        }
+        let claim = claim.clone();
+        if claim.deleted_at.is_some() && claim.finalizers.is_empty() {
+            self.node_claims.remove(&update.name);
+        }
+        Ok(claim)
+    }
+
+    pub(crate) fn delete_claim(
+        &mut self,
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<(), ClusterError> {
+        let version = self.next_version();
+        let claim = self
+            .node_claims
+            .get_mut(&target.name)
+            .ok_or_else(|| absent("NodeClaim", &target.name.0))?;
+        if claim.uid != target.uid || claim.resource_version != target.resource_version {
+            return Err(conflict("NodeClaim", &target.name.0));
+        }
+        if claim.deleted_at.is_none() {
+            claim.deleted_at = Some(now);
+            claim.generation += 1;
+            claim.resource_version = version;
+        }
+        if claim.finalizers.is_empty() {
+            self.node_claims.remove(&target.name);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn update_node(
+        &mut self,
+        update: &NodeUpdate,
+        now: Timestamp,
+    ) -> Result<(), ClusterError> {
+        let version = self.next_version();
+        let node = self
+            .nodes
+            .get_mut(&update.name)
+            .ok_or_else(|| absent("Node", &update.name.0))?;
+        if node.uid != update.uid || node.resource_version != update.resource_version {
+            return Err(conflict("Node", &update.name.0));
+        }
+        node.resource_version = version;
+        node.labels.extend(update.set_labels.clone());
+        node.annotations.extend(update.set_annotations.clone());
+        change_finalizers(
+            &mut node.finalizers,
+            &update.add_finalizers,
+            &update.remove_finalizers,
+        );
+        if let Some(taints) = &update.taints {
+            node.taints.clone_from(taints);
+        }
+        if update.delete {
+            node.deleted_at.get_or_insert(now);
+        }
+        if node.deleted_at.is_some() && node.finalizers.is_empty() {
+            self.nodes.remove(&update.name);
+        }
+        Ok(())
+    }
+
+    /// Begins or hastens a graceful deletion.
+    pub(crate) fn delete_pod(
+        &mut self,
+        key: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+        now: Timestamp,
+    ) -> Result<(), ClusterError> {
+        let version = self.next_version();
+        let pod = self
+            .pods
+            .get_mut(key)
+            .ok_or_else(|| absent("Pod", &key.to_string()))?;
+        if pod.uid != *uid {
+            return Err(conflict("Pod", &key.to_string()));
+        }
+        let grace_seconds = grace_seconds
+            .or(pod.termination_grace_seconds)
+            .unwrap_or(30);
+        let at = now + jiff::SignedDuration::from_secs(grace_seconds);
+        if pod
+            .deletion
+            .as_ref()
+            .is_none_or(|deletion| at < deletion.at)
+        {
+            pod.deletion = Some(Deletion { at, grace_seconds });
+            pod.resource_version = version;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn evict(
+        &mut self,
+        key: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+        now: Timestamp,
+    ) -> Result<(), ClusterError> {
+        let Some(pod) = self.pods.get(key) else {
+            return Err(absent("Pod", &key.to_string()));
+        };
+        if pod.deletion.is_some() {
+            return Ok(());
+        }
+        let labels = pod.labels.clone();
+        let covers = |budget: &&mut PodDisruptionBudget| {
+            budget.key.namespace == key.namespace
+                && budget
+                    .selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.matches(&labels))
+        };
+        if let Some(budget) = self.disruption_budgets.iter_mut().find(covers) {
+            if budget.disruptions_allowed == 0 {
+                let message = format!(
+                    "Cannot evict pod as it would violate the pod's disruption budget {}",
+                    budget.key.name
+                );
+                return Err(ClusterError::Refused {
+                    what: format!("eviction of {key}"),
+                    message,
+                });
+            }
+            budget.disruptions_allowed -= 1;
+        }
+        self.delete_pod(key, uid, grace_seconds, now)
+    }
+
+    /// Pods that hold on to a node.
+    pub(crate) fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &Pod> {
+        self.pods
+            .values()
+            .filter(move |pod| pod.node_name.as_ref() == Some(node))
+    }
+}
+
+fn change_finalizers(finalizers: &mut Vec<String>, add: &[String], remove: &[String]) {
+    for name in add {
+        if !finalizers.contains(name) {
+            finalizers.push(name.clone());
+        }
+    }
+    finalizers.retain(|name| !remove.contains(name));
+}
+
+pub(crate) fn absent(kind: &str, name: &str) -> ClusterError {
+    ClusterError::NotFound {
+        what: format!("{kind} {name}"),
+    }
+}
+
+pub(crate) fn conflict(kind: &str, name: &str) -> ClusterError {
+    ClusterError::Conflict {
+        what: format!("{kind} {name}"),
+    }
+}

@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId,
+    ids::LaunchToken,
+    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+};
+use ports::{Cloud, CloudError};
+
+use crate::sim::Sim;
+
+#[async_trait]
+impl Cloud for Sim {
+    async fn launch(
+        &self,
+        request: &FleetRequest,
+        not_after: Timestamp,
+    ) -> Result<FleetAnswer, CloudError> {
+        self.port("launch", |world| {
+            if world.now > not_after {
+                let message = format!("it is past {not_after}, so no request was sent");
+                return Err(CloudError::Unknown {
+                    action: "CreateFleet".into(),
+                    message,
+                });
+            }
+            world.account.launch(request, world.now)
+        })
+        .await
+    }
+
+    async fn instances_of_launch(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Vec<Instance>, CloudError> {
+        self.port("instances_of_launch", |world| {
+            let of_launch = |instance: &&Instance| {
+                instance.tags.get(api::names::tag::LAUNCH) == Some(&token.0)
+                    && is_of(instance, cluster)
+            };
+            Ok(world
+                .account
+                .described(world.now)
+                .filter(of_launch)
+                .cloned()
+                .collect())
+        })
+        .await
+    }
+
+    async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError> {
+        self.port("describe_instances", |world| {
+            Ok(world
+                .account
+                .described(world.now)
+                .filter(|instance| ids.contains(&instance.id))
+                .cloned()
+                .collect())
+        })
+        .await
+    }
+
+    async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
+        self.port("list_instances", |world| {
+            let listed = |instance: &&Instance| {
+                instance.state != InstanceState::Terminated && is_of(instance, cluster)
+            };
+            Ok(world
+                .account
+                .described(world.now)
+                .filter(listed)
+                .cloned()
+                .collect())
+        })
+        .await
+    }
+
+    async fn terminate(&self, _: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+        self.port("terminate", |world| {
+            for id in ids {
+                world.account.terminate(id, world.now);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn tag(
+        &self,
+        _: &ClusterName,
+        id: &InstanceId,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<(), CloudError> {
+        self.port("tag", |world| {
+            let instance = world.account.instances.get_mut(id);
+            let instance = instance.ok_or_else(|| CloudError::NotFound {
+                what: format!("instance {id}"),
+            })?;
+            instance.tags.extend(tags.clone());
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
+    instance.tags.get(api::names::tag::EKS_CLUSTER) == Some(&cluster.0)
+}

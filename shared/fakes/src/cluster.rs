@@ -1,0 +1,232 @@
+use api::{
+    EC2NodeClass, NodePool,
+    karpenter::{EC2NodeClassStatus, NodePoolStatus},
+};
+use async_trait::async_trait;
+use model::{
+    NodeClaimName, NodePoolName, PodKey, Uid,
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
+    pod::Pod,
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    volume::Storage,
+};
+use ports::{
+    Cluster, ClusterError,
+    cluster::{Event, LeaderLease},
+};
+
+use crate::{
+    api_server::{absent, conflict},
+    sim::Sim,
+};
+
+#[async_trait]
+impl Cluster for Sim {
+    async fn node_pools(&self) -> Result<Vec<NodePool>, ClusterError> {
+        self.port("node_pools", |world| {
+            Ok(world.api.node_pools.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
+        self.port("node_classes", |world| {
+            Ok(world.api.node_classes.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
+        self.port("node_claims", |world| {
+            Ok(world.api.node_claims.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+        self.port("nodes", |world| {
+            Ok(world.api.nodes.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        self.port("pods", |world| {
+            Ok(world.api.pods.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
+        self.port("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
+            .await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
+        self.port("namespaces", |_| {
+            Ok(vec![Namespace {
+                name: "default".into(),
+                ..Namespace::default()
+            }])
+        })
+        .await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+        self.port("disruption_budgets", |world| {
+            Ok(world.api.disruption_budgets.clone())
+        })
+        .await
+    }
+
+    async fn storage(&self) -> Result<Storage, ClusterError> {
+        self.port("storage", |_| Ok(Storage::default())).await
+    }
+
+    async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
+        self.port("pod", |world| Ok(world.api.pods.get(key).cloned()))
+            .await
+    }
+
+    async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError> {
+        self.port("node_claim", |world| {
+            Ok(world.api.node_claims.get(name).cloned())
+        })
+        .await
+    }
+
+    async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError> {
+        self.port("create_node_claim", |world| {
+            Ok(world.api.create_claim(launch, world.now))
+        })
+        .await
+    }
+
+    async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError> {
+        self.port("update_node_claim", |world| world.api.update_claim(update))
+            .await
+    }
+
+    async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError> {
+        self.port("delete_node_claim", |world| {
+            world.api.delete_claim(target, world.now)
+        })
+        .await
+    }
+
+    async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
+        self.port("update_node", |world| {
+            world.api.update_node(update, world.now)
+        })
+        .await
+    }
+
+    async fn evict(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError> {
+        self.port("evict", |world| {
+            world.api.evict(pod, uid, grace_seconds, world.now)
+        })
+        .await
+    }
+
+    async fn delete_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        grace_seconds: Option<i64>,
+    ) -> Result<(), ClusterError> {
+        self.port("delete_pod", |world| {
+            world.api.delete_pod(pod, uid, grace_seconds, world.now)
+        })
+        .await
+    }
+
+    async fn update_node_pool_status(
+        &self,
+        name: &NodePoolName,
+        status: &NodePoolStatus,
+    ) -> Result<(), ClusterError> {
+        self.port("update_node_pool_status", |world| {
+            let pool = world.api.node_pools.get_mut(name.as_str());
+            pool.ok_or_else(|| absent("NodePool", name.as_str()))?
+                .status = Some(status.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn update_node_class_status(
+        &self,
+        name: &str,
+        status: &EC2NodeClassStatus,
+    ) -> Result<(), ClusterError> {
+        self.port("update_node_class_status", |world| {
+            let class = world.api.node_classes.get_mut(name);
+            class.ok_or_else(|| absent("EC2NodeClass", name))?.status = Some(status.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn set_node_class_finalizer(
+        &self,
+        name: &str,
+        present: bool,
+    ) -> Result<(), ClusterError> {
+        self.port("set_node_class_finalizer", |world| {
+            let class = world
+                .api
+                .node_classes
+                .get_mut(name)
+                .ok_or_else(|| absent("EC2NodeClass", name))?;
+            let finalizer = api::names::finalizer::EC2_NODE_CLASS;
+            class.metadata.finalizers.retain(|other| other != finalizer);
+            if present {
+                class.metadata.finalizers.push(finalizer.to_owned());
+            } else if class.metadata.is_deleting() && class.metadata.finalizers.is_empty() {
+                world.api.node_classes.remove(name);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {
+        self.port("post_event", |world| {
+            world.api.events.push(event.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
+        self.port("leader_lease", |world| Ok(world.api.leader.clone()))
+            .await
+    }
+
+    async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError> {
+        self.port("hold_leader_lease", |world| {
+            let current = world
+                .api
+                .leader
+                .as_ref()
+                .and_then(|lease| lease.resource_version.clone());
+            if current != lease.resource_version {
+                return Err(conflict("Lease", "karpenter-leader-election"));
+            }
+            let held = LeaderLease {
+                resource_version: Some(world.api.next_version()),
+                ..lease.clone()
+            };
+            world.api.leader = Some(held.clone());
+            Ok(held)
+        })
+        .await
+    }
+}

@@ -1,0 +1,468 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ids::{LaunchToken, TurnId},
+    ledger::{
+        Call, ClaimPhase, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState,
+        LaneRow, Lease, Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
+        UnavailableOffering,
+    },
+};
+use ports::{
+    Ledger, LedgerError,
+    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+};
+
+use crate::{rows::ClusterRows, sim::Sim};
+
+impl Sim {
+    /// One call about one cluster.
+    async fn row<T>(
+        &self,
+        call: &'static str,
+        cluster: &ClusterName,
+        act: impl FnOnce(&mut ClusterRows) -> T,
+    ) -> Result<T, LedgerError> {
+        self.port(call, |world| Ok(act(world.ledger.of(cluster))))
+            .await
+    }
+}
+
+#[async_trait]
+impl Ledger for Sim {
+    async fn take_lane(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Taken, LedgerError> {
+        self.row("take_lane", cluster, |rows| {
+            rows.take_lane(lane, lease, now)
+        })
+        .await
+    }
+
+    async fn end_lane(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        turn: &TurnId,
+        end: &LaneEnd,
+    ) -> Result<Ended, LedgerError> {
+        self.row("end_lane", cluster, |rows| rows.end_lane(lane, turn, end))
+            .await
+    }
+
+    async fn lanes(&self, cluster: &ClusterName) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
+        self.row("lanes", cluster, |rows| {
+            rows.lanes.clone().into_iter().collect()
+        })
+        .await
+    }
+
+    async fn make_due(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        when: Timestamp,
+    ) -> Result<(), LedgerError> {
+        self.row("make_due", cluster, |rows| rows.make_due(lane, when))
+            .await
+    }
+
+    async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
+        self.row("meta", cluster, |rows| rows.meta.clone()).await
+    }
+
+    async fn mirror_registry(
+        &self,
+        cluster: &ClusterName,
+        registry: &serde_json::Value,
+        mode: &Mode,
+    ) -> Result<(), LedgerError> {
+        self.row("mirror_registry", cluster, |rows| {
+            rows.mirror_registry(registry, mode)
+        })
+        .await
+    }
+
+    async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {
+        self.row("relay_beat", cluster, |rows| rows.beat.clone())
+            .await
+    }
+
+    async fn commit(
+        &self,
+        cluster: &ClusterName,
+        commit: &Commit,
+    ) -> Result<Committed, LedgerError> {
+        self.row("commit", cluster, |rows| rows.commit(commit))
+            .await
+    }
+
+    async fn committed_since(
+        &self,
+        cluster: &ClusterName,
+        generation: u64,
+    ) -> Result<Vec<Record>, LedgerError> {
+        self.row("committed_since", cluster, |rows| {
+            rows.committed_since(generation)
+        })
+        .await
+    }
+
+    async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+        self.row("intents", cluster, |rows| {
+            rows.intents.values().cloned().collect()
+        })
+        .await
+    }
+
+    async fn intent(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<Option<Intent>, LedgerError> {
+        self.row("intent", cluster, |rows| rows.intents.get(claim).cloned())
+            .await
+    }
+
+    async fn lease_intent(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Option<Intent>, LedgerError> {
+        self.row("lease_intent", cluster, |rows| {
+            rows.lease_intent(claim, lease, now)
+        })
+        .await
+    }
+
+    async fn move_intent(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+        from: &Intent,
+        to: &IntentState,
+    ) -> Result<Moved, LedgerError> {
+        self.row("move_intent", cluster, |rows| {
+            rows.move_intent(turn, from, to)
+        })
+        .await
+    }
+
+    async fn adopt_intent(
+        &self,
+        cluster: &ClusterName,
+        intent: &Intent,
+        lane: Lane,
+        due: Timestamp,
+    ) -> Result<Moved, LedgerError> {
+        self.row("adopt_intent", cluster, |rows| {
+            rows.adopt_intent(intent, lane, due)
+        })
+        .await
+    }
+
+    async fn forget_claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<(), LedgerError> {
+        self.row("forget_claim", cluster, |rows| {
+            rows.intents.remove(claim);
+            rows.claims.remove(claim);
+        })
+        .await
+    }
+
+    async fn freeze(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+        call: &Call,
+    ) -> Result<Moved, LedgerError> {
+        self.row("freeze", cluster, |rows| rows.freeze(turn, call))
+            .await
+    }
+
+    async fn call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Option<Call>, LedgerError> {
+        self.row("call", cluster, |rows| rows.calls.get(token).cloned())
+            .await
+    }
+
+    async fn open_calls(&self, cluster: &ClusterName) -> Result<Vec<Call>, LedgerError> {
+        self.row("open_calls", cluster, |rows| {
+            rows.calls
+                .values()
+                .filter(|call| !call.closed)
+                .cloned()
+                .collect()
+        })
+        .await
+    }
+
+    async fn lease_call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Option<Call>, LedgerError> {
+        self.row("lease_call", cluster, |rows| {
+            rows.lease_call(token, lease, now)
+        })
+        .await
+    }
+
+    async fn close_call(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+        turn: &TurnId,
+    ) -> Result<Moved, LedgerError> {
+        self.row("close_call", cluster, |rows| rows.close_call(token, turn))
+            .await
+    }
+
+    async fn claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<Option<ClaimRow>, LedgerError> {
+        self.row("claim", cluster, |rows| rows.claims.get(claim).cloned())
+            .await
+    }
+
+    async fn close_claim(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+    ) -> Result<(), LedgerError> {
+        self.row("close_claim", cluster, |rows| {
+            if let Some(row) = rows.claims.get_mut(claim) {
+                row.phase = ClaimPhase::Closed;
+            }
+        })
+        .await
+    }
+
+    async fn record_unfenced(
+        &self,
+        cluster: &ClusterName,
+        acts: &Unfenced,
+    ) -> Result<u64, LedgerError> {
+        self.row("record_unfenced", cluster, |rows| {
+            rows.record_unfenced(acts)
+        })
+        .await
+    }
+
+    async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError> {
+        self.row("commands", cluster, |rows| {
+            rows.commands.values().cloned().collect()
+        })
+        .await
+    }
+
+    async fn move_command(
+        &self,
+        cluster: &ClusterName,
+        from: &Command,
+        to: CommandState,
+    ) -> Result<Moved, LedgerError> {
+        self.row("move_command", cluster, |rows| rows.move_command(from, to))
+            .await
+    }
+
+    async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
+        self.row("notices", cluster, |rows| {
+            rows.notices
+                .values()
+                .filter(|notice| !notice.done)
+                .cloned()
+                .collect()
+        })
+        .await
+    }
+
+    async fn finish_notice(
+        &self,
+        cluster: &ClusterName,
+        instance: &InstanceId,
+        kind: &str,
+    ) -> Result<(), LedgerError> {
+        self.row("finish_notice", cluster, |rows| {
+            if let Some(notice) = rows.notices.get_mut(&(instance.clone(), kind.to_owned())) {
+                notice.done = true;
+            }
+        })
+        .await
+    }
+
+    async fn nominate(
+        &self,
+        cluster: &ClusterName,
+        nodes: &BTreeMap<NodeName, Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        self.row("nominate", cluster, |rows| rows.nominate(nodes, now))
+            .await
+    }
+
+    async fn nominations(
+        &self,
+        cluster: &ClusterName,
+        now: Timestamp,
+    ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
+        self.row("nominations", cluster, |rows| {
+            rows.nominated
+                .iter()
+                .filter(|(_, until)| **until > now)
+                .map(|(node, until)| (node.clone(), *until))
+                .collect()
+        })
+        .await
+    }
+
+    async fn once(
+        &self,
+        cluster: &ClusterName,
+        key: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        self.row("once", cluster, |rows| rows.once(key, now, until))
+            .await
+    }
+
+    async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError> {
+        self.row("sweep_memory", cluster, |rows| rows.sweep.clone())
+            .await
+    }
+
+    async fn store_sweep_memory(
+        &self,
+        cluster: &ClusterName,
+        memory: &SweepMemory,
+    ) -> Result<(), LedgerError> {
+        self.row("store_sweep_memory", cluster, |rows| {
+            rows.sweep = memory.clone()
+        })
+        .await
+    }
+
+    async fn journal(
+        &self,
+        cluster: &ClusterName,
+        entry: &JournalEntry,
+    ) -> Result<(), LedgerError> {
+        self.row("journal", cluster, |rows| rows.journal.push(entry.clone()))
+            .await
+    }
+
+    async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError> {
+        self.port("clusters", |world| {
+            Ok(world.ledger.clusters.keys().cloned().collect())
+        })
+        .await
+    }
+
+    async fn own(
+        &self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+        instance: &InstanceId,
+        token: &LaunchToken,
+    ) -> Result<Moved, LedgerError> {
+        self.port("own", |world| {
+            Ok(world.ledger.own(cluster, claim, instance, token))
+        })
+        .await
+    }
+
+    async fn owner(&self, instance: &InstanceId) -> Result<Option<InstanceOwner>, LedgerError> {
+        self.port("owner", |world| {
+            Ok(world.ledger.owners.get(instance).cloned())
+        })
+        .await
+    }
+
+    async fn collect(
+        &self,
+        cluster: &ClusterName,
+        instance: &InstanceId,
+    ) -> Result<Moved, LedgerError> {
+        self.port("collect", |world| {
+            Ok(world.ledger.collect(cluster, instance))
+        })
+        .await
+    }
+
+    async fn unavailable_offerings(
+        &self,
+        now: Timestamp,
+    ) -> Result<Vec<UnavailableOffering>, LedgerError> {
+        self.port("unavailable_offerings", |world| {
+            Ok(world
+                .ledger
+                .unavailable
+                .values()
+                .filter(|entry| entry.until > now)
+                .cloned()
+                .collect())
+        })
+        .await
+    }
+
+    async fn mark_unavailable(
+        &self,
+        offering: &OfferingKey,
+        now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        self.port("mark_unavailable", |world| {
+            let before = world.ledger.unavailable.get(offering);
+            let entry = UnavailableOffering::after(offering.clone(), before, now);
+            world.ledger.unavailable.insert(offering.clone(), entry);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remember_not_ours(
+        &self,
+        instance: &InstanceId,
+        until: Timestamp,
+    ) -> Result<(), LedgerError> {
+        self.port("remember_not_ours", |world| {
+            world.ledger.not_ours.insert(instance.clone(), until);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn is_not_ours(
+        &self,
+        instance: &InstanceId,
+        now: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        self.port("is_not_ours", |world| {
+            Ok(world
+                .ledger
+                .not_ours
+                .get(instance)
+                .is_some_and(|until| *until > now))
+        })
+        .await
+    }
+}

@@ -1,0 +1,28 @@
+//! The world in memory: an EC2 account, one cluster's API server with stand-ins for kubelet, scheduler and Deployments,
+//! the ledger, the queues and a clock, all over one shared state and all with faults on demand.
+//!
+//! [`Sim`] implements every port. Tests reach behind it with [`Sim::with`], let time pass with [`Sim::advance`] and break
+//! things with [`Fuse`] (the process dies at a certain port call), [`Fault`] (one call fails) and the account's own
+//! settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this one
+//! and the real one.
+//!
+//! It stands in for adapters, so it must never depend on one, nor on planning or executing.
+
+mod account;
+mod api_server;
+mod cloud;
+mod cluster;
+mod fault;
+pub mod laws;
+mod ledger;
+mod provider;
+mod rows;
+mod sim;
+mod stand_ins;
+
+pub use account::{Account, Tokens};
+pub use api_server::{ApiServer, Deployment};
+pub use fault::{Fault, Fuse};
+pub use provider::{instance_type, node_class, node_pool};
+pub use rows::Rows;
+pub use sim::{Sim, World};

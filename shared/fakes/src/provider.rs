@@ -1,0 +1,195 @@
+//! A small catalog, and everything about NodeClasses resolved at once.
+
+use std::sync::Arc;
+
+use api::{EC2NodeClass, NodePool, conditions::types, karpenter::EC2NodeClassStatus};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{
+    CapacityType, ClusterName, InstanceType, NanosPerHour, Offering, Resources,
+    catalog::Overhead,
+    labels,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+};
+use ports::{
+    Catalog, CloudError, Cluster, ClusterError, Clusters, NodeClassResolver, Registry,
+    RegistryError, registry::RegistryEntry,
+};
+
+use crate::{account::zone_id, sim::Sim};
+
+const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
+
+/// Three sizes in two zones, spot a third of on-demand.
+pub(crate) fn small_catalog() -> Vec<InstanceType> {
+    vec![
+        instance_type("m5.large", 2, 8, 96_000_000),
+        instance_type("m5.xlarge", 4, 16, 192_000_000),
+        instance_type("m5.2xlarge", 8, 32, 384_000_000),
+    ]
+}
+
+/// An instance type of the small catalog's kind; the price is on-demand's.
+pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64) -> InstanceType {
+    let one = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
+    let many = |key: &str, values: &[&str]| {
+        Requirement::new(
+            key,
+            Operator::In,
+            values.iter().map(|value| (*value).to_owned()),
+        )
+    };
+    let requirements = [
+        one(labels::INSTANCE_TYPE, name),
+        one(labels::ARCH, "amd64"),
+        one(labels::OS, "linux"),
+        one(labels::REGION, "us-east-1"),
+        many(labels::ZONE, &ZONES),
+        many(labels::CAPACITY_TYPE, &["on-demand", "spot"]),
+    ];
+    let offering = |capacity_type, zone: &str, price| Offering {
+        capacity_type,
+        zone: zone.to_owned(),
+        zone_id: zone_id(zone),
+        price: NanosPerHour(price),
+        available: true,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    };
+    let offerings = ZONES.iter().flat_map(|zone| {
+        [
+            offering(CapacityType::OnDemand, zone, price_nanos_per_hour),
+            offering(CapacityType::Spot, zone, price_nanos_per_hour / 3),
+        ]
+    });
+    InstanceType {
+        name: name.to_owned(),
+        requirements: Requirements(
+            requirements
+                .into_iter()
+                .map(|requirement| (requirement.key.clone(), requirement))
+                .collect(),
+        ),
+        capacity: Resources::from([("cpu", cores * 1000), ("memory", gib << 30), ("pods", 29)]),
+        overhead: Overhead {
+            kube_reserved: Resources::from([("cpu", 100), ("memory", 256 << 20)]),
+            ..Overhead::default()
+        },
+        offerings: offerings.collect(),
+    }
+}
+
+/// An EC2NodeClass `default` that resolves.
+pub fn node_class(name: &str) -> EC2NodeClass {
+    manifest(serde_json::json!({
+        "metadata": {"name": name, "uid": format!("{name}-uid"), "generation": 1, "resourceVersion": "1"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+            "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+            "role": "KarpenterNodeRole-demo",
+        },
+    }))
+}
+
+/// A NodePool over the NodeClass `default`, on-demand, whose empty nodes go after `consolidate_after`.
+pub fn node_pool(name: &str, consolidate_after: &str) -> NodePool {
+    manifest(serde_json::json!({
+        "metadata": {"name": name, "uid": format!("{name}-uid"), "generation": 1, "resourceVersion": "1"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": labels::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+                    {"key": labels::ARCH, "operator": "In", "values": ["amd64"]},
+                ],
+                "expireAfter": "Never",
+            }},
+            "disruption": {"consolidateAfter": consolidate_after, "budgets": [{"nodes": "100%"}]},
+        },
+    }))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the manifests above are constants; a typo shall stop the test that uses one"
+)]
+fn manifest<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
+    serde_json::from_value(json).expect("a valid manifest")
+}
+
+#[async_trait]
+impl Catalog for Sim {
+    async fn instance_types(
+        &self,
+        _: &ClusterName,
+        _: &EC2NodeClass,
+        _: &serde_json::Value,
+    ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
+        self.port("instance_types", |world| {
+            Ok(Arc::new(world.catalog.clone()))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl NodeClassResolver for Sim {
+    async fn resolve(
+        &self,
+        _: &ClusterName,
+        node_class: &EC2NodeClass,
+        now: Timestamp,
+    ) -> Result<EC2NodeClassStatus, CloudError> {
+        self.port("resolve", |_| {
+            let kinds = types::ec2_node_class(types::ReservedCapacity::Off);
+            let mut status = node_class.status.clone().unwrap_or_default();
+            let mut conditions = status.conditions.take().unwrap_or_default();
+            let mut set =
+                api::ConditionSet::new(&kinds, &mut conditions, &node_class.metadata, now);
+            for kind in &kinds.dependents {
+                set.set_true(kind);
+            }
+            status.conditions = Some(conditions);
+            status.instance_profile = Some("demo-profile".into());
+            status.subnets = Some(
+                ZONES
+                    .iter()
+                    .map(|zone| api::karpenter::Subnet {
+                        id: format!("subnet-{zone}"),
+                        zone: (*zone).to_owned(),
+                        zone_id: Some(zone_id(zone)),
+                    })
+                    .collect(),
+            );
+            Ok(status)
+        })
+        .await
+    }
+
+    async fn release(&self, _: &ClusterName, _: &EC2NodeClass) -> Result<(), CloudError> {
+        self.port("release", |_| Ok(())).await
+    }
+}
+
+#[async_trait]
+impl Registry for Sim {
+    async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError> {
+        self.port("entries", |world| Ok(world.registry.clone()))
+            .await
+    }
+}
+
+#[async_trait]
+impl Clusters for Sim {
+    async fn connect(
+        &self,
+        _: &ClusterName,
+        _: &serde_json::Value,
+    ) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Ok(Arc::new(self.clone()))
+    }
+}

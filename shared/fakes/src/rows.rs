@@ -1,0 +1,410 @@
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ids::{LaunchToken, TurnId},
+    ledger::{
+        Call, ClaimPhase, ClaimRow, Command, Holder, InstanceOwner, Intent, IntentState, LaneRow,
+        Lease, Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory, UnavailableOffering,
+    },
+};
+use ports::ledger::{
+    Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced,
+};
+
+/// The ledger's rows, with each conditional write as PROTOCOL words it.
+#[derive(Default)]
+pub struct Rows {
+    pub clusters: BTreeMap<ClusterName, ClusterRows>,
+    pub owners: BTreeMap<InstanceId, InstanceOwner>,
+    pub unavailable: BTreeMap<OfferingKey, UnavailableOffering>,
+    pub not_ours: BTreeMap<InstanceId, Timestamp>,
+}
+
+/// The rows of one cluster.
+#[derive(Default)]
+pub struct ClusterRows {
+    pub meta: Option<Meta>,
+    pub lanes: BTreeMap<Lane, LaneRow>,
+    pub beat: Option<RelayBeat>,
+    pub records: Vec<Record>,
+    pub intents: BTreeMap<NodeClaimName, Intent>,
+    pub calls: BTreeMap<LaunchToken, Call>,
+    pub claims: BTreeMap<NodeClaimName, ClaimRow>,
+    pub commands: BTreeMap<String, Command>,
+    pub notices: BTreeMap<(InstanceId, String), Notice>,
+    pub nominated: BTreeMap<NodeName, Timestamp>,
+    pub said: BTreeMap<String, Timestamp>,
+    pub sweep: SweepMemory,
+    pub journal: Vec<JournalEntry>,
+    /// Plans committed, so that a repeated commit is recognised.
+    commits: BTreeMap<model::ids::PlanId, u64>,
+}
+
+impl Rows {
+    pub fn of(&mut self, cluster: &ClusterName) -> &mut ClusterRows {
+        self.clusters.entry(cluster.clone()).or_default()
+    }
+
+    /// A4.
+    pub(crate) fn own(
+        &mut self,
+        cluster: &ClusterName,
+        claim: &NodeClaimName,
+        instance: &InstanceId,
+        token: &LaunchToken,
+    ) -> Moved {
+        let owner = InstanceOwner {
+            cluster: cluster.clone(),
+            holder: Holder::Claim(claim.clone()),
+        };
+        let owner_fits = self
+            .owners
+            .get(instance)
+            .is_none_or(|other| *other == owner);
+        let rows = self.of(cluster);
+        let claim_fits = rows
+            .claims
+            .get(claim)
+            .is_none_or(|row| row.instance == *instance);
+        let launching = rows.intents.get(claim).is_some_and(
+            |intent| matches!(&intent.state, IntentState::Launching { token: current, .. } if current == token),
+        );
+        if !(owner_fits && claim_fits && launching) {
+            return Moved::No;
+        }
+        let open = ClaimRow {
+            instance: instance.clone(),
+            phase: ClaimPhase::Open,
+        };
+        rows.claims.entry(claim.clone()).or_insert(open);
+        self.owners.insert(instance.clone(), owner);
+        Moved::Yes
+    }
+
+    /// G1.
+    pub(crate) fn collect(&mut self, cluster: &ClusterName, instance: &InstanceId) -> Moved {
+        let held = match self.owners.get(instance).map(|owner| &owner.holder) {
+            None | Some(Holder::Collector) => false,
+            Some(Holder::Claim(claim)) => {
+                let claim = claim.clone();
+                self.of(cluster)
+                    .claims
+                    .get(&claim)
+                    .is_some_and(|row| row.phase != ClaimPhase::Closed)
+            }
+        };
+        if held {
+            return Moved::No;
+        }
+        let owner = InstanceOwner {
+            cluster: cluster.clone(),
+            holder: Holder::Collector,
+        };
+        self.owners.insert(instance.clone(), owner);
+        Moved::Yes
+    }
+}
+
+impl ClusterRows {
+    pub(crate) fn take_lane(&mut self, lane: Lane, lease: &Lease, now: Timestamp) -> Taken {
+        let row = self.lanes.entry(lane).or_default();
+        let free = row
+            .lease
+            .as_ref()
+            .is_none_or(|held| !held.is_live(now) || held.owner == lease.owner);
+        if !free {
+            row.again = true;
+            return Taken::Held;
+        }
+        row.lease = Some(lease.clone());
+        let taken = row.clone();
+        row.due = None;
+        Taken::Mine(taken)
+    }
+
+    pub(crate) fn end_lane(&mut self, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Ended {
+        let row = self.lanes.entry(lane).or_default();
+        if row.lease.as_ref().is_none_or(|lease| lease.owner != *turn) {
+            return Ended { again: false };
+        }
+        row.lease = None;
+        let again = std::mem::take(&mut row.again);
+        row.due = earliest(row.due, end.due);
+        if again {
+            row.due = Some(end.now);
+        }
+        row.failures = if end.error.is_some() {
+            row.failures.saturating_add(1)
+        } else {
+            0
+        };
+        row.last_error.clone_from(&end.error);
+        if let Some(seen) = &end.full_look {
+            row.seen = Some(seen.clone());
+            row.last_full_look = Some(end.now);
+        }
+        Ended { again }
+    }
+
+    pub(crate) fn make_due(&mut self, lane: Lane, when: Timestamp) {
+        let row = self.lanes.entry(lane).or_default();
+        row.due = earliest(row.due, Some(when));
+    }
+
+    fn make_all_due(&mut self, due: &[(Lane, Timestamp)]) {
+        for (lane, when) in due {
+            self.make_due(*lane, *when);
+        }
+    }
+
+    pub(crate) fn mirror_registry(&mut self, registry: &serde_json::Value, mode: &Mode) {
+        match &mut self.meta {
+            None => {
+                self.meta = Some(Meta {
+                    generation: 0,
+                    mode: mode.clone(),
+                    registry: registry.clone(),
+                })
+            }
+            Some(meta) => {
+                meta.registry = registry.clone();
+                if !matches!(meta.mode, Mode::Paused { .. }) {
+                    meta.mode = mode.clone();
+                }
+            }
+        }
+    }
+
+    /// C1.
+    pub(crate) fn commit(&mut self, commit: &Commit) -> Committed {
+        if let Some(generation) = self.commits.get(&commit.id) {
+            return Committed::At(*generation);
+        }
+        let Some(meta) = self.meta.as_mut() else {
+            return Committed::NotActive;
+        };
+        if meta.mode != Mode::Active {
+            return Committed::NotActive;
+        }
+        if meta.generation != commit.base {
+            return Committed::Raced {
+                generation: meta.generation,
+            };
+        }
+        meta.generation += 1;
+        let generation = meta.generation;
+        self.records.push(Record::Plan {
+            generation,
+            plan: Box::new(commit.plan.clone()),
+        });
+        for intent in &commit.intents {
+            self.intents.insert(intent.name().clone(), intent.clone());
+        }
+        for command in &commit.commands {
+            self.commands.insert(command.id.clone(), command.clone());
+        }
+        self.make_all_due(&commit.due);
+        self.commits.insert(commit.id.clone(), generation);
+        Committed::At(generation)
+    }
+
+    pub(crate) fn committed_since(&self, generation: u64) -> Vec<Record> {
+        let later = |record: &&Record| match record {
+            Record::Plan { generation: at, .. } | Record::Unfenced { generation: at, .. } => {
+                *at > generation
+            }
+        };
+        self.records.iter().filter(later).cloned().collect()
+    }
+
+    pub(crate) fn lease_intent(
+        &mut self,
+        claim: &NodeClaimName,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Option<Intent> {
+        let intent = self.intents.get_mut(claim)?;
+        take_lease(&mut intent.lease, lease, now).then(|| intent.clone())
+    }
+
+    pub(crate) fn move_intent(&mut self, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved {
+        let Some(intent) = self.intents.get_mut(from.name()) else {
+            return Moved::No;
+        };
+        if intent.state == *to {
+            return Moved::Yes;
+        }
+        if intent.state != from.state || !is_mine(intent.lease.as_ref(), turn) {
+            return Moved::No;
+        }
+        intent.state = to.clone();
+        if !intent.is_in_flight() {
+            intent.lease = None;
+        }
+        Moved::Yes
+    }
+
+    pub(crate) fn adopt_intent(&mut self, intent: &Intent, lane: Lane, due: Timestamp) -> Moved {
+        match self.intents.get(intent.name()) {
+            Some(other) if other == intent => Moved::Yes,
+            Some(_) => Moved::No,
+            None => {
+                self.intents.insert(intent.name().clone(), intent.clone());
+                self.make_due(lane, due);
+                Moved::Yes
+            }
+        }
+    }
+
+    /// A2.
+    pub(crate) fn freeze(&mut self, turn: &TurnId, call: &Call) -> Moved {
+        let token = &call.request.token;
+        if self.calls.contains_key(token) {
+            let mine = |known: &Call| {
+                known.frozen_at == call.frozen_at && is_mine(known.lease.as_ref(), turn)
+            };
+            return if self.calls.get(token).is_some_and(mine) {
+                Moved::Yes
+            } else {
+                Moved::No
+            };
+        }
+        let ready = |name: &NodeClaimName| {
+            self.intents.get(name).is_some_and(|intent| {
+                is_mine(intent.lease.as_ref(), turn)
+                    && matches!(intent.state, IntentState::Claimed { attempt, .. } if attempt == call.attempt)
+            })
+        };
+        if call.members.len() > Call::MEMBERS_MAX || !call.members.iter().all(ready) {
+            return Moved::No;
+        }
+        for name in &call.members {
+            if let Some(intent) = self.intents.get_mut(name)
+                && let IntentState::Claimed { uid, attempt } = intent.state.clone()
+            {
+                intent.state = IntentState::Launching {
+                    uid,
+                    attempt,
+                    token: token.clone(),
+                };
+            }
+        }
+        self.calls.insert(token.clone(), call.clone());
+        Moved::Yes
+    }
+
+    pub(crate) fn lease_call(
+        &mut self,
+        token: &LaunchToken,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Option<Call> {
+        let call = self.calls.get_mut(token).filter(|call| !call.closed)?;
+        take_lease(&mut call.lease, lease, now).then(|| call.clone())
+    }
+
+    pub(crate) fn close_call(&mut self, token: &LaunchToken, turn: &TurnId) -> Moved {
+        match self.calls.get_mut(token) {
+            Some(call) if call.closed => Moved::Yes,
+            Some(call) if is_mine(call.lease.as_ref(), turn) => {
+                call.closed = true;
+                call.lease = None;
+                Moved::Yes
+            }
+            Some(_) | None => Moved::No,
+        }
+    }
+
+    /// C3.
+    pub(crate) fn record_unfenced(&mut self, acts: &Unfenced) -> u64 {
+        let mut new = Unfenced {
+            commands: Vec::new(),
+            notices: Vec::new(),
+            ..acts.clone()
+        };
+        for command in &acts.commands {
+            if !self.commands.contains_key(&command.id) {
+                self.commands.insert(command.id.clone(), command.clone());
+                new.commands.push(command.clone());
+            }
+        }
+        for notice in &acts.notices {
+            let key = (notice.instance.clone(), notice.kind.clone());
+            if let Entry::Vacant(free) = self.notices.entry(key) {
+                free.insert(notice.clone());
+                new.notices.push(notice.clone());
+            }
+        }
+        self.make_all_due(&acts.due);
+        let meta = self.meta.get_or_insert(Meta {
+            generation: 0,
+            mode: Mode::Shadow,
+            registry: serde_json::Value::Null,
+        });
+        if !(new.commands.is_empty() && new.notices.is_empty()) {
+            meta.generation += 1;
+            let generation = meta.generation;
+            self.records.push(Record::Unfenced {
+                generation,
+                commands: new.commands,
+                notices: new.notices,
+            });
+        }
+        meta.generation
+    }
+
+    pub(crate) fn move_command(
+        &mut self,
+        from: &Command,
+        to: model::ledger::CommandState,
+    ) -> Moved {
+        match self.commands.get_mut(&from.id) {
+            Some(command) if command.state == to => Moved::Yes,
+            Some(command) if command.state == from.state => {
+                command.state = to;
+                Moved::Yes
+            }
+            Some(_) | None => Moved::No,
+        }
+    }
+
+    pub(crate) fn nominate(&mut self, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) {
+        self.nominated.retain(|_, until| *until > now);
+        for (node, until) in nodes {
+            let entry = self.nominated.entry(node.clone()).or_insert(*until);
+            *entry = (*entry).max(*until);
+        }
+    }
+
+    pub(crate) fn once(&mut self, key: &str, now: Timestamp, until: Timestamp) -> bool {
+        self.said.retain(|_, until| *until > now);
+        if self.said.contains_key(key) {
+            return false;
+        }
+        self.said.insert(key.to_owned(), until);
+        true
+    }
+}
+
+fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn is_mine(lease: Option<&Lease>, turn: &TurnId) -> bool {
+    lease.is_some_and(|lease| lease.owner == *turn)
+}
+
+fn take_lease(held: &mut Option<Lease>, lease: &Lease, now: Timestamp) -> bool {
+    let free = held
+        .as_ref()
+        .is_none_or(|held| !held.is_live(now) || held.owner == lease.owner);
+    if free {
+        *held = Some(lease.clone());
+    }
+    free
+}

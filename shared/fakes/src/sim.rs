@@ -1,0 +1,189 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, InstanceType, Wake};
+use ports::{Clock, QueueError, Wakes, registry::RegistryEntry};
+
+use crate::{
+    account::Account,
+    api_server::ApiServer,
+    fault::{Fault, Fuse, Trouble},
+    provider,
+    rows::Rows,
+};
+
+/// A handle on the simulated world; clones share it.
+#[derive(Clone)]
+pub struct Sim(Arc<Mutex<World>>);
+
+/// Everything there is.
+pub struct World {
+    pub now: Timestamp,
+    pub account: Account,
+    pub api: ApiServer,
+    pub ledger: Rows,
+    /// Wakes sent and not taken yet, with the time of their delivery.
+    pub wakes: Vec<(Timestamp, Wake)>,
+    pub registry: Vec<RegistryEntry>,
+    /// The instance types that every NodeClass allows.
+    pub catalog: Vec<InstanceType>,
+    pub fuse: Fuse,
+    /// Names of the port calls made, in order.
+    pub calls: Vec<&'static str>,
+    faults: Vec<(&'static str, Fault)>,
+    /// How long every port call takes.
+    pub latency: SignedDuration,
+    /// Decides how turns that run together interleave; 0 runs each to its end.
+    pub interleaving: u64,
+}
+
+impl Sim {
+    /// 1 January 2026; story times count from here.
+    pub const START: i64 = 1_767_225_600;
+
+    /// A world with one registered, active cluster, a small catalog, and nothing in it.
+    pub fn new(cluster: &str) -> Self {
+        let now = Timestamp::from_second(Self::START).unwrap_or_default();
+        let entry = RegistryEntry {
+            cluster: ClusterName::from(cluster),
+            body: Ok(
+                serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"}),
+            ),
+        };
+        Self(Arc::new(Mutex::new(World {
+            now,
+            account: Account::default(),
+            api: ApiServer::default(),
+            ledger: Rows::default(),
+            wakes: Vec::new(),
+            registry: vec![entry],
+            catalog: provider::small_catalog(),
+            fuse: Fuse::default(),
+            calls: Vec::new(),
+            faults: Vec::new(),
+            latency: SignedDuration::ZERO,
+            interleaving: 0,
+        })))
+    }
+
+    /// Looks at or changes the world directly, without passing a port.
+    pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets time pass in steps of a second, with everything that happens by itself.
+    pub fn advance(&self, time: SignedDuration) {
+        self.with(|world| {
+            for _ in 0..time.as_secs() {
+                world.now += SignedDuration::from_secs(1);
+                world.step();
+            }
+        });
+    }
+
+    /// The next call of this name fails so. Several faults for one name are used up in order.
+    pub fn fail_next(&self, call: &'static str, fault: Fault) {
+        self.with(|world| world.faults.push((call, fault)));
+    }
+
+    /// Wakes that are deliverable now, taken out of the queues.
+    pub fn take_wakes(&self) -> Vec<Wake> {
+        self.with(|world| {
+            let now = world.now;
+            let (ready, later) = std::mem::take(&mut world.wakes)
+                .into_iter()
+                .partition(|(at, _)| *at <= now);
+            world.wakes = later;
+            ready.into_iter().map(|(_, wake)| wake).collect()
+        })
+    }
+
+    /// One call through a port: the fuse, a fault, the act, the fuse again.
+    pub(crate) async fn port<T, E: Trouble>(
+        &self,
+        call: &'static str,
+        act: impl FnOnce(&mut World) -> Result<T, E>,
+    ) -> Result<T, E> {
+        Yield(self.with(|world| world.next_pause())).await;
+        self.with(|world| {
+            if !world.fuse.pass() {
+                return Err(E::of(Fault::Unavailable, call));
+            }
+            world.calls.push(call);
+            world.now += world.latency;
+            let fault = world.take_fault(call);
+            match fault {
+                Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
+                Some(_) | None => {}
+            }
+            let answer = act(world);
+            if !world.fuse.pass() || fault.is_some() {
+                return Err(E::of(Fault::LostAnswer, call));
+            }
+            answer
+        })
+    }
+}
+
+impl World {
+    fn take_fault(&mut self, call: &str) -> Option<Fault> {
+        let index = self.faults.iter().position(|(name, _)| *name == call)?;
+        Some(self.faults.remove(index).1)
+    }
+
+    /// How often a call gives way to others: a xorshift sequence, so that a seed is one interleaving.
+    fn next_pause(&mut self) -> u64 {
+        if self.interleaving == 0 {
+            return 0;
+        }
+        self.interleaving ^= self.interleaving << 13;
+        self.interleaving ^= self.interleaving >> 7;
+        self.interleaving ^= self.interleaving << 17;
+        self.interleaving % 5
+    }
+}
+
+/// Gives way this many times.
+struct Yield(u64);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.0 == 0 {
+            return Poll::Ready(());
+        }
+        self.0 -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Clock for Sim {
+    fn now(&self) -> Timestamp {
+        self.with(|world| world.now)
+    }
+}
+
+#[async_trait]
+impl Wakes for Sim {
+    async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
+        self.port("send", |world| {
+            let at = world.now + delay;
+            // A standard queue may hold the same wake twice; holding it once is enough for a lane.
+            world.wakes.retain(|(_, other)| {
+                (&other.cluster, other.lane) != (&wake.cluster, wake.lane)
+                    || other.hints != wake.hints
+            });
+            world.wakes.push((at, wake.clone()));
+            Ok(())
+        })
+        .await
+    }
+}

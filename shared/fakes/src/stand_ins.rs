@@ -1,0 +1,205 @@
+//! What happens by itself while time passes: EC2 moves instances along, kubelets join them as nodes, Deployments keep
+//! their pods, the scheduler binds or gives up, and what is deleted goes away.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    NodeName, Uid, labels,
+    launch::{Instance, InstanceState},
+    node::{ConditionStatus, Node, Ready},
+    pod::{Pod, PodPhase},
+    taint::{Taint, TaintEffect},
+};
+
+use crate::sim::World;
+
+/// From launch to the kubelet's first registration.
+const JOINS_AFTER: SignedDuration = SignedDuration::from_secs(30);
+/// From there to Ready.
+const READY_AFTER: SignedDuration = SignedDuration::from_secs(40);
+
+impl World {
+    pub(crate) fn step(&mut self) {
+        self.account.step(self.now);
+        self.run_kubelets();
+        self.run_deployments();
+        self.remove_deleted_pods();
+        self.schedule();
+    }
+
+    fn run_kubelets(&mut self) {
+        let instances: Vec<Instance> = self.account.instances.values().cloned().collect();
+        for instance in instances {
+            let Some(name) = instance.private_dns.clone().map(NodeName) else {
+                continue;
+            };
+            let age = instance
+                .launched_at
+                .map_or(SignedDuration::ZERO, |at| self.now.duration_since(at));
+            let alive = instance.state == InstanceState::Running;
+            if alive && age >= JOINS_AFTER && !self.api.nodes.contains_key(&name) {
+                let node = self.joining_node(&name, &instance);
+                self.api.nodes.insert(name.clone(), node);
+            }
+            let status = match (alive, age >= READY_AFTER) {
+                (true, true) => ConditionStatus::True,
+                (true, false) => ConditionStatus::False,
+                (false, _) => ConditionStatus::Unknown,
+            };
+            let version = self.api.next_version();
+            if let Some(node) = self.api.nodes.get_mut(&name)
+                && node.ready.status != status
+            {
+                node.ready = Ready {
+                    status,
+                    since: Some(self.now),
+                };
+                node.resource_version = version;
+            }
+        }
+    }
+
+    fn joining_node(&mut self, name: &NodeName, instance: &Instance) -> Node {
+        let (capacity, allocatable) = self
+            .catalog
+            .iter()
+            .find(|kind| kind.name == instance.instance_type)
+            .map_or_else(Default::default, |kind| {
+                (kind.capacity.clone(), kind.allocatable())
+            });
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        Node {
+            name: name.clone(),
+            uid: Uid(format!("{name}-uid")),
+            resource_version: self.api.next_version(),
+            provider_id: format!("aws:///{}/{}", instance.zone, instance.id),
+            labels: BTreeMap::from([
+                label(labels::HOSTNAME, name.as_str()),
+                label(labels::INSTANCE_TYPE, &instance.instance_type),
+                label(labels::ZONE, &instance.zone),
+                label(labels::ARCH, "amd64"),
+                label(labels::OS, "linux"),
+            ]),
+            taints: vec![Taint {
+                key: api::names::taint::UNREGISTERED.to_owned(),
+                value: String::new(),
+                effect: TaintEffect::NoExecute,
+            }],
+            capacity,
+            allocatable,
+            ready: Ready {
+                status: ConditionStatus::False,
+                since: Some(self.now),
+            },
+            created_at: Some(self.now),
+            ..Node::default()
+        }
+    }
+
+    fn run_deployments(&mut self) {
+        let deployments = self.api.deployments.clone();
+        for (name, deployment) in deployments {
+            let mut own: Vec<Pod> = self
+                .api
+                .pods
+                .values()
+                .filter(|pod| {
+                    pod.deletion.is_none()
+                        && pod.owner.as_ref().is_some_and(|owner| owner.name == name)
+                })
+                .cloned()
+                .collect();
+            // Pending pods go first, as the ReplicaSet controller prefers.
+            own.sort_by_key(|pod| (pod.node_name.is_none(), pod.key.clone()));
+            while own.len() > deployment.replicas {
+                if let Some(pod) = own.pop() {
+                    let gone = self.api.delete_pod(&pod.key, &pod.uid, None, self.now);
+                    debug_assert!(gone.is_ok(), "{gone:?}");
+                }
+            }
+            for _ in own.len()..deployment.replicas {
+                let version = self.api.next_version();
+                self.api
+                    .new_pod(&format!("{name}-{version}"), &name, &deployment, self.now);
+            }
+        }
+    }
+
+    fn remove_deleted_pods(&mut self) {
+        let now = self.now;
+        let nodes = &self.api.nodes;
+        self.api.pods.retain(|_, pod| {
+            let unbound = pod
+                .node_name
+                .as_ref()
+                .is_none_or(|node| !nodes.contains_key(node));
+            // The garbage collector of pods takes those whose node is gone.
+            let orphaned = pod.node_name.is_some() && unbound;
+            let over = pod
+                .deletion
+                .as_ref()
+                .is_some_and(|deletion| unbound || deletion.at <= now);
+            !orphaned && !over
+        });
+    }
+
+    fn schedule(&mut self) {
+        let pending: Vec<Pod> = self
+            .api
+            .pods
+            .values()
+            .filter(|pod| pod.node_name.is_none() && pod.deletion.is_none())
+            .cloned()
+            .collect();
+        for pod in pending {
+            let node = self
+                .api
+                .nodes
+                .values()
+                .find(|node| self.takes(node, &pod))
+                .map(|node| node.name.clone());
+            if node.is_none() && pod.unschedulable {
+                continue;
+            }
+            let version = self.api.next_version();
+            let now = self.now;
+            if let Some(pod) = self.api.pods.get_mut(&pod.key) {
+                pod.resource_version = version;
+                pod.unschedulable = node.is_none();
+                if let Some(node) = node {
+                    bind(pod, node, now);
+                }
+            }
+        }
+    }
+
+    fn takes(&self, node: &Node, pod: &Pod) -> bool {
+        let mut left = node.allocatable.clone();
+        for other in self.api.pods_on(&node.name) {
+            left.subtract(&other.requests);
+        }
+        let tolerated = |taint: &Taint| {
+            taint.effect == TaintEffect::PreferNoSchedule
+                || pod
+                    .tolerations
+                    .iter()
+                    .any(|toleration| toleration.tolerates(taint))
+        };
+        node.ready.status == ConditionStatus::True
+            && !node.unschedulable
+            && node.taints.iter().all(tolerated)
+            && pod
+                .node_selector
+                .iter()
+                .all(|(key, value)| node.labels.get(key) == Some(value))
+            && pod.requests.fits(&left)
+    }
+}
+
+fn bind(pod: &mut Pod, node: NodeName, now: Timestamp) {
+    pod.node_name = Some(node);
+    pod.phase = PodPhase::Running;
+    pod.ready = true;
+    pod.started_at = Some(now);
+}
