@@ -18,7 +18,7 @@ HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench bench-scheduling crds package invoke tools clean
+.PHONY: help demo test check unit functions e2e bench crds package invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ functions: tools
 e2e: functions ## Deploy the stack into a local AWS and watch it work
 	cargo nextest run --locked -p whittle-tests --test e2e
 
-bench: tools ## Print the numbers: zip size, cold start, time and memory of a turn
+bench: tools ## Print the numbers: zip sizes and cold start
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 	infra/tools/bench $(WHITTLE_SAM_BUILD)-release

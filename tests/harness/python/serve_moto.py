@@ -9,6 +9,7 @@ Worth knowing about moto 5.2.5:
 """
 
 import json
+import logging
 import os
 import sys
 
@@ -40,6 +41,8 @@ def put_parameter_behind_motos_back(name: str, value: str) -> None:
     parameters[name].append(parameter)
 
 
+# One line per request would bury what went wrong.
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 endpoint = "http://{}:{}".format(*server.get_host_and_port())

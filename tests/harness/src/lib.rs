@@ -18,7 +18,7 @@ pub use ministack::Ministack;
 pub use moto::{Moto, Seed};
 pub use stack::Stack;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, iter, path::PathBuf};
 
 /// The account everything in the emulators belongs to; also the access key that selects it.
 pub const ACCOUNT: &str = "123456789012";
@@ -44,16 +44,29 @@ pub fn tool(path: &str) -> PathBuf {
     program
 }
 
-/// What `make functions` built: the template with the functions beside it.
-fn built_template() -> PathBuf {
-    let build = from_environment("WHITTLE_SAM_BUILD", ".cache/whittle-target/sam-build");
-    let template = build.join("template.yaml");
+/// The program of a function that `make functions` built, by its name in the template, such as `ProvisionerFunction`.
+#[must_use]
+pub fn built_function(logical_id: &str) -> PathBuf {
+    built(&format!("{logical_id}/bootstrap"))
+}
+
+/// The search path with the pinned tools in front, for scripts that expect them there.
+#[must_use]
+pub fn path_with_tools() -> OsString {
+    let tools = tool("bin");
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let paths = iter::once(tools).chain(std::env::split_paths(&others));
+    std::env::join_paths(paths).unwrap_or_else(|error| panic!("PATH: {error}"))
+}
+
+fn built(path: &str) -> PathBuf {
+    let file = from_environment("WHITTLE_SAM_BUILD", ".cache/whittle-target/sam-build").join(path);
     assert!(
-        template.exists(),
+        file.exists(),
         "{} is missing: run `make functions`",
-        template.display()
+        file.display()
     );
-    template
+    file
 }
 
 fn from_environment(variable: &str, below_home: &str) -> PathBuf {

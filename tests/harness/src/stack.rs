@@ -33,7 +33,7 @@ impl<'a> Stack<'a> {
                 "--no-progressbar",
                 "--template-file",
             ])
-            .arg(crate::built_template())
+            .arg(crate::built("template.yaml"))
             .args([
                 "--parameter-overrides",
                 "DeletionProtection=false",
