@@ -5,6 +5,7 @@
 //! object never stops the others.
 
 mod amounts;
+mod claim_conditions;
 pub mod catalog_file;
 mod node;
 mod node_claim;
@@ -16,6 +17,7 @@ mod selector;
 mod storage;
 mod workload;
 
+pub use claim_conditions::{ConditionChange, change_conditions};
 pub use patch::{NodeClaimPatch, NodePatch};
 pub use storage::StorageObjects;
 

@@ -116,8 +116,7 @@ impl Account {
         }
         let number = self.instances.len() + 1;
         let id = InstanceId(format!("i-{number:017x}"));
-        let mut tags = request.tags.clone();
-        tags.insert(api::names::tag::LAUNCH.to_owned(), request.token.0.clone());
+        let tags = request.tags.clone();
         self.instances.insert(
             id.clone(),
             Instance {

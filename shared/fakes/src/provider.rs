@@ -1,6 +1,6 @@
 //! A small catalog, and everything about NodeClasses resolved at once.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use api::{EC2NodeClass, NodePool, conditions::types, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
@@ -8,13 +8,16 @@ use jiff::Timestamp;
 use model::{
     CapacityType, ClusterName, InstanceType, NanosPerHour, Offering, Resources,
     catalog::Overhead,
+    ids::LaunchToken,
     labels,
+    launch::{AllocationStrategy, FleetOverride, FleetRequest, LaunchTemplate, TemplateOverrides},
+    plan::Launch,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
 use ports::{
-    Catalog, CloudError, Cluster, ClusterError, Clusters, NodeClassResolver, Registry,
-    RegistryError, registry::RegistryEntry,
+    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, LaunchRefusal, Launches,
+    NodeClassResolver, Registry, RegistryError, registry::RegistryEntry,
 };
 
 use crate::{account::zone_id, sim::Sim};
@@ -191,5 +194,92 @@ impl Clusters for Sim {
         _: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
         Ok(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Launches for Sim {
+    async fn prepare(
+        &self,
+        cluster: &ClusterName,
+        _: &serde_json::Value,
+    ) -> Result<Box<dyn LaunchBuilder>, CloudError> {
+        let builder = Builder {
+            cluster: cluster.clone(),
+        };
+        self.port("prepare", |_| {
+            Ok(Box::new(builder) as Box<dyn LaunchBuilder>)
+        })
+        .await
+    }
+}
+
+struct Builder {
+    cluster: ClusterName,
+}
+
+impl LaunchBuilder for Builder {
+    /// Every available offering that the launch admits, spot before on-demand.
+    fn request(
+        &self,
+        launch: &Launch,
+        node_class: &EC2NodeClass,
+        instance_types: &[InstanceType],
+    ) -> Result<FleetRequest, LaunchRefusal> {
+        let wanted = Requirements::from_selector(&launch.spec.requirements);
+        let admits = |key: &str, value: &str| {
+            wanted
+                .0
+                .get(key)
+                .is_none_or(|requirement| requirement.has(value))
+        };
+        let overrides = |capacity_type: CapacityType| -> Vec<FleetOverride> {
+            instance_types
+                .iter()
+                .filter(|kind| launch.instance_types.contains(&kind.name))
+                .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
+                .filter(|(_, offering)| {
+                    offering.available
+                        && offering.capacity_type == capacity_type
+                        && admits(labels::ZONE, &offering.zone)
+                        && admits(labels::CAPACITY_TYPE, capacity_type.as_str())
+                })
+                .map(|(kind, offering)| FleetOverride {
+                    instance_type: kind.name.clone(),
+                    zone: offering.zone.clone(),
+                    subnet: Some(format!("subnet-{}", offering.zone)),
+                    image: "ami-1".into(),
+                    priority: offering.price.0,
+                })
+                .collect()
+        };
+        let choice = [CapacityType::Spot, CapacityType::OnDemand]
+            .into_iter()
+            .map(|capacity_type| (capacity_type, overrides(capacity_type)))
+            .find(|(_, overrides)| !overrides.is_empty());
+        let (capacity_type, overrides) = choice.ok_or(LaunchRefusal::InsufficientCapacity {
+            message: "no offering is left".into(),
+        })?;
+        let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        Ok(FleetRequest {
+            cluster: self.cluster.clone(),
+            token: LaunchToken::default(),
+            node_class: node_class.metadata.name.as_str().into(),
+            capacity_type,
+            target_capacity: 1,
+            allocation: Some(AllocationStrategy::LowestPrice),
+            context: None,
+            templates: vec![TemplateOverrides {
+                template: LaunchTemplate {
+                    name: "template".into(),
+                    ..LaunchTemplate::default()
+                },
+                overrides,
+            }],
+            tags: BTreeMap::from([
+                tag(api::names::tag::EKS_CLUSTER, self.cluster.as_str()),
+                tag(api::names::tag::NODE_POOL, launch.node_pool.as_str()),
+            ]),
+        })
     }
 }

@@ -229,11 +229,8 @@ pub trait Ledger: Send + Sync {
         instance: &InstanceId,
         until: Timestamp,
     ) -> Result<(), LedgerError>;
-    async fn is_not_ours(
-        &self,
-        instance: &InstanceId,
-        now: Timestamp,
-    ) -> Result<bool, LedgerError>;
+    async fn is_not_ours(&self, instance: &InstanceId, now: Timestamp)
+    -> Result<bool, LedgerError>;
 
     /// The housekeeper's own notes; only it writes them, one turn at a time.
     async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError>;

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use api::{EC2NodeClass, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::{ClusterName, InstanceType};
+use model::{ClusterName, InstanceType, launch::FleetRequest, plan::Launch};
+use thiserror::Error;
 
 use crate::CloudError;
 
@@ -38,4 +39,40 @@ pub trait NodeClassResolver: Send + Sync {
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
     ) -> Result<(), CloudError>;
+}
+
+/// Prepares launches: gathers what requests depend on besides the NodeClaim and its NodeClass.
+#[async_trait]
+pub trait Launches: Send + Sync {
+    /// Facts for all launches of one turn; `entry` is the cluster's registry entry.
+    async fn prepare(
+        &self,
+        cluster: &ClusterName,
+        entry: &serde_json::Value,
+    ) -> Result<Box<dyn LaunchBuilder>, CloudError>;
+}
+
+/// Makes launch requests from prepared facts; pure.
+pub trait LaunchBuilder: Send + Sync {
+    /// The request for one instance of this launch, without a token. Launches with equal requests may share a call.
+    fn request(
+        &self,
+        launch: &Launch,
+        node_class: &EC2NodeClass,
+        instance_types: &[InstanceType],
+    ) -> Result<FleetRequest, LaunchRefusal>;
+}
+
+/// Why a NodeClaim cannot be launched now, by what becomes of it (spec/aws §12.1).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LaunchRefusal {
+    /// Nothing that it admits can be had: it is deleted and its pods are planned again.
+    #[error("{message}")]
+    InsufficientCapacity { message: String },
+    /// The NodeClass cannot be used: it is deleted.
+    #[error("{message}")]
+    NodeClassNotReady { message: String },
+    /// It is kept, with this reason in its Launched condition, and tried again until its launch time-out.
+    #[error("{message}")]
+    Create { reason: String, message: String },
 }
