@@ -1,0 +1,318 @@
+//! How many nodes of a NodePool may be on their way out by choice (spec/lifecycle §15).
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
+use model::{
+    node::ConditionStatus,
+    node_pool::{Budget, NodePool},
+};
+
+use crate::world::World;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Empty,
+    Drifted,
+}
+
+impl Reason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Drifted => "Drifted",
+        }
+    }
+}
+
+/// Nodes counted and nodes on their way out, by NodePool; those the plan takes are added as they are allowed.
+pub(crate) struct Remaining<'a> {
+    counts: BTreeMap<&'a str, Count>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    total: u64,
+    disrupting: u64,
+}
+
+impl<'a> Remaining<'a> {
+    pub(crate) fn new(world: &World<'a>) -> Self {
+        let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
+        for machine in world.machines.iter().filter(|machine| machine.initialized) {
+            let (Some(pool), Some(claim)) = (machine.node_pool(), machine.claim) else {
+                continue;
+            };
+            if claim.is_true("InstanceTerminating") {
+                continue;
+            }
+            let is_ready = machine
+                .node
+                .is_some_and(|node| node.ready.status == ConditionStatus::True);
+            let count = counts.entry(pool).or_default();
+            count.total += 1;
+            count.disrupting += u64::from(machine.leaving || !is_ready);
+        }
+        Self { counts }
+    }
+
+    /// Takes one node out of what the budgets allow for one of these reasons, if any is left.
+    pub(crate) fn take(&mut self, pool: &'a NodePool, reasons: &[Reason], now: Timestamp) -> bool {
+        let count = self.counts.entry(pool.name.as_str()).or_default();
+        let budgets = &pool.disruption.budgets;
+        let allowed = reasons
+            .iter()
+            .map(|reason| allowed(budgets, *reason, count.total, now))
+            .max();
+        if allowed.unwrap_or(0) <= count.disrupting {
+            return false;
+        }
+        count.disrupting += 1;
+        true
+    }
+}
+
+/// The strictest budget counts. One that cannot be read allows nothing, for any reason.
+fn allowed(budgets: &[Budget], reason: Reason, total: u64, now: Timestamp) -> u64 {
+    let mut least = u64::MAX;
+    for budget in budgets {
+        let (Some(nodes), Some(active)) = (scaled(&budget.nodes, total), is_active(budget, now))
+        else {
+            return 0;
+        };
+        let is_concerned =
+            budget.reasons.is_empty() || budget.reasons.iter().any(|name| name == reason.as_str());
+        if active && is_concerned {
+            least = least.min(nodes);
+        }
+    }
+    least
+}
+
+/// A number, or a share rounded up.
+fn scaled(nodes: &str, total: u64) -> Option<u64> {
+    match nodes.strip_suffix('%') {
+        None => nodes.parse().ok(),
+        Some(percent) => {
+            let percent: u64 = percent.parse().ok()?;
+            Some(percent.saturating_mul(total).div_ceil(100))
+        }
+    }
+}
+
+/// Whether a hit of the schedule lies within the duration before now: `(now − duration, now]`.
+fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
+    let (schedule, duration) = match (&budget.schedule, &budget.duration) {
+        (None, None) => return Some(true),
+        (Some(schedule), Some(duration)) => (schedule, duration),
+        _ => return None,
+    };
+    let schedule = Schedule::parse(schedule)?;
+    let duration: SignedDuration = duration.parse().ok()?;
+    Some(schedule.hits_within(duration, now))
+}
+
+/// Five cron fields: the minutes, hours, days of the month, months and days of the week (0 is Sunday) that hit.
+struct Schedule {
+    minutes: Vec<i8>,
+    hours: Vec<i8>,
+    days: Vec<i8>,
+    months: Vec<i8>,
+    weekdays: Vec<i8>,
+    /// Where both kinds of days are restricted, either hits.
+    either_day: bool,
+}
+
+/// Every schedule recurs within so many days: 29 February may be eight years away, a century's gap included.
+const DAYS_MAX: i64 = 8 * 366;
+
+const MONTHS: [&str; 12] = [
+    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
+];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+impl Schedule {
+    fn parse(text: &str) -> Option<Self> {
+        let text = match text.trim() {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            other => other,
+        };
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
+            return None;
+        };
+        let is_open = |field: &str| field.starts_with(['*', '?']);
+        Some(Self {
+            minutes: values(minutes, 0, 59, &[])?,
+            hours: values(hours, 0, 23, &[])?,
+            days: values(days, 1, 31, &[])?,
+            months: values(months, 1, 12, &MONTHS)?,
+            weekdays: values(weekdays, 0, 7, &WEEKDAYS)?
+                .into_iter()
+                .map(|day| day % 7)
+                .collect(),
+            either_day: !is_open(days) && !is_open(weekdays),
+        })
+    }
+
+    fn hits_within(&self, duration: SignedDuration, now: Timestamp) -> bool {
+        let now_at = now.to_zoned(TimeZone::UTC).datetime();
+        let mut date = now_at.date();
+        for _ in 0..=DAYS_MAX {
+            if self.is_day(date)
+                && let Some(hit) = self.last_hit(date, now_at)
+            {
+                let hit = hit.to_zoned(TimeZone::UTC).map(|hit| hit.timestamp());
+                return hit.is_ok_and(|hit| now.duration_since(hit) < duration);
+            }
+            match date.yesterday() {
+                Ok(yesterday) => date = yesterday,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn is_day(&self, date: civil::Date) -> bool {
+        let by_date = self.days.contains(&date.day());
+        let by_weekday = self
+            .weekdays
+            .contains(&date.weekday().to_sunday_zero_offset());
+        let is_day = if self.either_day {
+            by_date || by_weekday
+        } else {
+            by_date && by_weekday
+        };
+        is_day && self.months.contains(&date.month())
+    }
+
+    /// The last hit of a day that is not after `end`.
+    fn last_hit(&self, date: civil::Date, end: civil::DateTime) -> Option<civil::DateTime> {
+        let hours = self.hours.iter().rev();
+        hours
+            .flat_map(|hour| {
+                self.minutes
+                    .iter()
+                    .rev()
+                    .map(|minute| date.at(*hour, *minute, 0, 0))
+            })
+            .find(|hit| *hit <= end)
+    }
+}
+
+/// The sorted values of one field: lists of `*`, `a`, `a-b` and `a-b/step`.
+fn values(field: &str, least: i8, most: i8, names: &[&str]) -> Option<Vec<i8>> {
+    let number = |text: &str| -> Option<i8> {
+        let named = names
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(text));
+        match named {
+            // Months count from 1, weekdays from 0, as their fields do.
+            Some(index) => Some(i8::try_from(index).ok()? + least),
+            None => text
+                .parse()
+                .ok()
+                .filter(|number| (least..=most).contains(number)),
+        }
+    };
+    let mut values = Vec::new();
+    for part in field.split(',') {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, step.parse::<usize>().ok().filter(|step| *step > 0)?),
+            None => (part, 1),
+        };
+        let (from, to) = match range.split_once('-') {
+            Some((from, to)) => (number(from)?, number(to)?),
+            None if matches!(range, "*" | "?") => (least, most),
+            None if part.contains('/') => (number(range)?, most),
+            None => (number(range)?, number(range)?),
+        };
+        if from > to {
+            return None;
+        }
+        values.extend((from..=to).step_by(step));
+    }
+    values.sort_unstable();
+    values.dedup();
+    Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(nodes: &str, schedule: Option<&str>, duration: Option<&str>) -> Budget {
+        Budget {
+            nodes: nodes.into(),
+            schedule: schedule.map(Into::into),
+            duration: duration.map(Into::into),
+            reasons: Vec::new(),
+        }
+    }
+
+    fn allowed_at(budgets: &[Budget], now: &str) -> u64 {
+        allowed(budgets, Reason::Empty, 10, now.parse().unwrap())
+    }
+
+    const NOON: &str = "2026-01-01T12:00:00Z"; // a Thursday
+
+    #[test]
+    fn shares_are_rounded_up() {
+        assert_eq!(allowed_at(&[budget("5%", None, None)], NOON), 1);
+        assert_eq!(allowed_at(&[budget("25%", None, None)], NOON), 3);
+        assert_eq!(allowed_at(&[budget("0%", None, None)], NOON), 0);
+        assert_eq!(
+            allowed_at(&[budget("3", None, None), budget("100%", None, None)], NOON),
+            3
+        );
+    }
+
+    #[test]
+    fn a_schedule_is_in_force_for_its_duration() {
+        let budgets = [budget("0", Some("0 9 * * mon-fri"), Some("8h"))];
+        assert_eq!(allowed_at(&budgets, "2026-01-01T08:59:59Z"), u64::MAX);
+        assert_eq!(allowed_at(&budgets, "2026-01-01T09:00:00Z"), 0);
+        assert_eq!(allowed_at(&budgets, "2026-01-01T16:59:59Z"), 0);
+        assert_eq!(allowed_at(&budgets, "2026-01-01T17:00:00Z"), u64::MAX);
+        assert_eq!(
+            allowed_at(&budgets, "2026-01-03T12:00:00Z"),
+            u64::MAX,
+            "a Saturday"
+        );
+    }
+
+    #[test]
+    fn schedules_may_be_lists_steps_and_names() {
+        let is_active = |schedule: &str, duration: &str, now: &str| {
+            allowed_at(&[budget("0", Some(schedule), Some(duration))], now) == 0
+        };
+        assert!(is_active("*/15 * * * *", "5m", "2026-01-01T12:34:00Z"));
+        assert!(!is_active("*/15 * * * *", "4m", "2026-01-01T12:34:00Z"));
+        assert!(is_active("0 0 1,15 JAN *", "13h", NOON));
+        assert!(!is_active("0 0 15 JAN *", "13h", NOON));
+        assert!(
+            is_active("0 0 15 * THU", "13h", NOON),
+            "either kind of day hits"
+        );
+        assert!(is_active("@daily", "13h", NOON));
+        assert!(is_active("@yearly", "1h", "2026-01-01T00:30:00Z"));
+        assert!(is_active("0 0 29 2 *", "20000h", NOON));
+    }
+
+    #[test]
+    fn a_budget_that_cannot_be_read_allows_nothing() {
+        for bad in [
+            budget("many", None, None),
+            budget("10%", Some("0 0 * * *"), None),
+            budget("10%", Some("60 0 * * *"), Some("1h")),
+            budget("10%", Some("0 0 * *"), Some("1h")),
+            budget("10%", Some("0 0 5-1 * *"), Some("1h")),
+        ] {
+            assert_eq!(allowed_at(&[budget("100%", None, None), bad], NOON), 0);
+        }
+    }
+}

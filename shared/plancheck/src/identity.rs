@@ -1,0 +1,103 @@
+//! Who and what a plan names: pods that may be placed, each once, and names that are free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{Action, Plan, PodKey, plan::PodRef, pod::Pod};
+
+use crate::{
+    Findings, Subject,
+    world::{World, is_reschedulable, is_terminal, is_tied_to_node},
+};
+
+pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
+    let mut seen: BTreeMap<&PodKey, Subject> = BTreeMap::new();
+    for (index, nomination) in plan.nominations.iter().enumerate() {
+        pod(
+            world,
+            &nomination.pod,
+            Subject::Nomination(index),
+            &mut seen,
+            findings,
+        );
+    }
+    let mut names: BTreeSet<&str> = world.machine_of_claim.keys().copied().collect();
+    names.extend(world.in_flight.keys());
+    names.extend(
+        world
+            .snapshot
+            .intents
+            .iter()
+            .map(|intent| intent.name().as_str()),
+    );
+    for (index, planned) in plan.actions.iter().enumerate() {
+        let Action::Launch(launch) = &planned.action else {
+            continue;
+        };
+        let subject = Subject::Action(index);
+        if !names.insert(launch.name.as_str()) {
+            findings.add(subject, format!("NodeClaim {} exists already", launch.name));
+        }
+        if launch.pods.is_empty() {
+            findings.add(subject, format!("NodeClaim {} is for no pod", launch.name));
+        }
+        for of_launch in &launch.pods {
+            pod(world, of_launch, subject, &mut seen, findings);
+        }
+    }
+}
+
+fn pod<'p>(
+    world: &World<'_>,
+    reference: &'p PodRef,
+    subject: Subject,
+    seen: &mut BTreeMap<&'p PodKey, Subject>,
+    findings: &mut Findings,
+) {
+    let key = &reference.key;
+    if let Some(before) = seen.insert(key, subject) {
+        findings.add(
+            subject,
+            format!("pod {key} has a place already, by {before}"),
+        );
+        seen.insert(key, before);
+    }
+    match world.pods.get(key) {
+        None => findings.add(subject, format!("pod {key} does not exist")),
+        Some(pod) if pod.uid != reference.uid => findings.add(
+            subject,
+            format!(
+                "pod {key} is another one: its uid is {}, not {}",
+                pod.uid, reference.uid
+            ),
+        ),
+        Some(pod) => {
+            if let Some(why) = unplaceable(world, pod) {
+                findings.add(subject, format!("pod {key} {why}"));
+            }
+        }
+    }
+}
+
+/// Why a pod needs no place, or can have none.
+fn unplaceable(world: &World<'_>, pod: &Pod) -> Option<String> {
+    if is_terminal(pod) {
+        return Some("has finished".to_owned());
+    }
+    if is_tied_to_node(pod) {
+        return Some("belongs to its node".to_owned());
+    }
+    if let Some(node) = &pod.node_name {
+        let moves = world.machine_of(pod).is_some_and(|machine| machine.leaving);
+        if !moves || !is_reschedulable(pod) {
+            return Some(format!("is bound to node {node}"));
+        }
+    } else if pod.deletion.is_some() {
+        return Some("is being deleted".to_owned());
+    }
+    if let Some(gate) = pod.scheduling_gates.first() {
+        return Some(format!("waits for scheduling gate {gate}"));
+    }
+    pod.problems
+        .first()
+        .map(|problem| format!("is invalid: {problem}"))
+}

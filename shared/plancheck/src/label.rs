@@ -1,0 +1,149 @@
+//! What a node's label may be, and what that means for a node selector expression.
+
+use std::borrow::Cow;
+
+use model::{
+    requirement::Requirement,
+    selector::{NodeSelectorRequirement, Operator},
+};
+
+/// What is known of one label of a node.
+#[derive(Clone, Debug)]
+pub(crate) enum Label<'a> {
+    Absent,
+    Is(&'a str),
+    /// One of the values that are allowed; with `surely_there` false it may also be missing.
+    Among {
+        allowed: Cow<'a, Requirement>,
+        surely_there: bool,
+    },
+}
+
+impl Label<'_> {
+    /// Whether the expression holds, whatever the label turns out to be.
+    pub(crate) fn guarantees(&self, wanted: &NodeSelectorRequirement) -> bool {
+        match self {
+            Self::Absent => is_satisfied_by_absence(wanted.operator),
+            Self::Is(value) => admits(wanted, value),
+            Self::Among {
+                allowed,
+                surely_there,
+            } => {
+                if !surely_there && !is_satisfied_by_absence(wanted.operator) {
+                    return false;
+                }
+                if allowed.complement {
+                    open_guarantees(allowed, wanted)
+                } else {
+                    !allowed.values.is_empty()
+                        && allowed.values.iter().all(|value| admits(wanted, value))
+                        || allowed.values.is_empty() && is_satisfied_by_absence(wanted.operator)
+                }
+            }
+        }
+    }
+
+    /// Whether the expression holds for something the label may turn out to be.
+    pub(crate) fn permits(&self, wanted: &NodeSelectorRequirement) -> bool {
+        match self {
+            Self::Absent => is_satisfied_by_absence(wanted.operator),
+            Self::Is(value) => admits(wanted, value),
+            Self::Among {
+                allowed,
+                surely_there,
+            } => {
+                if is_satisfied_by_absence(wanted.operator)
+                    && (!surely_there || !allowed.complement && allowed.values.is_empty())
+                {
+                    return true;
+                }
+                overlap(allowed, &Requirement::from(wanted))
+            }
+        }
+    }
+}
+
+fn is_satisfied_by_absence(operator: Operator) -> bool {
+    matches!(operator, Operator::NotIn | Operator::DoesNotExist)
+}
+
+/// Kubernetes' own reading of one expression for a label that is there.
+fn admits(wanted: &NodeSelectorRequirement, value: &str) -> bool {
+    let compare = |holds: fn(i64, i64) -> bool| {
+        let bound = wanted.values.first().and_then(|bound| bound.parse().ok());
+        matches!((value.parse(), bound), (Ok(value), Some(bound)) if holds(value, bound))
+    };
+    match wanted.operator {
+        Operator::In => wanted.values.iter().any(|wanted| wanted == value),
+        Operator::NotIn => wanted.values.iter().all(|unwanted| unwanted != value),
+        Operator::Exists => true,
+        Operator::DoesNotExist => false,
+        Operator::Gt => compare(|value, bound| value > bound),
+        Operator::Lt => compare(|value, bound| value < bound),
+        Operator::Gte => compare(|value, bound| value >= bound),
+        Operator::Lte => compare(|value, bound| value <= bound),
+    }
+}
+
+/// For a label that may have any value but some, within bounds.
+fn open_guarantees(allowed: &Requirement, wanted: &NodeSelectorRequirement) -> bool {
+    let bound = || {
+        wanted
+            .values
+            .first()
+            .and_then(|bound| bound.parse::<i64>().ok())
+    };
+    let at_least = |least: Option<i64>| {
+        allowed
+            .gte
+            .zip(least)
+            .is_some_and(|(gte, least)| gte >= least)
+    };
+    let at_most = |most: Option<i64>| allowed.lte.zip(most).is_some_and(|(lte, most)| lte <= most);
+    match wanted.operator {
+        Operator::Exists => true,
+        Operator::NotIn => wanted.values.iter().all(|unwanted| !allowed.has(unwanted)),
+        Operator::In | Operator::DoesNotExist => false,
+        Operator::Gt => at_least(bound().and_then(|bound| bound.checked_add(1))),
+        Operator::Gte => at_least(bound()),
+        Operator::Lt => at_most(bound().and_then(|bound| bound.checked_sub(1))),
+        Operator::Lte => at_most(bound()),
+    }
+}
+
+/// Whether two requirements on one label have a value in common; without building their intersection.
+pub(crate) fn overlap(a: &Requirement, b: &Requirement) -> bool {
+    match (a.complement, b.complement) {
+        (false, false) if a.values.len() <= b.values.len() => {
+            a.values.iter().any(|value| b.has(value))
+        }
+        (false, true) => a.values.iter().any(|value| b.has(value)),
+        (_, false) => b.values.iter().any(|value| a.has(value)),
+        (true, true) => {
+            let (gte, lte) = (a.gte.max(b.gte), least(a.lte, b.lte));
+            gte.zip(lte).is_none_or(|(gte, lte)| gte <= lte)
+        }
+    }
+}
+
+/// Whether everything `inner` allows is allowed by `outer`.
+pub(crate) fn is_within(inner: &Requirement, outer: &Requirement) -> bool {
+    if !inner.complement {
+        return inner.values.iter().all(|value| outer.has(value));
+    }
+    outer.complement
+        && outer.values.iter().all(|excluded| !inner.has(excluded))
+        && outer
+            .gte
+            .is_none_or(|least| inner.gte.is_some_and(|gte| gte >= least))
+        && outer
+            .lte
+            .is_none_or(|most| inner.lte.is_some_and(|lte| lte <= most))
+}
+
+fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,445 @@
+//! What a plan takes away or changes: the object must be the one that was judged, and the user must not have forbidden it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, Plan, PodKey, Uid, labels,
+    ledger::CommandState,
+    node::ConditionStatus,
+    node_claim::NodeClaim,
+    node_pool::{ConsolidateAfter, NodePool},
+    plan::{NodeClaimUpdate, NodeUpdate, Target},
+    pod::Pod,
+    taint::{Taint, TaintEffect},
+};
+
+use crate::{
+    Findings, Subject,
+    budget::{Reason, Remaining},
+    place::{Place, Placements},
+    world::{Machine, World, is_owned_by, is_reschedulable, is_terminal},
+};
+
+const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
+const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const DISRUPTED: &str = "karpenter.sh/disrupted";
+
+pub(crate) fn check(
+    world: &World<'_>,
+    plan: &Plan,
+    placements: &Placements<'_>,
+    findings: &mut Findings,
+) {
+    let mut check = Check {
+        world,
+        claims: world
+            .snapshot
+            .node_claims
+            .iter()
+            .map(|claim| (claim.name.as_str(), claim))
+            .collect(),
+        destinations: placements
+            .placed
+            .iter()
+            .filter_map(|placed| match placements.places.get(placed.place)? {
+                Place::Machine(index) => Some((*index, &placed.pod.key)),
+                Place::Open(_) => None,
+            })
+            .collect(),
+        deleted: BTreeSet::new(),
+        remaining: Remaining::new(world),
+    };
+    for (index, planned) in plan.actions.iter().enumerate() {
+        let trouble = match &planned.action {
+            Action::Launch(_) => None,
+            Action::DeleteNodeClaim(target) => check.delete(target),
+            Action::UpdateNode(update) => check.update_node(update),
+            Action::UpdateNodeClaim(update) => check.update_node_claim(update),
+            Action::Evict { pod, uid, .. } => check.evict(pod, uid),
+            Action::DeletePod { pod, uid, .. } => check.delete_pod(pod, uid),
+            Action::Terminate { claim, instance } => {
+                check.terminate(claim.as_str(), instance.as_str())
+            }
+        };
+        if let Some(trouble) = trouble {
+            findings.add(Subject::Action(index), trouble);
+        }
+    }
+}
+
+struct Check<'c, 'a> {
+    world: &'c World<'a>,
+    claims: BTreeMap<&'a str, &'a NodeClaim>,
+    /// Machines that the plan puts a pod on.
+    destinations: BTreeMap<usize, &'c PodKey>,
+    deleted: BTreeSet<&'c str>,
+    remaining: Remaining<'a>,
+}
+
+impl<'c, 'a> Check<'c, 'a> {
+    fn machine(&self, claim: &str) -> Option<&'c Machine<'a>> {
+        self.world
+            .machine_of_claim
+            .get(claim)
+            .and_then(|index| self.world.machines.get(*index))
+    }
+
+    fn delete(&mut self, target: &'c Target) -> Option<String> {
+        let name = target.name.as_str();
+        let Some(claim) = self.claims.get(name).copied() else {
+            return Some(format!("NodeClaim {name} does not exist"));
+        };
+        if claim.uid != target.uid || claim.resource_version != target.resource_version {
+            return Some(format!("NodeClaim {name} is not the one that was judged"));
+        }
+        if !self.deleted.insert(name) {
+            return Some(format!("NodeClaim {name} is deleted twice"));
+        }
+        if let Some(pod) = self
+            .world
+            .machine_of_claim
+            .get(name)
+            .and_then(|index| self.destinations.get(index))
+        {
+            return Some(format!(
+                "NodeClaim {name} is deleted while pod {pod} is expected there"
+            ));
+        }
+        if claim.deleted_at.is_some() || self.is_forced(claim) {
+            return None;
+        }
+        let trouble = self.voluntary(claim)?;
+        Some(format!("NodeClaim {name} {trouble}"))
+    }
+
+    /// Whether the deletion is no choice, or was chosen earlier: budgets and annotations do not stop it.
+    fn is_forced(&self, claim: &NodeClaim) -> bool {
+        let snapshot = self.world.snapshot;
+        let has_joined = claim.is_true("Registered");
+        let machine = self.machine(claim.name.as_str());
+        let is_alive = machine
+            .and_then(|machine| machine.node)
+            .is_some_and(|node| node.ready.status == ConditionStatus::True);
+        let is_noticed = snapshot.notices.iter().any(|notice| {
+            !notice.done && claim.status.provider_id.ends_with(notice.instance.as_str())
+        });
+        let is_commanded = snapshot.commands.iter().any(|command| {
+            matches!(
+                command.state,
+                CommandState::Replacing | CommandState::Deleting
+            ) && command.delete.iter().any(|target| target.uid == claim.uid)
+        });
+        !has_joined || !is_alive || is_noticed || is_commanded || is_expired(claim, snapshot.now)
+    }
+
+    /// Why a node may not go by choice (spec/lifecycle §14, §15, §17).
+    fn voluntary(&mut self, claim: &NodeClaim) -> Option<String> {
+        let now = self.world.snapshot.now;
+        let pool = claim
+            .node_pool()
+            .and_then(|name| self.world.pools.get(name.as_str()).copied());
+        let (Some(pool), Some(machine)) = (pool, self.machine(claim.name.as_str())) else {
+            // A NodePool that is gone takes its nodes along.
+            return None;
+        };
+        if pool.replicas.is_some() {
+            return None;
+        }
+        if machine.node.is_some_and(|node| {
+            node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true")
+        }) {
+            return Some(format!("carries the annotation {DO_NOT_DISRUPT}"));
+        }
+        if let Some(pod) = machine.residents.iter().find(|pod| is_protected(pod, now)) {
+            return Some(format!(
+                "runs pod {}, which carries the annotation {DO_NOT_DISRUPT}",
+                pod.key
+            ));
+        }
+        if let Some(pod) = machine
+            .residents
+            .iter()
+            .find(|pod| is_reschedulable(pod) && is_costly(pod))
+        {
+            return Some(format!("is not empty: pod {} runs there", pod.key));
+        }
+        if let Some(pod) = machine.residents.iter().find(|pod| self.is_guarded(pod)) {
+            return Some(format!(
+                "runs pod {}, which a disruption budget keeps",
+                pod.key
+            ));
+        }
+        let nominated = machine
+            .node
+            .and_then(|node| self.world.snapshot.nominated.get(&node.name));
+        if nominated.is_some_and(|until| *until > now) {
+            return Some("is nominated for a pending pod".to_owned());
+        }
+        let drifted = claim.is_true("Drifted");
+        if !drifted && let Some(trouble) = not_yet_consolidatable(claim, pool, now) {
+            return Some(trouble);
+        }
+        let reasons: &[Reason] = if drifted {
+            &[Reason::Empty, Reason::Drifted]
+        } else {
+            &[Reason::Empty]
+        };
+        if self.remaining.take(pool, reasons, now) {
+            None
+        } else {
+            Some(format!(
+                "is one more than the budgets of NodePool {} allow",
+                pool.name
+            ))
+        }
+    }
+
+    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (spec/lifecycle §14.5).
+    fn is_guarded(&self, pod: &Pod) -> bool {
+        if !is_evictable(pod, self.world.snapshot.now) {
+            return false;
+        }
+        let budgets = &self.world.snapshot.disruption_budgets;
+        let mut about = budgets.iter().filter(|budget| {
+            budget.key.namespace == pod.key.namespace
+                && budget
+                    .selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.matches(&pod.labels))
+        });
+        match (about.next(), about.next()) {
+            (None, _) => false,
+            (Some(budget), None) => {
+                budget.disruptions_allowed <= 0 && (pod.ready || !budget.always_allow_unhealthy)
+            }
+            (Some(_), Some(_)) => true,
+        }
+    }
+
+    fn update_node(&self, update: &NodeUpdate) -> Option<String> {
+        let name = &update.name;
+        let Some(node) = self
+            .world
+            .snapshot
+            .nodes
+            .iter()
+            .find(|node| node.name == *name)
+        else {
+            return Some(format!("node {name} does not exist"));
+        };
+        if node.uid != update.uid {
+            return Some(format!("node {name} is not the one that was judged"));
+        }
+        let is_ours = node.labels.contains_key(labels::NODE_POOL)
+            || self
+                .world
+                .machine_named(name.as_str())
+                .is_some_and(|machine| machine.claim.is_some());
+        if !is_ours {
+            return Some(format!("node {name} is not managed"));
+        }
+        let is_released = update
+            .remove_finalizers
+            .iter()
+            .any(|finalizer| finalizer == TERMINATION_FINALIZER);
+        if is_released && node.deleted_at.is_none() {
+            return Some(format!(
+                "node {name} loses its finalizer but is not being deleted"
+            ));
+        }
+        None
+    }
+
+    fn update_node_claim(&self, update: &NodeClaimUpdate) -> Option<String> {
+        let name = &update.name;
+        let Some(claim) = self.claims.get(name.as_str()) else {
+            return Some(format!("NodeClaim {name} does not exist"));
+        };
+        if claim.uid != update.uid {
+            return Some(format!("NodeClaim {name} is not the one that was judged"));
+        }
+        let is_released = update
+            .remove_finalizers
+            .iter()
+            .any(|finalizer| finalizer == TERMINATION_FINALIZER);
+        if !is_released {
+            return None;
+        }
+        if claim.deleted_at.is_none() {
+            return Some(format!(
+                "NodeClaim {name} loses its finalizer but is not being deleted"
+            ));
+        }
+        // PROTOCOL A5: what it may still launch would be nobody's.
+        let open = self
+            .world
+            .snapshot
+            .intents
+            .iter()
+            .any(|intent| intent.name() == name && intent.is_in_flight());
+        open.then(|| format!("NodeClaim {name} loses its finalizer while it may still be launched"))
+    }
+
+    fn evict(&self, key: &PodKey, uid: &Uid) -> Option<String> {
+        let pod = match self.drained(key, uid) {
+            Ok(pod) => pod,
+            Err(trouble) => return Some(trouble),
+        };
+        (!is_evictable(pod, self.world.snapshot.now))
+            .then(|| format!("pod {key} may not be evicted"))
+    }
+
+    /// Deleting goes past disruption budgets: only for pods whose node may not wait for them any longer, or that are done.
+    fn delete_pod(&self, key: &PodKey, uid: &Uid) -> Option<String> {
+        let pod = match self.drained(key, uid) {
+            Ok(pod) => pod,
+            Err(trouble) => return Some(trouble),
+        };
+        let machine = self.world.machine_of(pod);
+        let has_deadline = machine.is_some_and(|machine| {
+            let claim = machine.claim.map(|claim| &claim.annotations);
+            let node = machine.node.map(|node| &node.annotations);
+            [claim, node]
+                .into_iter()
+                .flatten()
+                .any(|annotations| annotations.contains_key(TERMINATION_TIMESTAMP))
+        });
+        let is_done = is_terminal(pod) || pod.deletion.is_some();
+        let is_lost = machine
+            .and_then(|machine| machine.node)
+            .is_some_and(|node| node.ready.status != ConditionStatus::True);
+        (!has_deadline && !is_done && !is_lost)
+            .then(|| format!("pod {key} is deleted without eviction, but its node may wait for it"))
+    }
+
+    /// The pod, if it is the one that was judged and its node is being drained.
+    fn drained(&self, key: &PodKey, uid: &Uid) -> Result<&'a Pod, String> {
+        let pod = *self
+            .world
+            .pods
+            .get(key)
+            .ok_or_else(|| format!("pod {key} does not exist"))?;
+        if pod.uid != *uid {
+            return Err(format!("pod {key} is not the one that was judged"));
+        }
+        let machine = self.world.machine_of(pod);
+        let is_draining = machine.is_some_and(|machine| {
+            machine.leaving || machine.node.is_some_and(|node| node.deleted_at.is_some())
+        });
+        if is_draining {
+            Ok(pod)
+        } else {
+            Err(format!("pod {key} is to go, but its node stays"))
+        }
+    }
+
+    fn terminate(&self, claim: &str, instance: &str) -> Option<String> {
+        let Some(known) = self.claims.get(claim) else {
+            // Of an instance without NodeClaim, only the ledger knows more.
+            return None;
+        };
+        if known.deleted_at.is_none() {
+            return Some(format!(
+                "instance {instance} is terminated, but NodeClaim {claim} is not being deleted"
+            ));
+        }
+        let own = known
+            .status
+            .provider_id
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
+        (!own.is_empty() && own != instance).then(|| {
+            format!("instance {instance} is terminated, but that of NodeClaim {claim} is {own}")
+        })
+    }
+}
+
+fn is_expired(claim: &NodeClaim, now: Timestamp) -> bool {
+    let lifetime = claim
+        .spec
+        .expire_after
+        .as_deref()
+        .and_then(|text| text.parse::<SignedDuration>().ok());
+    claim
+        .created_at
+        .zip(lifetime)
+        .and_then(|(created, lifetime)| created.checked_add(lifetime).ok())
+        .is_some_and(|end| end <= now)
+}
+
+/// Spec/lifecycle §11.2, from the facts.
+fn not_yet_consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<String> {
+    let Some(initialized) = claim
+        .condition("Initialized")
+        .filter(|condition| condition.status == ConditionStatus::True)
+    else {
+        return Some("is not initialized".to_owned());
+    };
+    let wait = match pool.disruption.consolidate_after {
+        ConsolidateAfter::Never => {
+            return Some(format!(
+                "may never be consolidated, says NodePool {}",
+                pool.name
+            ));
+        }
+        ConsolidateAfter::Seconds(seconds) => SignedDuration::from_secs(seconds),
+    };
+    let since = claim
+        .status
+        .last_pod_event
+        .unwrap_or(initialized.last_transition);
+    (now.duration_since(since) < wait).then(|| "may not be consolidated yet".to_owned())
+}
+
+/// Spec/lifecycle §14.4.
+fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    if is_terminal(pod) || pod.deletion.is_some() {
+        return false;
+    }
+    match pod.annotations.get(DO_NOT_DISRUPT).map(String::as_str) {
+        None => false,
+        Some("true") => true,
+        Some(text) => text
+            .parse::<SignedDuration>()
+            .ok()
+            .filter(|window| window.is_positive())
+            .is_some_and(|window| {
+                pod.started_at
+                    .is_none_or(|started| now.duration_since(started) < window)
+            }),
+    }
+}
+
+/// Spec/lifecycle §9.2.
+fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
+    let disrupted = Taint {
+        key: DISRUPTED.to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    };
+    !is_terminal(pod)
+        && pod.deletion.is_none()
+        && !is_owned_by(pod, "v1", "Node")
+        && !pod
+            .tolerations
+            .iter()
+            .any(|toleration| toleration.tolerates(&disrupted))
+        && !is_protected(pod, now)
+}
+
+/// Whether moving the pod costs anything: 1 + deletion cost / 2^27 + priority / 2^25 > 0 (spec/lifecycle §16.3).
+fn is_costly(pod: &Pod) -> bool {
+    let deletion_cost = pod
+        .annotations
+        .get(POD_DELETION_COST)
+        .and_then(|text| text.parse::<i64>().ok());
+    let priority = i64::from(pod.priority.unwrap_or(0));
+    (1_i64 << 27)
+        .saturating_add(deletion_cost.unwrap_or(0))
+        .saturating_add(priority.saturating_mul(4))
+        > 0
+}

@@ -1,0 +1,88 @@
+//! No pod may share a domain, nor risk sharing one, with a pod that its or the other's required anti-affinity excludes.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Scene,
+    matching::{Index, Term},
+};
+use crate::Findings;
+
+pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
+    let mut owners_of: BTreeMap<Term, Vec<usize>> = BTreeMap::new();
+    for (index, located) in scene.located.iter().enumerate() {
+        for term in &located.pod.pod_anti_affinity.required {
+            owners_of
+                .entry(Term::of_affinity(scene, term, located.pod))
+                .or_default()
+                .push(index);
+        }
+    }
+    let index = Index::new(&scene.located, owners_of.keys());
+    for (term, owners) in &owners_of {
+        exclude(
+            scene,
+            term,
+            owners,
+            &index.matching(&scene.located, term),
+            findings,
+        );
+    }
+}
+
+/// Whom a pod meets in a domain, on the way from the first pod to the last.
+#[derive(Default)]
+struct Present {
+    owner: Option<usize>,
+    matching: Option<usize>,
+}
+
+fn exclude(
+    scene: &Scene<'_, '_>,
+    term: &Term,
+    owners: &[usize],
+    matching: &[usize],
+    findings: &mut Findings,
+) {
+    let mut concerned: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
+    for owner in owners {
+        concerned.entry(*owner).or_default().0 = true;
+    }
+    for one in matching {
+        concerned.entry(*one).or_default().1 = true;
+    }
+    let mut present: BTreeMap<String, Present> = BTreeMap::new();
+    for (index, (is_owner, is_matching)) in concerned {
+        let Some(located) = scene.located.get(index) else {
+            continue;
+        };
+        let domains = scene.domains(located, &term.key);
+        if let Some(subject) = located.subject {
+            let rival = domains.iter().find_map(|domain| {
+                let there = present.get(*domain)?;
+                let rival = there
+                    .matching
+                    .filter(|_| is_owner)
+                    .or(there.owner.filter(|_| is_matching))?;
+                Some((*domain, scene.located.get(rival)?.pod))
+            });
+            if let Some((domain, rival)) = rival {
+                let pod = &located.pod.key;
+                findings.add(
+                    subject,
+                    format!(
+                        "pod {pod} may share {}={domain} with pod {}, against anti-affinity",
+                        term.key, rival.key
+                    ),
+                );
+                // It will not be there.
+                continue;
+            }
+        }
+        for domain in domains {
+            let there = present.entry(domain.to_owned()).or_default();
+            there.owner = there.owner.or(is_owner.then_some(index));
+            there.matching = there.matching.or(is_matching.then_some(index));
+        }
+    }
+}

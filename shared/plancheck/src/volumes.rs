@@ -1,0 +1,258 @@
+//! What the pods' volumes ask of their node: a place they can reach, and attach slots.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    labels,
+    pod::{Pod, PodVolume},
+    selector::{NodeSelectorRequirement, Operator},
+    volume::{StorageClass, Volume, VolumeClaim},
+};
+
+use crate::{
+    Findings,
+    node_rules::holds,
+    place::{Place, Placements},
+    world::World,
+};
+
+/// The in-tree EBS plugin's volumes are attached by its CSI driver.
+const IN_TREE_EBS: &str = "kubernetes.io/aws-ebs";
+const EBS_DRIVER: &str = "ebs.csi.aws.com";
+const IN_TREE_PREFIX: &str = "kubernetes.io/";
+
+pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &mut Findings) {
+    let storage = Storage::new(world);
+    for placed in placements
+        .placed
+        .iter()
+        .filter(|placed| !placed.pod.volumes.is_empty())
+    {
+        let Some(place) = placements.places.get(placed.place) else {
+            continue;
+        };
+        for claim in storage.claims_of(placed.pod) {
+            if let Some(key) = storage.unreachable(world, place, &claim) {
+                findings.add(
+                    placed.subject,
+                    format!(
+                        "pod {} cannot have its volume on node {}: claim {} wants another {key}",
+                        placed.pod.key,
+                        place.name(world),
+                        claim.name
+                    ),
+                );
+            }
+        }
+    }
+    for (place, indexes) in placements.by_place() {
+        let Some(Place::Machine(machine)) = placements.places.get(place) else {
+            continue;
+        };
+        let Some(machine) = world.machines.get(*machine) else {
+            continue;
+        };
+        let limits = machine
+            .node
+            .and_then(|node| world.snapshot.storage.attach_limits.get(&node.name));
+        let Some(limits) = limits else {
+            continue;
+        };
+        let mut attached: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+        for pod in &machine.residents {
+            storage.attach(pod, &mut attached);
+        }
+        for placed in indexes
+            .iter()
+            .filter_map(|index| placements.placed.get(*index))
+        {
+            let mut after = attached.clone();
+            storage.attach(placed.pod, &mut after);
+            let over = limits.iter().find(|(driver, limit)| {
+                let count = |attached: &BTreeMap<String, BTreeSet<_>>| {
+                    attached.get(*driver).map_or(0, BTreeSet::len)
+                };
+                let limit = usize::try_from(**limit).unwrap_or(usize::MAX);
+                count(&after) > limit && count(&after) > count(&attached)
+            });
+            match over {
+                Some((driver, limit)) => findings.add(
+                    placed.subject,
+                    format!(
+                        "pod {} brings more than {limit} volumes of {driver} to node {}",
+                        placed.pod.key, machine.name
+                    ),
+                ),
+                None => attached = after,
+            }
+        }
+    }
+}
+
+struct Storage<'a> {
+    claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
+    volumes: BTreeMap<&'a str, &'a Volume>,
+    classes: BTreeMap<&'a str, &'a StorageClass>,
+    default_class: Option<&'a str>,
+}
+
+/// A claim as it is, or as it will be made for an ephemeral volume.
+struct Claim<'a> {
+    name: String,
+    storage_class: Option<&'a str>,
+    volume: Option<&'a str>,
+}
+
+impl<'a> Storage<'a> {
+    fn new(world: &World<'a>) -> Self {
+        let storage = &world.snapshot.storage;
+        Self {
+            claims: storage
+                .claims
+                .iter()
+                .map(|claim| ((claim.namespace.as_str(), claim.name.as_str()), claim))
+                .collect(),
+            volumes: storage
+                .volumes
+                .iter()
+                .map(|volume| (volume.name.as_str(), volume))
+                .collect(),
+            classes: storage
+                .classes
+                .iter()
+                .map(|class| (class.name.as_str(), class))
+                .collect(),
+            default_class: storage
+                .classes
+                .iter()
+                .filter(|class| class.is_default)
+                .map(|class| class.name.as_str())
+                .min(),
+        }
+    }
+
+    /// Claims that do not exist say nothing of where the pod may go.
+    fn claims_of(&self, pod: &'a Pod) -> Vec<Claim<'a>> {
+        pod.volumes
+            .iter()
+            .filter_map(|volume| {
+                let (name, template_class) = match volume {
+                    PodVolume::Claim { claim } => (claim.clone(), None),
+                    PodVolume::Ephemeral {
+                        volume,
+                        storage_class,
+                    } => (
+                        format!("{}-{volume}", pod.key.name),
+                        Some(storage_class.as_deref()),
+                    ),
+                };
+                let known = self
+                    .claims
+                    .get(&(pod.key.namespace.as_str(), name.as_str()));
+                let storage_class = match (known, template_class) {
+                    (Some(claim), _) => claim.storage_class.as_deref(),
+                    (None, Some(class)) => class,
+                    (None, None) => return None,
+                };
+                let volume = known.and_then(|claim| claim.volume.as_deref());
+                Some(Claim {
+                    name,
+                    storage_class: storage_class.or(self.default_class),
+                    volume,
+                })
+            })
+            .collect()
+    }
+
+    /// The label by which the place is out of the volume's reach.
+    fn unreachable(
+        &self,
+        world: &World<'_>,
+        place: &Place<'_>,
+        claim: &Claim<'_>,
+    ) -> Option<String> {
+        let alternatives = self.alternatives(claim);
+        let mut unmet = None;
+        for alternative in &alternatives {
+            match alternative
+                .iter()
+                .find(|requirement| !holds(world, place, requirement))
+            {
+                None => return None,
+                Some(requirement) => unmet = Some(requirement.key.clone()),
+            }
+        }
+        unmet
+    }
+
+    /// Where the volume is, or may be made: one of these must hold. None means anywhere.
+    fn alternatives(&self, claim: &Claim<'_>) -> Vec<Vec<NodeSelectorRequirement>> {
+        if let Some(volume) = claim.volume.and_then(|name| self.volumes.get(name)) {
+            let terms = volume
+                .node_affinity
+                .iter()
+                .filter(|term| !term.match_expressions.is_empty());
+            let is_portable = |requirement: &&NodeSelectorRequirement| {
+                !(volume.local && requirement.key == labels::HOSTNAME)
+            };
+            return terms
+                .map(|term| {
+                    term.match_expressions
+                        .iter()
+                        .filter(is_portable)
+                        .cloned()
+                        .collect()
+                })
+                .collect();
+        }
+        let class = claim.storage_class.and_then(|name| self.classes.get(name));
+        let (None, Some(class)) = (claim.volume, class) else {
+            return Vec::new();
+        };
+        class
+            .allowed_topologies
+            .iter()
+            .filter(|topology| !topology.is_empty())
+            .map(|topology| {
+                topology
+                    .iter()
+                    .map(|(key, values)| NodeSelectorRequirement {
+                        key: key.clone(),
+                        operator: Operator::In,
+                        values: values.clone(),
+                        min_values: None,
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Counts the pod's claims by driver; pods that share a claim share its attachment.
+    fn attach(&self, pod: &'a Pod, attached: &mut BTreeMap<String, BTreeSet<(String, String)>>) {
+        for claim in self.claims_of(pod) {
+            if let Some(driver) = self.driver(&claim) {
+                let identity = (pod.key.namespace.clone(), claim.name);
+                attached
+                    .entry(driver.to_owned())
+                    .or_default()
+                    .insert(identity);
+            }
+        }
+    }
+
+    /// `None` for volumes that take no attach slot or whose driver is unknown.
+    fn driver(&self, claim: &Claim<'a>) -> Option<&'a str> {
+        let of_plugin = |plugin: &'a str| match plugin {
+            IN_TREE_EBS => Some(EBS_DRIVER),
+            other => Some(other).filter(|name| !name.starts_with(IN_TREE_PREFIX)),
+        };
+        if let Some(name) = claim.volume {
+            let volume = self.volumes.get(name)?;
+            return volume
+                .driver
+                .as_deref()
+                .or_else(|| of_plugin(volume.in_tree.as_deref()?));
+        }
+        of_plugin(&self.classes.get(claim.storage_class?)?.provisioner)
+    }
+}

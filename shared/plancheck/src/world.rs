@@ -1,0 +1,293 @@
+//! The snapshot, indexed: machines that exist, nodes on their way, pods where they run.
+
+use std::collections::BTreeMap;
+
+use model::{
+    InstanceType, PodKey, Resources, Snapshot, labels,
+    ledger::{CommandState, Intent},
+    node::Node,
+    node_claim::NodeClaim,
+    node_pool::NodePool,
+    pod::{Pod, PodPhase},
+    taint::{Taint, TaintEffect},
+};
+
+pub(crate) struct World<'a> {
+    pub snapshot: &'a Snapshot,
+    pub pools: BTreeMap<&'a str, &'a NodePool>,
+    pub pods: BTreeMap<&'a PodKey, &'a Pod>,
+    pub machines: Vec<Machine<'a>>,
+    /// By the name of the Node, and by that of the NodeClaim.
+    pub machine_of_node: BTreeMap<&'a str, usize>,
+    pub machine_of_claim: BTreeMap<&'a str, usize>,
+    /// By the name of the NodeClaim: what has no instance yet.
+    pub in_flight: BTreeMap<&'a str, InFlight<'a>>,
+}
+
+/// A node of the cluster: its Node, its launched NodeClaim, or both (spec/scheduling §9.1).
+pub(crate) struct Machine<'a> {
+    pub name: &'a str,
+    pub node: Option<&'a Node>,
+    pub claim: Option<&'a NodeClaim>,
+    pub labels: &'a BTreeMap<String, String>,
+    /// Without those that are expected to go away by themselves.
+    pub taints: Vec<&'a Taint>,
+    pub capacity: Resources,
+    pub allocatable: Resources,
+    pub initialized: bool,
+    /// It is being deleted, so nothing new may go there and what runs there will move.
+    pub leaving: bool,
+    pub residents: Vec<&'a Pod>,
+}
+
+/// A node that was decided on but has no instance yet.
+pub(crate) struct InFlight<'a> {
+    pub claim: Option<&'a NodeClaim>,
+    pub intent: Option<&'a Intent>,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut world = Self {
+            snapshot,
+            pools: snapshot
+                .node_pools
+                .iter()
+                .map(|pool| (pool.name.as_str(), pool))
+                .collect(),
+            pods: snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect(),
+            machines: Vec::new(),
+            machine_of_node: BTreeMap::new(),
+            machine_of_claim: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+        };
+        world.add_machines();
+        world.add_in_flight();
+        world.settle_pods();
+        world
+    }
+
+    fn add_machines(&mut self) {
+        let mut launched: BTreeMap<&str, &NodeClaim> = BTreeMap::new();
+        for claim in &self.snapshot.node_claims {
+            if claim.status.provider_id.is_empty() {
+                let in_flight = InFlight {
+                    claim: Some(claim),
+                    intent: None,
+                };
+                self.in_flight.insert(claim.name.as_str(), in_flight);
+            } else {
+                launched.insert(&claim.status.provider_id, claim);
+            }
+        }
+        for node in &self.snapshot.nodes {
+            let claim = launched.remove(node.provider_id.as_str());
+            // The kubelet of a node of ours registered, but nothing says yet which instance it is.
+            let is_unidentified =
+                node.provider_id.is_empty() && node.labels.contains_key(labels::NODE_POOL);
+            if !is_unidentified {
+                self.add_machine(Some(node), claim);
+            }
+        }
+        for claim in launched.into_values() {
+            self.add_machine(None, Some(claim));
+        }
+    }
+
+    fn add_machine(&mut self, node: Option<&'a Node>, claim: Option<&'a NodeClaim>) {
+        let Some(machine) = Machine::new(self.snapshot, node, claim) else {
+            return;
+        };
+        let index = self.machines.len();
+        if let Some(node) = node {
+            self.machine_of_node.insert(node.name.as_str(), index);
+        }
+        if let Some(claim) = claim {
+            self.machine_of_claim.insert(claim.name.as_str(), index);
+        }
+        self.machines.push(machine);
+    }
+
+    fn add_in_flight(&mut self) {
+        for intent in &self.snapshot.intents {
+            let name = intent.name().as_str();
+            if let Some(known) = self.in_flight.get_mut(name) {
+                known.intent = Some(intent);
+            } else if intent.is_in_flight() && !self.machine_of_claim.contains_key(name) {
+                let in_flight = InFlight {
+                    claim: None,
+                    intent: Some(intent),
+                };
+                self.in_flight.insert(name, in_flight);
+            }
+        }
+    }
+
+    fn settle_pods(&mut self) {
+        for pod in self.snapshot.pods.iter().filter(|pod| !is_terminal(pod)) {
+            let machine = pod
+                .node_name
+                .as_ref()
+                .and_then(|name| self.machine_of_node.get(name.as_str()))
+                .and_then(|index| self.machines.get_mut(*index));
+            if let Some(machine) = machine {
+                machine.residents.push(pod);
+            }
+        }
+    }
+
+    pub(crate) fn machine_named(&self, node: &str) -> Option<&Machine<'a>> {
+        self.machine_of_node
+            .get(node)
+            .and_then(|index| self.machines.get(*index))
+    }
+
+    /// The machine a pod runs on.
+    pub(crate) fn machine_of(&self, pod: &Pod) -> Option<&Machine<'a>> {
+        self.machine_named(pod.node_name.as_ref()?.as_str())
+    }
+
+    pub(crate) fn instance_type(&self, pool: &str, name: &str) -> Option<&'a InstanceType> {
+        let snapshot: &'a Snapshot = self.snapshot;
+        let types = snapshot.instance_types.get(&pool.into())?;
+        types
+            .iter()
+            .find(|instance_type| instance_type.name == name)
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn new(
+        snapshot: &Snapshot,
+        node: Option<&'a Node>,
+        claim: Option<&'a NodeClaim>,
+    ) -> Option<Self> {
+        let has = |label: &str| {
+            node.is_some_and(|node| {
+                claim.is_none() || node.labels.get(label).map(String::as_str) == Some("true")
+            })
+        };
+        let (registered, initialized) = (has(labels::REGISTERED), has(labels::INITIALIZED));
+        let (name, labels) = match (node, claim) {
+            (Some(node), _) if registered => (node.name.as_str(), &node.labels),
+            (_, Some(claim)) => (claim.name.as_str(), &claim.labels),
+            (Some(node), None) => (node.name.as_str(), &node.labels),
+            (None, None) => return None,
+        };
+        let amounts = |of_node: fn(&Node) -> &Resources, of_claim: fn(&NodeClaim) -> &Resources| {
+            let mut amounts = claim
+                .filter(|_| !initialized)
+                .map(|claim| of_claim(claim).clone())
+                .unwrap_or_default();
+            for (name, amount) in node.iter().flat_map(|node| of_node(node).iter()) {
+                // Until a device plugin has registered its devices, the kubelet reports none of them.
+                if initialized || amount != 0 {
+                    amounts.set(name, amount);
+                }
+            }
+            amounts
+        };
+        Some(Self {
+            name,
+            node,
+            claim,
+            labels,
+            taints: effective_taints(node, claim, registered, initialized),
+            capacity: amounts(|node| &node.capacity, |claim| &claim.status.capacity),
+            allocatable: amounts(|node| &node.allocatable, |claim| &claim.status.allocatable),
+            initialized,
+            leaving: is_leaving(snapshot, node, claim),
+            residents: Vec::new(),
+        })
+    }
+
+    pub(crate) fn hostname(&self) -> &'a str {
+        self.labels
+            .get(labels::HOSTNAME)
+            .map_or(self.name, String::as_str)
+    }
+
+    pub(crate) fn node_pool(&self) -> Option<&'a str> {
+        self.labels.get(labels::NODE_POOL).map(String::as_str)
+    }
+}
+
+fn is_leaving(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
+    let Some(claim) = claim else {
+        return node.is_some_and(|node| node.deleted_at.is_some());
+    };
+    claim.deleted_at.is_some()
+        || claim.is_true("InstanceTerminating")
+        || is_under_command(snapshot, claim)
+}
+
+/// Whether an open command is about to delete this NodeClaim (PROTOCOL O3).
+fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    snapshot
+        .commands
+        .iter()
+        .filter(|command| match command.state {
+            CommandState::Replacing | CommandState::Deleting => true,
+            CommandState::Done | CommandState::RolledBack => false,
+        })
+        .any(|command| command.delete.iter().any(|target| target.uid == claim.uid))
+}
+
+/// Spec/scheduling §7: before registration the NodeClaim's taints, then the Node's; until initialization without those
+/// that are expected to go.
+fn effective_taints<'a>(
+    node: Option<&'a Node>,
+    claim: Option<&'a NodeClaim>,
+    registered: bool,
+    initialized: bool,
+) -> Vec<&'a Taint> {
+    let taints: &[Taint] = match (node, claim) {
+        (Some(node), _) if registered => &node.taints,
+        (_, Some(claim)) => &claim.spec.taints,
+        (Some(node), None) => &node.taints,
+        (None, None) => &[],
+    };
+    let startup = claim.map_or(&[][..], |claim| &claim.spec.startup_taints);
+    let is_passing = |taint: &Taint| {
+        !initialized
+            && (is_ephemeral(taint)
+                || startup
+                    .iter()
+                    .any(|known| known.key == taint.key && known.effect == taint.effect))
+    };
+    taints.iter().filter(|taint| !is_passing(taint)).collect()
+}
+
+fn is_ephemeral(taint: &Taint) -> bool {
+    use TaintEffect::{NoExecute, NoSchedule};
+    taint.key.starts_with("readiness.k8s.io/")
+        || matches!(
+            (taint.key.as_str(), taint.effect),
+            ("node.kubernetes.io/not-ready", NoSchedule | NoExecute)
+                | ("node.kubernetes.io/unreachable", NoSchedule)
+                | ("node.cloudprovider.kubernetes.io/uninitialized", NoSchedule)
+                | ("karpenter.sh/unregistered", NoExecute)
+        )
+}
+
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+pub(crate) fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+    pod.owner
+        .as_ref()
+        .is_some_and(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+/// Whether a pod belongs to its node: it neither comes back elsewhere nor needs a place.
+pub(crate) fn is_tied_to_node(pod: &Pod) -> bool {
+    is_owned_by(pod, "apps/v1", "DaemonSet") || is_owned_by(pod, "v1", "Node")
+}
+
+/// Whether a pod would come back elsewhere if its node went away (spec/scheduling §11.3).
+pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
+    !is_terminal(pod)
+        && !is_tied_to_node(pod)
+        && (pod.deletion.is_none() || is_owned_by(pod, "apps/v1", "StatefulSet"))
+}

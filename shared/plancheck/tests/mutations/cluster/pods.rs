@@ -1,0 +1,174 @@
+//! Pods, pending and running.
+
+use model::{
+    PodKey, Resources, Snapshot,
+    labels::ZONE,
+    pod::{
+        Deletion, HostPort, Owner, Pod, PodAffinityTerm, PodPhase, TopologySpread,
+        WhenUnsatisfiable,
+    },
+    selector::LabelSelector,
+    taint::{Taint, TaintEffect, Toleration, TolerationOperator},
+};
+
+use super::*;
+
+pub(crate) fn key(name: &str) -> PodKey {
+    PodKey::new("default", name)
+}
+
+pub(crate) fn pending(name: &str, millicores: i64) -> Pod {
+    Pod {
+        key: key(name),
+        uid: format!("{name}-uid").into(),
+        labels: labels(&[("app", name.rsplit_once('-').map_or(name, |(app, _)| app))]),
+        requests: Resources::from([("cpu", millicores), ("memory", GIB / 4), ("pods", 1)]),
+        unschedulable: true,
+        ..Pod::default()
+    }
+}
+
+pub(crate) fn running(name: &str, millicores: i64, node: &str) -> Pod {
+    Pod {
+        node_name: Some(node.into()),
+        phase: PodPhase::Running,
+        ready: true,
+        started_at: Some(hours_ago(1)),
+        unschedulable: false,
+        ..pending(name, millicores)
+    }
+}
+
+pub(crate) fn app(name: &str) -> Option<LabelSelector> {
+    Some(LabelSelector {
+        match_labels: labels(&[("app", name)]),
+        match_expressions: Vec::new(),
+    })
+}
+
+pub(crate) fn near(name: &str, topology_key: &str) -> PodAffinityTerm {
+    PodAffinityTerm {
+        topology_key: topology_key.into(),
+        selector: app(name),
+        ..PodAffinityTerm::default()
+    }
+}
+
+pub(crate) fn spread(name: &str, topology_key: &str) -> TopologySpread {
+    TopologySpread {
+        topology_key: topology_key.into(),
+        max_skew: 1,
+        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+        selector: app(name),
+        min_domains: None,
+        node_affinity_policy: None,
+        node_taints_policy: None,
+        match_label_keys: Vec::new(),
+    }
+}
+
+pub(crate) fn host_port(port: i32) -> HostPort {
+    HostPort {
+        ip: "0.0.0.0".into(),
+        port,
+        protocol: "TCP".into(),
+    }
+}
+
+pub(crate) fn taint(key: &str) -> Taint {
+    Taint {
+        key: key.into(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    }
+}
+
+pub(crate) fn tolerates(key: &str) -> Toleration {
+    Toleration {
+        key: key.into(),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+        toleration_seconds: None,
+    }
+}
+
+pub(crate) fn owned_by_daemon_set(pod: Pod) -> Pod {
+    let owner = Owner {
+        api_version: "apps/v1".into(),
+        kind: "DaemonSet".into(),
+        name: "logs".into(),
+        uid: "logs".into(),
+    };
+    Pod {
+        owner: Some(owner),
+        ..pod
+    }
+}
+
+pub(crate) fn add_pods(snapshot: &mut Snapshot) {
+    let pods = &mut snapshot.pods;
+    pods.push(Pod {
+        volumes: claims("data-web"),
+        ..running("web-0", 2_000, "n-1")
+    });
+    pods.push(running("web-1", 2_000, "n-2"));
+    pods.push(running("moving-0", 500, "n-3"));
+    let terminating = Deletion {
+        at: hours_ago(1),
+        grace_seconds: 30,
+    };
+    pods.push(Pod {
+        deletion: Some(terminating),
+        ..running("stuck-0", 500, "n-3")
+    });
+    for index in 0..4 {
+        pods.push(pending(&format!("plain-{index}"), 1_500));
+    }
+    pods.push(Pod {
+        node_selector: labels(&[(ZONE, "b")]),
+        ..pending("zonal-0", 1_000)
+    });
+    pods.push(Pod {
+        node_selector: labels(&[("team", "a")]),
+        tolerations: vec![tolerates("dedicated")],
+        ..pending("dedicated-0", 1_000)
+    });
+    for index in 0..3 {
+        pods.push(Pod {
+            topology_spread: vec![spread("spread", ZONE)],
+            ..pending(&format!("spread-{index}"), 500)
+        });
+    }
+    for index in 0..2 {
+        let mut pod = pending(&format!("apart-{index}"), 500);
+        pod.pod_anti_affinity.required = vec![near("apart", model::labels::HOSTNAME)];
+        pods.push(pod);
+        pods.push(Pod {
+            host_ports: vec![host_port(8080)],
+            ..pending(&format!("port-{index}"), 100)
+        });
+    }
+    let mut follower = pending("follower-0", 100);
+    follower.pod_affinity.required = vec![near("web", ZONE)];
+    pods.push(follower);
+    let mut herd = pending("herd-0", 100);
+    herd.pod_affinity.required = vec![near("herd", ZONE)];
+    pods.push(Pod {
+        key: key("herd-1"),
+        uid: "herd-1-uid".into(),
+        ..herd.clone()
+    });
+    pods.push(herd);
+    pods.push(Pod {
+        volumes: claims("data-db"),
+        ..pending("db-0", 500)
+    });
+    pods.push(Pod {
+        volumes: claims("data-small"),
+        ..pending("small-0", 500)
+    });
+    pods.push(pending("late-0", 500));
+    pods.push(pending("choosy-0", 500));
+    pods.push(pending("reserved-0", 500));
+}

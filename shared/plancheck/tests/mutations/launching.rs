@@ -1,0 +1,174 @@
+//! What is launched: the NodePool and the instance types.
+
+use super::*;
+
+pub(crate) const MUTATIONS: &[Mutation] = &[
+    (
+        "the NodePool does not exist",
+        |w| w.launch(ZONAL).node_pool = "nowhere".into(),
+        at(ZONAL),
+        "NodePool nowhere does not exist",
+    ),
+    (
+        "the NodePool is not ready",
+        |w| w.pool("dedicated").not_ready = Some("EC2NodeClass x does not exist".into()),
+        at(DEDICATED),
+        "is not ready: EC2NodeClass x",
+    ),
+    (
+        "the NodePool is being deleted",
+        |w| w.pool("dedicated").deleted_at = Some(now()),
+        at(DEDICATED),
+        "is being deleted",
+    ),
+    (
+        "the NodePool is static",
+        |w| w.pool("dedicated").replicas = Some(3),
+        at(DEDICATED),
+        "is static",
+    ),
+    (
+        "the NodePool was made anew",
+        |w| w.pool("dedicated").uid = "other".into(),
+        at(DEDICATED),
+        "is another one",
+    ),
+    (
+        "the launch leaves the NodePool's requirements",
+        |w| {
+            w.pool("dedicated")
+                .template
+                .requirements
+                .push(one_of(ZONE, &["a"]))
+        },
+        at(DEDICATED),
+        "requirement on topology.kubernetes.io/zone forbids",
+    ),
+    (
+        "the launch drops the NodePool's taint",
+        |w| w.launch(DEDICATED).spec.taints.clear(),
+        at(DEDICATED),
+        "its taints are not those of the NodePool",
+    ),
+    (
+        "the launch drops the NodePool's startup taint",
+        |w| w.pool("dedicated").template.startup_taints = vec![taint("cilium")],
+        at(DEDICATED),
+        "its startup taints are not",
+    ),
+    (
+        "the launch drops the NodePool's label",
+        |w| {
+            w.launch(DEDICATED).labels.remove("team");
+        },
+        at(DEDICATED),
+        "lacks the NodePool's label team",
+    ),
+    (
+        "the launch names another NodeClass",
+        |w| w.launch(DEDICATED).spec.node_class.name = "other".into(),
+        at(DEDICATED),
+        "its NodeClass is other",
+    ),
+    (
+        "minValues are not met",
+        |w| w.only_type(DIVERSE, "c.medium"),
+        at(DIVERSE),
+        "minValues is 2",
+    ),
+    (
+        "a limit is passed",
+        |w| w.pool("default").limits = Resources::from([("cpu", 60_000)]),
+        at(ZONE_C),
+        "is limited to 60 cpu",
+    ),
+    (
+        "a node too many is launched",
+        |w| w.pool("default").limits = Resources::from([("nodes", 6)]),
+        at(ZONE_B),
+        "is limited to 6 nodes",
+    ),
+    (
+        "nodes on their way fill the limit",
+        |w| {
+            w.pool("default").limits = Resources::from([("nodes", 9)]);
+            w.snapshot.intents = vec![intent(w.launch(PLAIN).clone())]
+        },
+        at(RESERVED),
+        "is limited to 9 nodes",
+    ),
+    (
+        "no instance type is left",
+        |w| w.launch(ZONAL).instance_types.clear(),
+        at(ZONAL),
+        "no instance type is left",
+    ),
+    (
+        "an instance type is unknown",
+        |w| w.launch(ZONAL).instance_types.push("x.huge".into()),
+        at(ZONAL),
+        "instance type x.huge is not among those",
+    ),
+    (
+        "the NodeClaim does not tell its types",
+        |w| {
+            w.launch(ZONAL)
+                .spec
+                .requirements
+                .retain(|one| one.key != INSTANCE_TYPE)
+        },
+        at(ZONAL),
+        "does not list its instance types",
+    ),
+    (
+        "an offering ran out",
+        |w| make_unavailable(w, "m.large", "b"),
+        at(ZONAL),
+        "instance type m.large has no available offering",
+    ),
+    (
+        "a type does not satisfy the requirements",
+        |w| {
+            w.launch(ZONAL)
+                .spec
+                .requirements
+                .push(one_of(FAMILY, &["c"]))
+        },
+        at(ZONAL),
+        "instance type m.large does not satisfy",
+    ),
+    (
+        "the cheapest offering is invented",
+        |w| w.launch(ZONAL).cheapest.zone = "a".into(),
+        at(ZONAL),
+        "is none of its options",
+    ),
+    (
+        "the cost is counted too high",
+        |w| {
+            w.launch(ZONAL).cheapest.instance_type = "m.large".into();
+            w.launch(ZONAL).cheapest.price = NanosPerHour(800_000_000)
+        },
+        at(ZONAL),
+        "but one costs 0.4000",
+    ),
+    (
+        "a reservation is counted on twice",
+        |w| {
+            let twice = launch_of(
+                &w.snapshot,
+                "again",
+                "default",
+                &[
+                    one_of(CAPACITY_TYPE, &["reserved"]),
+                    one_of(RESERVATION_LABEL, &["cr-1"]),
+                ],
+                &["late-0"],
+            );
+            w.plan.actions.push(twice);
+            w.plan.nominations.pop();
+        },
+        at(14),
+        "reservation cr-1, where no instance is left",
+    ),
+];

@@ -1,0 +1,138 @@
+//! Pods and other pods, pods and volumes.
+
+use super::*;
+
+pub(crate) const MUTATIONS: &[Mutation] = &[
+    (
+        "anti-affinity is ignored on one node",
+        |w| {
+            let pod = w.launch(ZONE_B).pods.remove(1);
+            w.launch(ZONE_A).pods.push(pod)
+        },
+        at(ZONE_A),
+        "against anti-affinity",
+    ),
+    (
+        "anti-affinity by zone may be hurt",
+        |w| {
+            for pod in ["apart-0", "apart-1"] {
+                w.pod(pod).pod_anti_affinity.required = vec![near("apart", ZONE)]
+            }
+            let both = launch_of(
+                &w.snapshot,
+                "zone-a",
+                "default",
+                &[
+                    one_of(ZONE, &["a", "b"]),
+                    one_of(CAPACITY_TYPE, &["on-demand"]),
+                ],
+                &["apart-0"],
+            );
+            w.plan.actions[ZONE_A] = both;
+        },
+        at(ZONE_B),
+        "may share topology.kubernetes.io/zone=b",
+    ),
+    (
+        "a running pod's anti-affinity is ignored",
+        |w| {
+            w.pod("web-1").pod_anti_affinity.required = vec![near("late", "kubernetes.io/hostname")]
+        },
+        Subject::Nomination(1),
+        "against anti-affinity",
+    ),
+    (
+        "a pod is far from whom it wants",
+        |w| {
+            let pod = w.launch(ZONE_A).pods.pop().unwrap();
+            w.launch(ZONE_C).pods.push(pod)
+        },
+        at(ZONE_C),
+        "pod default/follower-0 has no pod that it wants to be near",
+    ),
+    (
+        "a herd is split",
+        |w| {
+            let pod = w.launch(ZONE_C).pods.pop().unwrap();
+            w.launch(ZONE_A).pods.push(pod)
+        },
+        at(ZONE_C),
+        "pod default/herd-0 has no pod",
+    ),
+    (
+        "two pods wait for each other",
+        |w| {
+            w.pod("herd-0").pod_affinity.required = vec![near("follower", ZONE)];
+            w.pod("follower-0").pod_affinity.required = vec![near("herd", ZONE)];
+            w.pod("herd-1").pod_affinity.required = vec![near("follower", ZONE)]
+        },
+        at(ZONE_A),
+        "follower-0 has no pod",
+    ),
+    (
+        "a spread is too skewed",
+        |w| {
+            let pod = w.launch(ZONE_C).pods.remove(0);
+            w.launch(ZONE_A).pods.push(pod)
+        },
+        at(ZONE_A),
+        "pod default/spread-2 would be number 2 in topology.kubernetes.io/zone=a, where 1 may be",
+    ),
+    (
+        "a spread counts running pods",
+        |w| {
+            let mut pod = running("spread-9", 100, "n-1");
+            pod.labels = labels(&[("app", "spread")]);
+            w.snapshot.pods.push(pod.clone());
+            pod.key = key("spread-8");
+            w.snapshot.pods.push(pod)
+        },
+        at(ZONE_A),
+        "would be number 3",
+    ),
+    (
+        "minDomains is ignored",
+        |w| {
+            for pod in ["spread-0", "spread-1", "spread-2"] {
+                w.pod(pod).topology_spread[0].min_domains = Some(4)
+            }
+            let mut pod = running("spread-9", 100, "n-1");
+            pod.labels = labels(&[("app", "spread")]);
+            w.snapshot.pods.push(pod)
+        },
+        at(ZONE_A),
+        "where 1 may be",
+    ),
+    (
+        "a spread by a label the node lacks",
+        |w| w.pod("spread-0").topology_spread = vec![spread("spread", "rack")],
+        at(ZONE_A),
+        "is spread by rack, which its node lacks",
+    ),
+    (
+        "a volume is out of reach",
+        |w| {
+            let pod = w.launch(ZONE_B).pods.pop().unwrap();
+            w.launch(ZONE_C).pods.push(pod)
+        },
+        at(ZONE_C),
+        "cannot have its volume on node zone-c: claim data-db wants another topology.kubernetes.io/zone",
+    ),
+    (
+        "a volume is out of an existing node's reach",
+        |w| w.plan.nominations[0].node = Expected::Node("n-2".into()),
+        Subject::Nomination(0),
+        "cannot have its volume on node n-2",
+    ),
+    (
+        "a node can attach no more volumes",
+        |w| {
+            w.snapshot
+                .storage
+                .attach_limits
+                .insert("n-1".into(), [(EBS.to_owned(), 1)].into());
+        },
+        Subject::Nomination(0),
+        "more than 1 volumes of ebs.csi.aws.com",
+    ),
+];
