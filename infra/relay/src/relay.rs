@@ -74,37 +74,26 @@ impl Relay {
 
     pub fn observe(&mut self, observation: Observation, now: Duration) {
         let Observation { kind, event } = observation;
-        match event {
+        let changes = match event {
+            // Nothing was answered yet.
+            Event::ListBegun => return self.state.begin_list(kind),
             Event::Missing => return self.watches.missing(kind, now),
             Event::Failed(cause) => return self.watches.failing(kind, cause),
-            Event::ListEnded => self.watches.listed(kind, now),
-            Event::ListBegun
-            | Event::Page(_)
-            | Event::Changed(_)
-            | Event::Deleted(_)
-            | Event::Bookmark => self.watches.sign(kind, now),
-        }
-        match event {
-            Event::ListBegun => self.state.begin_list(kind),
-            Event::Page(sightings) => {
-                for sighting in sightings {
-                    let changes = self.state.see(kind, sighting);
-                    self.note(changes, now);
-                }
-            }
+            Event::Page(sightings) => sightings
+                .into_iter()
+                .flat_map(|sighting| self.state.see(kind, sighting))
+                .collect(),
             Event::ListEnded => {
-                let changes = self.state.end_list(kind);
-                self.note(changes, now);
+                self.watches.listed(kind);
+                self.state.end_list(kind)
             }
-            Event::Changed(sighting) => {
-                let changes = self.state.see(kind, sighting);
-                self.note(changes, now);
-            }
-            Event::Deleted(sighting) => {
-                let changes = self.state.lose(kind, &sighting);
-                self.note(changes, now);
-            }
-            Event::Bookmark | Event::Missing | Event::Failed(_) => {}
+            Event::Changed(sighting) => self.state.see(kind, sighting),
+            Event::Deleted(sighting) => self.state.lose(kind, &sighting),
+            Event::Bookmark => Vec::new(),
+        };
+        self.watches.sign(kind, now);
+        for change in changes {
+            self.note(&change, now);
         }
     }
 
@@ -183,14 +172,11 @@ impl Relay {
         self.heartbeat.last_good()
     }
 
-    fn note(&mut self, changes: Vec<Change>, now: Duration) {
-        for change in changes {
-            let situation = self.state.situation(&change);
-            for concern in route(change.what, situation) {
-                self.counters.bump(concern.lane);
-                self.heartbeat.moved();
-                self.wake(concern, &change, now);
-            }
+    fn note(&mut self, change: &Change, now: Duration) {
+        for concern in route(change.what, self.state.situation(change)) {
+            self.counters.bump(concern.lane);
+            self.heartbeat.moved();
+            self.wake(concern, change, now);
         }
     }
 

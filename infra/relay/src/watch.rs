@@ -158,7 +158,7 @@ impl<T: Watched> Watch<T> {
             let rest = match ended {
                 Ok(()) => self.rest(),
                 Err(Trouble::Closed) => return,
-                Err(trouble) => match self.face(trouble).await {
+                Err(trouble) => match self.recover(trouble).await {
                     Ok(rest) => rest,
                     Err(_) => return,
                 },
@@ -167,8 +167,8 @@ impl<T: Watched> Watch<T> {
         }
     }
 
-    /// Draws the consequence of a trouble, and returns how long to rest.
-    async fn face(&mut self, trouble: Trouble) -> Result<Duration, Trouble> {
+    /// Tells of a trouble and decides where to go on; returns how long to rest first.
+    async fn recover(&mut self, trouble: Trouble) -> Result<Duration, Trouble> {
         let kind = T::KIND;
         let (cause, event, rest) = match &trouble {
             Trouble::Missing => {

@@ -43,10 +43,9 @@ impl Watches {
         }
     }
 
-    /// A list came to its end.
-    pub fn listed(&mut self, kind: Kind, now: Duration) {
+    /// A list came to its end: the watch is current with its next sign.
+    pub fn listed(&mut self, kind: Kind) {
         self.0.entry(kind).or_default().listed = true;
-        self.sign(kind, now);
     }
 
     /// The API server answered that there is no such kind: nothing of it can change unseen.
@@ -101,7 +100,8 @@ mod tests {
         let mut watches = Watches::default();
         for (second, kind) in (1..).zip(Kind::ALL) {
             assert_eq!(watches.alive_until(), None);
-            watches.listed(kind, at(second));
+            watches.listed(kind);
+            watches.sign(kind, at(second));
         }
         assert_eq!(watches.alive_until(), Some(at(1) + ALIVE));
         watches.sign(Kind::Pod, at(100));
@@ -112,7 +112,8 @@ mod tests {
     fn a_missing_kind_counts_as_heard_but_is_not_current() {
         let mut watches = Watches::default();
         for kind in Kind::ALL {
-            watches.listed(kind, at(0));
+            watches.listed(kind);
+            watches.sign(kind, at(0));
         }
         assert!(watches.all_current());
         watches.missing(Kind::NodePool, at(60));
@@ -128,7 +129,8 @@ mod tests {
         let mut watches = Watches::default();
         watches.sign(Kind::Pod, at(0));
         assert_eq!(watches.get(Kind::Pod), Watching::Starting);
-        watches.listed(Kind::Pod, at(1));
+        watches.listed(Kind::Pod);
+        watches.sign(Kind::Pod, at(1));
         watches.failing(Kind::Pod, "503".to_owned());
         assert_eq!(watches.get(Kind::Pod), Watching::Failing("503".to_owned()));
         watches.sign(Kind::Pod, at(2));

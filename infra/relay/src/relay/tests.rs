@@ -9,6 +9,7 @@ use crate::objects::node::Node;
 use crate::objects::node_pool::NodePool;
 use crate::objects::pod::Pod;
 use crate::objects::pod_disruption_budget::PodDisruptionBudget;
+use crate::watches::Watching;
 
 const WINDOW: Window = Window {
     idle: Duration::from_secs(1),
@@ -295,6 +296,25 @@ fn silence_of_one_watch_stops_the_heartbeat_but_not_the_wakes() {
     );
     scene.observe(Kind::CsiNode, Event::Bookmark);
     assert!(scene.relay.take_beat(scene.now).is_some());
+}
+
+#[test]
+fn trying_to_list_is_no_sign_of_life() {
+    let mut scene = Scene::new();
+    scene.pass(15_000);
+    for _ in 0..10 {
+        scene.observe(Kind::Pod, Event::ListBegun);
+        scene.observe(Kind::Pod, Event::Failed("503".to_owned()));
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Pod) {
+            scene.observe(kind, Event::Bookmark);
+        }
+        scene.pass(30_000);
+    }
+    assert!(scene.relay.take_beat(scene.now).is_none());
+    assert_eq!(
+        scene.relay.watches().get(Kind::Pod),
+        Watching::Failing("503".to_owned())
+    );
 }
 
 #[test]
