@@ -1,0 +1,146 @@
+use model::{
+    Action, Lane, Plan, Snapshot,
+    ledger::{Command, CommandState, Intent, IntentState},
+};
+use ports::ledger::{Commit, Committed, Record};
+
+use crate::{Executor, Stop, Trouble, naming, rebase};
+
+/// What became of a proposal.
+#[derive(Debug)]
+pub enum Commitment {
+    /// Nothing was left to commit.
+    Nothing,
+    Made(Box<Made>),
+    /// Others were faster too often: another turn must plan afresh.
+    Lost,
+    Stopped(Stop),
+}
+
+/// A plan that is part of every snapshot from now on.
+#[derive(Debug)]
+pub struct Made {
+    pub generation: u64,
+    pub plan: Plan,
+    /// Leased to this turn.
+    pub intents: Vec<Intent>,
+    pub command: Option<Command>,
+}
+
+/// Races lost to other plans before giving up (PROTOCOL C2).
+const TRIES_MAX: u32 = 3;
+/// Races lost to unfenced records alone do not count, but even those end.
+const ROUNDS_MAX: u32 = 10;
+
+impl Executor<'_> {
+    /// Commits a plan made from this snapshot; `recheck` drops what does not hold once others' plans are applied to it.
+    /// Deletions become one command for `reason`.
+    pub async fn commit(
+        &self,
+        mut snapshot: Snapshot,
+        mut plan: Plan,
+        reason: &str,
+        recheck: &(dyn Fn(&Snapshot, Plan) -> Plan + Send + Sync),
+    ) -> Result<Commitment, Trouble> {
+        self.drop_moved_pods(&snapshot, &mut plan).await?;
+        if let Some(stop) = self.may_act().await? {
+            return Ok(Commitment::Stopped(stop));
+        }
+        let mut tries = 0;
+        for _ in 0..ROUNDS_MAX {
+            if !obliges(&plan) {
+                return Ok(Commitment::Nothing);
+            }
+            let commit = self.proposal(&snapshot, &mut plan, reason);
+            match self.ledger.commit(self.cluster, &commit).await? {
+                Committed::At(generation) => {
+                    tracing::info!(generation, plan = %commit.id, launches = commit.intents.len(), "committed");
+                    return Ok(Commitment::Made(Box::new(Made {
+                        generation,
+                        plan,
+                        intents: commit.intents,
+                        command: commit.commands.into_iter().next(),
+                    })));
+                }
+                Committed::NotActive => {
+                    return Ok(Commitment::Stopped(Stop::NotActive {
+                        mode: "no longer active".into(),
+                    }));
+                }
+                Committed::Raced { generation } => {
+                    let records = self
+                        .ledger
+                        .committed_since(self.cluster, snapshot.generation)
+                        .await?;
+                    tries += u32::from(
+                        records
+                            .iter()
+                            .any(|record| matches!(record, Record::Plan { .. })),
+                    );
+                    if tries >= TRIES_MAX {
+                        return Ok(Commitment::Lost);
+                    }
+                    rebase::keep_what_holds(&mut plan, &records);
+                    rebase::apply(&mut snapshot, &records);
+                    snapshot.generation = snapshot.generation.max(generation);
+                    plan = recheck(&snapshot, plan);
+                }
+            }
+        }
+        Ok(Commitment::Lost)
+    }
+
+    fn proposal(&self, snapshot: &Snapshot, plan: &mut Plan, reason: &str) -> Commit {
+        let base = snapshot.generation;
+        let now = self.clock.now();
+        naming::name_claims(plan, base + 1, self.turn);
+        let id = naming::plan_id(plan, base, self.turn);
+        let intent = |launch: &model::plan::Launch| Intent {
+            plan: id.clone(),
+            generation: base + 1,
+            launch: launch.clone(),
+            state: IntentState::Intended,
+            lease: Some(self.lease()),
+            committed_at: now,
+        };
+        let intents: Vec<Intent> = rebase::launches(plan).map(intent).collect();
+        let delete: Vec<_> = rebase::deletions(plan).cloned().collect();
+        let command = (!delete.is_empty()).then(|| Command {
+            id: id.0.clone(),
+            reason: reason.to_owned(),
+            delete,
+            replacements: Vec::new(),
+            state: CommandState::Replacing,
+            committed_at: now,
+        });
+        // Whoever is to see to it if this turn dies: once its leases have lapsed (L4).
+        let due_at = self.lease().until;
+        let mut due = Vec::new();
+        if !intents.is_empty() {
+            due.push((Lane::Provisioner, due_at));
+        }
+        if command.is_some() {
+            due.push((Lane::Disruption, due_at));
+        }
+        Commit {
+            id: id.clone(),
+            turn: self.turn.clone(),
+            base,
+            plan: plan.clone(),
+            intents,
+            commands: command.into_iter().collect(),
+            due,
+            now,
+        }
+    }
+}
+
+/// Whether a plan binds anybody: other actions are done at once or not at all.
+fn obliges(plan: &Plan) -> bool {
+    plan.actions.iter().any(|planned| {
+        matches!(
+            planned.action,
+            Action::Launch(_) | Action::DeleteNodeClaim(_)
+        )
+    })
+}

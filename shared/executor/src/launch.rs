@@ -1,0 +1,245 @@
+use jiff::SignedDuration;
+use model::{
+    launch::FleetRequest,
+    ledger::{Call, Intent, IntentState},
+};
+use ports::{CloudError, LaunchRefusal, ledger::Moved};
+
+use crate::{Executor, LaunchFacts, Outcome, Trouble, members::Member, naming};
+
+/// The freezer starts no request later than this after its freeze (PROTOCOL A3).
+pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
+
+/// Launches that share one call.
+struct Group {
+    request: FleetRequest,
+    attempt: u32,
+    members: Vec<Member>,
+}
+
+impl Executor<'_> {
+    /// Advances intents that this turn holds the lease of, from wherever they stand before a call to launched.
+    pub async fn launch(&self, intents: Vec<Intent>, facts: &LaunchFacts<'_>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut members = Vec::new();
+        for intent in intents {
+            let name = intent.name().clone();
+            match self.claimed(intent, &mut outcome).await {
+                Ok(member) => members.extend(member),
+                Err(trouble) => outcome.left(&name, trouble),
+            }
+        }
+        for group in self.group(members, facts, &mut outcome).await {
+            match self.may_act().await {
+                Ok(None) => {}
+                Ok(Some(stop)) => {
+                    outcome
+                        .unfinished
+                        .extend(group.members.iter().map(|member| member.name().clone()));
+                    outcome.stopped = Some(stop);
+                    continue;
+                }
+                Err(trouble) => {
+                    leave(&group.members, &trouble, &mut outcome);
+                    continue;
+                }
+            }
+            let members = group.members.clone();
+            if let Err(trouble) = self.launch_group(group, facts, &mut outcome).await {
+                leave(&members, &trouble, &mut outcome);
+            }
+        }
+        outcome
+    }
+
+    /// Groups launches with equal requests, in calls of bounded size; those that cannot be requested end here.
+    async fn group(
+        &self,
+        members: Vec<Member>,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for member in members {
+            let request = match request(&member, facts) {
+                Ok(request) => request,
+                Err(refusal) => {
+                    if let Err(trouble) = self.refuse(&member, &refusal, outcome).await {
+                        outcome.left(member.name(), trouble);
+                    }
+                    continue;
+                }
+            };
+            let attempt = member.attempt();
+            let shares = |group: &&mut Group| {
+                group.attempt == attempt
+                    && group.members.len() < Call::MEMBERS_MAX
+                    && group.request == request
+            };
+            match groups.iter_mut().find(shares) {
+                Some(group) => group.members.push(member),
+                None => groups.push(Group {
+                    request,
+                    attempt,
+                    members: vec![member],
+                }),
+            }
+        }
+        groups
+    }
+
+    async fn refuse(
+        &self,
+        member: &Member,
+        refusal: &LaunchRefusal,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        match refusal {
+            LaunchRefusal::InsufficientCapacity { message } => {
+                self.fail(member, message, Some("InsufficientCapacityError"), outcome)
+                    .await
+            }
+            LaunchRefusal::NodeClassNotReady { message } => {
+                self.fail(member, message, None, outcome).await
+            }
+            LaunchRefusal::Create { reason, message } => {
+                outcome.left(member.name(), message);
+                self.explain(member, reason, message).await
+            }
+        }
+    }
+
+    /// Freezes one call (A2) and makes it.
+    async fn launch_group(
+        &self,
+        group: Group,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
+        let mut request = group.request;
+        request
+            .tags
+            .insert(api::names::tag::LAUNCH.to_owned(), token.0.clone());
+        request.token = token.clone();
+        request.target_capacity = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
+        let call = Call {
+            request,
+            attempt: group.attempt,
+            members: group
+                .members
+                .iter()
+                .map(|member| member.name().clone())
+                .collect(),
+            frozen_at: self.clock.now(),
+            lease: Some(self.lease()),
+            closed: false,
+        };
+        if self.ledger.freeze(self.cluster, self.turn, &call).await? == Moved::No {
+            outcome.unfinished.extend(call.members);
+            return Ok(());
+        }
+        let launching = |mut member: Member| {
+            let uid = member.uid().clone();
+            member.intent.state = IntentState::Launching {
+                uid,
+                attempt: group.attempt,
+                token: token.clone(),
+            };
+            member
+        };
+        let members = group.members.into_iter().map(launching).collect();
+        self.request(
+            &call,
+            members,
+            call.frozen_at + FREEZER_WINDOW,
+            facts,
+            outcome,
+        )
+        .await
+    }
+
+    /// Sends a frozen request and sees to its answer. Without a certain answer the call stays open for a resumer.
+    pub(crate) async fn request(
+        &self,
+        call: &Call,
+        members: Vec<Member>,
+        not_after: jiff::Timestamp,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let token = &call.request.token;
+        tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
+        match self
+            .cloud
+            .launch(&call.request, not_after.min(self.deadline))
+            .await
+        {
+            Ok(answer) => {
+                self.settle_answer(call, members, answer, facts, outcome)
+                    .await
+            }
+            Err(CloudError::NoCapacity { code, message }) => {
+                let why = format!("{code}: {message}");
+                for member in &members {
+                    self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
+                        .await?;
+                }
+                self.close(call).await
+            }
+            Err(
+                error @ (CloudError::Denied { .. }
+                | CloudError::Invalid { .. }
+                | CloudError::NotFound { .. }),
+            ) => {
+                let reason = reason(&error);
+                for member in &members {
+                    self.end_attempt(member, reason, &error.to_string(), outcome)
+                        .await?;
+                }
+                self.close(call).await
+            }
+            Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
+                let trouble = Trouble::from(error);
+                leave(&members, &trouble, outcome);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn close(&self, call: &Call) -> Result<(), Trouble> {
+        self.ledger
+            .close_call(self.cluster, &call.request.token, self.turn)
+            .await?;
+        Ok(())
+    }
+}
+
+fn request(member: &Member, facts: &LaunchFacts<'_>) -> Result<FleetRequest, LaunchRefusal> {
+    let launch = &member.intent.launch;
+    let name = &launch.spec.node_class.name;
+    let Some(class) = facts.classes.get(name) else {
+        return Err(LaunchRefusal::InsufficientCapacity {
+            message: format!("EC2NodeClass {name} does not exist"),
+        });
+    };
+    facts.builder.request(launch, &class.object, &class.types)
+}
+
+fn leave(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {
+    for member in members {
+        outcome.left(member.name(), trouble);
+    }
+}
+
+/// The reason of the Launched condition for a refused call (spec/aws §14.2 has more of them).
+fn reason(error: &CloudError) -> &'static str {
+    match error {
+        CloudError::Denied { .. } => "Unauthorized",
+        CloudError::NotFound { .. } => "LaunchTemplateNotFound",
+        CloudError::NoCapacity { .. }
+        | CloudError::Throttled { .. }
+        | CloudError::Invalid { .. }
+        | CloudError::Unknown { .. } => "LaunchFailed",
+    }
+}

@@ -1,0 +1,116 @@
+//! Makes plans real: commits them under the generation fence, then acts, in an order that is safe to stop anywhere and to
+//! take up again by anybody (PROTOCOL C and A).
+//!
+//! It decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: what it needs of them
+//! comes in as functions and ports.
+
+mod commit;
+mod gate;
+mod launch;
+mod members;
+mod naming;
+mod ownership;
+mod rebase;
+mod release;
+mod reread;
+mod resume;
+mod settle;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::EC2NodeClass;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName, ids::TurnId,
+    ledger::Lease, plan::PodRef,
+};
+use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
+
+pub use commit::{Commitment, Made};
+pub use gate::{Stop, Trouble};
+pub use release::Released;
+
+/// One turn's hands.
+#[derive(Clone, Copy)]
+pub struct Executor<'a> {
+    pub cluster: &'a ClusterName,
+    pub turn: &'a TurnId,
+    pub lane: Lane,
+    /// Our identity in Karpenter's leader Lease (PROTOCOL B1).
+    pub holder: &'a str,
+    pub cloud: &'a dyn Cloud,
+    pub api: &'a dyn Cluster,
+    pub ledger: &'a dyn Ledger,
+    pub clock: &'a dyn Clock,
+    /// After this nothing new is begun; what is under way is left as it stands.
+    pub deadline: Timestamp,
+}
+
+/// What launches depend on besides their NodeClaims.
+pub struct LaunchFacts<'a> {
+    pub builder: &'a dyn LaunchBuilder,
+    pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
+}
+
+/// A NodeClass and the types it allows, with offerings known to lack capacity marked.
+#[derive(Clone, Debug)]
+pub struct ClassFacts {
+    pub object: EC2NodeClass,
+    pub types: Arc<Vec<InstanceType>>,
+}
+
+/// What came of acting.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub launched: Vec<(NodeClaimName, InstanceId)>,
+    pub failed: Vec<Failed>,
+    /// Left as they stand, for a later turn.
+    pub unfinished: Vec<NodeClaimName>,
+    /// What went wrong on the way, for the journal.
+    pub problems: Vec<String>,
+    /// Why nothing more was begun.
+    pub stopped: Option<Stop>,
+    pub events: Vec<Event>,
+}
+
+/// A launch that ended without an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub claim: NodeClaimName,
+    pub why: String,
+    /// Pods that were to run on it and must be planned again.
+    pub pods: Vec<PodRef>,
+}
+
+impl Outcome {
+    fn left(&mut self, claim: &NodeClaimName, problem: impl ToString) {
+        self.unfinished.push(claim.clone());
+        self.problems
+            .push(format!("NodeClaim {claim}: {}", problem.to_string()));
+    }
+
+    /// Adds what another step came to.
+    pub fn absorb(&mut self, other: Self) {
+        self.launched.extend(other.launched);
+        self.failed.extend(other.failed);
+        self.unfinished.extend(other.unfinished);
+        self.problems.extend(other.problems);
+        self.events.extend(other.events);
+        self.stopped = self.stopped.take().or(other.stopped);
+    }
+}
+
+/// A NodeClaim without an instance is given up after this, counted from its creation (spec/lifecycle §7).
+pub const LAUNCH_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+/// A lease outlives the turn's own end by this, so that nobody takes over what is just being finished.
+pub const LEASE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+impl Executor<'_> {
+    /// The lease this turn takes on what it works on.
+    pub fn lease(&self) -> Lease {
+        Lease {
+            owner: self.turn.clone(),
+            until: self.deadline + LEASE_MARGIN,
+        }
+    }
+}

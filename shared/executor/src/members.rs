@@ -1,0 +1,309 @@
+//! A launch on its way: its intent and its NodeClaim.
+
+use api::{
+    ConditionSet, conditions::types::LAUNCHED, convert::change_conditions, names::finalizer,
+};
+use model::{
+    NodeClaimName, Uid,
+    ledger::{Intent, IntentState},
+    node_claim::NodeClaim,
+    plan::{NodeClaimUpdate, Target},
+};
+use ports::{
+    ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+    ledger::Moved,
+};
+
+use crate::{Executor, Failed, Outcome, Trouble};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) intent: Intent,
+    pub(crate) claim: NodeClaim,
+}
+
+impl Member {
+    pub(crate) fn name(&self) -> &NodeClaimName {
+        self.intent.name()
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        match &self.intent.state {
+            IntentState::Claimed { attempt, .. } | IntentState::Launching { attempt, .. } => {
+                *attempt
+            }
+            IntentState::Intended
+            | IntentState::Launched { .. }
+            | IntentState::Failed { .. }
+            | IntentState::Void { .. } => 1,
+        }
+    }
+
+    pub(crate) fn uid(&self) -> &Uid {
+        &self.claim.uid
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            name: self.claim.name.clone(),
+            uid: self.claim.uid.clone(),
+            resource_version: self.claim.resource_version.clone(),
+        }
+    }
+}
+
+/// Updates of an object that keeps changing under one's hands end after this many.
+const CONFLICTS_MAX: u32 = 4;
+
+impl Executor<'_> {
+    /// Makes sure that the NodeClaim of a leased intent exists, and that the intent knows it. `None` if there is nothing to
+    /// launch any more.
+    pub(crate) async fn claimed(
+        &self,
+        intent: Intent,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Member>, Trouble> {
+        let (claim, intent) = match &intent.state {
+            IntentState::Intended => {
+                let claim = match self.api.create_node_claim(&intent.launch).await {
+                    Ok(claim) => claim,
+                    Err(error @ ClusterError::Invalid { .. }) => {
+                        let why = error.to_string();
+                        self.advance(&intent, IntentState::Failed { why: why.clone() })
+                            .await?;
+                        outcome.failed.push(Failed {
+                            claim: intent.name().clone(),
+                            why,
+                            pods: Vec::new(),
+                        });
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                let state = IntentState::Claimed {
+                    uid: claim.uid.clone(),
+                    attempt: 1,
+                };
+                match self.advance(&intent, state).await? {
+                    Some(intent) => (Some(claim), intent),
+                    None => return Ok(None),
+                }
+            }
+            IntentState::Claimed { uid, .. } => {
+                let claim = self
+                    .api
+                    .node_claim(intent.name())
+                    .await?
+                    .filter(|claim| claim.uid == *uid);
+                (claim, intent)
+            }
+            IntentState::Launching { .. }
+            | IntentState::Launched { .. }
+            | IntentState::Failed { .. }
+            | IntentState::Void { .. } => return Ok(None),
+        };
+        match claim.filter(|claim| claim.deleted_at.is_none()) {
+            Some(claim) => Ok(Some(Member { intent, claim })),
+            None => {
+                self.advance(
+                    &intent,
+                    IntentState::Void {
+                        why: "its NodeClaim is gone".into(),
+                    },
+                )
+                .await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Moves a leased intent on; `None` if it is no longer where it was read.
+    pub(crate) async fn advance(
+        &self,
+        intent: &Intent,
+        to: IntentState,
+    ) -> Result<Option<Intent>, Trouble> {
+        match self
+            .ledger
+            .move_intent(self.cluster, self.turn, intent, &to)
+            .await?
+        {
+            Moved::Yes => Ok(Some(Intent {
+                state: to,
+                ..intent.clone()
+            })),
+            Moved::No => Ok(None),
+        }
+    }
+
+    /// Ends a launch without an instance: the intent first, so that the NodeClaim may go (A5), then the NodeClaim.
+    pub(crate) async fn fail(
+        &self,
+        member: &Member,
+        why: &str,
+        event_reason: Option<&str>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        if self
+            .advance(
+                &member.intent,
+                IntentState::Failed {
+                    why: why.to_owned(),
+                },
+            )
+            .await?
+            .is_none()
+        {
+            return Ok(());
+        }
+        outcome.failed.push(Failed {
+            claim: member.name().clone(),
+            why: why.to_owned(),
+            pods: member.intent.launch.pods.clone(),
+        });
+        if let Some(reason) = event_reason {
+            outcome.events.push(Event {
+                about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
+                kind: EventKind::Warning,
+                reason: reason.to_owned(),
+                message: format!("NodeClaim {} event: {why}", member.name()),
+                at: self.clock.now(),
+            });
+        }
+        self.remove_claim(member).await
+    }
+
+    /// Deletes a NodeClaim that has no instance, finalizer and all.
+    async fn remove_claim(&self, member: &Member) -> Result<(), Trouble> {
+        let mut member = member.clone();
+        for _ in 0..CONFLICTS_MAX {
+            let deleted = match self.api.delete_node_claim(&member.target()).await {
+                Ok(()) | Err(ClusterError::Conflict { .. }) => {
+                    self.api.node_claim(member.name()).await?
+                }
+                Err(ClusterError::NotFound { .. }) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let Some(claim) = deleted.filter(|claim| claim.uid == *member.uid()) else {
+                return Ok(());
+            };
+            member.claim = claim;
+            if member.claim.deleted_at.is_none() {
+                continue;
+            }
+            let update = NodeClaimUpdate {
+                remove_finalizers: vec![finalizer::TERMINATION.to_owned()],
+                ..update_of(&member.claim)
+            };
+            match self.api.update_node_claim(&update).await {
+                Ok(_) | Err(ClusterError::NotFound { .. }) => return Ok(()),
+                Err(ClusterError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // It is being deleted, and whoever finishes deletions finds its launch over.
+        Ok(())
+    }
+
+    /// Ends an attempt that is certain to have launched nothing more: the next one has a new token (A3).
+    pub(crate) async fn end_attempt(
+        &self,
+        member: &Member,
+        reason: &str,
+        message: &str,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let age = member
+            .claim
+            .created_at
+            .map(|at| self.clock.now().duration_since(at));
+        if age.is_some_and(|age| age >= crate::LAUNCH_TIMEOUT) {
+            return self
+                .fail(
+                    member,
+                    &format!("launch timed out: {message}"),
+                    None,
+                    outcome,
+                )
+                .await;
+        }
+        let next = IntentState::Claimed {
+            uid: member.uid().clone(),
+            attempt: member.attempt() + 1,
+        };
+        if self.advance(&member.intent, next).await?.is_some() {
+            outcome.left(member.name(), message);
+            self.explain(member, reason, message).await?;
+        }
+        Ok(())
+    }
+
+    /// Says in the NodeClaim's Launched condition why there is no instance yet.
+    pub(crate) async fn explain(
+        &self,
+        member: &Member,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), Trouble> {
+        let shown = cut(message);
+        self.update(member, |claim, set| {
+            set.set_unknown(LAUNCHED, reason, &shown);
+            update_of(claim)
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Updates a NodeClaim, again if it changed meanwhile. `None` if it is gone, or another one by now.
+    pub(crate) async fn update(
+        &self,
+        member: &Member,
+        mut change: impl FnMut(&NodeClaim, &mut ConditionSet<'_>) -> NodeClaimUpdate,
+    ) -> Result<Option<NodeClaim>, Trouble> {
+        let mut claim = member.claim.clone();
+        let mut last = None;
+        for _ in 0..CONFLICTS_MAX {
+            let mut update = NodeClaimUpdate::default();
+            let conditions =
+                change_conditions(&claim, self.clock.now(), |set| update = change(&claim, set));
+            update.conditions = conditions.set;
+            update.clear_conditions = conditions.cleared;
+            match self.api.update_node_claim(&update).await {
+                Ok(claim) => return Ok(Some(claim)),
+                Err(ClusterError::NotFound { .. }) => return Ok(None),
+                Err(error @ ClusterError::Conflict { .. }) => last = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+            match self
+                .api
+                .node_claim(member.name())
+                .await?
+                .filter(|now| now.uid == *member.uid())
+            {
+                Some(now) => claim = now,
+                None => return Ok(None),
+            }
+        }
+        last.map_or(Ok(None), |error| Err(error.into()))
+    }
+}
+
+/// An update of this NodeClaim in this version that changes nothing yet.
+pub(crate) fn update_of(claim: &NodeClaim) -> NodeClaimUpdate {
+    NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
+        ..NodeClaimUpdate::default()
+    }
+}
+
+/// Messages in conditions are cut to what fits a screen (spec/lifecycle §4).
+fn cut(message: &str) -> String {
+    const SHOWN: usize = 300;
+    if message.chars().count() <= SHOWN {
+        return message.to_owned();
+    }
+    message.chars().take(SHOWN).chain("...".chars()).collect()
+}

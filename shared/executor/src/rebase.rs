@@ -1,0 +1,141 @@
+//! Losing the race for a generation (PROTOCOL C2): what others committed meanwhile is applied to what this turn saw, and
+//! its own plan keeps what still holds.
+
+use std::collections::BTreeSet;
+
+use model::{
+    Action, NodeClaimName, Plan, Snapshot,
+    ids::PlanId,
+    ledger::{Command, CommandState, Intent, IntentState},
+    plan::{Launch, PodRef, Target},
+};
+use ports::ledger::Record;
+
+/// The snapshot as it is with these records.
+pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
+    for record in records {
+        match record {
+            Record::Plan { generation, plan } => {
+                snapshot.generation = *generation;
+                snapshot.intents.extend(
+                    launches(plan).map(|launch| intended(launch, *generation, snapshot.now)),
+                );
+                let delete: Vec<Target> = deletions(plan).cloned().collect();
+                if !delete.is_empty() {
+                    snapshot.commands.push(Command {
+                        id: format!("generation-{generation}"),
+                        reason: "committed meanwhile".into(),
+                        delete,
+                        replacements: Vec::new(),
+                        state: CommandState::Replacing,
+                        committed_at: snapshot.now,
+                    });
+                }
+            }
+            Record::Unfenced {
+                generation,
+                commands,
+                notices,
+            } => {
+                snapshot.generation = *generation;
+                snapshot.commands.extend(commands.iter().cloned());
+                snapshot.notices.extend(notices.iter().cloned());
+            }
+        }
+    }
+}
+
+/// Takes out of a plan what these records have seen to already: launches for pods that got a place, deletions under way.
+pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
+    let mut served: BTreeSet<PodRef> = BTreeSet::new();
+    let mut leaving: BTreeSet<NodeClaimName> = BTreeSet::new();
+    for record in records {
+        match record {
+            Record::Plan { plan, .. } => {
+                served.extend(launches(plan).flat_map(|launch| launch.pods.iter().cloned()));
+                served.extend(
+                    plan.nominations
+                        .iter()
+                        .map(|nomination| nomination.pod.clone()),
+                );
+                leaving.extend(deletions(plan).map(|target| target.name.clone()));
+            }
+            Record::Unfenced { commands, .. } => {
+                leaving.extend(
+                    commands
+                        .iter()
+                        .flat_map(|command| &command.delete)
+                        .map(|target| target.name.clone()),
+                );
+            }
+        }
+    }
+    drop_pods(plan, |pod| served.contains(pod));
+    plan.actions.retain(|planned| match &planned.action {
+        Action::DeleteNodeClaim(target) => !leaving.contains(&target.name),
+        Action::Launch(_)
+        | Action::UpdateNode(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => true,
+    });
+}
+
+/// Drops pods from a plan, and the launches that only they caused. Launches that no pod caused (static NodePools) stay.
+pub(crate) fn drop_pods(plan: &mut Plan, gone: impl Fn(&PodRef) -> bool) {
+    plan.nominations.retain(|nomination| !gone(&nomination.pod));
+    plan.actions
+        .retain_mut(|planned| match &mut planned.action {
+            Action::Launch(launch) if !launch.pods.is_empty() => {
+                launch.pods.retain(|pod| !gone(pod));
+                !launch.pods.is_empty()
+            }
+            Action::Launch(_)
+            | Action::DeleteNodeClaim(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => true,
+        });
+}
+
+pub(crate) fn launches(plan: &Plan) -> impl Iterator<Item = &Launch> {
+    plan.actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::Launch(launch) => Some(&**launch),
+            Action::DeleteNodeClaim(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => None,
+        })
+}
+
+pub(crate) fn deletions(plan: &Plan) -> impl Iterator<Item = &Target> {
+    plan.actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::DeleteNodeClaim(target) => Some(target),
+            Action::Launch(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => None,
+        })
+}
+
+fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {
+    Intent {
+        plan: PlanId::default(),
+        generation,
+        launch: launch.clone(),
+        state: IntentState::Intended,
+        lease: None,
+        committed_at: now,
+    }
+}

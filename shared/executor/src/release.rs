@@ -1,0 +1,144 @@
+use jiff::Timestamp;
+use model::{
+    InstanceId,
+    ids::LaunchToken,
+    ledger::{IntentState, Lease},
+    node_claim::NodeClaim,
+};
+use ports::ledger::Moved;
+
+use crate::{
+    Executor, Trouble,
+    resume::{LEFT_ALONE, LOOK_AGAIN},
+};
+
+/// What stands between a deleting NodeClaim and the end of its launch (PROTOCOL A5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing was launched, and nothing will be.
+    Free,
+    /// This instance is its own and must be gone first.
+    Instance(InstanceId),
+    /// It is not known yet.
+    Wait(Timestamp),
+}
+
+impl Executor<'_> {
+    /// Resolves the launch of a deleting NodeClaim whose status shows no instance.
+    pub async fn release(&self, claim: &NodeClaim) -> Result<Released, Trouble> {
+        let now = self.clock.now();
+        if let Some(row) = self.ledger.claim(self.cluster, &claim.name).await? {
+            return Ok(Released::Instance(row.instance));
+        }
+        let Some(intent) = self.ledger.intent(self.cluster, &claim.name).await? else {
+            return Ok(Released::Free);
+        };
+        match &intent.state {
+            IntentState::Failed { .. } | IntentState::Void { .. } => Ok(Released::Free),
+            IntentState::Launched { instance } => Ok(Released::Instance(instance.clone())),
+            IntentState::Launching { token, .. } => {
+                let token = token.clone();
+                self.resolve(claim, &token).await
+            }
+            IntentState::Intended | IntentState::Claimed { .. } => {
+                let leased = self
+                    .ledger
+                    .lease_intent(self.cluster, &claim.name, &self.lease(), now)
+                    .await?;
+                let Some(leased) = leased else {
+                    return Ok(wait(intent.lease.as_ref(), now));
+                };
+                let why = "its NodeClaim is being deleted".to_owned();
+                let ended = self.advance(&leased, IntentState::Void { why }).await?;
+                Ok(ended.map_or(Released::Wait(now), |_| Released::Free))
+            }
+        }
+    }
+
+    /// Finds what a launch under way has launched for this NodeClaim.
+    async fn resolve(&self, claim: &NodeClaim, token: &LaunchToken) -> Result<Released, Trouble> {
+        let now = self.clock.now();
+        let Some(intent) = self
+            .ledger
+            .lease_intent(self.cluster, &claim.name, &self.lease(), now)
+            .await?
+        else {
+            return Ok(Released::Wait(now + LOOK_AGAIN));
+        };
+        let mut found = self.cloud.instances_of_launch(self.cluster, token).await?;
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        for instance in found.iter().filter(|instance| instance.state.is_alive()) {
+            if self
+                .ledger
+                .own(self.cluster, &claim.name, &instance.id, token)
+                .await?
+                == Moved::Yes
+            {
+                return Ok(Released::Instance(instance.id.clone()));
+            }
+        }
+        let Some(call) = self.ledger.call(self.cluster, token).await? else {
+            return Ok(Released::Wait(now + LOOK_AGAIN));
+        };
+        let certain_at = call.frozen_at + LEFT_ALONE;
+        if now < certain_at {
+            return Ok(Released::Wait(certain_at));
+        }
+        if !call.closed && self.others_launch(&call.members, claim, token).await? {
+            // Whoever resumes the call for them learns what became of it.
+            return Ok(Released::Wait(now + LOOK_AGAIN));
+        }
+        let why = "its NodeClaim was deleted before anything was launched".to_owned();
+        let ended = self.advance(&intent, IntentState::Void { why }).await?;
+        Ok(ended.map_or(Released::Wait(now), |_| Released::Free))
+    }
+
+    /// Whether other members of a call wait for it, whose NodeClaims are not being deleted.
+    async fn others_launch(
+        &self,
+        members: &[model::NodeClaimName],
+        claim: &NodeClaim,
+        token: &LaunchToken,
+    ) -> Result<bool, Trouble> {
+        for name in members.iter().filter(|name| **name != claim.name) {
+            let intent = self.ledger.intent(self.cluster, name).await?;
+            let launching = intent.is_some_and(|intent| {
+                matches!(&intent.state, IntentState::Launching { token: current, .. } if current == token)
+            });
+            if launching
+                && self
+                    .api
+                    .node_claim(name)
+                    .await?
+                    .is_some_and(|other| other.deleted_at.is_none())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends the records of a NodeClaim whose instance is gone: from here on nothing is owed to it.
+    pub async fn finish_claim(&self, claim: &NodeClaim) -> Result<(), Trouble> {
+        self.ledger.close_claim(self.cluster, &claim.name).await?;
+        let now = self.clock.now();
+        let leased = self
+            .ledger
+            .lease_intent(self.cluster, &claim.name, &self.lease(), now)
+            .await?;
+        if let Some(intent) = leased.filter(model::ledger::Intent::is_in_flight) {
+            self.advance(
+                &intent,
+                IntentState::Void {
+                    why: "its instance is gone".into(),
+                },
+            )
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+fn wait(lease: Option<&Lease>, now: Timestamp) -> Released {
+    Released::Wait(lease.map_or(now, |lease| lease.until.max(now)))
+}

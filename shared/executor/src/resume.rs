@@ -1,0 +1,222 @@
+//! Taking up what a turn left: its leases lapse, and whoever comes next goes on from where the ledger says it stands (A3).
+
+use jiff::SignedDuration;
+use model::{
+    ids::LaunchToken,
+    launch::Instance,
+    ledger::{Call, Intent, IntentState, Lease},
+};
+
+use crate::{
+    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Trouble, members::Member, settle::Facts,
+};
+
+/// An unanswered call is left alone for this long: its request may still be on its way, or its instances not shown yet.
+pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
+/// A resumed call is looked at again after this while nothing is known of it.
+pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
+
+impl Executor<'_> {
+    /// Goes on with launches whose lease lapsed: open calls as they were frozen, then intents that have none.
+    pub async fn resume(
+        &self,
+        intents: &[Intent],
+        facts: &LaunchFacts<'_>,
+    ) -> Result<Outcome, Trouble> {
+        let mut outcome = Outcome::default();
+        let now = self.clock.now();
+        let free = |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_live(now));
+        let lapsed: Vec<&Intent> = intents
+            .iter()
+            .filter(|intent| intent.is_in_flight() && free(&intent.lease))
+            .collect();
+        if lapsed.is_empty() {
+            return Ok(outcome);
+        }
+        if let Some(stop) = self.may_act().await? {
+            outcome
+                .unfinished
+                .extend(lapsed.iter().map(|intent| intent.name().clone()));
+            outcome.stopped = Some(stop);
+            return Ok(outcome);
+        }
+        let mut tokens: Vec<&LaunchToken> =
+            lapsed.iter().filter_map(|intent| token(intent)).collect();
+        tokens.sort();
+        tokens.dedup();
+        for token in tokens {
+            if let Err(trouble) = self.resume_call(token, facts, &mut outcome).await {
+                outcome
+                    .problems
+                    .push(format!("launch call {token}: {trouble}"));
+            }
+        }
+        let mut waiting = Vec::new();
+        for intent in lapsed.into_iter().filter(|intent| token(intent).is_none()) {
+            waiting.extend(self.take_over(intent).await?);
+        }
+        outcome.absorb(self.launch(waiting, facts).await);
+        Ok(outcome)
+    }
+
+    /// Leases a lapsed intent. One that is older than the launch time-out is void: its pods are planned again.
+    async fn take_over(&self, intent: &Intent) -> Result<Option<Intent>, Trouble> {
+        let now = self.clock.now();
+        let leased = self
+            .ledger
+            .lease_intent(self.cluster, intent.name(), &self.lease(), now)
+            .await?;
+        let Some(intent) = leased else {
+            return Ok(None);
+        };
+        if intent.state == IntentState::Intended
+            && now.duration_since(intent.committed_at) >= LAUNCH_TIMEOUT
+        {
+            let why = "it was not begun within the launch time-out".to_owned();
+            self.advance(&intent, IntentState::Void { why }).await?;
+            return Ok(None);
+        }
+        Ok(Some(intent))
+    }
+
+    async fn resume_call(
+        &self,
+        token: &LaunchToken,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let now = self.clock.now();
+        let Some(call) = self.ledger.call(self.cluster, token).await? else {
+            return Ok(());
+        };
+        let call = if call.closed {
+            call
+        } else {
+            match self
+                .ledger
+                .lease_call(self.cluster, token, &self.lease(), now)
+                .await?
+            {
+                Some(call) => call,
+                None => return Ok(()),
+            }
+        };
+        let members = self.members(&call).await?;
+        let found = self.cloud.instances_of_launch(self.cluster, token).await?;
+        let (alive, dead): (Vec<&Instance>, Vec<&Instance>) =
+            found.iter().partition(|instance| instance.state.is_alive());
+        let alive: Vec<Facts> = alive.into_iter().map(Into::into).collect();
+        let (present, gone): (Vec<Member>, Vec<Member>) = members.into_iter().partition(|member| {
+            !member.claim.name.as_str().is_empty() && member.claim.deleted_at.is_none()
+        });
+        let mut left = self
+            .hand_out(&call, present, &alive, facts, outcome)
+            .await?;
+        // A dead instance ends the attempt of the member it was for.
+        for _ in 0..dead.len().min(left.len()) {
+            if let Some(member) = left.pop() {
+                self.end_attempt(&member, "LaunchFailed", &death(&dead), outcome)
+                    .await?;
+            }
+        }
+        if now.duration_since(call.frozen_at) < LEFT_ALONE {
+            outcome
+                .unfinished
+                .extend(left.iter().chain(&gone).map(|member| member.name().clone()));
+            return Ok(());
+        }
+        for member in &gone {
+            self.forget_gone(member).await?;
+        }
+        if left.is_empty() || call.closed {
+            return self.close(&call).await;
+        }
+        if now.duration_since(call.frozen_at) >= LAUNCH_TIMEOUT {
+            for member in &left {
+                self.fail(
+                    member,
+                    "the launch call had no certain answer within the launch time-out",
+                    None,
+                    outcome,
+                )
+                .await?;
+            }
+            return self.close(&call).await;
+        }
+        let not_after = self.lease().until;
+        self.request(&call, left, not_after, facts, outcome).await
+    }
+
+    /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one.
+    async fn members(&self, call: &Call) -> Result<Vec<Member>, Trouble> {
+        let mut members = Vec::new();
+        for name in &call.members {
+            let now = self.clock.now();
+            let leased = self
+                .ledger
+                .lease_intent(self.cluster, name, &self.lease(), now)
+                .await?;
+            let Some(intent) = leased else { continue };
+            let IntentState::Launching { uid, token, .. } = &intent.state else {
+                continue;
+            };
+            if *token != call.request.token {
+                continue;
+            }
+            let claim = self
+                .api
+                .node_claim(name)
+                .await?
+                .filter(|claim| claim.uid == *uid);
+            members.push(Member {
+                claim: claim.unwrap_or_default(),
+                intent,
+            });
+        }
+        Ok(members)
+    }
+
+    /// Ends the launch of a NodeClaim that no longer exists; what was launched for it is left to garbage collection. One
+    /// that is being deleted is finished by its deletion (A5).
+    async fn forget_gone(&self, member: &Member) -> Result<(), Trouble> {
+        if member.claim.name.as_str().is_empty() {
+            self.ledger.close_claim(self.cluster, member.name()).await?;
+            self.advance(
+                &member.intent,
+                IntentState::Void {
+                    why: "its NodeClaim is gone".into(),
+                },
+            )
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+fn token(intent: &Intent) -> Option<&LaunchToken> {
+    match &intent.state {
+        IntentState::Launching { token, .. } => Some(token),
+        IntentState::Intended
+        | IntentState::Claimed { .. }
+        | IntentState::Launched { .. }
+        | IntentState::Failed { .. }
+        | IntentState::Void { .. } => None,
+    }
+}
+
+fn death(dead: &[&Instance]) -> String {
+    let reasons: Vec<String> = dead
+        .iter()
+        .map(|instance| {
+            format!(
+                "{} ended: {}",
+                instance.id,
+                instance
+                    .state_reason
+                    .as_deref()
+                    .unwrap_or("no reason given")
+            )
+        })
+        .collect();
+    reasons.join("; ")
+}

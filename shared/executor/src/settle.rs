@@ -1,0 +1,258 @@
+//! What a launch call came to: facts first, then ownership, then the NodeClaims.
+
+use std::collections::BTreeMap;
+
+use api::conditions::types::LAUNCHED;
+use model::{
+    InstanceId, InstanceType, labels,
+    launch::{FleetAnswer, Instance, Launched, OfferingFailure},
+    ledger::{Call, IntentState, OfferingKey},
+    node_claim::NodeClaim,
+    plan::NodeClaimUpdate,
+    requirement::Requirement,
+};
+
+use crate::{
+    Executor, LaunchFacts, Outcome, Trouble,
+    members::{Member, update_of},
+};
+
+/// Failures of one offering, whoever asks for it (spec/aws §14.1).
+const NO_CAPACITY: [&str; 7] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
+/// Failures that end a launch like missing capacity, but say nothing about the offering.
+const LIKE_NO_CAPACITY: [&str; 2] = [
+    "InsufficientFreeAddressesInSubnet",
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+];
+
+/// An instance as far as its NodeClaim shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub id: InstanceId,
+    instance_type: String,
+    zone: String,
+    capacity_type: model::CapacityType,
+    image: String,
+}
+
+impl From<&Launched> for Facts {
+    fn from(launched: &Launched) -> Self {
+        Self {
+            id: launched.instance.clone(),
+            instance_type: launched.instance_type.clone(),
+            zone: launched.zone.clone(),
+            capacity_type: launched.capacity_type,
+            image: launched.image.clone(),
+        }
+    }
+}
+
+impl From<&Instance> for Facts {
+    fn from(instance: &Instance) -> Self {
+        Self {
+            id: instance.id.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: instance.capacity_type,
+            image: instance.image.clone(),
+        }
+    }
+}
+
+impl Executor<'_> {
+    /// CreateFleet's own answer: the only proof that some members got nothing (A4).
+    pub(crate) async fn settle_answer(
+        &self,
+        call: &Call,
+        members: Vec<Member>,
+        answer: FleetAnswer,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let zone_ids = zone_ids(facts);
+        for failure in answer
+            .failures
+            .iter()
+            .filter(|failure| NO_CAPACITY.contains(&failure.code.as_str()))
+        {
+            let Some(zone_id) = zone_ids.get(failure.zone.as_str()) else {
+                continue;
+            };
+            let offering = OfferingKey {
+                capacity_type: call.request.capacity_type,
+                instance_type: failure.instance_type.clone(),
+                zone_id: (*zone_id).to_owned(),
+                scope: None,
+            };
+            self.ledger
+                .mark_unavailable(&offering, self.clock.now())
+                .await?;
+        }
+        let instances: Vec<Facts> = answer.instances.iter().map(Into::into).collect();
+        let left = self
+            .hand_out(call, members, &instances, facts, outcome)
+            .await?;
+        let like_capacity = |failure: &OfferingFailure| {
+            let code = failure.code.as_str();
+            NO_CAPACITY.contains(&code) || LIKE_NO_CAPACITY.contains(&code)
+        };
+        let why = explain(&answer.failures);
+        for member in &left {
+            if answer.failures.iter().all(like_capacity) {
+                self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
+                    .await?;
+            } else {
+                self.end_attempt(member, "LaunchFailed", &why, outcome)
+                    .await?;
+            }
+        }
+        self.close(call).await
+    }
+
+    /// Gives instances to members (A4) and shows them on their NodeClaims; answers the members that got none.
+    pub(crate) async fn hand_out(
+        &self,
+        call: &Call,
+        members: Vec<Member>,
+        instances: &[Facts],
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<Vec<Member>, Trouble> {
+        let owned = self.assign(call, &members, instances).await?;
+        let mut left = Vec::new();
+        for member in members {
+            match owned.get(member.name()) {
+                Some(instance) => self.show(&member, instance, facts, outcome).await?,
+                None => left.push(member),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Writes the instance to the NodeClaim's status, then ends the launch.
+    async fn show(
+        &self,
+        member: &Member,
+        instance: &Facts,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let class = facts
+            .classes
+            .get(&member.intent.launch.spec.node_class.name);
+        let kind = class.and_then(|class| {
+            class
+                .types
+                .iter()
+                .find(|kind| kind.name == instance.instance_type)
+        });
+        let shown = self
+            .update(member, |claim, set| {
+                set.set_true(LAUNCHED);
+                details(claim, instance, kind)
+            })
+            .await?;
+        // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (A5).
+        if shown.is_none_or(|claim| claim.deleted_at.is_some()) {
+            outcome.left(member.name(), "it was deleted while it was being launched");
+            return Ok(());
+        }
+        let launched = IntentState::Launched {
+            instance: instance.id.clone(),
+        };
+        if self.advance(&member.intent, launched).await?.is_some() {
+            tracing::info!(node_claim = %member.name(), instance = %instance.id, "launched");
+            outcome
+                .launched
+                .push((member.name().clone(), instance.id.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// What a NodeClaim shows of its instance (spec/lifecycle §4, spec/aws §4.2); labels that it has already win.
+fn details(claim: &NodeClaim, instance: &Facts, kind: Option<&InstanceType>) -> NodeClaimUpdate {
+    let mut labels: BTreeMap<String, String> = kind.map(single_values).unwrap_or_default();
+    if let Some(offering) = kind.and_then(|kind| {
+        kind.offerings
+            .iter()
+            .find(|offering| offering.zone == instance.zone)
+    }) && !offering.zone_id.is_empty()
+    {
+        labels.insert(labels::ZONE_ID.to_owned(), offering.zone_id.clone());
+    }
+    labels.insert(
+        labels::INSTANCE_TYPE.to_owned(),
+        instance.instance_type.clone(),
+    );
+    labels.insert(labels::ZONE.to_owned(), instance.zone.clone());
+    labels.insert(
+        labels::CAPACITY_TYPE.to_owned(),
+        instance.capacity_type.as_str().to_owned(),
+    );
+    labels.retain(|key, _| !claim.labels.contains_key(key));
+    NodeClaimUpdate {
+        set_labels: labels,
+        provider_id: Some(format!("aws:///{}/{}", instance.zone, instance.id)),
+        image_id: Some(instance.image.clone()),
+        capacity: kind.map(|kind| kind.capacity.clone()),
+        allocatable: kind.map(InstanceType::allocatable),
+        ..update_of(claim)
+    }
+}
+
+/// Requirements of a type that allow exactly one value, those of reservations excepted.
+fn single_values(kind: &InstanceType) -> BTreeMap<String, String> {
+    use api::names::label::{
+        CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE,
+    };
+    let reservation = [
+        CAPACITY_RESERVATION_ID,
+        CAPACITY_RESERVATION_INTERRUPTIBLE,
+        CAPACITY_RESERVATION_TYPE,
+    ];
+    let single =
+        |requirement: &Requirement| match (requirement.complement, requirement.values.first()) {
+            (false, Some(value)) if requirement.values.len() == 1 => {
+                Some((requirement.key.clone(), value.clone()))
+            }
+            _ => None,
+        };
+    kind.requirements
+        .0
+        .values()
+        .filter(|requirement| !reservation.contains(&requirement.key.as_str()))
+        .filter_map(single)
+        .collect()
+}
+
+fn zone_ids<'a>(facts: &'a LaunchFacts<'_>) -> BTreeMap<&'a str, &'a str> {
+    let offerings = facts
+        .classes
+        .values()
+        .flat_map(|class| class.types.iter())
+        .flat_map(|kind| &kind.offerings);
+    offerings
+        .map(|offering| (offering.zone.as_str(), offering.zone_id.as_str()))
+        .collect()
+}
+
+/// The distinct failures, as people read them.
+fn explain(failures: &[OfferingFailure]) -> String {
+    let distinct: std::collections::BTreeSet<String> = failures
+        .iter()
+        .map(|failure| format!("{}: {}", failure.code, failure.message))
+        .collect();
+    if distinct.is_empty() {
+        return "EC2 launched fewer instances than asked for and named no failure".to_owned();
+    }
+    distinct.into_iter().collect::<Vec<_>>().join("; ")
+}
