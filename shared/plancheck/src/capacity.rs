@@ -206,25 +206,47 @@ fn clash(taken: &[&HostPort], wanted: &[HostPort]) -> Option<i32> {
 
 /// The pods that DaemonSets will put on nodes.
 struct Daemons<'a> {
-    pods: Vec<(&'a Pod, Wanted<'a>)>,
+    pods: Vec<Daemon<'a>>,
+}
+
+struct Daemon<'a> {
+    /// The newest real one, which shows what admission made of the template (spec/scheduling §12); else the template's.
+    pod: &'a Pod,
+    /// By the template: a real pod is pinned to its node.
+    wanted: Wanted<'a>,
 }
 
 /// Those that may run on one node; some only on some of its types.
 struct Candidates<'d, 'a> {
     everywhere: Vec<&'a Pod>,
-    somewhere: Vec<&'d (&'a Pod, Wanted<'a>)>,
+    somewhere: Vec<&'d Daemon<'a>>,
 }
 
 impl<'a> Daemons<'a> {
     /// Daemons that use resource claims are left out, as those are not supported (spec/scheduling §12.2).
     fn new(world: &World<'a>) -> Self {
-        let daemon_sets = &world.snapshot.daemon_sets;
-        let pods = daemon_sets
-            .iter()
-            .map(|daemon_set| &daemon_set.pod)
-            .filter(|pod| !pod.resource_claims);
+        let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
+        let residents = world.machines.iter().flat_map(|machine| &machine.residents);
+        for pod in residents.filter(|pod| is_owned_by(pod, "apps/v1", "DaemonSet")) {
+            let owner = pod.owner.as_ref().map_or("", |owner| &owner.name);
+            let known = newest.entry((&pod.key.namespace, owner)).or_insert(pod);
+            if (known.created_at, &known.key) < (pod.created_at, &pod.key) {
+                *known = pod;
+            }
+        }
+        let daemon_sets = world.snapshot.daemon_sets.iter();
+        let pods = daemon_sets.map(|daemon_set| {
+            let key = (
+                daemon_set.key.namespace.as_str(),
+                daemon_set.key.name.as_str(),
+            );
+            Daemon {
+                pod: newest.get(&key).copied().unwrap_or(&daemon_set.pod),
+                wanted: Wanted::of(&daemon_set.pod),
+            }
+        });
         Self {
-            pods: pods.map(|pod| (pod, Wanted::of(pod))).collect(),
+            pods: pods.filter(|daemon| !daemon.pod.resource_claims).collect(),
         }
     }
 
@@ -232,7 +254,7 @@ impl<'a> Daemons<'a> {
         let mut total = Resources::default();
         let holds =
             |wanted: &NodeSelectorRequirement| machine.label(&wanted.key).guarantees(wanted);
-        for (pod, wanted) in &self.pods {
+        for Daemon { pod, wanted } in &self.pods {
             if intolerable(pod, machine.taints.clone()).is_none() && wanted.unmet(holds).is_none() {
                 total.add(&pod.requests);
             }
@@ -246,7 +268,7 @@ impl<'a> Daemons<'a> {
             somewhere: Vec::new(),
         };
         for daemon in &self.pods {
-            let (pod, wanted) = daemon;
+            let Daemon { pod, wanted } = daemon;
             if intolerable(pod, node.taints.iter().collect()).is_some() {
                 continue;
             }
@@ -266,16 +288,20 @@ impl<'a> Daemons<'a> {
 impl<'a> Candidates<'_, 'a> {
     /// Those that may run on the node if it becomes this type.
     fn on(&self, node: &OpenNode<'a>, choice: &Choice<'a>) -> Vec<&'a Pod> {
-        let may_run = |(_, wanted): &&&(&'a Pod, Wanted<'a>)| {
+        let may_run = |daemon: &&&Daemon<'a>| {
             choice.offerings.iter().any(|offering| {
                 let permits = |requirement: &NodeSelectorRequirement| {
                     let label: Label<'_> = node.label(&requirement.key, choice, offering);
                     label.permits(requirement)
                 };
-                wanted.unmet(permits).is_none()
+                daemon.wanted.unmet(permits).is_none()
             })
         };
-        let somewhere = self.somewhere.iter().filter(may_run).map(|(pod, _)| *pod);
+        let somewhere = self
+            .somewhere
+            .iter()
+            .filter(may_run)
+            .map(|daemon| daemon.pod);
         self.everywhere.iter().copied().chain(somewhere).collect()
     }
 }

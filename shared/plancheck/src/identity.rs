@@ -37,13 +37,19 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
         if !names.insert(launch.name.as_str()) {
             findings.add(subject, format!("NodeClaim {} exists already", launch.name));
         }
-        if launch.pods.is_empty() {
+        if launch.pods.is_empty() && !has_buffers(world) {
             findings.add(subject, format!("NodeClaim {} is for no pod", launch.name));
         }
         for of_launch in &launch.pods {
             pod(world, of_launch, subject, &mut seen, findings);
         }
     }
+}
+
+/// Whether a launch may be for pods that do not exist, which plans do not name (spec/scheduling §27.1).
+fn has_buffers(world: &World<'_>) -> bool {
+    world.snapshot.settings.feature_gates.get("CapacityBuffer") == Some(&true)
+        && !world.snapshot.capacity_buffers.is_empty()
 }
 
 fn pod<'p>(

@@ -47,44 +47,40 @@ impl<'a> OpenNode<'a> {
         )
     }
 
-    /// `None` if there is no node of that name on its way.
+    /// A node on its way, as what it is expected to become. `None` if there is none of that name.
     pub(crate) fn in_flight(world: &World<'a>, name: &str) -> Option<Self> {
         let known = world.in_flight.get(name)?;
-        let snapshot = world.snapshot;
-        match (known.intent, known.claim) {
-            (Some(intent), _) => {
-                let launch: &'a Launch = &intent.launch;
-                Some(Self::new(
-                    world,
-                    launch.name.as_str(),
-                    launch.node_pool.as_str(),
-                    &launch.labels,
-                    &launch.spec,
-                    Availability::Ignored,
-                    |name| launch.instance_types.iter().any(|option| option == name),
-                ))
+        if let Some(intent) = known.intent {
+            let launch = &intent.launch;
+            let expected = &launch.cheapest;
+            let mut node = Self::new(
+                world,
+                launch.name.as_str(),
+                launch.node_pool.as_str(),
+                &launch.labels,
+                &launch.spec,
+                Availability::Ignored,
+                |name| name == expected.instance_type,
+            );
+            for choice in &mut node.options {
+                choice.offerings.retain(|offering| {
+                    offering.zone == expected.zone
+                        && offering.capacity_type == expected.capacity_type
+                });
             }
-            (None, Some(claim)) => {
-                let pool = claim
-                    .labels
-                    .get(labels::NODE_POOL)
-                    .map_or("", String::as_str);
-                let claim = snapshot
-                    .node_claims
-                    .iter()
-                    .find(|other| other.name == claim.name)?;
-                Some(Self::new(
-                    world,
-                    claim.name.as_str(),
-                    pool,
-                    &claim.labels,
-                    &claim.spec,
-                    Availability::Ignored,
-                    |_| true,
-                ))
-            }
-            (None, None) => None,
+            return Some(node);
         }
+        let claim = known.claim?;
+        let pool = claim.labels.get(labels::NODE_POOL);
+        Some(Self::new(
+            world,
+            claim.name.as_str(),
+            pool.map_or("", String::as_str),
+            &claim.labels,
+            &claim.spec,
+            Availability::Ignored,
+            |_| true,
+        ))
     }
 
     fn new(

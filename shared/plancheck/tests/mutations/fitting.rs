@@ -11,13 +11,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     (
         "a daemon takes the rest",
-        |w| w.snapshot.daemon_sets[0].pod.requests.set("cpu", 2_850),
+        |w| w.daemon(|pod| pod.requests.set("cpu", 2_850)),
         at(ZONAL),
         "its pods do not fit c.medium",
     ),
     (
         "too many pods share a node",
-        |w| w.snapshot.daemon_sets[0].pod.requests.set("pods", 16),
+        |w| w.daemon(|pod| pod.requests.set("pods", 16)),
         at(PLAIN),
         "21 pods needed, 20 left",
     ),
@@ -59,7 +59,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     (
         "a daemon has the host port",
-        |w| w.snapshot.daemon_sets[0].pod.host_ports = vec![host_port(8080)],
+        |w| w.daemon(|pod| pod.host_ports = vec![host_port(8080)]),
         at(PLAIN),
         "a daemon takes host port 8080",
     ),

@@ -56,6 +56,13 @@ impl World {
             .unwrap()
     }
 
+    /// Changes what the DaemonSet runs, everywhere.
+    fn daemon(&mut self, change: impl Fn(&mut Pod)) {
+        let running = self.snapshot.pods.iter_mut();
+        running.filter(|pod| pod.owner.is_some()).for_each(&change);
+        change(&mut self.snapshot.daemon_sets[0].pod);
+    }
+
     fn pool(&mut self, name: &str) -> &mut NodePool {
         self.snapshot
             .node_pools
