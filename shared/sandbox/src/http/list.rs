@@ -1,0 +1,198 @@
+use std::sync::Arc;
+
+use axum::response::Response;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    ResourceRequest,
+    accept::{self, Shape},
+    query::ListQuery,
+    respond::Answer,
+    table,
+};
+use crate::{
+    error::{ApiError, ApiResult},
+    sandbox::Shared,
+    store::{Listing, Object, ObjectKey, Start, Store},
+};
+
+/// Where the next page of a list begins, and at which revision the whole list is read.
+#[derive(Deserialize, Serialize)]
+struct Continue {
+    #[serde(rename = "rv")]
+    revision: u64,
+    namespace: String,
+    name: String,
+}
+
+pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Response> {
+    let query = request.query.list(&request.kind)?;
+    let shape = accept::shape(&request.headers, &request.query)?;
+    let (listing, stored_as) = shared.read(|world| {
+        let listing = read(&world.server.store, request, &query)?;
+        Ok::<_, ApiError>((listing, world.server.is_stored_as(&request.kind)))
+    })?;
+    let page = page(listing, &query);
+    let body = match shape {
+        Shape::Object if stored_as => join(request, &page),
+        Shape::Object => shared.read(|world| {
+            let objects = page.objects.iter();
+            let items: Vec<Value> = objects
+                .map(|object| world.server.present(&request.kind, object.value()))
+                .collect();
+            json!({
+                "kind": format!("{}List", request.kind.kind),
+                "apiVersion": request.kind.api_version(),
+                "metadata": page.metadata, "items": items,
+            })
+            .to_string()
+        }),
+        Shape::Metadata => {
+            let objects = page.objects.iter();
+            let items: Vec<Value> = objects
+                .map(|object| table::partial(object.value()))
+                .collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": page.metadata, "items": items,
+            })
+            .to_string()
+        }
+        Shape::Table(carried) => {
+            let objects = page.objects.iter().map(|object| object.value());
+            table::of_objects(
+                &request.kind,
+                &page.metadata,
+                objects,
+                carried,
+                shared.now(),
+            )
+            .to_string()
+        }
+    };
+    Ok(Answer::text(body).into_response(&request.headers))
+}
+
+struct Page {
+    metadata: Value,
+    objects: Vec<Arc<Object>>,
+}
+
+/// Reads the objects of a request's namespace at the revision that the query asks for.
+fn read(store: &Store, request: &ResourceRequest, query: &ListQuery) -> ApiResult<Listing> {
+    let table = &request.kind.table;
+    let namespace = request.path.namespace.as_deref();
+    if let Some(token) = &query.continue_token {
+        let next = decode_token(token)?;
+        let start = Start::After(ObjectKey::new(next.namespace, next.name));
+        return store
+            .list_at(table, next.revision, namespace, &start)
+            .ok_or_else(|| {
+                ApiError::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+                )
+            });
+    }
+    let asked = query.revision.unwrap_or(0);
+    if asked > store.revision() {
+        return Err(too_large(asked, store.revision()));
+    }
+    if query.revision_match.as_deref() == Some("Exact") {
+        return store
+            .list_at(table, asked, namespace, &Start::Beginning)
+            .ok_or_else(|| {
+                ApiError::expired(format!(
+                    "The resourceVersion for the provided list is too old: {asked}"
+                ))
+            });
+    }
+    Ok(store.list(table, namespace, &Start::Beginning))
+}
+
+/// The future is refused: the client has seen another server's state.
+pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
+    ApiError {
+        retry_after_seconds: Some(1),
+        ..ApiError::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        )
+    }
+    .with_details(json!({"causes": [{
+        "reason": "ResourceVersionTooLarge", "message": "Too large resource version",
+    }]}))
+}
+
+/// Keeps what the selectors match, up to the limit.
+fn page(listing: Listing, query: &ListQuery) -> Page {
+    let is_selective = !query.labels.is_empty() || !query.fields.is_empty();
+    let mut objects = listing.objects;
+    if is_selective {
+        objects.retain(|object| matches(object, query));
+    }
+    let mut metadata = json!({"resourceVersion": listing.revision.to_string()});
+    if let Some(limit) = query.limit
+        && objects.len() > limit
+    {
+        let remaining = objects.len() - limit;
+        objects.truncate(limit);
+        if let Some(last) = objects.last() {
+            let token = encode_token(&Continue {
+                revision: listing.revision,
+                namespace: last.namespace().to_owned(),
+                name: last.name().to_owned(),
+            });
+            crate::json::set(&mut metadata, &["continue"], token);
+            if !is_selective {
+                crate::json::set(&mut metadata, &["remainingItemCount"], remaining);
+            }
+        }
+    }
+    Page { metadata, objects }
+}
+
+pub(super) fn matches(object: &Object, query: &ListQuery) -> bool {
+    (query.labels.is_empty() || query.labels.matches(&object.labels()))
+        && query.fields.matches(object.value())
+}
+
+/// Stored objects as they are: no object is written twice.
+fn join(request: &ResourceRequest, page: &Page) -> String {
+    let size: usize = page
+        .objects
+        .iter()
+        .map(|object| object.encoded().len() + 1)
+        .sum();
+    let mut body = String::with_capacity(size + 256);
+    body.push_str(&format!(
+        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
+        request.kind.kind,
+        request.kind.api_version(),
+        page.metadata
+    ));
+    for (index, object) in page.objects.iter().enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        body.push_str(object.encoded());
+    }
+    body.push_str("]}");
+    body
+}
+
+fn encode_token(next: &Continue) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(next).unwrap_or_default())
+}
+
+fn decode_token(token: &str) -> ApiResult<Continue> {
+    URL_SAFE_NO_PAD
+        .decode(token)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .ok_or_else(|| {
+            ApiError::bad_request("continue key is not valid: it is none of this server's")
+        })
+}

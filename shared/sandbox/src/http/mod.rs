@@ -1,0 +1,278 @@
+//! The wire: HTTP requests in Kubernetes' words to calls on [`crate::server`], and answers, lists and watches back.
+
+mod accept;
+mod authorize;
+mod body;
+pub(crate) mod certificate;
+mod discovery;
+mod list;
+pub(crate) mod listener;
+mod objects;
+mod openapi;
+mod path;
+mod query;
+mod respond;
+mod subresources;
+mod table;
+mod watch;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::Response,
+};
+use serde_json::json;
+
+use self::{
+    path::{Discovery, ResourcePath, Route},
+    query::Query,
+    respond::Answer,
+};
+use crate::{
+    error::{ApiError, ApiResult},
+    faults::{self, Effect},
+    kinds::ResourceType,
+    sandbox::Shared,
+};
+
+/// Every path goes through one door: Kubernetes' paths depend on the kinds that exist.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new().fallback(handle).with_state(shared)
+}
+
+/// A request for a resource, understood and allowed.
+struct ResourceRequest {
+    kind: Arc<ResourceType>,
+    path: ResourcePath,
+    query: Query,
+    headers: HeaderMap,
+    verb: &'static str,
+}
+
+impl ResourceRequest {
+    /// The namespace of the path; cluster-scoped kinds have none.
+    fn namespace(&self) -> &str {
+        self.path.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.path.name.as_deref().unwrap_or_default()
+    }
+
+    fn key(&self) -> crate::store::ObjectKey {
+        crate::store::ObjectKey::new(self.namespace(), self.name())
+    }
+
+    fn user_agent(&self) -> &str {
+        text(&self.headers, header::USER_AGENT)
+    }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    match respond(&shared, request).await {
+        Ok(response) => response,
+        Err(error) => {
+            let mut response = Answer::from(error.clone()).into_response(&headers);
+            respond::retry_after(&error, &mut response);
+            response
+        }
+    }
+}
+
+async fn respond(shared: &Arc<Shared>, request: Request) -> ApiResult<Response> {
+    let headers = request.headers().clone();
+    let route = path::parse(request.uri().path());
+    let answer = match route {
+        Route::Other(segments) => {
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            other(shared, &headers, &segments)?
+        }
+        Route::Discovery(asked) => {
+            authorize::user(shared, &headers)?;
+            if *request.method() != Method::GET {
+                return Err(ApiError::method_not_allowed());
+            }
+            return discover(shared, &headers, &asked);
+        }
+        Route::Resource(path) => return resource(shared, path, request).await,
+    };
+    Ok(answer.into_response(&headers))
+}
+
+fn discover(shared: &Shared, headers: &HeaderMap, asked: &Discovery) -> ApiResult<Response> {
+    let core = *asked == Discovery::CoreVersions;
+    if (core || *asked == Discovery::Groups) && accept::wants_aggregated(headers) {
+        let list = shared.read(|world| discovery::aggregated(&world.server.kinds, core));
+        let mut response = Answer::ok(&list).into_response(headers);
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(discovery::AGGREGATED),
+        );
+        return Ok(response);
+    }
+    let answer = shared.read(|world| discovery::plain(&world.server.kinds, asked))?;
+    Ok(Answer::ok(&answer).into_response(headers))
+}
+
+fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<Answer> {
+    let plain = |text: &str| Answer {
+        content_type: "text/plain; charset=utf-8",
+        ..Answer::text(text.to_owned())
+    };
+    match segments {
+        ["healthz" | "livez" | "readyz", ..] => Ok(plain("ok")),
+        ["version"] => Ok(Answer::ok(&discovery::version())),
+        [] => {
+            authorize::user(shared, headers)?;
+            Ok(Answer::ok(
+                &json!({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}),
+            ))
+        }
+        ["openapi", "v2"] => {
+            authorize::user(shared, headers)?;
+            if accept::entries(headers).any(|entry| entry.starts_with("application/json")) {
+                Ok(Answer::ok(&openapi::swagger()))
+            } else {
+                Err(ApiError::new(
+                    406,
+                    "NotAcceptable",
+                    "OpenAPI v2 is served as application/json only",
+                ))
+            }
+        }
+        ["openapi", "v3"] => {
+            authorize::user(shared, headers)?;
+            Ok(Answer::ok(
+                &shared.read(|world| openapi::index(&world.server.kinds)),
+            ))
+        }
+        ["openapi", "v3", path @ ..] => {
+            authorize::user(shared, headers)?;
+            let document = shared.read(|world| openapi::document(&world.server.kinds, path))?;
+            Ok(Answer::ok(&document))
+        }
+        _ => Err(ApiError::unknown_path()),
+    }
+}
+
+/// The verb of a request in the words of discovery and RBAC.
+fn verb(method: &Method, path: &ResourcePath, query: &Query) -> ApiResult<&'static str> {
+    let named = path.name.is_some();
+    Ok(match method.as_str() {
+        "GET" if query.flag("watch") => "watch",
+        "GET" if named => "get",
+        "GET" => "list",
+        "POST" => "create",
+        "PUT" if named => "update",
+        "PATCH" if named => "patch",
+        "DELETE" if named => "delete",
+        "DELETE" => "deletecollection",
+        _ => return Err(ApiError::method_not_allowed()),
+    })
+}
+
+async fn resource(
+    shared: &Arc<Shared>,
+    path: ResourcePath,
+    request: Request,
+) -> ApiResult<Response> {
+    let (parts, body) = request.into_parts();
+    let user = authorize::user(shared, &parts.headers)?;
+    let query = Query::of(&parts.uri)?;
+    let verb = verb(&parts.method, &path, &query)?;
+    if path.group == "authorization.k8s.io" || path.group == "authentication.k8s.io" {
+        let body = body::read(body).await?;
+        let review = authorize::review(shared, &user, &path, &body)?;
+        let answer = Answer::ok(&review).with_status(StatusCode::CREATED);
+        return Ok(answer.into_response(&parts.headers));
+    }
+    authorize::check(shared, &user, verb, &path)?;
+    let kind = shared.read(|world| {
+        let kinds = &world.server.kinds;
+        kinds
+            .find(&path.group, &path.version, &path.resource)
+            .cloned()
+    });
+    let kind = kind.ok_or_else(ApiError::unknown_path)?;
+    if kind.namespaced && path.namespace.is_none() && path.name.is_some()
+        || !kind.namespaced && path.namespace.is_some()
+    {
+        return Err(ApiError::unknown_path());
+    }
+    let fault = shared.next_fault(
+        verb,
+        &path.resource,
+        path.subresource.as_deref(),
+        path.name.as_deref(),
+    );
+    let lose_answer = match fault {
+        None => false,
+        Some(Effect::Refuse(error)) => return Err(error),
+        Some(Effect::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            false
+        }
+        Some(Effect::LoseAnswer) => true,
+    };
+    let request = ResourceRequest {
+        kind,
+        path,
+        query,
+        headers: parts.headers,
+        verb,
+    };
+    let body = body::read(body).await?;
+    let response = dispatch(shared, &request, &body)?;
+    if lose_answer {
+        return Err(faults::lost_answer());
+    }
+    Ok(response)
+}
+
+fn dispatch(shared: &Arc<Shared>, request: &ResourceRequest, body: &[u8]) -> ApiResult<Response> {
+    if request.path.subresource.is_some() {
+        return subresources::answer(shared, request, body);
+    }
+    match request.verb {
+        "watch" => watch::answer(shared, request),
+        "list" => list::answer(shared, request),
+        "deletecollection" => objects::delete_all(shared, request, body),
+        _ => objects::answer(shared, request, body),
+    }
+}
+
+/// One object as an answer, in the form that the client accepts.
+fn object_answer(
+    shared: &Shared,
+    request: &ResourceRequest,
+    object: &crate::store::Object,
+) -> ApiResult<Answer> {
+    let shape = accept::shape(&request.headers, &request.query)?;
+    let kind = &request.kind;
+    let now = shared.now();
+    shared.read(|world| {
+        Ok(match shape {
+            accept::Shape::Object if world.server.is_stored_as(kind) => {
+                Answer::text(object.encoded().to_owned())
+            }
+            accept::Shape::Object => Answer::ok(&world.server.present(kind, object.value())),
+            accept::Shape::Metadata => Answer::ok(&table::partial(object.value())),
+            accept::Shape::Table(carried) => {
+                let metadata = json!({"resourceVersion": object.revision().to_string()});
+                let objects = std::iter::once(object.value());
+                Answer::ok(&table::of_objects(kind, &metadata, objects, carried, now))
+            }
+        })
+    })
+}

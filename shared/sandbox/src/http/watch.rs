@@ -1,0 +1,281 @@
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header},
+    response::Response,
+};
+use serde_json::{Value, json};
+use tokio::{sync::watch::Receiver, time::Instant};
+
+use super::{
+    ResourceRequest,
+    accept::{self, RowObject, Shape},
+    list::{matches, too_large},
+    query::ListQuery,
+    respond, table,
+};
+use crate::{
+    error::{ApiError, ApiResult},
+    kinds::ResourceType,
+    sandbox::Shared,
+    store::{Change, Object, Start},
+};
+
+/// Without `timeoutSeconds` a watch ends by itself after this long, as on API servers.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+/// Events are sent in pieces of about this size, so that a burst is not held in memory twice.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A watch in progress: a place in the history, moving on with every write.
+struct Watcher {
+    shared: Arc<Shared>,
+    kind: Arc<ResourceType>,
+    namespace: Option<String>,
+    name: Option<String>,
+    query: ListQuery,
+    shape: Shape,
+    /// The revision that the client has seen.
+    seen: u64,
+    waiting: VecDeque<String>,
+    writes: Receiver<u64>,
+    ends: Receiver<u64>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    is_first: bool,
+    is_over: bool,
+}
+
+pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResult<Response> {
+    let query = request.query.list(&request.kind)?;
+    let shape = accept::shape(&request.headers, &request.query)?;
+    let writes = shared.subscribe();
+    let (start, initial) = initial_state(shared, request, &query)?;
+    let now = Instant::now();
+    let mut watcher = Watcher {
+        shared: shared.clone(),
+        kind: request.kind.clone(),
+        namespace: request.path.namespace.clone(),
+        name: request.path.name.clone(),
+        shape,
+        seen: start,
+        waiting: VecDeque::new(),
+        writes,
+        ends: shared.watch_ends(),
+        deadline: now + query.timeout.unwrap_or(DEFAULT_TIMEOUT),
+        next_bookmark: now + shared.bookmark_interval(),
+        is_first: true,
+        is_over: false,
+        query,
+    };
+    for object in initial {
+        if watcher.selects(&object) {
+            watcher.push("ADDED", &object);
+        }
+    }
+    if watcher.query.initial_events {
+        watcher.push_bookmark(true);
+    }
+    let lines = futures::stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((
+            Ok::<_, std::convert::Infallible>(Bytes::from(chunk)),
+            watcher,
+        ))
+    });
+    let mut response = Response::new(Body::from_stream(lines));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(respond::JSON),
+    );
+    Ok(response)
+}
+
+/// Where the watch begins, and the objects that the client is told of first.
+fn initial_state(
+    shared: &Shared,
+    request: &ResourceRequest,
+    query: &ListQuery,
+) -> ApiResult<(u64, Vec<Arc<Object>>)> {
+    let table = &request.kind.table;
+    let namespace = request.path.namespace.as_deref();
+    if query.initial_events {
+        let is_valid = query.bookmarks && query.revision_match.as_deref() == Some("NotOlderThan");
+        if !shared.streams_lists() || !is_valid {
+            return Err(ApiError::new(
+                422,
+                "Invalid",
+                "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+            ));
+        }
+    }
+    shared.read(|world| {
+        let store = &world.server.store;
+        let wants_state = query.revision.unwrap_or(0) == 0 || query.initial_events;
+        match query.revision {
+            Some(asked) if asked > store.revision() => Err(too_large(asked, store.revision())),
+            Some(asked) if !wants_state => Ok((asked, Vec::new())),
+            Some(_) | None => {
+                let listing = store.list(table, namespace, &Start::Beginning);
+                Ok((listing.revision, listing.objects))
+            }
+        }
+    })
+}
+
+impl Watcher {
+    /// The next piece of the stream; `None` at its end.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(chunk) = self.take_waiting() {
+                return Some(chunk);
+            }
+            if self.is_over {
+                return None;
+            }
+            self.writes.borrow_and_update();
+            self.collect();
+            if !self.waiting.is_empty() || self.is_over {
+                continue;
+            }
+            tokio::select! {
+                changed = self.writes.changed() => self.is_over = changed.is_err(),
+                _ = self.ends.changed() => self.is_over = true,
+                () = tokio::time::sleep_until(self.next_bookmark.min(self.deadline)) => {
+                    self.is_over = Instant::now() >= self.deadline;
+                    if self.query.bookmarks {
+                        self.push_bookmark(false);
+                    }
+                    self.next_bookmark = Instant::now() + self.shared.bookmark_interval();
+                }
+            }
+        }
+    }
+
+    fn take_waiting(&mut self) -> Option<String> {
+        let mut chunk = self.waiting.pop_front()?;
+        while chunk.len() < CHUNK_BYTES
+            && let Some(line) = self.waiting.pop_front()
+        {
+            chunk.push_str(&line);
+        }
+        Some(chunk)
+    }
+
+    /// Turns the writes since the last look into lines. A client that fell behind the history learns it at its first
+    /// look by an error, later by the plain end of the stream.
+    fn collect(&mut self) {
+        let shared = self.shared.clone();
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let events = shared.read(|world| {
+            let store = &world.server.store;
+            let events = store.events_after(&self.kind.table, self.seen)?;
+            let changes: Vec<Change> = events.map(|event| event.change.clone()).collect();
+            Some((store.revision(), changes))
+        });
+        match events {
+            Some((revision, changes)) => {
+                for change in &changes {
+                    self.push_change(change);
+                }
+                self.seen = revision;
+            }
+            None => {
+                if is_first {
+                    let error = ApiError::expired(format!(
+                        "too old resource version: {} ({})",
+                        self.seen,
+                        shared.read(|world| world.server.store.revision())
+                    ));
+                    self.push_line("ERROR", &error.to_status().to_string());
+                }
+                self.is_over = true;
+            }
+        }
+    }
+
+    fn push_change(&mut self, change: &Change) {
+        match change {
+            Change::Added(new) if self.selects(new) => self.push("ADDED", new),
+            Change::Added(_) => {}
+            Change::Modified { old, new } => match (self.selects(old), self.selects(new)) {
+                (true, true) => self.push("MODIFIED", new),
+                (false, true) => self.push("ADDED", new),
+                (true, false) => self.push("DELETED", new),
+                (false, false) => {}
+            },
+            Change::Deleted { old, last } => {
+                if self.selects(old) {
+                    self.push("DELETED", last);
+                }
+            }
+        }
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|namespace| object.namespace() == namespace)
+            && self
+                .name
+                .as_deref()
+                .is_none_or(|name| object.name() == name)
+            && matches(object, &self.query)
+    }
+
+    fn push(&mut self, event: &str, object: &Object) {
+        let presented = self.shared.read(|world| {
+            (!world.server.is_stored_as(&self.kind))
+                .then(|| world.server.present(&self.kind, object.value()))
+        });
+        let value = presented.as_ref().unwrap_or(object.value());
+        match self.shape {
+            Shape::Object => match &presented {
+                Some(value) => self.push_line(event, &value.to_string()),
+                None => self.push_line(event, object.encoded()),
+            },
+            Shape::Metadata => self.push_line(event, &table::partial(value).to_string()),
+            Shape::Table(carried) => {
+                let now = self.shared.now();
+                let metadata = json!({"resourceVersion": object.revision().to_string()});
+                let objects = std::iter::once(value);
+                let table = table::of_objects(&self.kind, &metadata, objects, carried, now);
+                self.push_line(event, &table.to_string());
+            }
+        }
+    }
+
+    /// Tells the client how far it has seen.
+    fn push_bookmark(&mut self, ends_initial_events: bool) {
+        let mut metadata = json!({"resourceVersion": self.seen.to_string()});
+        if ends_initial_events {
+            crate::json::set(
+                &mut metadata,
+                &["annotations", "k8s.io/initial-events-end"],
+                "true",
+            );
+        }
+        let object = match self.shape {
+            Shape::Object => json!({
+                "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
+            }),
+            Shape::Metadata => table::partial(&json!({"metadata": metadata})),
+            Shape::Table(_) => {
+                let nothing = std::iter::empty::<&Value>();
+                table::of_objects(
+                    &self.kind,
+                    &metadata,
+                    nothing,
+                    RowObject::None,
+                    self.shared.now(),
+                )
+            }
+        };
+        self.push_line("BOOKMARK", &object.to_string());
+    }
+
+    fn push_line(&mut self, event: &str, object: &str) {
+        self.waiting
+            .push_back(format!("{{\"type\":\"{event}\",\"object\":{object}}}\n"));
+    }
+}

@@ -1,0 +1,309 @@
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::{SignedDuration, Timestamp};
+use thiserror::Error;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use crate::{
+    clock::WorldClock,
+    faults::{Effect, Fault},
+    http::{
+        self,
+        certificate::{self, CertificateError},
+        listener::Listener,
+    },
+    world::{World, WorldOptions},
+};
+
+/// A running world with its API server on 127.0.0.1.
+#[derive(Debug)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    authority_pem: String,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+pub struct SandboxOptions {
+    pub world: WorldOptions,
+    pub clock: WorldClock,
+    /// 0 takes a free port.
+    pub port: u16,
+    /// Who may come in; empty lets everybody in as administrator.
+    pub credentials: Vec<Credential>,
+    /// How often watches that asked for bookmarks get one.
+    pub bookmark_interval: Duration,
+    /// Whether watches may ask for `sendInitialEvents`.
+    pub streaming_lists: bool,
+}
+
+/// A bearer token and whose it is.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    pub token: String,
+    pub user: String,
+    /// `system:masters` may do everything; others what RBAC objects allow.
+    pub groups: Vec<String>,
+}
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("cannot listen on 127.0.0.1:{port}")]
+    Listen {
+        port: u16,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot prepare TLS")]
+    Tls(#[from] CertificateError),
+}
+
+impl Default for SandboxOptions {
+    fn default() -> Self {
+        Self {
+            world: WorldOptions::default(),
+            clock: WorldClock::wall(),
+            port: 0,
+            credentials: vec![Credential::administrator("sandbox-administrator")],
+            bookmark_interval: Duration::from_secs(15),
+            streaming_lists: true,
+        }
+    }
+}
+
+impl Credential {
+    pub fn administrator(token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            user: "kubernetes-admin".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+        }
+    }
+}
+
+impl Sandbox {
+    pub async fn start(options: SandboxOptions) -> Result<Self, StartError> {
+        let port = options.port;
+        let listen = |source| StartError::Listen { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let identity = certificate::identity()?;
+        let listener = Listener::new(listener, identity.server).map_err(listen)?;
+        let (stop, stopped) = watch::channel(false);
+        let shared = Arc::new(Shared::new(options));
+        let router = http::router(shared.clone());
+        let server = tokio::spawn(serve(listener, router, stopped));
+        Ok(Self {
+            shared,
+            address,
+            authority_pem: identity.authority_pem,
+            stop,
+            tasks: vec![server],
+        })
+    }
+
+    /// `http://127.0.0.1:<port>`; the same port also speaks TLS.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// `https://127.0.0.1:<port>`, under a certificate signed by [`Self::authority_pem`].
+    pub fn tls_url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The certificate authority of this run.
+    pub fn authority_pem(&self) -> &str {
+        &self.authority_pem
+    }
+
+    /// The first credential's token; empty if none is needed.
+    pub fn token(&self) -> &str {
+        self.shared
+            .credentials
+            .first()
+            .map_or("", |credential| &credential.token)
+    }
+
+    /// A kubeconfig for the first credential.
+    pub fn kubeconfig_yaml(&self) -> String {
+        // Over TLS, because kubectl keeps its token to itself otherwise.
+        let (url, token) = (self.tls_url(), self.token());
+        let authority = STANDARD.encode(&self.authority_pem);
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n  cluster:\n    server: {url}\n    certificate-authority-data: {authority}\n\
+             users:\n- name: sandbox\n  user:\n    token: {token:?}\n\
+             contexts:\n- name: sandbox\n  context:\n    cluster: sandbox\n    user: sandbox\n\
+             current-context: sandbox\n"
+        )
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.shared.now()
+    }
+
+    /// Moves a virtual clock.
+    pub fn advance(&self, by: SignedDuration) {
+        self.shared.clock.advance(by);
+    }
+
+    /// Looks at or changes the world from within.
+    pub fn with<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
+        self.shared.write(act)
+    }
+
+    /// Lets coming requests fail.
+    pub fn inject(&self, fault: Fault) {
+        lock(&self.shared.faults).push(fault);
+    }
+
+    /// Takes all faults back.
+    pub fn clear_faults(&self) {
+        lock(&self.shared.faults).clear();
+    }
+
+    /// Ends every watch with a plain end of stream, as servers do to clients that fall behind and when they restart.
+    pub fn end_watches(&self) {
+        self.shared.watch_ends.send_modify(|count| *count += 1);
+    }
+
+    /// Stops serving and waits until the port is free.
+    pub async fn stop(mut self) {
+        self.halt();
+        for task in self.tasks.drain(..) {
+            // A task that panicked has said so on standard error.
+            drop(task.await);
+        }
+    }
+
+    fn halt(&self) {
+        self.stop.send_replace(true);
+        self.end_watches();
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+async fn serve(listener: Listener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
+    let stop = async move {
+        // An error means that the sandbox itself is gone.
+        drop(stopped.wait_for(|stopped| *stopped).await);
+    };
+    // Serving ends only by the signal: accept errors are retried inside.
+    drop(
+        axum::serve(listener, router)
+            .with_graceful_shutdown(stop)
+            .await,
+    );
+}
+
+/// What requests, controllers and the owner of the sandbox share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    world: Mutex<World>,
+    clock: WorldClock,
+    credentials: Vec<Credential>,
+    faults: Mutex<Vec<Fault>>,
+    /// The revision of the last write.
+    writes: watch::Sender<u64>,
+    watch_ends: watch::Sender<u64>,
+    bookmark_interval: Duration,
+    streaming_lists: bool,
+}
+
+impl Shared {
+    fn new(options: SandboxOptions) -> Self {
+        let now = options.clock.now();
+        Self {
+            world: Mutex::new(World::new(&options.world, now)),
+            clock: options.clock,
+            credentials: options.credentials,
+            faults: Mutex::new(Vec::new()),
+            writes: watch::Sender::new(0),
+            watch_ends: watch::Sender::new(0),
+            bookmark_interval: options.bookmark_interval,
+            streaming_lists: options.streaming_lists,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&World) -> T) -> T {
+        look(&lock(&self.world))
+    }
+
+    /// Changes the world, and tells watches if it changed.
+    pub(crate) fn write<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
+        let mut world = lock(&self.world);
+        let before = world.server.store.revision();
+        let result = act(&mut world, self.clock.now());
+        let after = world.server.store.revision();
+        drop(world);
+        if before != after {
+            self.writes.send_replace(after);
+        }
+        result
+    }
+
+    pub(crate) fn credentials(&self) -> &[Credential] {
+        &self.credentials
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.writes.subscribe()
+    }
+
+    pub(crate) fn watch_ends(&self) -> watch::Receiver<u64> {
+        self.watch_ends.subscribe()
+    }
+
+    pub(crate) fn bookmark_interval(&self) -> Duration {
+        self.bookmark_interval
+    }
+
+    pub(crate) fn streams_lists(&self) -> bool {
+        self.streaming_lists
+    }
+
+    /// The fault that hits this request, if any.
+    pub(crate) fn next_fault(
+        &self,
+        verb: &str,
+        resource: &str,
+        subresource: Option<&str>,
+        name: Option<&str>,
+    ) -> Option<Effect> {
+        let resource = match subresource {
+            Some(subresource) => format!("{resource}/{subresource}"),
+            None => resource.to_owned(),
+        };
+        let mut faults = lock(&self.faults);
+        let fault = faults
+            .iter_mut()
+            .find(|fault| fault.hits(verb, &resource, name))?;
+        fault.times -= 1;
+        let effect = fault.effect.clone();
+        faults.retain(|fault| fault.times > 0);
+        Some(effect)
+    }
+}
+
+/// A panic elsewhere must not take the sandbox down with it: every change under these locks is complete or absent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,115 @@
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{ApiServer, Outcome, WriteOptions, Written, defaults, metadata, validation};
+use crate::{
+    error::{ApiError, ApiResult},
+    json,
+    kinds::{Form, ResourceType},
+    patch::ownership,
+    store::{ObjectKey, TableId},
+};
+
+const NAMESPACES: TableId = TableId::named("namespaces");
+
+impl ApiServer {
+    /// Creates an object from a request's body.
+    pub fn create(
+        &mut self,
+        kind: &ResourceType,
+        namespace: &str,
+        body: Value,
+        options: &WriteOptions,
+        now: Timestamp,
+    ) -> ApiResult<Written> {
+        let (value, warnings) = self.read(kind, body, options.unknown_fields)?;
+        let written = self.create_read(kind, namespace, value, options, now)?;
+        Ok(Written {
+            warnings,
+            ..written
+        })
+    }
+
+    /// Creates an object whose fields are known to be the kind's.
+    pub(crate) fn create_read(
+        &mut self,
+        kind: &ResourceType,
+        namespace: &str,
+        mut value: Value,
+        options: &WriteOptions,
+        now: Timestamp,
+    ) -> ApiResult<Written> {
+        let key = self.identify(kind, namespace, &mut value, now)?;
+        if kind.has_status && kind.is_custom() {
+            json::remove(&mut value, &["status"]);
+        }
+        defaults::on_create(self, kind, &mut value)?;
+        self.admit(kind, &key)?;
+        self.check(kind, &key, &value, None)?;
+        if self.store.get(&kind.table, &key).is_some() {
+            return Err(kind.subject(&key.name).already_exists());
+        }
+        if kind.is_crd() {
+            self.establish(&mut value, now)?;
+        }
+        if let Some(manager) = &options.manager {
+            ownership::of_update(kind, None, &Value::Null, &mut value, manager, now);
+        }
+        let object = if options.dry_run {
+            std::sync::Arc::new(crate::store::Object::unsaved(value))
+        } else {
+            self.store.put(&kind.table, value)
+        };
+        Ok(Written {
+            object,
+            warnings: Vec::new(),
+            change: Outcome::Created,
+        })
+    }
+
+    /// Namespaces must exist and live.
+    fn admit(&self, kind: &ResourceType, key: &ObjectKey) -> ApiResult<()> {
+        if !kind.namespaced {
+            return Ok(());
+        }
+        let namespace = self
+            .store
+            .get(&NAMESPACES, &ObjectKey::new("", key.namespace.as_str()));
+        match namespace {
+            None => Err(ApiError::new(
+                404,
+                "NotFound",
+                format!("namespaces \"{}\" not found", key.namespace),
+            )),
+            Some(namespace) if namespace.is_terminating() => {
+                Err(kind.subject(&key.name).forbidden(&format!(
+                    "unable to create new content in namespace {} because it is being terminated",
+                    key.namespace
+                )))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses an object that breaks its kind's rules.
+    pub(super) fn check(
+        &self,
+        kind: &ResourceType,
+        key: &ObjectKey,
+        value: &Value,
+        old: Option<&Value>,
+    ) -> ApiResult<()> {
+        let mut errors = metadata::check(kind, value);
+        match &kind.form {
+            Form::Custom(form) => errors.extend(form.schema.validate(value, old)),
+            Form::BuiltIn(_) | Form::Events(_) => {
+                errors.extend(validation::check(kind, value, old));
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(kind.subject(&key.name).invalid(&errors))
+        }
+    }
+}

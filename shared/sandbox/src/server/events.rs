@@ -1,0 +1,54 @@
+use serde_json::Value;
+
+use crate::json;
+
+/// Field names of `events.k8s.io/v1` beside those of the core kind that keeps them.
+const NAMES: &[(&str, &[&str])] = &[
+    ("note", &["message"]),
+    ("regarding", &["involvedObject"]),
+    ("reportingController", &["reportingComponent"]),
+    ("deprecatedSource", &["source"]),
+    ("deprecatedFirstTimestamp", &["firstTimestamp"]),
+    ("deprecatedLastTimestamp", &["lastTimestamp"]),
+    ("deprecatedCount", &["count"]),
+];
+
+/// An `events.k8s.io` event as the core event that is stored.
+pub(super) fn to_core(mut event: Value) -> Value {
+    for (new, core) in NAMES {
+        if let Some(value) = json::remove(&mut event, &[new]) {
+            json::set(&mut event, core, value);
+        }
+    }
+    json::set(&mut event, &["apiVersion"], "v1");
+    event
+}
+
+/// A stored core event as `events.k8s.io` shows it.
+pub(super) fn from_core(mut event: Value) -> Value {
+    for (new, core) in NAMES {
+        if let Some(value) = json::remove(&mut event, core) {
+            json::set(&mut event, &[new], value);
+        }
+    }
+    json::set(&mut event, &["apiVersion"], "events.k8s.io/v1");
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn both_kinds_of_event_are_one_object() {
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "no room",
+            "regarding": {"kind": "Pod", "name": "web-0"}, "reason": "FailedScheduling",
+        });
+        let core = to_core(event.clone());
+        assert_eq!(core["message"], "no room");
+        assert_eq!(core["involvedObject"]["name"], "web-0");
+        assert_eq!(from_core(core), event);
+    }
+}

@@ -1,0 +1,76 @@
+use std::{collections::VecDeque, sync::Arc};
+
+use super::object::{Object, ObjectKey};
+
+/// One write, as watches and lists of the past see it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub revision: u64,
+    pub change: Change,
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    Added(Arc<Object>),
+    Modified {
+        old: Arc<Object>,
+        new: Arc<Object>,
+    },
+    /// `last` is the object as it was, under the revision of its deletion.
+    Deleted {
+        old: Arc<Object>,
+        last: Arc<Object>,
+    },
+}
+
+impl Change {
+    pub(super) fn key(&self) -> ObjectKey {
+        match self {
+            Self::Added(new) | Self::Modified { new, .. } => new.key(),
+            Self::Deleted { old, .. } => old.key(),
+        }
+    }
+
+    pub(super) fn before(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Added(_) => None,
+            Self::Modified { old, .. } | Self::Deleted { old, .. } => Some(old),
+        }
+    }
+}
+
+/// The latest events of one table, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    events: VecDeque<Event>,
+    /// Every event up to this revision is forgotten.
+    forgotten: u64,
+}
+
+impl History {
+    pub(super) fn push(&mut self, event: Event, limit: usize) {
+        self.events.push_back(event);
+        while self.events.len() > limit {
+            if let Some(oldest) = self.events.pop_front() {
+                self.forgotten = oldest.revision;
+            }
+        }
+    }
+
+    /// Forgets everything, as compaction does.
+    pub(super) fn compact(&mut self, revision: u64) {
+        self.events.clear();
+        self.forgotten = revision;
+    }
+
+    /// The events after a revision; `None` if some of them are forgotten.
+    pub(super) fn after(&self, revision: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
+        if revision < self.forgotten {
+            return None;
+        }
+        let start = self
+            .events
+            .partition_point(|event| event.revision <= revision);
+        Some(self.events.range(start..))
+    }
+}
