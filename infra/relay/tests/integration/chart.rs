@@ -7,7 +7,7 @@ use relay::config::{Config, QUEUES};
 use relay::kind::Kind;
 use serde_json::{Value, json};
 
-use crate::moto::tool;
+use crate::support::tool;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../chart");
 

@@ -1,4 +1,4 @@
-//! The relay against a cluster and an AWS that behave, and misbehave, as real ones do.
+//! The relay against a cluster and an AWS that misbehave as real ones do, and the chart that deploys it.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -6,8 +6,8 @@
 )]
 
 mod api_server;
-mod aws;
 mod chart;
 mod cluster;
-mod moto;
 mod running;
+#[path = "../support/mod.rs"]
+mod support;

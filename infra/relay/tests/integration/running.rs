@@ -21,21 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
 
 use crate::api_server::ApiServer;
-
-/// Far beyond what any step takes; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Waits until the condition holds.
-pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let holds = async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    if tokio::time::timeout(PATIENCE, holds).await.is_err() {
-        panic!("waited in vain: {what}");
-    }
-}
+use crate::support::until;
 
 /// Collects what the relay sends, and fails on demand.
 #[derive(Default)]

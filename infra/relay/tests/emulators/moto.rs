@@ -1,7 +1,6 @@
 //! An AWS on this machine: moto's server, started and stopped by the test.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use aws_config::{Region, SdkConfig};
@@ -9,7 +8,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use relay::aws::sdk_config;
 
-use crate::running::until;
+use crate::support::{tool, until};
 
 /// The Region and credentials moto is called with; it accepts any.
 pub(crate) const REGION: &str = "us-east-1";
@@ -58,23 +57,6 @@ impl Drop for Moto {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-/// A program that `infra/tools/install` links.
-pub(crate) fn tool(name: &str) -> PathBuf {
-    let tools = std::env::vars_os()
-        .find(|(key, _)| key == "WHITTLE_TOOLS")
-        .map_or_else(
-            || std::env::home_dir().unwrap().join(".cache/whittle-tools"),
-            |(_, value)| value.into(),
-        );
-    let program = tools.join("bin").join(name);
-    assert!(
-        program.exists(),
-        "{} is missing: run infra/tools/install",
-        program.display()
-    );
-    program
 }
 
 pub(crate) fn free_port() -> u16 {

@@ -1,0 +1,96 @@
+//! The process itself, from its environment to its end.
+
+use std::process::{Command, Stdio};
+
+use axum::Router;
+use axum::extract::RawQuery;
+use axum::http::Uri;
+use model::Lane;
+use relay::kind::Kind;
+use serde_json::json;
+
+use crate::moto::free_port;
+use crate::stack::Stack;
+use crate::support::until;
+
+/// An API server with one pod, whose watches never say anything.
+async fn serve_one_pending_pod() -> String {
+    let answer = async |uri: Uri, RawQuery(query): RawQuery| {
+        if query.is_some_and(|query| query.contains("watch=true")) {
+            std::future::pending::<()>().await;
+        }
+        let pod = json!({
+            "metadata": {"name": "web-0", "namespace": "default"},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        });
+        let items = if uri.path() == Kind::Pod.path() {
+            vec![pod]
+        } else {
+            Vec::new()
+        };
+        json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    url
+}
+
+#[tokio::test]
+async fn the_process_relays_from_a_cluster_to_the_queues_until_it_is_asked_to_end() {
+    let stack = Stack::start().await;
+    let server = serve_one_pending_pod().await;
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("config");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "demo",
+        "clusters": [{"name": "demo", "cluster": {"server": server}}],
+        "users": [{"name": "demo", "user": {}}],
+        "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "demo"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let mut relay = Command::new(env!("CARGO_BIN_EXE_relay"))
+        .env_clear()
+        .envs(&stack.environment)
+        .env("KUBECONFIG", kubeconfig)
+        .env("WHITTLE_LISTEN", format!("127.0.0.1:{}", free_port()))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+
+    until("the wake is in the queue", async || {
+        stack
+            .messages(Lane::Provisioner)
+            .await
+            .iter()
+            .any(|wake| wake.hints == ["default/web-0"])
+    })
+    .await;
+    until("the heartbeat is in the ledger", async || {
+        stack
+            .row()
+            .await
+            .is_some_and(|row| row["apiServer"].as_s().unwrap().starts_with(&server))
+    })
+    .await;
+
+    let asked = Command::new("kill")
+        .args(["-TERM", &relay.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(asked.success());
+    assert!(relay.wait().unwrap().success());
+}
+
+#[test]
+fn a_process_that_is_not_configured_says_everything_that_is_missing() {
+    let output = Command::new(env!("CARGO_BIN_EXE_relay"))
+        .env_clear()
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8(output.stdout).unwrap();
+    for name in ["WHITTLE_CLUSTER", "WHITTLE_QUEUE_TERMINATE", "AWS_REGION"] {
+        assert!(log.contains(&format!("{name} is not set")), "{log}");
+    }
+}

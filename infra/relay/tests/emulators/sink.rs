@@ -1,0 +1,96 @@
+//! Wakes and heartbeats, as they arrive.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use jiff::Timestamp;
+use model::{ClusterName, Lane, Wake};
+use relay::aws::AwsSink;
+use relay::counters::Counters;
+use relay::sink::{Beat, Sink as _};
+
+use crate::stack::{Stack, TABLE};
+
+fn beat(counters: Counters) -> Beat {
+    Beat {
+        cluster: ClusterName::from("demo"),
+        epoch: "2026-01-01T00:00:00Z/relay-0".to_owned(),
+        at: Timestamp::UNIX_EPOCH,
+        version: "0.1.0",
+        api_server: "https://demo.example".to_owned(),
+        counters,
+    }
+}
+
+#[tokio::test]
+async fn a_wake_arrives_as_the_functions_read_it() {
+    let stack = Stack::start().await;
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+    let mut wake = Wake::new(ClusterName::from("demo"), Lane::Terminator, "pdb-allows");
+    wake.hints.push("node/ip-10-0-0-1".to_owned());
+    sink.send(&wake).await.unwrap();
+    assert_eq!(stack.messages(Lane::Terminator).await, [wake]);
+    assert_eq!(stack.messages(Lane::Lifecycle).await, []);
+}
+
+#[tokio::test]
+async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
+    let stack = Stack::start().await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let put = stack
+        .dynamodb
+        .put_item()
+        .table_name(TABLE)
+        .item("pk", text("RELAY#demo"))
+        .item("sk", text("BEAT"));
+    put.item("later", text("kept"))
+        .item("epoch", text("old"))
+        .send()
+        .await
+        .unwrap();
+
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+    let mut counters = Counters::default();
+    sink.beat(&beat(counters.clone())).await.unwrap();
+    counters.bump(Lane::Provisioner);
+    counters.bump(Lane::Provisioner);
+    sink.beat(&beat(counters)).await.unwrap();
+
+    let row = stack.row().await.unwrap();
+    assert_eq!(row["epoch"], text("2026-01-01T00:00:00Z/relay-0"));
+    assert_eq!(row["beatAt"], text("1970-01-01T00:00:00Z"));
+    assert_eq!(row["version"], text("0.1.0"));
+    assert_eq!(row["apiServer"], text("https://demo.example"));
+    assert_eq!(row["later"], text("kept"));
+    let counters = row["counters"].as_m().unwrap();
+    assert_eq!(counters["provisioner"], AttributeValue::N("2".to_owned()));
+    assert_eq!(counters["terminator"], AttributeValue::N("0".to_owned()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_delivered_is_named() {
+    let mut stack = Stack::start().await;
+    let missing =
+        stack.environment["WHITTLE_QUEUE_LIFECYCLE"].replace("whittle-lifecycle", "no-such-queue");
+    stack
+        .environment
+        .insert("WHITTLE_QUEUE_LIFECYCLE".to_owned(), missing.clone());
+    stack
+        .environment
+        .insert("WHITTLE_TABLE".to_owned(), "no-such-table".to_owned());
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+
+    let wake = Wake::new(ClusterName::from("demo"), Lane::Lifecycle, "node-gone");
+    let error = sink.send(&wake).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&missing) && error.contains("QueueDoesNotExist"),
+        "{error}"
+    );
+    let error = sink
+        .beat(&beat(Counters::default()))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("no-such-table") && error.contains("ResourceNotFound"),
+        "{error}"
+    );
+}
