@@ -1,0 +1,64 @@
+//! Instance types from files, plain or gzipped.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use flate2::read::GzDecoder;
+use model::InstanceType;
+
+/// Catalogs by name, read once.
+pub(crate) struct Catalogs {
+    folders: Vec<PathBuf>,
+    known: BTreeMap<String, Arc<Vec<InstanceType>>>,
+}
+
+impl Catalogs {
+    /// Looks for `catalogs/<name>.json.gz` in these folders, in order.
+    pub(crate) fn new(folders: Vec<PathBuf>) -> Self {
+        Self {
+            folders,
+            known: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn named(&mut self, name: &str) -> Result<Arc<Vec<InstanceType>>> {
+        if let Some(known) = self.known.get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let file = format!("catalogs/{name}.json.gz");
+        let mut places = self.folders.iter().map(|folder| folder.join(&file));
+        let Some(path) = places.find(|path| path.exists()) else {
+            bail!("catalog {name}: there is no {file} beside the cases or in --data");
+        };
+        let types = Arc::new(read(&path)?);
+        self.known.insert(name.to_owned(), Arc::clone(&types));
+        Ok(types)
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<InstanceType>> {
+    let bytes = bytes(path)?;
+    api::convert::catalog_file::read(&bytes).with_context(|| path.display().to_string())
+}
+
+/// A file's content, unpacked if it is gzipped.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut packed))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if !packed.starts_with(&[0x1f, 0x8b]) {
+        return Ok(packed);
+    }
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed.as_slice())
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot unpack {}", path.display()))?;
+    Ok(bytes)
+}

@@ -1,0 +1,109 @@
+//! A cluster made of manifests: the snapshot that planning would get from the API server.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{convert::StorageObjects, manifests::Object};
+use jiff::Timestamp;
+use model::{
+    InstanceType, Snapshot,
+    ids::ClusterName,
+    node_pool::NodePool,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+};
+
+/// Everything planning needs besides the objects.
+pub(crate) fn settings(
+    well_known_labels: &[&str],
+    restricted_domains: &[&str],
+    reservation_id_label: &str,
+) -> Settings {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    Settings {
+        preference_policy: PreferencePolicy::Respect,
+        min_values_policy: MinValuesPolicy::Strict,
+        reserved_offering_mode: ReservedOfferingMode::Strict,
+        optimize: Optimize::Cost,
+        feature_gates: BTreeMap::new(),
+        well_known_labels: owned(well_known_labels),
+        restricted_domains: owned(restricted_domains),
+        reservation_id_label: reservation_id_label.to_owned(),
+        default_topology_spread: Vec::new(),
+    }
+}
+
+/// The settings for nodes on AWS.
+pub(crate) fn aws_settings() -> Settings {
+    use api::names::{group::KARPENTER_AWS, label};
+    let well_known = [label::WELL_KNOWN_AWS, label::WELL_KNOWN_IN_AWS_DOMAIN].concat();
+    settings(
+        &well_known,
+        &[KARPENTER_AWS],
+        label::CAPACITY_RESERVATION_ID,
+    )
+}
+
+/// A snapshot without objects.
+pub(crate) fn empty(now: Timestamp, settings: Settings) -> Snapshot {
+    Snapshot {
+        now,
+        cluster: ClusterName("manifests".to_owned()),
+        generation: 0,
+        settings,
+        node_pools: Vec::new(),
+        instance_types: BTreeMap::new(),
+        node_claims: Vec::new(),
+        nodes: Vec::new(),
+        pods: Vec::new(),
+        daemon_sets: Vec::new(),
+        namespaces: Vec::new(),
+        disruption_budgets: Vec::new(),
+        storage: StorageObjects::default().into(),
+        services: Vec::new(),
+        workloads: Vec::new(),
+        node_overlays: Vec::new(),
+        capacity_buffers: Vec::new(),
+        intents: Vec::new(),
+        commands: Vec::new(),
+        notices: Vec::new(),
+        nominated: BTreeMap::new(),
+    }
+}
+
+/// Fills the snapshot. Every NodePool may use all of `types`.
+pub(crate) fn add_objects(
+    snapshot: &mut Snapshot,
+    objects: impl IntoIterator<Item = Object>,
+    types: &Arc<Vec<InstanceType>>,
+) {
+    let mut storage = StorageObjects::default();
+    for object in objects {
+        match object {
+            Object::NodePool(pool) => {
+                let pool = NodePool::from(*pool);
+                snapshot
+                    .instance_types
+                    .insert(pool.name.clone(), Arc::clone(types));
+                snapshot.node_pools.push(pool);
+            }
+            Object::NodeClaim(claim) => snapshot.node_claims.push((*claim).into()),
+            Object::NodeOverlay(overlay) => snapshot.node_overlays.push((*overlay).into()),
+            Object::Pod(pod) => snapshot.pods.push((*pod).into()),
+            Object::Node(node) => snapshot.nodes.push((*node).into()),
+            Object::Namespace(namespace) => snapshot.namespaces.push((*namespace).into()),
+            Object::DaemonSet(set) => snapshot.daemon_sets.push((*set).into()),
+            Object::Deployment(workload) => snapshot.workloads.push((*workload).into()),
+            Object::ReplicaSet(workload) => snapshot.workloads.push((*workload).into()),
+            Object::StatefulSet(workload) => snapshot.workloads.push((*workload).into()),
+            Object::PersistentVolume(volume) => storage.volumes.push(*volume),
+            Object::PersistentVolumeClaim(claim) => storage.claims.push(*claim),
+            Object::StorageClass(class) => storage.classes.push(*class),
+            Object::CSINode(node) => storage.csi_nodes.push(*node),
+            Object::VolumeAttachment(attachment) => storage.attachments.push(*attachment),
+            Object::PodDisruptionBudget(budget) => {
+                snapshot.disruption_budgets.push((*budget).into());
+            }
+            Object::EC2NodeClass(_) | Object::CapacityBuffer(_) | Object::PriorityClass(_) => {}
+        }
+    }
+    snapshot.storage = storage.into();
+}

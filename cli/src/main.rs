@@ -1,0 +1,37 @@
+//! `whittle`: plan, try out and test what the functions would do, from a terminal.
+
+mod catalogs;
+mod cluster;
+mod conformance;
+mod decision;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Karpenter's node provisioning without a controller in the cluster.
+#[derive(Parser)]
+#[command(name = "whittle", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Decides recorded cases and prints one decision per line.
+    Conformance(conformance::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Conformance(arguments) => conformance::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("whittle: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

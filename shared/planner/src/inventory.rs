@@ -1,0 +1,283 @@
+//! The machines of a cluster: Nodes joined with their NodeClaims, and what is still on its way (spec/scheduling §9.1).
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use model::{
+    NodeClaimName, NodePoolName, Resources, Snapshot,
+    labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
+    ledger::{CommandState, Intent},
+    node::Node,
+    node_claim::NodeClaim,
+    plan::Expected,
+    pod::{Pod, PodPhase},
+    resources::NODES,
+    taint::{Taint, TaintEffect},
+};
+
+/// Everything that is or will be a node.
+#[derive(Debug)]
+pub struct Inventory<'a> {
+    pub machines: Vec<Machine<'a>>,
+}
+
+/// A Node, a NodeClaim or a launch under way, as one thing.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    pub node: Option<&'a Node>,
+    pub claim: Option<&'a NodeClaim>,
+    /// The NodeClaim's name until the Node is registered, then the Node's.
+    pub name: &'a str,
+    pub labels: Cow<'a, BTreeMap<String, String>>,
+    /// Those that count: without what will go away by itself while the machine is not initialized.
+    pub taints: Vec<&'a Taint>,
+    pub registered: bool,
+    pub initialized: bool,
+    /// On its way out: takes no pods, and its own are to move.
+    pub deleting: bool,
+    pub capacity: Resources,
+    pub allocatable: Resources,
+    /// Bound to it and not finished.
+    pub pods: Vec<&'a Pod>,
+}
+
+impl<'a> Inventory<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let pods = bound_pods(snapshot);
+        let leaving = leaving(snapshot);
+        let mut claims: BTreeMap<&str, &NodeClaim> = snapshot
+            .node_claims
+            .iter()
+            .filter(|claim| !claim.status.provider_id.is_empty())
+            .map(|claim| (claim.status.provider_id.as_str(), claim))
+            .collect();
+        let mut machines = Vec::new();
+        for node in &snapshot.nodes {
+            let claim = claims.remove(node.provider_id.as_str());
+            let managed = node.labels.contains_key(NODE_POOL);
+            let unborn = claim.is_some()
+                && !is_true(&node.labels, INITIALIZED)
+                && !node.labels.contains_key(INSTANCE_TYPE);
+            if unborn {
+                machines.extend(claim.map(|claim| Machine::of(None, Some(claim), &pods)));
+            } else if claim.is_some() || !node.provider_id.is_empty() || !managed {
+                machines.push(Machine::of(Some(node), claim, &pods));
+            }
+        }
+        let rest = claims.into_values();
+        machines.extend(rest.map(|claim| Machine::of(None, Some(claim), &pods)));
+        let known: BTreeSet<&NodeClaimName> = snapshot
+            .node_claims
+            .iter()
+            .filter(|claim| !claim.status.provider_id.is_empty())
+            .map(|claim| &claim.name)
+            .collect();
+        let awaited = snapshot.intents.iter().filter(|i| i.is_in_flight());
+        let awaited = awaited.filter(|intent| !known.contains(intent.name()));
+        machines.extend(awaited.map(|intent| Machine::awaited(intent, snapshot)));
+        for machine in &mut machines {
+            let claim = machine.claim.map(|claim| &claim.name);
+            machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
+        }
+        Self { machines }
+    }
+
+    /// What a NodePool's machines that stay use of its limits, `nodes` included.
+    pub fn usage(&self, pool: &NodePoolName) -> Resources {
+        let mut usage = Resources::default();
+        let own = self.machines.iter().filter(|machine| {
+            !machine.deleting
+                && machine.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
+        });
+        for machine in own {
+            usage.add(&machine.capacity);
+            usage.add(&Resources::from([(NODES, 1)]));
+        }
+        usage
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn of(
+        node: Option<&'a Node>,
+        claim: Option<&'a NodeClaim>,
+        pods: &BTreeMap<&str, Vec<&'a Pod>>,
+    ) -> Self {
+        let has = |label| node.is_some_and(|node| claim.is_none() || is_true(&node.labels, label));
+        let (registered, initialized) = (has(REGISTERED), has(INITIALIZED));
+        let deleting = match (claim, node) {
+            (Some(claim), _) => claim.deleted_at.is_some() || claim.is_true("InstanceTerminating"),
+            (None, node) => node.is_some_and(|node| node.deleted_at.is_some()),
+        };
+        let shown = node.filter(|_| registered);
+        let (name, labels) = match (shown, claim) {
+            (Some(node), _) => (node.name.as_str(), &node.labels),
+            (None, Some(claim)) => (claim.name.as_str(), &claim.labels),
+            (None, None) => ("", &EMPTY),
+        };
+        let amounts =
+            |of_node: Option<&Resources>, of_claim: Option<&Resources>| match (of_node, of_claim) {
+                (Some(of_node), Some(of_claim)) if !initialized => filled(of_node, of_claim),
+                (of_node, of_claim) => of_node.or(of_claim).cloned().unwrap_or_default(),
+            };
+        Self {
+            name,
+            labels: Cow::Borrowed(labels),
+            taints: taints(shown, claim, initialized),
+            registered,
+            initialized,
+            deleting,
+            capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
+            allocatable: amounts(
+                node.map(|node| &node.allocatable),
+                claim.map(|claim| &claim.status.allocatable),
+            ),
+            pods: node
+                .and_then(|node| pods.get(node.name.as_str()))
+                .cloned()
+                .unwrap_or_default(),
+            node,
+            claim,
+        }
+    }
+
+    /// A launch of ours that the API does not show yet, as its cheapest option.
+    fn awaited(intent: &'a Intent, snapshot: &'a Snapshot) -> Self {
+        let launch = &intent.launch;
+        let expected = &launch.cheapest;
+        let types = snapshot.instance_types.get(&launch.node_pool);
+        let instance_type =
+            types.and_then(|types| types.iter().find(|t| t.name == expected.instance_type));
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        let described = instance_type.map(|t| &t.requirements);
+        for requirement in described.into_iter().flat_map(|all| all.0.values()) {
+            if let (false, Some(value), 1) = (
+                requirement.complement,
+                requirement.values.first(),
+                requirement.values.len(),
+            ) {
+                labels.insert(requirement.key.clone(), value.clone());
+            }
+        }
+        labels.extend(launch.labels.clone());
+        labels.insert(model::labels::ZONE.to_owned(), expected.zone.clone());
+        let capacity_type = expected.capacity_type.as_str().to_owned();
+        labels.insert(model::labels::CAPACITY_TYPE.to_owned(), capacity_type);
+        Self {
+            node: None,
+            claim: None,
+            name: launch.name.as_str(),
+            labels: Cow::Owned(labels),
+            taints: launch.spec.taints.iter().collect(),
+            registered: false,
+            initialized: false,
+            deleting: false,
+            capacity: expected.capacity.clone(),
+            allocatable: instance_type.map_or_else(
+                || expected.capacity.clone(),
+                model::InstanceType::allocatable,
+            ),
+            pods: Vec::new(),
+        }
+    }
+
+    pub fn hostname(&self) -> &str {
+        self.labels.get(HOSTNAME).map_or(self.name, String::as_str)
+    }
+
+    /// How a plan refers to it.
+    pub fn expected(&self) -> Expected {
+        if self.registered {
+            Expected::Node(self.name.into())
+        } else {
+            Expected::NodeClaim(self.name.into())
+        }
+    }
+}
+
+static EMPTY: BTreeMap<String, String> = BTreeMap::new();
+
+pub(crate) fn is_daemon(pod: &Pod) -> bool {
+    pod.owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1")
+}
+
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+fn is_true(labels: &BTreeMap<String, String>, key: &str) -> bool {
+    labels.get(key).is_some_and(|value| value == "true")
+}
+
+fn bound_pods(snapshot: &Snapshot) -> BTreeMap<&str, Vec<&Pod>> {
+    let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| !is_terminal(pod)) {
+        if let Some(node) = &pod.node_name {
+            pods.entry(node.as_str()).or_default().push(pod);
+        }
+    }
+    pods
+}
+
+/// NodeClaims that a committed disruption is about to remove.
+fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
+    let under_way = snapshot.commands.iter().filter(|command| {
+        matches!(
+            command.state,
+            CommandState::Replacing | CommandState::Deleting
+        )
+    });
+    let targets = under_way.flat_map(|command| &command.delete);
+    targets.map(|target| &target.name).collect()
+}
+
+/// The kubelet reports nothing, or zero, for resources whose plugin is not up yet.
+fn filled(of_node: &Resources, of_claim: &Resources) -> Resources {
+    let mut amounts = of_claim.clone();
+    let reported = of_node.iter().filter(|(_, amount)| *amount != 0);
+    for (name, amount) in reported {
+        amounts.set(name, amount);
+    }
+    amounts
+}
+
+/// The taints that count (spec/scheduling §7).
+fn taints<'a>(
+    registered: Option<&'a Node>,
+    claim: Option<&'a NodeClaim>,
+    initialized: bool,
+) -> Vec<&'a Taint> {
+    let all: &[Taint] = match (registered, claim) {
+        (Some(node), _) => &node.taints,
+        (None, Some(claim)) => &claim.spec.taints,
+        (None, None) => &[],
+    };
+    let startup = claim.map_or(&[][..], |claim| &claim.spec.startup_taints);
+    let passes = |taint: &Taint| {
+        let same = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
+        is_ephemeral(taint) || startup.iter().any(same)
+    };
+    all.iter()
+        .filter(|taint| initialized || !passes(taint))
+        .collect()
+}
+
+/// Taints that every node has for a while when it starts.
+fn is_ephemeral(taint: &Taint) -> bool {
+    use TaintEffect::{NoExecute, NoSchedule};
+    use api::names::taint::{
+        NOT_READY, READINESS_PREFIX, UNINITIALIZED, UNREACHABLE, UNREGISTERED,
+    };
+    let effect = taint.effect;
+    match taint.key.as_str() {
+        NOT_READY => effect == NoSchedule || effect == NoExecute,
+        UNREACHABLE => effect == NoSchedule,
+        UNINITIALIZED => effect == NoSchedule && taint.value == "true",
+        UNREGISTERED => effect == NoExecute,
+        key => key.starts_with(READINESS_PREFIX),
+    }
+}

@@ -1,0 +1,78 @@
+//! Default spread constraints for pods that have none of their own (spec/scheduling §24).
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use model::{
+    Snapshot,
+    pod::{Pod, TopologySpread},
+    selector::{LabelExpression, LabelOperator, LabelSelector},
+};
+
+/// The pod, with the cluster's default constraints where it has none and a selector for them can be found.
+pub(super) fn with_default<'a>(pod: &'a Pod, snapshot: &Snapshot) -> Cow<'a, Pod> {
+    let defaults = &snapshot.settings.default_topology_spread;
+    if defaults.is_empty() || !pod.topology_spread.is_empty() {
+        return Cow::Borrowed(pod);
+    }
+    let Some(selector) = selector(pod, snapshot) else {
+        return Cow::Borrowed(pod);
+    };
+    let mut spread = pod.clone();
+    spread.topology_spread = defaults
+        .iter()
+        .map(|constraint| TopologySpread {
+            selector: Some(selector.clone()),
+            ..constraint.clone()
+        })
+        .collect();
+    Cow::Owned(spread)
+}
+
+/// What tells the pods of a workload from others: its Services' selectors and its controller's.
+fn selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
+    let mut services: BTreeMap<String, String> = BTreeMap::new();
+    for service in &snapshot.services {
+        let same_namespace = service.key.namespace == pod.key.namespace;
+        let selects = service
+            .selector
+            .iter()
+            .all(|(k, v)| pod.labels.get(k) == Some(v));
+        if same_namespace && selects {
+            services.extend(service.selector.clone());
+        }
+    }
+    let mut selector = LabelSelector {
+        match_labels: services,
+        match_expressions: Vec::new(),
+    };
+    let owner = pod.owner.as_ref();
+    let workload = owner.and_then(|owner| {
+        let named = |kind: &str| kind == owner.kind;
+        snapshot.workloads.iter().find(|workload| {
+            named(&workload.kind)
+                && workload.key.namespace == pod.key.namespace
+                && workload.key.name == owner.name
+        })
+    });
+    if let Some(workload) = workload
+        && let Some(own) = &workload.selector
+    {
+        match workload.kind.as_str() {
+            "ReplicationController" => selector.match_labels.extend(own.match_labels.clone()),
+            "ReplicaSet" | "StatefulSet" => {
+                let labels = own.match_labels.iter().map(|(key, value)| LabelExpression {
+                    key: key.clone(),
+                    operator: LabelOperator::In,
+                    values: vec![value.clone()],
+                });
+                selector.match_expressions.extend(labels);
+                selector
+                    .match_expressions
+                    .extend(own.match_expressions.clone());
+            }
+            _ => {}
+        }
+    }
+    let found = !selector.match_labels.is_empty() || !selector.match_expressions.is_empty();
+    found.then_some(selector)
+}

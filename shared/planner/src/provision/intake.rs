@@ -1,0 +1,287 @@
+//! Which pods ask for a place, and which of them ask for something that cannot be (spec/scheduling §11).
+
+use std::collections::BTreeMap;
+
+use model::{
+    Snapshot,
+    labels::{self, NODE_POOL},
+    plan::{PodRef, Refusal, Unplaced},
+    pod::{Pod, PodVolume},
+    requirement::Requirement,
+    selector::{NodeSelectorRequirement, Operator},
+    volume::{Storage, StorageClass, Volume, VolumeClaim},
+};
+
+use super::movable::{is_movable, is_static};
+use crate::inventory::{Inventory, is_daemon};
+
+pub(super) struct Intake<'a> {
+    pub(super) pods: Vec<&'a Pod>,
+    pub(super) refused: Vec<Unplaced>,
+}
+
+pub(super) fn intake<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> Intake<'a> {
+    let rules = Rules::new(snapshot);
+    let mut intake = Intake {
+        pods: Vec::new(),
+        refused: Vec::new(),
+    };
+    for pod in snapshot.pods.iter().filter(|pod| is_provisionable(pod)) {
+        match rules.problem(pod) {
+            None => intake.pods.push(pod),
+            Some(text) => intake.refused.push(Unplaced {
+                pod: PodRef {
+                    key: pod.key.clone(),
+                    uid: pod.uid.clone(),
+                },
+                reasons: vec![Refusal {
+                    node_pool: None,
+                    text,
+                }],
+            }),
+        }
+    }
+    for machine in inventory.machines.iter().filter(|machine| machine.deleting) {
+        let moving = machine.pods.iter().copied();
+        intake
+            .pods
+            .extend(moving.filter(|pod| is_movable(pod, snapshot)));
+    }
+    intake
+}
+
+fn is_provisionable(pod: &Pod) -> bool {
+    pod.unschedulable
+        && pod.node_name.is_none()
+        && pod.nominated_node.is_none()
+        && !is_daemon(pod)
+        && !is_static(pod)
+}
+
+struct Rules<'a> {
+    snapshot: &'a Snapshot,
+    claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
+    volumes: BTreeMap<&'a str, &'a Volume>,
+    classes: BTreeMap<&'a str, &'a StorageClass>,
+}
+
+impl<'a> Rules<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let Storage {
+            claims,
+            volumes,
+            classes,
+            ..
+        } = &snapshot.storage;
+        Self {
+            snapshot,
+            claims: claims
+                .iter()
+                .map(|claim| ((claim.namespace.as_str(), claim.name.as_str()), claim))
+                .collect(),
+            volumes: volumes.iter().map(|v| (v.name.as_str(), v)).collect(),
+            classes: classes.iter().map(|c| (c.name.as_str(), c)).collect(),
+        }
+    }
+
+    /// Why the pod cannot be planned for at all.
+    fn problem(&self, pod: &Pod) -> Option<String> {
+        if let Some(problem) = pod.problems.first() {
+            return Some(problem.clone());
+        }
+        if opts_out(pod) {
+            return Some(format!(
+                "asks for nodes without label {NODE_POOL}: not for NodePools"
+            ));
+        }
+        if pod.resource_claims {
+            return Some(
+                "uses resource claims (dynamic resource allocation), which are not supported"
+                    .to_owned(),
+            );
+        }
+        let selected = pod
+            .node_selector
+            .iter()
+            .map(|(key, value)| NodeSelectorRequirement {
+                key: key.clone(),
+                operator: Operator::In,
+                values: vec![value.clone()],
+                min_values: None,
+            });
+        let terms = &pod.node_affinity.required;
+        if terms.iter().any(|term| !term.match_fields.is_empty()) {
+            return Some(
+                "required node affinity uses matchFields, which are not supported".to_owned(),
+            );
+        }
+        let required = terms
+            .iter()
+            .flat_map(|term| &term.match_expressions)
+            .cloned();
+        selected
+            .chain(required)
+            .find_map(|entry| self.invalid(&entry))
+            .or_else(|| {
+                pod.volumes
+                    .iter()
+                    .find_map(|volume| self.volume_problem(pod, volume))
+            })
+    }
+
+    /// What upstream's validation says about a requirement (spec/scheduling §3.1 rule 3).
+    fn invalid(&self, entry: &NodeSelectorRequirement) -> Option<String> {
+        let key = labels::normalized(&entry.key);
+        let settings = &self.snapshot.settings;
+        let well_known = labels::WELL_KNOWN.contains(&key)
+            || settings.well_known_labels.iter().any(|known| known == key);
+        let restricted = key == labels::HOSTNAME
+            || labels::is_in_domain(key, labels::RESTRICTED_DOMAIN)
+            || settings
+                .restricted_domains
+                .iter()
+                .any(|domain| labels::is_in_domain(key, domain));
+        if restricted && !well_known {
+            return Some(format!(
+                "may not ask for label {key}: it is set by the provisioner"
+            ));
+        }
+        if !is_qualified_name(key) {
+            return Some(format!("\"{key}\" is not a label key"));
+        }
+        if let Some(value) = entry.values.iter().find(|value| !is_label_value(value)) {
+            return Some(format!("label {key}: \"{value}\" is not a label value"));
+        }
+        match entry.operator {
+            Operator::In if entry.values.is_empty() => {
+                Some(format!("label {key}: operator In needs a value"))
+            }
+            Operator::In if key == labels::CAPACITY_TYPE => {
+                let valid = |value: &String| value.parse::<model::CapacityType>().is_ok();
+                (!entry.values.iter().any(valid)).then(|| {
+                    format!(
+                        "label {key}: expected reserved, spot or on-demand, not {}",
+                        entry.values.join(", ")
+                    )
+                })
+            }
+            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
+                let bound = match entry.values.as_slice() {
+                    [value] => value.parse::<i64>().ok().filter(|bound| *bound >= 0),
+                    _ => None,
+                };
+                bound.is_none().then(|| {
+                    format!(
+                        "label {key}: operator {:?} needs one whole number, not \"{}\"",
+                        entry.operator,
+                        entry.values.join(", ")
+                    )
+                })
+            }
+            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => None,
+        }
+    }
+
+    /// Volumes that cannot be attached anywhere yet (spec/scheduling §18.1).
+    fn volume_problem(&self, pod: &Pod, volume: &PodVolume) -> Option<String> {
+        let name = match volume {
+            PodVolume::Claim { claim } => claim.clone(),
+            PodVolume::Ephemeral { volume, .. } => format!("{}-{volume}", pod.key.name),
+        };
+        let Some(claim) = self
+            .claims
+            .get(&(pod.key.namespace.as_str(), name.as_str()))
+        else {
+            return Some(format!("volume claim {name} does not exist"));
+        };
+        if claim.deleting {
+            return Some(format!("volume claim {name} is being deleted"));
+        }
+        if claim.lost {
+            return Some(format!("volume claim {name} has lost its volume"));
+        }
+        if let Some(bound) = &claim.volume {
+            return match self.volumes.get(bound.as_str()) {
+                None => Some(format!(
+                    "volume claim {name} is bound to {bound}, which does not exist"
+                )),
+                Some(volume) if volume.deleting => {
+                    Some(format!("volume {bound} of claim {name} is being deleted"))
+                }
+                Some(_) if !claim.bind_completed => {
+                    Some(format!("volume claim {name} is not bound completely yet"))
+                }
+                Some(_) => None,
+            };
+        }
+        let Some(class) = claim
+            .storage_class
+            .as_deref()
+            .filter(|class| !class.is_empty())
+        else {
+            return Some(format!(
+                "volume claim {name} is unbound and has no storage class"
+            ));
+        };
+        match self.classes.get(class) {
+            None => Some(format!(
+                "storage class {class} of volume claim {name} does not exist"
+            )),
+            Some(class) if !class.wait_for_first_consumer => Some(format!(
+                "volume claim {name} is waiting to be bound (Immediate)"
+            )),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The pod says, even as its heaviest preference, that it does not want nodes of NodePools (spec/scheduling §11.2).
+fn opts_out(pod: &Pod) -> bool {
+    let affinity = &pod.node_affinity;
+    let required = affinity.required.first();
+    let mut preferred: Vec<_> = affinity.preferred.iter().collect();
+    preferred.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    let terms = required
+        .into_iter()
+        .chain(preferred.first().map(|(_, term)| term));
+    let asked = terms.flat_map(|term| &term.match_expressions);
+    asked
+        .filter(|entry| entry.key == NODE_POOL)
+        .map(Requirement::from)
+        .reduce(|a, b| a.intersection(&b))
+        .is_some_and(|both| both.operator() == Operator::DoesNotExist)
+}
+
+const NAME_MAX: usize = 63;
+const PREFIX_MAX: usize = 253;
+
+fn is_qualified_name(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let prefix_ok = prefix.is_none_or(|prefix| {
+        !prefix.is_empty()
+            && prefix.len() <= PREFIX_MAX
+            && prefix.split('.').all(|part| {
+                is_name(part)
+                    && !part.contains(['_'])
+                    && part.chars().all(|c| !c.is_ascii_uppercase())
+            })
+    });
+    prefix_ok && is_name(name)
+}
+
+fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_name(value)
+}
+
+fn is_name(name: &str) -> bool {
+    let alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    name.len() <= NAME_MAX
+        && alphanumeric(name.chars().next())
+        && alphanumeric(name.chars().next_back())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}

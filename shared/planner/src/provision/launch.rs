@@ -1,0 +1,209 @@
+//! From a node to be made to the launch of a NodeClaim (spec/scheduling §23.3).
+
+use std::collections::BTreeSet;
+
+use model::{
+    NanosPerHour, NodeClaimName, Snapshot,
+    labels::{self, HOSTNAME},
+    node_claim::NodeClaimSpec,
+    node_pool::NodePool,
+    plan::{Action, ExpectedOffering, Launch, Planned},
+    requirement::Requirement,
+};
+use scheduling::{Input, NewNode, Pool};
+
+use super::{buffers, reference};
+
+/// So many pods are named in a reason; the others are counted.
+const PODS_NAMED: usize = 3;
+
+pub(super) fn launch(
+    node: &NewNode,
+    pool: &NodePool,
+    mould: &Pool<'_>,
+    question: &Input<'_>,
+    names: &mut Names<'_>,
+) -> Planned {
+    let template = &pool.template;
+    let pods = node
+        .pods
+        .iter()
+        .filter_map(|at| question.pods.get(*at).copied());
+    let pods: Vec<_> = pods
+        .filter(|pod| !buffers::is_virtual(pod))
+        .map(reference)
+        .collect();
+    let mut labels = mould.labels.clone();
+    let known = question.options.well_known_labels;
+    for requirement in node.requirements.0.values() {
+        let key = requirement.key.as_str();
+        let is_known = labels::WELL_KNOWN.contains(&key) || known.iter().any(|known| known == key);
+        if !is_known
+            && key != HOSTNAME
+            && let Some(value) = some_value(requirement, pool)
+        {
+            labels.insert(requirement.key.clone(), value);
+        }
+    }
+    let mut annotations = template.annotations.clone();
+    for key in [
+        api::names::annotation::NODE_POOL_HASH,
+        api::names::annotation::NODE_POOL_HASH_VERSION,
+    ] {
+        if let Some(value) = pool.annotations.get(key) {
+            annotations.insert(key.to_owned(), value.clone());
+        }
+    }
+    annotations.insert(
+        api::names::annotation::MIN_VALUES_RELAXED.to_owned(),
+        node.min_values_relaxed.to_string(),
+    );
+    let cheapest = cheapest(node, mould);
+    let because = because(&pods, &cheapest, node.choices.len());
+    let launch = Launch {
+        name: names.next(pool),
+        node_pool: pool.name.clone(),
+        node_pool_uid: pool.uid.clone(),
+        labels,
+        annotations,
+        spec: NodeClaimSpec {
+            node_class: template.node_class.clone(),
+            requirements: node.requirements.to_selector(),
+            requests: node.requests.clone(),
+            taints: template.taints.clone(),
+            startup_taints: template.startup_taints.clone(),
+            expire_after: template.expire_after.clone(),
+            termination_grace_period: template.termination_grace_period.clone(),
+        },
+        pods,
+        instance_types: node
+            .choices
+            .iter()
+            .filter_map(|choice| mould.types.get(choice.instance_type))
+            .map(|instance_type| instance_type.name.clone())
+            .collect(),
+        cheapest,
+    };
+    Planned {
+        action: Action::Launch(Box::new(launch)),
+        because,
+    }
+}
+
+/// A value for a custom label: one of those listed; for keys the NodePool leaves open, the lowest number allowed.
+fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
+    if !requirement.complement {
+        return requirement.values.first().cloned();
+    }
+    let declared = pool
+        .template
+        .requirements
+        .iter()
+        .any(|entry| entry.key == requirement.key);
+    let first = requirement.gte.unwrap_or(0).max(0);
+    let candidates = (first..=first.saturating_add(PROBES)).map(|n| n.to_string());
+    declared
+        .then_some(candidates)?
+        .find(|value| requirement.has(value))
+}
+
+/// More excluded numbers in a row than this are no real case.
+const PROBES: i64 = 1_000;
+
+fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
+    let choice = node.choices.first();
+    let found = choice.and_then(|choice| {
+        let instance_type = mould.types.get(choice.instance_type)?;
+        let offering = instance_type.offerings.get(choice.offering)?;
+        Some((choice, instance_type, offering))
+    });
+    match found {
+        Some((choice, instance_type, offering)) => ExpectedOffering {
+            instance_type: instance_type.name.clone(),
+            capacity_type: offering.capacity_type,
+            zone: offering.zone.clone(),
+            price: choice.price,
+            capacity: instance_type.capacity.clone(),
+        },
+        None => ExpectedOffering {
+            instance_type: String::new(),
+            capacity_type: model::CapacityType::OnDemand,
+            zone: String::new(),
+            price: NanosPerHour(0),
+            capacity: model::Resources::default(),
+        },
+    }
+}
+
+fn because(pods: &[model::plan::PodRef], cheapest: &ExpectedOffering, options: usize) -> String {
+    let named: Vec<String> = pods
+        .iter()
+        .take(PODS_NAMED)
+        .map(|pod| pod.key.to_string())
+        .collect();
+    let more = pods.len().saturating_sub(PODS_NAMED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let who = if pods.is_empty() {
+        "capacity buffers".to_owned()
+    } else {
+        named.join(", ")
+    };
+    format!(
+        "for {who}{more}; cheapest of {options} instance types: {} {} in {} at ${}/h",
+        cheapest.instance_type, cheapest.capacity_type, cheapest.zone, cheapest.price
+    )
+}
+
+/// Names for NodeClaims: the same plan gets the same ones, another plan others.
+pub(super) struct Names<'a> {
+    snapshot: &'a Snapshot,
+    taken: BTreeSet<NodeClaimName>,
+    index: u64,
+}
+
+const SUFFIX_LETTERS: usize = 8;
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+impl<'a> Names<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let claims = snapshot.node_claims.iter().map(|claim| claim.name.clone());
+        let intents = snapshot.intents.iter().map(|intent| intent.name().clone());
+        Self {
+            snapshot,
+            taken: claims.chain(intents).collect(),
+            index: 0,
+        }
+    }
+
+    fn next(&mut self, pool: &NodePool) -> NodeClaimName {
+        loop {
+            let name = NodeClaimName(format!("{}-{}", pool.name, self.suffix()));
+            self.index += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+
+    /// From the generation the plan is based on and the launch's place in it (FNV-1a).
+    fn suffix(&self) -> String {
+        let text = format!(
+            "{}/{}/{}/{}",
+            self.snapshot.cluster, self.snapshot.generation, self.snapshot.now, self.index
+        );
+        let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let mut suffix = String::with_capacity(SUFFIX_LETTERS);
+        for _ in 0..SUFFIX_LETTERS {
+            let letter = ALPHABET.get((hash >> 59) as usize).copied().unwrap_or(b'0');
+            suffix.push(char::from(letter));
+            hash <<= 5;
+        }
+        suffix
+    }
+}
