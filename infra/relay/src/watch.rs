@@ -156,35 +156,24 @@ impl<T: Watched> Watch<T> {
                 Some(version) => self.follow(version).await,
             };
             let rest = match ended {
-                Ok(()) => self.rest(),
-                Err(Trouble::Closed) => return,
-                Err(trouble) => match self.recover(trouble).await {
-                    Ok(rest) => rest,
-                    Err(_) => return,
-                },
+                Ok(rest) => Some(rest),
+                Err(trouble) => self.recover(trouble).await,
+            };
+            let Some(rest) = rest else {
+                return;
             };
             sleep(rest).await;
         }
     }
 
-    /// Tells of a trouble and decides where to go on; returns how long to rest first.
-    async fn recover(&mut self, trouble: Trouble) -> Result<Duration, Trouble> {
+    /// Tells of a trouble and decides where to go on; returns how long to rest first, or `None` if nobody listens.
+    async fn recover(&mut self, trouble: Trouble) -> Option<Duration> {
         let kind = T::KIND;
-        let (cause, event, rest) = match &trouble {
-            Trouble::Missing => {
-                self.version = None;
-                (
-                    "missing",
-                    Some(Event::Missing),
-                    Some(self.shared.patience.missing),
-                )
-            }
-            Trouble::Gone => {
-                self.version = None;
-                ("gone", None, None)
-            }
-            Trouble::Failed(why) => ("failed", Some(Event::Failed(why.clone())), None),
-            Trouble::Closed => return Err(trouble),
+        let (cause, event) = match &trouble {
+            Trouble::Missing => ("missing", Some(Event::Missing)),
+            Trouble::Gone => ("gone", None),
+            Trouble::Failed(why) => ("failed", Some(Event::Failed(why.clone()))),
+            Trouble::Closed => return None,
         };
         self.failures = self.failures.saturating_add(1);
         self.shared.metrics.watch_restarted(kind, cause);
@@ -195,9 +184,15 @@ impl<T: Watched> Watch<T> {
             debug!(resource = kind.resource(), error = %trouble, "watch starts again");
         }
         if let Some(event) = event {
-            self.tell(event).await?;
+            self.tell(event).await.ok()?;
         }
-        Ok(rest.unwrap_or_else(|| self.rest()))
+        if !matches!(trouble, Trouble::Failed(_)) {
+            self.version = None;
+        }
+        if matches!(trouble, Trouble::Missing) {
+            return Some(self.shared.patience.missing);
+        }
+        Some(self.rest())
     }
 
     fn rest(&self) -> Duration {
@@ -213,8 +208,9 @@ impl<T: Watched> Watch<T> {
         }
     }
 
-    /// Reads all objects, page by page, from the API server's own state (never from a cache of unknown age).
-    async fn list(&mut self) -> Result<(), Trouble> {
+    /// Reads all objects, page by page, from the API server's own state (never from a cache of unknown age). The watch
+    /// goes on from there without a rest.
+    async fn list(&mut self) -> Result<Duration, Trouble> {
         self.tell(Event::ListBegun).await?;
         let mut next = None;
         loop {
@@ -228,7 +224,8 @@ impl<T: Watched> Watch<T> {
             next = page.metadata.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 self.version = Some(page.metadata.resource_version);
-                return self.tell(Event::ListEnded).await;
+                self.tell(Event::ListEnded).await?;
+                return Ok(Duration::ZERO);
             }
         }
     }
@@ -252,8 +249,8 @@ impl<T: Watched> Watch<T> {
             .map_err(|error| Trouble::Failed(format!("the list cannot be read: {error}")))
     }
 
-    /// Watches from a version on until the stream ends.
-    async fn follow(&mut self, version: String) -> Result<(), Trouble> {
+    /// Watches from a version on until the stream ends; returns how long to rest before it is resumed.
+    async fn follow(&mut self, version: String) -> Result<Duration, Trouble> {
         let patience = self.shared.patience;
         let request = Request::new(T::KIND.path())
             .watch(&WatchParams::default(), &version)
@@ -278,7 +275,7 @@ impl<T: Watched> Watch<T> {
                 .map_err(trouble)?;
             match event {
                 Some(event) => self.take(event).await?,
-                None => return Ok(()),
+                None => return Ok(self.rest()),
             }
         }
     }

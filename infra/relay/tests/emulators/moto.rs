@@ -59,7 +59,7 @@ impl Drop for Moto {
     }
 }
 
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -1,6 +1,6 @@
 //! The process itself, from its environment to its end.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use axum::Router;
 use axum::extract::RawQuery;
@@ -9,9 +9,18 @@ use model::Lane;
 use relay::kind::Kind;
 use serde_json::json;
 
-use crate::moto::free_port;
 use crate::stack::Stack;
 use crate::support::until;
+
+/// Ends with its test, also with one that fails.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        let _ = self.0.kill();
+    }
+}
 
 /// An API server with one pod, whose watches never say anything.
 async fn serve_one_pending_pod() -> String {
@@ -49,14 +58,14 @@ async fn the_process_relays_from_a_cluster_to_the_queues_until_it_is_asked_to_en
         "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "demo"}}],
     });
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let mut relay = Command::new(env!("CARGO_BIN_EXE_relay"))
+    let relay = Command::new(env!("CARGO_BIN_EXE_relay"))
         .env_clear()
         .envs(&stack.environment)
         .env("KUBECONFIG", kubeconfig)
-        .env("WHITTLE_LISTEN", format!("127.0.0.1:{}", free_port()))
+        .env("WHITTLE_LISTEN", "127.0.0.1:0")
         .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut relay = Process(relay.unwrap());
 
     until("the wake is in the queue", async || {
         stack
@@ -75,11 +84,11 @@ async fn the_process_relays_from_a_cluster_to_the_queues_until_it_is_asked_to_en
     .await;
 
     let asked = Command::new("kill")
-        .args(["-TERM", &relay.id().to_string()])
+        .args(["-TERM", &relay.0.id().to_string()])
         .status()
         .unwrap();
     assert!(asked.success());
-    assert!(relay.wait().unwrap().success());
+    assert!(relay.0.wait().unwrap().success());
 }
 
 #[test]
