@@ -175,6 +175,9 @@ pub mod annotation {
     pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
     pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
+    /// On a NodeClaim: digest of the pods on its node that count as activity.
+    pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
+
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

@@ -281,14 +281,14 @@ impl Cluster for KubeCluster {
         let mut finalizers = current.metadata.finalizers;
         let held = finalizers
             .iter()
-            .any(|finalizer| finalizer == api::names::finalizer::TERMINATION);
+            .any(|finalizer| finalizer == api::names::finalizer::EC2_NODE_CLASS);
         if held == present {
             return Ok(());
         }
         if present {
-            finalizers.push(api::names::finalizer::TERMINATION.to_owned());
+            finalizers.push(api::names::finalizer::EC2_NODE_CLASS.to_owned());
         } else {
-            finalizers.retain(|finalizer| finalizer != api::names::finalizer::TERMINATION);
+            finalizers.retain(|finalizer| finalizer != api::names::finalizer::EC2_NODE_CLASS);
         }
         let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": current.metadata.resource_version}});
         self.transport

@@ -46,6 +46,9 @@ pub struct Pod {
     pub scheduling_gates: Vec<String>,
     pub priority: Option<i32>,
     pub preemption_never: bool,
+    /// Of priority class `system-cluster-critical` or `system-node-critical`: drained last.
+    #[serde(default)]
+    pub critical: bool,
     pub scheduler_name: String,
     pub termination_grace_seconds: Option<i64>,
     /// What could not be read of the pod's spec, in the user's words; such a pod is reported, not placed.

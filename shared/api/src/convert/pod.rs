@@ -78,6 +78,10 @@ impl From<kubernetes::Pod> for Pod {
                 .collect(),
             priority: spec.priority,
             preemption_never: spec.preemption_policy.as_deref() == Some("Never"),
+            critical: matches!(
+                spec.priority_class_name.as_deref(),
+                Some("system-cluster-critical" | "system-node-critical")
+            ),
             scheduler_name: spec
                 .scheduler_name
                 .unwrap_or_else(|| DEFAULT_SCHEDULER.to_owned()),

@@ -1,0 +1,65 @@
+//! A NodeClaim's conditions under change: what is written is the difference.
+
+use api::{
+    ObjectMeta,
+    conditions::{Condition, ConditionSet, ConditionTypes, types},
+};
+use jiff::Timestamp;
+use model::{node_claim::NodeClaim, plan::NodeClaimUpdate};
+
+/// Changes conditions of `claim` with upstream's mechanics and puts what became different into an update.
+pub(crate) fn changed(
+    claim: &NodeClaim,
+    now: Timestamp,
+    change: impl FnOnce(&mut ConditionSet<'_>),
+) -> NodeClaimUpdate {
+    let before: Vec<Condition> = claim
+        .status
+        .conditions
+        .iter()
+        .map(Condition::from)
+        .collect();
+    let mut after = before.clone();
+    let types: ConditionTypes = types::node_claim();
+    change(&mut ConditionSet::new(
+        &types,
+        &mut after,
+        &metadata(claim),
+        now,
+    ));
+    let cleared = before
+        .iter()
+        .filter(|old| after.iter().all(|new| new.r#type != old.r#type));
+    NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
+        clear_conditions: cleared.map(|condition| condition.r#type.clone()).collect(),
+        conditions: after
+            .into_iter()
+            .filter(|condition| !before.contains(condition))
+            .map(Into::into)
+            .collect(),
+        ..NodeClaimUpdate::default()
+    }
+}
+
+/// Whether the update would write anything.
+pub(crate) fn is_needed(update: &NodeClaimUpdate) -> bool {
+    let untouched = NodeClaimUpdate {
+        name: update.name.clone(),
+        uid: update.uid.clone(),
+        resource_version: update.resource_version.clone(),
+        ..NodeClaimUpdate::default()
+    };
+    *update != untouched
+}
+
+fn metadata(claim: &NodeClaim) -> ObjectMeta {
+    ObjectMeta {
+        generation: Some(claim.generation),
+        creation_timestamp: claim.created_at,
+        deletion_timestamp: claim.deleted_at,
+        ..ObjectMeta::default()
+    }
+}

@@ -1,0 +1,58 @@
+//! When a node's pods last changed (spec/lifecycle §11.1), without having watched them come and go.
+//!
+//! The NodeClaim carries a digest of the pods that count; a different one is an event. So no turn depends on having seen a
+//! pod arrive or leave, and a restart of whoever watches is none.
+
+use api::names::annotation::PODS_DIGEST;
+use jiff::{SignedDuration, Timestamp};
+use model::{Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
+use sha2::{Digest, Sha256};
+
+use crate::inventory::{is_daemon, is_terminal};
+
+/// Changes within this time count as one, to spare writes; well below the shortest useful `consolidateAfter`.
+const TOLERANCE: SignedDuration = SignedDuration::from_secs(10);
+
+/// What must be written: the digest, and the time if this is an event.
+pub(super) struct PodChange {
+    pub(super) digest: String,
+    pub(super) event: Option<Timestamp>,
+}
+
+pub(super) fn judge(snapshot: &Snapshot, claim: &NodeClaim, node: &Node) -> Option<PodChange> {
+    let digest = digest(
+        snapshot
+            .pods
+            .iter()
+            .filter(|pod| pod.node_name.as_ref() == Some(&node.name)),
+    );
+    match claim.annotations.get(PODS_DIGEST) {
+        Some(before) if *before == digest => None,
+        Some(_) => {
+            let settled = claim
+                .status
+                .last_pod_event
+                .is_none_or(|at| snapshot.now.duration_since(at) >= TOLERANCE);
+            settled.then_some(PodChange {
+                digest,
+                event: Some(snapshot.now),
+            })
+        }
+        // The first look at this node tells nothing about when its pods came.
+        None => Some(PodChange {
+            digest,
+            event: None,
+        }),
+    }
+}
+
+fn digest<'a>(pods: impl Iterator<Item = &'a Pod>) -> String {
+    let counts = |pod: &&Pod| !is_daemon(pod) && !is_terminal(pod) && pod.deletion.is_none();
+    let mut uids: Vec<&str> = pods.filter(counts).map(|pod| pod.uid.as_str()).collect();
+    uids.sort_unstable();
+    Sha256::digest(uids.join("\n"))
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

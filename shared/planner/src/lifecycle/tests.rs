@@ -1,0 +1,270 @@
+use api::conditions::types::{CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, Snapshot,
+    node::{ConditionStatus, Node, Ready},
+    node_claim::{Condition, NodeClaim},
+    plan::{NodeClaimUpdate, NodeUpdate},
+    pod::Pod,
+    taint::{Taint, TaintEffect},
+};
+
+use crate::{Decision, lifecycle, test_world};
+
+fn taint(key: &str, effect: TaintEffect) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        value: String::new(),
+        effect,
+    }
+}
+
+fn node_updates(decision: &Decision) -> Vec<&NodeUpdate> {
+    let mut updates = Vec::new();
+    for planned in &decision.plan.actions {
+        if let Action::UpdateNode(update) = &planned.action {
+            updates.push(update);
+        }
+    }
+    updates
+}
+
+fn claim_update(decision: &Decision) -> &NodeClaimUpdate {
+    let updates: Vec<_> = decision
+        .plan
+        .actions
+        .iter()
+        .filter_map(|planned| {
+            if let Action::UpdateNodeClaim(update) = &planned.action {
+                Some(update)
+            } else {
+                None
+            }
+        })
+        .collect();
+    assert_eq!(updates.len(), 1, "{decision:?}");
+    updates[0]
+}
+
+fn condition<'a>(update: &'a NodeClaimUpdate, kind: &str) -> &'a Condition {
+    update
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == kind)
+        .unwrap_or_else(|| panic!("{kind} in {update:?}"))
+}
+
+fn world(claim: NodeClaim, nodes: Vec<Node>) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    snapshot.node_claims = vec![claim];
+    snapshot.nodes = nodes;
+    snapshot
+}
+
+#[test]
+fn a_node_that_joins_is_registered_and_loses_only_the_unregistered_taint() {
+    let mut claim = test_world::claim("default-a", &[LAUNCHED]);
+    claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
+    let mut node = test_world::node("n-1", &claim);
+    node.labels.clear();
+    node.taints = vec![
+        taint("karpenter.sh/unregistered", TaintEffect::NoExecute),
+        taint("mine", TaintEffect::NoSchedule),
+    ];
+    let decision = lifecycle(&world(claim, vec![node]));
+    let update = node_updates(&decision)[0];
+    assert_eq!(update.set_labels["karpenter.sh/registered"], "true");
+    let keys: Vec<_> = update
+        .taints
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(|taint| taint.key.as_str())
+        .collect();
+    assert_eq!(keys, ["mine", "cilium"]);
+    assert_eq!(update.owner.as_ref().unwrap().0.as_str(), "default-a");
+    let written = claim_update(&decision);
+    assert_eq!(condition(written, REGISTERED).status, ConditionStatus::True);
+    assert_eq!(written.node_name.as_ref().unwrap().as_str(), "n-1");
+}
+
+#[test]
+fn startup_taints_are_not_added_again_after_registration() {
+    let mut claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
+    claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
+    let node = test_world::node("n-1", &claim);
+    let decision = lifecycle(&world(claim, vec![node]));
+    assert!(
+        node_updates(&decision)
+            .iter()
+            .all(|update| update.taints.is_none()),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn a_registration_lost_to_a_conflict_is_made_good() {
+    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
+    let mut node = test_world::node("n-1", &claim);
+    node.labels.remove("karpenter.sh/registered");
+    let decision = lifecycle(&world(claim, vec![node]));
+    assert_eq!(
+        node_updates(&decision)[0].set_labels["karpenter.sh/registered"],
+        "true"
+    );
+}
+
+#[test]
+fn two_nodes_with_one_provider_id_are_refused() {
+    let claim = test_world::claim("default-a", &[LAUNCHED]);
+    let nodes = vec![
+        test_world::node("n-1", &claim),
+        test_world::node("n-2", &claim),
+    ];
+    let decision = lifecycle(&world(claim, nodes));
+    let registered = condition(claim_update(&decision), REGISTERED);
+    assert_eq!(
+        (registered.status, registered.reason.as_str()),
+        (ConditionStatus::False, "MultipleNodesFound")
+    );
+}
+
+#[test]
+fn initialization_names_what_is_missing() {
+    type Break = fn(&mut NodeClaim, &mut Node);
+    let cases: [(&str, Break); 4] = [
+        ("NodeNotReady", |_, node| node.ready = Ready::default()),
+        ("StartupTaintsExist", |claim, node| {
+            claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
+            node.taints = vec![taint("cilium", TaintEffect::NoSchedule)];
+        }),
+        ("KnownEphemeralTaintsExist", |_, node| {
+            node.taints = vec![taint(
+                "node.kubernetes.io/not-ready",
+                TaintEffect::NoExecute,
+            )];
+        }),
+        ("ResourceNotRegistered", |claim, _| {
+            claim.spec.requests.set("nvidia.com/gpu", 1)
+        }),
+    ];
+    for (reason, break_it) in cases {
+        let mut claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
+        let mut node = test_world::node("n-1", &claim);
+        break_it(&mut claim, &mut node);
+        let decision = lifecycle(&world(claim, vec![node]));
+        assert_eq!(
+            condition(claim_update(&decision), INITIALIZED).reason,
+            reason
+        );
+    }
+}
+
+#[test]
+fn a_healthy_registered_node_is_initialized_and_labelled() {
+    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
+    let node = test_world::node("n-1", &claim);
+    let decision = lifecycle(&world(claim, vec![node]));
+    assert_eq!(
+        condition(claim_update(&decision), INITIALIZED).status,
+        ConditionStatus::True
+    );
+    assert_eq!(
+        condition(claim_update(&decision), "Ready").status,
+        ConditionStatus::True
+    );
+    assert_eq!(
+        node_updates(&decision)[0].set_labels["karpenter.sh/initialized"],
+        "true"
+    );
+}
+
+#[test]
+fn launch_and_registration_have_their_time_outs() {
+    let cases = [
+        (&[][..], 5, "launch_timeout"),
+        (&[LAUNCHED][..], 15, "registration_timeout"),
+    ];
+    for (conditions, minutes, reason) in cases {
+        let claim = test_world::claim("default-a", conditions);
+        let mut snapshot = world(claim, vec![]);
+        let begun = snapshot.now;
+        snapshot.now = begun + SignedDuration::from_mins(minutes) - SignedDuration::from_secs(1);
+        let before = lifecycle(&snapshot);
+        assert_eq!(before.due, Some(begun + SignedDuration::from_mins(minutes)));
+        assert!(
+            !before
+                .plan
+                .actions
+                .iter()
+                .any(|planned| matches!(planned.action, Action::DeleteNodeClaim(_)))
+        );
+        snapshot.now = begun + SignedDuration::from_mins(minutes);
+        let after = lifecycle(&snapshot);
+        assert!(
+            matches!(after.plan.actions[0].action, Action::DeleteNodeClaim(_)),
+            "{after:?}"
+        );
+        assert!(
+            after.plan.actions[0].because.starts_with(reason),
+            "{after:?}"
+        );
+    }
+}
+
+fn quiet_for(seconds: i64) -> (Snapshot, Timestamp) {
+    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    let node = test_world::node("n-1", &claim);
+    let mut snapshot = world(claim, vec![node]);
+    snapshot.node_pools = vec![test_world::pool("default", 60)];
+    let initialized = snapshot.now;
+    snapshot.now = initialized + SignedDuration::from_secs(seconds);
+    (snapshot, initialized)
+}
+
+#[test]
+fn a_node_becomes_consolidatable_after_its_quiet_time() {
+    let (early, initialized) = quiet_for(59);
+    let decision = lifecycle(&early);
+    assert_eq!(
+        decision.due,
+        Some(initialized + SignedDuration::from_secs(60))
+    );
+    let (due, _) = quiet_for(60);
+    assert_eq!(
+        condition(claim_update(&lifecycle(&due)), CONSOLIDATABLE).status,
+        ConditionStatus::True
+    );
+}
+
+#[test]
+fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
+    let (mut snapshot, _) = quiet_for(3_600);
+    let first = lifecycle(&snapshot);
+    let written = claim_update(&first);
+    assert_eq!(written.last_pod_event, None, "a first look is no event");
+    snapshot.node_claims[0]
+        .annotations
+        .extend(written.set_annotations.clone());
+    snapshot.pods = vec![Pod {
+        uid: "u-1".into(),
+        node_name: Some("n-1".into()),
+        ..Pod::default()
+    }];
+    let second = lifecycle(&snapshot);
+    assert_eq!(claim_update(&second).last_pod_event, Some(snapshot.now));
+    assert!(
+        claim_update(&second)
+            .conditions
+            .iter()
+            .all(|condition| condition.kind != CONSOLIDATABLE)
+    );
+}
+
+#[test]
+fn claims_of_other_providers_are_left_alone() {
+    let mut claim = test_world::claim("auto-a", &[LAUNCHED]);
+    claim.spec.node_class.kind = "NodeClass".to_owned();
+    claim.spec.node_class.group = "eks.amazonaws.com".to_owned();
+    assert_eq!(lifecycle(&world(claim, vec![])), Decision::default());
+}

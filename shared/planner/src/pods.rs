@@ -1,0 +1,53 @@
+//! What kinds of pods keep a node, hold up its drain, or may be evicted (spec/lifecycle §9.2).
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    pod::Pod,
+    taint::{Taint, TaintEffect},
+};
+
+use crate::{
+    inventory::{is_daemon, is_terminal},
+    provision::movable::is_static,
+};
+
+/// A pod that should be gone this long ago no longer holds up its node.
+const STUCK: SignedDuration = SignedDuration::from_mins(1);
+
+/// Needs another place when its node goes.
+pub fn is_reschedulable(pod: &Pod) -> bool {
+    let stays_by_name = pod
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "StatefulSet");
+    let active = !is_terminal(pod) && pod.deletion.is_none();
+    (active || stays_by_name && pod.deletion.is_some()) && !is_daemon(pod) && !is_static(pod)
+}
+
+/// Must be gone before the node's instance may go.
+pub(crate) fn is_awaited(pod: &Pod, now: Timestamp) -> bool {
+    !is_terminal(pod) && is_drainable(pod, now)
+}
+
+/// Would leave by being evicted or deleted.
+pub(crate) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
+    let stuck = pod
+        .deletion
+        .as_ref()
+        .is_some_and(|deletion| now.duration_since(deletion.at) > STUCK);
+    !stuck && !is_static(pod) && !tolerates_disruption(pod)
+}
+
+pub(crate) fn tolerates_disruption(pod: &Pod) -> bool {
+    pod.tolerations
+        .iter()
+        .any(|toleration| toleration.tolerates(&disrupted()))
+}
+
+pub(crate) fn disrupted() -> Taint {
+    Taint {
+        key: api::names::taint::DISRUPTED.to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    }
+}

@@ -1,0 +1,260 @@
+use api::conditions::types::{
+    DRAINED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED, VOLUMES_DETACHED,
+};
+use jiff::SignedDuration;
+use model::{
+    Action, Snapshot,
+    node::{ConditionStatus, Node, Ready},
+    node_claim::{Condition, NodeClaim},
+    pod::{Owner, Pod},
+    volume::Attachment,
+};
+
+use crate::{Decision, Gone, terminate, test_world};
+
+const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
+
+/// A NodeClaim and its Node, both being deleted, the drain begun a minute ago.
+fn draining() -> (NodeClaim, Node) {
+    let mut claim = test_world::claim("default-a", ALL);
+    claim.deleted_at = Some(test_world::now());
+    claim.status.conditions.push(Condition {
+        kind: DRAINED.to_owned(),
+        status: ConditionStatus::Unknown,
+        reason: "Draining".to_owned(),
+        message: String::new(),
+        last_transition: test_world::now() - SignedDuration::from_mins(1),
+        observed_generation: Some(1),
+    });
+    let mut node = test_world::node("n-1", &claim);
+    node.deleted_at = Some(test_world::now());
+    (claim, node)
+}
+
+fn world((claim, node): (NodeClaim, Node), pods: Vec<Pod>) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    snapshot.node_claims = vec![claim];
+    snapshot.nodes = vec![node];
+    snapshot.pods = pods;
+    snapshot
+}
+
+fn pod(name: &str) -> Pod {
+    Pod {
+        key: model::PodKey::new("default", name),
+        uid: format!("uid-{name}").into(),
+        node_name: Some("n-1".into()),
+        termination_grace_seconds: Some(30),
+        ..Pod::default()
+    }
+}
+
+fn daemon(name: &str) -> Pod {
+    let owner = Owner {
+        api_version: "apps/v1".into(),
+        kind: "DaemonSet".into(),
+        name: "agent".into(),
+        uid: "d".into(),
+    };
+    Pod {
+        owner: Some(owner),
+        ..pod(name)
+    }
+}
+
+fn evicted(decision: &Decision) -> Vec<String> {
+    let mut names = Vec::new();
+    for planned in &decision.plan.actions {
+        if let Action::Evict { pod, .. } = &planned.action {
+            names.push(pod.name.clone());
+        }
+    }
+    names
+}
+
+fn terminates(decision: &Decision) -> bool {
+    decision
+        .plan
+        .actions
+        .iter()
+        .any(|planned| matches!(planned.action, Action::Terminate { .. }))
+}
+
+fn removes_node_finalizer(decision: &Decision) -> bool {
+    decision.plan.actions.iter().any(|planned| matches!(&planned.action, Action::UpdateNode(update) if !update.remove_finalizers.is_empty()))
+}
+
+fn removes_claim_finalizer(decision: &Decision) -> bool {
+    decision.plan.actions.iter().any(|planned| matches!(&planned.action, Action::UpdateNodeClaim(update) if !update.remove_finalizers.is_empty()))
+}
+
+#[test]
+fn deleting_a_nodeclaim_deletes_its_node_first() {
+    let mut claim = test_world::claim("default-a", ALL);
+    claim.deleted_at = Some(test_world::now());
+    let node = test_world::node("n-1", &claim);
+    let decision = terminate(&world((claim, node), vec![]), &Gone::new());
+    assert!(
+        matches!(&decision.plan.actions[..], [only] if matches!(&only.action, Action::UpdateNode(update) if update.delete)),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn deleting_a_node_deletes_its_nodeclaim() {
+    let claim = test_world::claim("default-a", ALL);
+    let mut node = test_world::node("n-1", &claim);
+    node.deleted_at = Some(test_world::now());
+    let decision = terminate(&world((claim, node), vec![]), &Gone::new());
+    assert!(
+        decision
+            .plan
+            .actions
+            .iter()
+            .any(|planned| matches!(planned.action, Action::DeleteNodeClaim(_)))
+    );
+}
+
+#[test]
+fn a_node_is_tainted_before_anything_is_evicted() {
+    let decision = terminate(&world(draining(), vec![pod("web")]), &Gone::new());
+    let Action::UpdateNode(update) = &decision.plan.actions[0].action else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(
+        update.taints.as_ref().unwrap()[0].key,
+        "karpenter.sh/disrupted"
+    );
+    assert_eq!(evicted(&decision), ["web"]);
+    assert!(!terminates(&decision));
+    assert_eq!(
+        decision.due,
+        Some(test_world::now() + SignedDuration::from_secs(5))
+    );
+}
+
+#[test]
+fn pods_go_in_tiers() {
+    let mut critical = pod("dns");
+    critical.critical = true;
+    let mut pods = vec![critical, daemon("agent"), pod("web")];
+    for expected in ["web", "agent", "dns"] {
+        let decision = terminate(&world(draining(), pods.clone()), &Gone::new());
+        assert_eq!(evicted(&decision), [expected]);
+        pods.retain(|pod| pod.key.name != expected);
+    }
+}
+
+#[test]
+fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
+    let mut held = pod("job");
+    held.annotations
+        .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+    let (mut claim, node) = draining();
+    let waiting = terminate(
+        &world((claim.clone(), node.clone()), vec![held.clone()]),
+        &Gone::new(),
+    );
+    assert!(
+        evicted(&waiting).is_empty() && !terminates(&waiting),
+        "{waiting:?}"
+    );
+
+    claim.spec.termination_grace_period = Some("40s".to_owned());
+    let mut snapshot = world((claim, node), vec![held]);
+    snapshot.now += SignedDuration::from_secs(11);
+    let forced = terminate(&snapshot, &Gone::new());
+    let grace = forced.plan.actions.iter().find_map(|planned| {
+        if let Action::DeletePod { grace_seconds, .. } = planned.action {
+            grace_seconds
+        } else {
+            None
+        }
+    });
+    assert_eq!(
+        grace,
+        Some(29),
+        "what is left until the deadline: {forced:?}"
+    );
+}
+
+#[test]
+fn a_drained_node_is_trusted_only_after_five_seconds() {
+    let (mut claim, node) = draining();
+    claim
+        .status
+        .conditions
+        .retain(|condition| condition.kind != DRAINED);
+    let first = terminate(&world((claim, node), vec![]), &Gone::new());
+    assert!(!terminates(&first), "{first:?}");
+    assert!(terminates(&terminate(
+        &world(draining(), vec![]),
+        &Gone::new()
+    )));
+}
+
+#[test]
+fn volumes_are_detached_before_the_instance_ends() {
+    let mut snapshot = world(draining(), vec![]);
+    snapshot.storage.attachments = vec![Attachment {
+        name: "csi-1".into(),
+        node: "n-1".into(),
+        volume: Some("pv-1".into()),
+        attached: true,
+    }];
+    let decision = terminate(&snapshot, &Gone::new());
+    assert!(!terminates(&decision));
+    let awaited = decision.plan.actions.iter().any(|planned| {
+        matches!(&planned.action, Action::UpdateNodeClaim(update)
+            if update.conditions.iter().any(|condition| condition.kind == VOLUMES_DETACHED && condition.message == "csi-1"))
+    });
+    assert!(awaited, "{decision:?}");
+}
+
+#[test]
+fn finalizers_stay_until_the_instance_is_gone() {
+    let running = terminate(&world(draining(), vec![]), &Gone::new());
+    assert!(terminates(&running) && !removes_node_finalizer(&running));
+    let terminating = running.plan.actions.iter().any(|planned| {
+        matches!(&planned.action, Action::UpdateNodeClaim(update)
+            if update.conditions.iter().any(|condition| condition.kind == INSTANCE_TERMINATING))
+    });
+    assert!(terminating, "{running:?}");
+
+    let gone = Gone::from(["aws:///us-east-1a/i-default-a".to_owned()]);
+    let ended = terminate(&world(draining(), vec![]), &gone);
+    assert!(
+        removes_node_finalizer(&ended) && !removes_claim_finalizer(&ended),
+        "{ended:?}"
+    );
+
+    let (claim, _) = draining();
+    let mut without_node = test_world::snapshot();
+    without_node.node_claims = vec![claim];
+    assert!(removes_claim_finalizer(&terminate(&without_node, &gone)));
+}
+
+#[test]
+fn a_dead_instance_is_not_drained() {
+    let (claim, mut node) = draining();
+    node.ready = Ready {
+        status: ConditionStatus::Unknown,
+        since: None,
+    };
+    let gone = Gone::from([claim.status.provider_id.clone()]);
+    let decision = terminate(&world((claim, node), vec![pod("web")]), &gone);
+    assert!(
+        removes_node_finalizer(&decision) && evicted(&decision).is_empty(),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn a_nodeclaim_without_an_instance_just_goes() {
+    let mut claim = test_world::claim("default-a", &[]);
+    claim.status.provider_id.clear();
+    claim.deleted_at = Some(test_world::now());
+    let mut snapshot = test_world::snapshot();
+    snapshot.node_claims = vec![claim];
+    assert!(removes_claim_finalizer(&terminate(&snapshot, &Gone::new())));
+}
