@@ -1,6 +1,8 @@
 //! What one turn decided: a list of actions as data, each with its reason, and a reason for every pod left waiting.
 
-use std::{collections::BTreeMap, fmt};
+mod text;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -160,13 +162,4 @@ pub struct NodeClaimUpdate {
     pub image_id: Option<String>,
     pub capacity: Option<Resources>,
     pub allocatable: Option<Resources>,
-}
-
-impl fmt::Display for Expected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node(name) => write!(f, "node/{name}"),
-            Self::NodeClaim(name) => write!(f, "nodeclaim/{name}"),
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Taints and tolerations, matched as Kubernetes does.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,5 +56,26 @@ impl Toleration {
             TolerationOperator::Lt => integers().is_some_and(|(taint, bound)| taint < bound),
         };
         key_matches && effect_matches && value_matches
+    }
+}
+
+/// `key=value:Effect`, as kubectl writes it.
+impl Display for Taint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        if !self.value.is_empty() {
+            write!(f, "={}", self.value)?;
+        }
+        write!(f, ":{}", self.effect)
+    }
+}
+
+impl Display for TaintEffect {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        })
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &m
 
 fn trouble(world: &World<'_>, place: &Place<'_>, pod: &Pod) -> Option<String> {
     if let Some(taint) = intolerable(pod, place.taints(world)) {
-        return Some(format!("does not tolerate taint {}", text(taint)));
+        return Some(format!("does not tolerate taint {taint}"));
     }
     if let Place::Machine(index) = place
         && let Some(node) = world.machines.get(*index).and_then(|machine| machine.node)
@@ -87,15 +87,6 @@ fn tolerates_cordon(pod: &Pod) -> bool {
     pod.tolerations
         .iter()
         .any(|toleration| toleration.tolerates(&cordon))
-}
-
-pub(crate) fn text(taint: &Taint) -> String {
-    let value = if taint.value.is_empty() {
-        String::new()
-    } else {
-        format!("={}", taint.value)
-    };
-    format!("{}{value}:{:?}", taint.key, taint.effect)
 }
 
 /// What a pod wants of its node's labels: its node selector, and one of its terms.
