@@ -1,13 +1,129 @@
-//! Which image an instance type boots (spec/aws §9.3).
+//! Which images a NodeClass selects, and which of them an instance type boots (spec/aws §9.3).
 
-use api::karpenter::{Ami, AmiRequirement};
+mod alias;
+mod query;
+
+use std::collections::BTreeMap;
+
+use api::{
+    karpenter::{Ami, AmiRequirement},
+    names::label,
+};
+use jiff::Timestamp;
 use model::{
     InstanceType,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
 
+pub use alias::{AliasParameter, UnsupportedAlias, Variant, parameters};
+pub use query::{ImageQuery, queries};
+
 use crate::compatibility::agree;
+
+/// An image as DescribeImages shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub id: String,
+    pub name: String,
+    /// `x86_64` or `arm64`; others are of no use.
+    pub architecture: String,
+    pub created: Option<Timestamp>,
+    pub deprecated: Option<Timestamp>,
+}
+
+/// The images to use, newest first: of several for the same instance types the best one, which is the newest that its
+/// publisher has not deprecated. `variants` says for which types an image of an alias is meant.
+pub fn select(
+    images: &[Image],
+    variants: &BTreeMap<String, Vec<Variant>>,
+    now: Timestamp,
+) -> Vec<Ami> {
+    let rank = |image: &Image| {
+        (
+            !is_deprecated(image, now),
+            image.created,
+            image.name.clone(),
+        )
+    };
+    let mut best: BTreeMap<Vec<AmiRequirementKey>, &Image> = BTreeMap::new();
+    for image in images {
+        let Some(architecture) = architecture(image) else {
+            continue;
+        };
+        let known = variants.get(&image.id).map(Vec::as_slice);
+        for variant in known.unwrap_or(&[Variant::Any]) {
+            let requirements = variant.requirements(architecture);
+            let chosen = best.entry(requirements).or_insert(image);
+            if rank(image) > rank(chosen) {
+                *chosen = image;
+            }
+        }
+    }
+    let mut selected: Vec<_> = best.into_iter().collect();
+    selected.sort_by(|(for_a, a), (for_b, b)| {
+        b.created
+            .cmp(&a.created)
+            .then_with(|| (&a.id, for_a).cmp(&(&b.id, for_b)))
+    });
+    let ami = |(requirements, image): (Vec<AmiRequirementKey>, &Image)| Ami {
+        id: image.id.clone(),
+        deprecated: is_deprecated(image, now).then_some(true),
+        name: Some(image.name.clone()),
+        requirements: requirements
+            .into_iter()
+            .map(|(key, operator, values)| AmiRequirement {
+                key,
+                operator: operator.to_owned(),
+                values,
+            })
+            .collect(),
+    };
+    selected.into_iter().map(ami).collect()
+}
+
+/// Key, operator and values: an orderable [`AmiRequirement`].
+type AmiRequirementKey = (String, &'static str, Vec<String>);
+
+fn is_deprecated(image: &Image, now: Timestamp) -> bool {
+    image.deprecated.is_some_and(|deprecated| deprecated <= now)
+}
+
+fn architecture(image: &Image) -> Option<&'static str> {
+    match image.architecture.as_str() {
+        "x86_64" => Some("amd64"),
+        "arm64" => Some("arm64"),
+        _ => None,
+    }
+}
+
+impl Variant {
+    /// Shorter keys first, as upstream writes them.
+    fn requirements(self, architecture: &str) -> Vec<AmiRequirementKey> {
+        let entry = |key: &str, operator, values: &[&str]| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            (key.to_owned(), operator, values)
+        };
+        let mut requirements = vec![entry(label::ARCH, "In", &[architecture])];
+        match self {
+            Self::Any => {}
+            Self::Standard => requirements.extend([
+                entry(label::INSTANCE_GPU_COUNT, "DoesNotExist", &[]),
+                entry(label::INSTANCE_ACCELERATOR_COUNT, "DoesNotExist", &[]),
+            ]),
+            Self::Nvidia => requirements.push(entry(label::INSTANCE_GPU_COUNT, "Exists", &[])),
+            Self::Neuron => {
+                requirements.push(entry(label::INSTANCE_ACCELERATOR_COUNT, "Exists", &[]));
+            }
+            Self::Windows(build) => requirements.extend([
+                entry(label::OS, "In", &["windows"]),
+                entry(label::WINDOWS_BUILD, "In", &[build]),
+            ]),
+        }
+        requirements.sort_by(|(a, ..), (b, ..)| (a.len(), a).cmp(&(b.len(), b)));
+        requirements
+    }
+}
 
 /// The first image, in the order of the status, that runs on this type.
 pub fn first_that_fits<'a>(images: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {

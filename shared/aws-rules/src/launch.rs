@@ -4,6 +4,7 @@
 //! claims whose requests are equal can share one call ([`freeze`]) and a resumed call finds the launch templates it made.
 
 mod filters;
+mod outcome;
 mod problem;
 mod subnets;
 mod templates;
@@ -27,6 +28,7 @@ use model::{
 
 use crate::{ClusterFacts, ProviderSettings};
 pub use filters::Candidate;
+pub use outcome::{LaunchedClaim, Lessons, launched_claim, lessons, verdict};
 pub use problem::LaunchProblem;
 pub use subnets::{FreeAddresses, addresses_taken};
 

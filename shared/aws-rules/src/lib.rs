@@ -8,9 +8,11 @@
 pub mod ami;
 pub mod cluster;
 pub mod compatibility;
+pub mod errors;
 pub mod families;
 pub mod instance_types;
 pub mod launch;
+pub mod node_class;
 pub mod resource;
 pub mod settings;
 pub mod user_data;

@@ -185,7 +185,9 @@ fn template(
     }
     let user_data = user_data::render(family, boot).map_err(|error| match error {
         user_data::UserDataError::NoServiceCidr => not_ready(error.to_string()),
-        _ => failed(error.to_string()),
+        user_data::UserDataError::Mime(_)
+        | user_data::UserDataError::Toml(_)
+        | user_data::UserDataError::Kubelet(_) => failed(error.to_string()),
     })?;
     let profile = status.and_then(|status| status.instance_profile.clone());
     let nested = class.spec.cpu_options.as_ref();
@@ -229,7 +231,7 @@ fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
 }
 
 /// `default` where the claim admits it.
-fn tenancy(requirements: &Requirements) -> &'static str {
+pub(super) fn tenancy(requirements: &Requirements) -> &'static str {
     let admits = |value: &str| {
         let requirement = requirements.get(label::INSTANCE_TENANCY);
         requirement.is_none_or(|requirement| requirement.has(value))

@@ -20,17 +20,9 @@ fn script(boot: &Boot<'_>) -> Result<String, UserDataError> {
     let settings = boot.kubelet()?;
     let cluster = boot.cluster;
     let mut call = vec![format!(
-        "/etc/eks/bootstrap.sh '{}' --apiserver-endpoint '{}'",
-        cluster.name, cluster.endpoint
+        "/etc/eks/bootstrap.sh '{}' --apiserver-endpoint '{}' --b64-cluster-ca '{}'",
+        cluster.name, cluster.endpoint, cluster.certificate_authority
     )];
-    if let Some(first) = call.first_mut()
-        && !cluster.certificate_authority.is_empty()
-    {
-        first.push_str(&format!(
-            " --b64-cluster-ca '{}'",
-            cluster.certificate_authority
-        ));
-    }
     if let Some(dns) = boot.cluster_dns(&settings).first() {
         if ip_family(dns) == IpFamily::V6 {
             call.push("--ip-family ipv6".to_owned());

@@ -5,11 +5,10 @@ mod version;
 
 use std::collections::BTreeMap;
 
-use api::{duration::parse_go_duration, karpenter::KubeletSettings};
-use jiff::SignedDuration;
+use api::karpenter::KubeletSettings;
 use toml::{Table, Value};
 
-use super::{Boot, UserDataError, effect_text};
+use super::{Boot, UserDataError, effect_text, kubelet};
 
 pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
     let mut document: Table = boot
@@ -62,17 +61,15 @@ fn merge(kubernetes: &mut Table, boot: &Boot<'_>) -> Result<(), UserDataError> {
 }
 
 fn maps(settings: &KubeletSettings) -> [(&'static str, BTreeMap<String, String>); 5] {
-    let grace_periods = settings.eviction_soft_grace_period.iter();
-    let grace_periods = grace_periods.map(|(signal, text)| {
-        let period = parse_go_duration(text).map_or_else(|| text.clone(), duration_text);
-        (signal.clone(), period)
-    });
     [
         ("system-reserved", settings.system_reserved.clone()),
         ("kube-reserved", settings.kube_reserved.clone()),
         ("eviction-hard", settings.eviction_hard.clone()),
         ("eviction-soft", settings.eviction_soft.clone()),
-        ("eviction-soft-grace-period", grace_periods.collect()),
+        (
+            "eviction-soft-grace-period",
+            kubelet::grace_periods(settings),
+        ),
     ]
 }
 
@@ -145,21 +142,6 @@ fn table<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, UserData
     entry
         .as_table_mut()
         .ok_or_else(|| wrong(&format!("{key} is not a table")))
-}
-
-/// As Go writes durations: `1m30s`.
-fn duration_text(duration: SignedDuration) -> String {
-    let seconds = duration.as_secs();
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let fraction = match duration.subsec_nanos() {
-        0 => String::new(),
-        nanos => format!(".{nanos:09}").trim_end_matches('0').to_owned(),
-    };
-    match (hours, minutes) {
-        (0, 0) => format!("{seconds}{fraction}s"),
-        (0, _) => format!("{minutes}m{seconds}{fraction}s"),
-        _ => format!("{hours}h{minutes}m{seconds}{fraction}s"),
-    }
 }
 
 fn wrong(problem: &str) -> UserDataError {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::karpenter::KubeletSettings;
+use api::{duration::parse_go_duration, karpenter::KubeletSettings};
+use jiff::SignedDuration;
 
 use super::{Boot, effect_text};
 
@@ -36,7 +37,7 @@ pub(super) fn flags(boot: &Boot<'_>, settings: &KubeletSettings) -> String {
     number("eviction-soft", map(&settings.eviction_soft, "<"));
     number(
         "eviction-soft-grace-period",
-        map(&settings.eviction_soft_grace_period, "="),
+        map(&grace_periods(settings), "="),
     );
     number(
         "eviction-max-pod-grace-period",
@@ -63,4 +64,30 @@ fn map(entries: &BTreeMap<String, String>, between: &str) -> Option<String> {
         .map(|(key, value)| format!("{key}{between}{value}"))
         .collect();
     (!entries.is_empty()).then(|| format!("\"{}\"", entries.join(",")))
+}
+
+/// Signal → duration in Go's own form, which every kubelet reads.
+pub(super) fn grace_periods(settings: &KubeletSettings) -> BTreeMap<String, String> {
+    let periods = settings.eviction_soft_grace_period.iter();
+    periods
+        .map(|(signal, text)| {
+            let period = parse_go_duration(text).map_or_else(|| text.clone(), duration_text);
+            (signal.clone(), period)
+        })
+        .collect()
+}
+
+/// As Go writes durations: `1m30s`.
+fn duration_text(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let fraction = match duration.subsec_nanos() {
+        0 => String::new(),
+        nanos => format!(".{nanos:09}").trim_end_matches('0').to_owned(),
+    };
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}{fraction}s"),
+        (0, _) => format!("{minutes}m{seconds}{fraction}s"),
+        _ => format!("{hours}h{minutes}m{seconds}{fraction}s"),
+    }
 }

@@ -17,7 +17,7 @@ impl Part {
     pub(super) fn new(content_type: &str, content: impl Into<String>) -> Self {
         Self {
             headers: vec![("Content-Type".to_owned(), content_type.to_owned())],
-            content: content.into(),
+            content: content.into().replace("\r\n", "\n"),
         }
     }
 

@@ -1,0 +1,286 @@
+//! What EC2's error codes mean for the caller (spec/aws §14).
+
+/// What the caller can do about an error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ErrorClass {
+    /// Try other offerings.
+    Capacity,
+    NotFound,
+    AlreadyExists,
+    /// Try later; repeating at once makes it worse.
+    Throttled,
+    /// A permission, or the credentials themselves, are missing.
+    Denied,
+    /// EC2's own failure, which proves nothing: the act may have happened.
+    Unknown,
+    /// The request itself is wrong.
+    Invalid,
+}
+
+pub const SERVICE_LINKED_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+pub const NO_FREE_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
+pub const TEMPLATE_NOT_FOUND: &str = "InvalidLaunchTemplateName.NotFoundException";
+pub const TEMPLATE_EXISTS: &str = "InvalidLaunchTemplateName.AlreadyExistsException";
+
+/// Codes with which an override of a fleet request fails for want of capacity.
+const CAPACITY: [&str; 8] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    NO_FREE_ADDRESSES,
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
+
+const NOT_FOUND: [&str; 3] = ["QueueDoesNotExist", "NoSuchEntity", "ParameterNotFound"];
+
+const THROTTLED: [&str; 9] = [
+    "RequestLimitExceeded",
+    "EC2ThrottledException",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "TooManyRequestsException",
+    "TooManyUpdates",
+];
+
+const DENIED: [&str; 12] = [
+    "UnauthorizedOperation",
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthFailure",
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    "Blocked",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "OptInRequired",
+    "PendingVerification",
+    "UnrecognizedClientException",
+];
+
+const UNKNOWN: [&str; 7] = [
+    "InternalError",
+    "InternalFailure",
+    "InternalServerError",
+    "InternalServiceError",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "Unavailable",
+];
+
+/// The class of an error code. Codes that nobody has seen yet count as refusals of the request.
+pub fn class(code: &str) -> ErrorClass {
+    let is_not_found = || {
+        NOT_FOUND.contains(&code)
+            || code.ends_with(".NotFound")
+            || code.ends_with(".NotFoundException")
+    };
+    if is_capacity(code) {
+        ErrorClass::Capacity
+    } else if THROTTLED.contains(&code) {
+        ErrorClass::Throttled
+    } else if DENIED.contains(&code) {
+        ErrorClass::Denied
+    } else if UNKNOWN.contains(&code) {
+        ErrorClass::Unknown
+    } else if is_not_found() {
+        ErrorClass::NotFound
+    } else if code == "EntityAlreadyExists" || code == TEMPLATE_EXISTS {
+        ErrorClass::AlreadyExists
+    } else {
+        ErrorClass::Invalid
+    }
+}
+
+/// Whether an override failed for want of capacity, which other overrides may still have.
+pub fn is_capacity(code: &str) -> bool {
+    CAPACITY.contains(&code)
+}
+
+/// Why a launch failed: a reason for the NodeClaim's condition, and a sentence for its author.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchFailure {
+    pub reason: &'static str,
+    pub message: &'static str,
+}
+
+/// Reads the reason from EC2's error text, `code: message`, several joined by `; `; the first that matches counts
+/// (spec/aws §14.2).
+pub fn launch_failure(text: &str) -> LaunchFailure {
+    let has = |part: &str| text.contains(part);
+    let is_denied = ["UnauthorizedOperation", "AccessDenied", "AuthFailure"]
+        .into_iter()
+        .any(has);
+    let (reason, message) = if has(SERVICE_LINKED_ROLE) {
+        (
+            "SpotSLRCreationFailed",
+            "The permission to create the service-linked role for EC2 Spot is missing",
+        )
+    } else if is_denied {
+        denied(text)
+    } else if has("InvalidParameter") && has("belong to different networks") {
+        (
+            "SecurityGroupSubnetVPCMismatch",
+            "Security groups and subnets must be in the same VPC",
+        )
+    } else {
+        let row = REASONS.iter().find(|(part, ..)| has(part));
+        row.map_or(
+            ("LaunchFailed", "The instance could not be launched"),
+            |(_, reason, message)| (*reason, *message),
+        )
+    };
+    LaunchFailure { reason, message }
+}
+
+fn denied(text: &str) -> (&'static str, &'static str) {
+    if text.contains("with an explicit deny in a permissions boundary") {
+        (
+            "Unauthorized",
+            "A permissions boundary denies this operation",
+        )
+    } else if text.contains("with an explicit deny in a service control policy") {
+        (
+            "Unauthorized",
+            "A service control policy denies this operation",
+        )
+    } else if text.contains("Not authorized for images") {
+        (
+            "AMIAuthorizationFailure",
+            "The account may not use the AMI of the launch",
+        )
+    } else {
+        (
+            "Unauthorized",
+            "No identity-based policy allows this operation",
+        )
+    }
+}
+
+/// Part of the error text, reason, message; in the order in which they are looked for.
+const REASONS: [(&str, &str, &str); 13] = [
+    (
+        "iamInstanceProfile.name is invalid",
+        "InstanceProfileNameInvalid",
+        "The instance profile in the EC2NodeClass's status does not exist",
+    ),
+    (
+        "InvalidLaunchTemplateId.NotFound",
+        "LaunchTemplateNotFound",
+        "The launch template does not exist any more",
+    ),
+    (
+        "User data is limited to",
+        "UserDataSizeLimitExceeded",
+        "The user data is larger than EC2 allows",
+    ),
+    (
+        "InvalidAMIID.Malformed",
+        "InvalidAMIID",
+        "The AMI's id is not valid",
+    ),
+    (
+        "InvalidAMIID.NotFound",
+        "AMINotFound",
+        "The AMI does not exist, or the account may not use it",
+    ),
+    (
+        "RequestLimitExceeded",
+        "RequestLimitExceeded",
+        "The account's request limit is exceeded",
+    ),
+    (
+        "InternalError",
+        "InternalError",
+        "EC2 answered with an internal error",
+    ),
+    (
+        "not eligible for Free Tier",
+        "FreeTierIneligible",
+        "The instance type is not eligible for the Free Tier",
+    ),
+    (
+        "MaxFleetCountExceeded",
+        "FleetQuotaExceeded",
+        "The account's fleet quota is used up",
+    ),
+    (
+        "PendingVerification",
+        "AccountPendingVerification",
+        "AWS is still verifying the account's use of this Region",
+    ),
+    (
+        "MaxSpotInstanceCountExceeded",
+        "SpotQuotaExceeded",
+        "The account's spot quota is used up",
+    ),
+    (
+        "VcpuLimitExceeded",
+        "VCPULimitExceeded",
+        "The account's vCPU quota is used up",
+    ),
+    (
+        NO_FREE_ADDRESSES,
+        NO_FREE_ADDRESSES,
+        "The subnet has no free addresses left",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_what_can_be_done() {
+        for (code, expected) in [
+            ("InsufficientInstanceCapacity", ErrorClass::Capacity),
+            (NO_FREE_ADDRESSES, ErrorClass::Capacity),
+            ("InvalidInstanceID.NotFound", ErrorClass::NotFound),
+            (TEMPLATE_NOT_FOUND, ErrorClass::NotFound),
+            ("ParameterNotFound", ErrorClass::NotFound),
+            (TEMPLATE_EXISTS, ErrorClass::AlreadyExists),
+            ("RequestLimitExceeded", ErrorClass::Throttled),
+            ("UnauthorizedOperation", ErrorClass::Denied),
+            (SERVICE_LINKED_ROLE, ErrorClass::Denied),
+            ("InternalError", ErrorClass::Unknown),
+            ("IdempotentParameterMismatch", ErrorClass::Invalid),
+            ("NeverSeenBefore", ErrorClass::Invalid),
+        ] {
+            assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_first_reason_in_the_text_counts() {
+        for (text, reason) in [
+            (
+                "UnauthorizedOperation: with an explicit deny in a service control policy",
+                "Unauthorized",
+            ),
+            (
+                "AuthFailure: Not authorized for images: [ami-1]",
+                "AMIAuthorizationFailure",
+            ),
+            (
+                "InvalidParameterValue: Security group sg-1 and subnet subnet-1 belong to different networks.",
+                "SecurityGroupSubnetVPCMismatch",
+            ),
+            (
+                "InternalError: x; RequestLimitExceeded: y",
+                "RequestLimitExceeded",
+            ),
+            (
+                "MaxSpotInstanceCountExceeded: x; VcpuLimitExceeded: y",
+                "SpotQuotaExceeded",
+            ),
+            ("InsufficientInstanceCapacity: none", "LaunchFailed"),
+        ] {
+            assert_eq!(launch_failure(text).reason, reason, "{text}");
+        }
+    }
+}

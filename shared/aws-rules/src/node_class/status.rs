@@ -1,0 +1,191 @@
+//! The status of an EC2NodeClass from what was found (spec/aws §2.2–§2.6).
+
+mod validation;
+
+use api::{
+    conditions::{
+        ConditionSet,
+        types::{
+            AMIS_READY, CAPACITY_RESERVATIONS_READY, INSTANCE_PROFILE_READY, PLACEMENT_GROUP_READY,
+            ReservedCapacity, SECURITY_GROUPS_READY, SUBNETS_READY, VALIDATION_SUCCEEDED,
+            ec2_node_class,
+        },
+    },
+    karpenter::{Ami, EC2NodeClass, EC2NodeClassStatus, SecurityGroup, Subnet},
+};
+use jiff::Timestamp;
+
+use crate::{ClusterFacts, ProviderSettings};
+
+/// What looking for something led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Discovery<T> {
+    Found(T),
+    /// Looking again cannot help before something is changed. What was found earlier stays in the status.
+    Refused {
+        reason: &'static str,
+        message: String,
+    },
+    /// AWS gave no answer this time: everything stays as it was.
+    Unanswered {
+        message: String,
+    },
+}
+
+/// What was found for a NodeClass.
+#[derive(Clone, Debug)]
+pub struct Discovered {
+    pub subnets: Discovery<Vec<SubnetFact>>,
+    pub security_groups: Discovery<Vec<SecurityGroup>>,
+    pub amis: Discovery<Vec<Ami>>,
+    /// The name.
+    pub instance_profile: Discovery<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubnetFact {
+    pub id: String,
+    pub zone: String,
+    pub zone_id: Option<String>,
+    pub free_addresses: i64,
+}
+
+/// The whole status: lists in order of preference, and a condition for each thing that must resolve.
+pub fn status(
+    class: &EC2NodeClass,
+    discovered: Discovered,
+    cluster: &ClusterFacts,
+    settings: &ProviderSettings,
+    now: Timestamp,
+) -> EC2NodeClassStatus {
+    let mut status = class.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    let gate = match settings.reserved_capacity {
+        true => ReservedCapacity::On,
+        false => ReservedCapacity::Off,
+    };
+    let types = ec2_node_class(gate);
+    let mut set = ConditionSet::new(&types, &mut conditions, &class.metadata, now);
+
+    let amis = discovered.amis;
+    if let Some(found) = list(
+        &mut set,
+        AMIS_READY,
+        amis,
+        "AMINotFound",
+        "AMISelector did not match any AMIs",
+    ) {
+        status.amis = Some(found);
+    }
+    if let Some(mut found) = list(
+        &mut set,
+        SUBNETS_READY,
+        discovered.subnets,
+        "SubnetsNotFound",
+        "SubnetSelector did not match any Subnets",
+    ) {
+        found.sort_by(|a, b| (b.free_addresses, &a.id).cmp(&(a.free_addresses, &b.id)));
+        status.subnets = Some(found.into_iter().map(Into::into).collect());
+    }
+    if let Some(mut found) = list(
+        &mut set,
+        SECURITY_GROUPS_READY,
+        discovered.security_groups,
+        "SecurityGroupsNotFound",
+        "SecurityGroupSelector did not match any SecurityGroups",
+    ) {
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        status.security_groups = Some(found);
+    }
+    if let Some(profile) = found(
+        &mut set,
+        INSTANCE_PROFILE_READY,
+        discovered.instance_profile,
+    ) {
+        set.set_true(INSTANCE_PROFILE_READY);
+        status.instance_profile = Some(profile);
+    }
+    special_capacity(&mut set, class, gate);
+    match validation::check(class, cluster, &set) {
+        Ok(()) => set.set_true(VALIDATION_SUCCEEDED),
+        Err(problem) => set.set(
+            VALIDATION_SUCCEEDED,
+            problem.status,
+            problem.reason,
+            &problem.message,
+        ),
+    }
+    status.conditions = Some(conditions);
+    status
+}
+
+impl From<SubnetFact> for Subnet {
+    fn from(fact: SubnetFact) -> Self {
+        Self {
+            id: fact.id,
+            zone: fact.zone,
+            zone_id: fact.zone_id,
+        }
+    }
+}
+
+/// The list to write, where there is one; an empty one makes the condition False.
+fn list<T>(
+    set: &mut ConditionSet<'_>,
+    kind: &str,
+    discovery: Discovery<Vec<T>>,
+    reason: &str,
+    message: &str,
+) -> Option<Vec<T>> {
+    let items = found(set, kind, discovery)?;
+    if items.is_empty() {
+        set.set_false(kind, reason, message);
+    } else {
+        set.set_true(kind);
+    }
+    Some(items)
+}
+
+/// What was found; otherwise the condition says why not.
+fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> Option<T> {
+    match discovery {
+        Discovery::Found(found) => Some(found),
+        Discovery::Refused { reason, message } => {
+            set.set_false(kind, reason, &message);
+            None
+        }
+        Discovery::Unanswered { message } => {
+            if !set.is_true(kind) {
+                set.set_unknown(kind, "ResolutionFailed", &message);
+            }
+            None
+        }
+    }
+}
+
+/// Placement groups and capacity reservations: ready where none is asked for. Launching into them is not supported yet, and
+/// launching elsewhere instead would be wrong.
+fn special_capacity(set: &mut ConditionSet<'_>, class: &EC2NodeClass, gate: ReservedCapacity) {
+    let spec = &class.spec;
+    if spec.placement_group_selector.is_none() {
+        set.set_true(PLACEMENT_GROUP_READY);
+    } else {
+        set.set_false(
+            PLACEMENT_GROUP_READY,
+            "PlacementGroupResolutionFailed",
+            "spec.placementGroupSelector is not supported by this version of Whittle",
+        );
+    }
+    let terms = spec.capacity_reservation_selector_terms.as_deref();
+    if gate == ReservedCapacity::On {
+        if terms.unwrap_or_default().is_empty() {
+            set.set_true(CAPACITY_RESERVATIONS_READY);
+        } else {
+            set.set_false(
+                CAPACITY_RESERVATIONS_READY,
+                "CapacityReservationsNotSupported",
+                "spec.capacityReservationSelectorTerms is not supported by this version of Whittle",
+            );
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `ValidationSucceeded`: whether launches through a NodeClass can work (spec/aws §2.5, §2.6).
+
+use api::{
+    ConditionStatus,
+    conditions::{
+        ConditionSet,
+        types::{AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY},
+    },
+    karpenter::{EC2NodeClass, KubeletSettings, MaxPods},
+    validation,
+};
+use model::quantity::Quantity;
+
+use crate::{
+    ClusterFacts,
+    families::{Family, FamilyError},
+    user_data,
+};
+
+pub(super) struct Problem {
+    pub(super) status: ConditionStatus,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+impl Problem {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status: ConditionStatus::False,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+pub(super) fn check(
+    class: &EC2NodeClass,
+    cluster: &ClusterFacts,
+    set: &ConditionSet<'_>,
+) -> Result<(), Problem> {
+    let problems = validation::ec2_node_class(class);
+    if let Some(first) = problems.first() {
+        let reason = reason_of(&first.field);
+        let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        return Err(Problem::new(reason, all.join("; ")));
+    }
+    let spec = &class.spec;
+    let family = Family::of(spec)
+        .map_err(|error: FamilyError| Problem::new("InvalidAMIFamily", error.to_string()))?;
+    let no_cidr = cluster.service_cidr.as_deref().unwrap_or("").is_empty();
+    if family == Family::Al2023 && no_cidr {
+        return Err(Problem::new(
+            "ClusterCIDRResolutionFailed",
+            user_data::UserDataError::NoServiceCidr.to_string(),
+        ));
+    }
+    if let Some(kubelet) = &spec.kubelet {
+        let settings = kubelet.settings().unwrap_or_default();
+        supported(family, &settings)?;
+    }
+    dependencies(set)
+}
+
+fn reason_of(field: &str) -> &'static str {
+    if field.starts_with("spec.kubelet") {
+        "InvalidKubeletConfiguration"
+    } else if field.starts_with("spec.tags") {
+        "TagValidationFailed"
+    } else {
+        "InvalidSpec"
+    }
+}
+
+/// Only nodeadm takes any kubelet setting; a Custom image is not told any of them.
+fn supported(family: Family, settings: &KubeletSettings) -> Result<(), Problem> {
+    let is_expression = |text: &String| text.parse::<Quantity>().is_err();
+    let mut reserved = settings
+        .kube_reserved
+        .values()
+        .chain(settings.system_reserved.values());
+    if matches!(settings.max_pods, Some(MaxPods::Expression(_))) || reserved.any(is_expression) {
+        return Err(Problem::new(
+            "KubeletExpressionsDisabled",
+            "expressions in spec.kubelet need the feature gate NodeClassCEL, which is off: use numbers and quantities",
+        ));
+    }
+    if matches!(family, Family::Al2023 | Family::Custom) {
+        return Ok(());
+    }
+    let mut problems = Vec::new();
+    if !settings.unmanaged.is_empty() {
+        let names = settings.unmanaged.join(", ");
+        problems.push(format!(
+            "spec.kubelet fields {names} work only with AL2023 images"
+        ));
+    }
+    if family == Family::Bottlerocket && settings.pods_per_core.is_some() {
+        problems.push("spec.kubelet.podsPerCore does not work with Bottlerocket".to_owned());
+    }
+    if settings.cluster_dns.len() > 1 {
+        problems.push(
+            "spec.kubelet.clusterDNS may have several entries only with AL2023 images".to_owned(),
+        );
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        let message = problems.join("; ");
+        Err(Problem::new("UnsupportedKubeletConfiguration", message))
+    }
+}
+
+fn dependencies(set: &ConditionSet<'_>) -> Result<(), Problem> {
+    let needed = [
+        AMIS_READY,
+        INSTANCE_PROFILE_READY,
+        SECURITY_GROUPS_READY,
+        SUBNETS_READY,
+    ];
+    for status in [ConditionStatus::False, ConditionStatus::Unknown] {
+        let waiting: Vec<_> = needed
+            .into_iter()
+            .filter(|kind| set.status(kind) == status)
+            .collect();
+        if !waiting.is_empty() {
+            return Err(Problem {
+                status,
+                reason: "DependenciesNotReady",
+                message: format!("Awaiting {}", waiting.join(", ")),
+            });
+        }
+    }
+    Ok(())
+}
