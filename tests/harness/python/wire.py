@@ -31,10 +31,10 @@ def take_standard_output():
     return announcements
 
 
-def clients(endpoint: str, **options):
+def clients(endpoint: str):
     """A function from a service's name to its client."""
     session = boto3.Session(aws_access_key_id=ACCOUNT, aws_secret_access_key="test", region_name=REGION)
-    config = botocore.config.Config(retries={"max_attempts": 1}, proxies={}, **options)
+    config = botocore.config.Config(retries={"max_attempts": 1}, proxies={})
     made = {}
 
     def client(service: str):
