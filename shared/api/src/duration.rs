@@ -6,8 +6,10 @@ use std::str::FromStr;
 
 use jiff::SignedDuration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
+
+use crate::wire::parse_text;
 
 /// A duration that the CRDs allow: whole hours, minutes and seconds, such as `72h` or `1h30m`. Both its text and its value
 /// are kept, so that it is written back unchanged; two durations are equal when their values are.
@@ -144,17 +146,13 @@ impl Serialize for NillableDuration {
 
 impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'de, str>::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        parse_text(deserializer, ALLOWED)
     }
 }
 
 impl<'de> Deserialize<'de> for NillableDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'de, str>::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        parse_text(deserializer, ALLOWED_OR_NEVER)
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod documents;
 mod object;
+mod spread;
+mod tree;
 
 use std::fmt;
 
@@ -13,6 +15,8 @@ use thiserror::Error;
 use documents::{Document, documents};
 pub use object::Object;
 use object::{Decoded, TypeMeta};
+
+use crate::schema::{schema_of, unknown_fields};
 
 /// What some files hold.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,35 +94,33 @@ impl Manifests {
                 file: file.to_owned(),
                 document: document.number,
                 item: None,
-                line: document.line,
+                line: document.first_line(),
             };
-            self.document(&document, place);
+            self.document(document, place);
         }
     }
 
-    fn document(&mut self, document: &Document<'_>, place: Place) {
-        match document.read::<Option<TypeMeta>>() {
-            // Nothing but comments.
+    fn document(&mut self, document: Document<'_>, place: Place) {
+        match document.types() {
             Ok(None) => {}
-            Ok(Some(TypeMeta {
-                kind: Some(kind), ..
-            })) if kind.ends_with("List") => self.list(document, place),
-            Ok(Some(types)) => self.object(document, types, place),
+            Ok(Some(types)) if types.is_list() && place.item.is_none() => {
+                self.list(document, place)
+            }
+            Ok(Some(types)) => self.object(&document, types, place),
             Err(fault) => self.errors.push(fault.at(place)),
         }
     }
 
-    /// Lists of any kind: `kubectl get -o yaml` writes `v1 List`, the API server `PodList`.
-    fn list(&mut self, document: &Document<'_>, place: Place) {
+    fn list(&mut self, document: Document<'_>, place: Place) {
         match document.items() {
             Ok(items) => {
                 for item in items {
                     let place = Place {
                         item: Some(item.number),
-                        line: item.line,
+                        line: item.first_line(),
                         ..place.clone()
                     };
-                    self.document(&item, place);
+                    self.document(item, place);
                 }
             }
             Err(fault) => self.errors.push(fault.at(place)),
@@ -137,13 +139,18 @@ impl Manifests {
             }
         };
         match Object::decode(&api_version, &kind, document) {
-            Ok(Decoded::Object { object, unknown_fields }) => {
+            Ok(Decoded::Object(object)) => {
+                let unknown_fields = schema_of(object.kind())
+                    .and_then(|schema| Some(unknown_fields(schema, &document.value()?)))
+                    .unwrap_or_default();
                 self.objects.push(Manifest { place, object, unknown_fields });
             }
             Ok(Decoded::OtherVersion { known }) => self.errors.push(ManifestError {
                 place,
                 field: Some("apiVersion".to_owned()),
-                message: format!("\"{api_version}\" is not a version of {kind} that can be read: expected {known}"),
+                message: format!(
+                    "\"{api_version}\" is not a version of {kind} that can be read: expected {known}"
+                ),
             }),
             Ok(Decoded::UnknownKind) => self.ignored.push(Ignored { place, api_version, kind }),
             Err(fault) => self.errors.push(fault.at(place)),
@@ -152,6 +159,7 @@ impl Manifests {
 }
 
 /// What went wrong while reading a document, before it is known where that is in its file.
+#[derive(Clone)]
 struct Fault {
     /// Line of the file.
     line: Option<usize>,

@@ -211,7 +211,7 @@ impl<T: Resource> List<T> {
         let list: WireList<&RawValue> = serde_json::from_slice(json)?;
         let (mut items, mut unreadable) = (Vec::new(), Vec::new());
         for (index, raw) in list.items.into_iter().enumerate() {
-            match serde_json::from_str(raw.get()) {
+            match serde_json::from_slice(raw.get().as_bytes()) {
                 Ok(item) => items.push(item),
                 Err(source) => {
                     unreadable.push(UnreadableItem {

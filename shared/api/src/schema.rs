@@ -2,9 +2,11 @@
 //!
 //! `make crds` writes them to `infra/chart/crds`; a test fails when the files there differ.
 
+mod fields;
 pub(crate) mod rules;
 mod structural;
 
+pub use fields::{schema_of, unknown_fields};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};

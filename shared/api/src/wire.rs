@@ -1,5 +1,10 @@
 //! Small pieces of (de)serialization that the types share.
 
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Reads `null` as the default, as the API server does: Go writes a nil list as `null`, and `labels:` with nothing behind
@@ -10,6 +15,35 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Parses text while it is read, so that the error knows where it is.
+pub(crate) fn parse_text<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    struct Text<T> {
+        expected: &'static str,
+        parsed: PhantomData<T>,
+    }
+
+    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.expected)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+    }
+
+    deserializer.deserialize_str(Text {
+        expected,
+        parsed: PhantomData,
+    })
 }
 
 /// A string with a closed set of values. A value outside the set is kept as `Other`, so that one odd object is reported by

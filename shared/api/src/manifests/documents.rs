@@ -1,12 +1,15 @@
 //! Text to documents, and documents to values, with the lines of mistakes.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_path_to_error::Track;
-use serde_saphyr::{Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
+use serde_saphyr::{MessageFormatter, Options, UserMessageFormatter};
 
 use super::Fault;
+use super::object::TypeMeta;
+use super::spread::Spread;
+use super::tree::{Node, Tree};
 
 /// One document of a file, or one item of a list in one.
 pub(super) struct Document<'a> {
@@ -18,10 +21,10 @@ pub(super) struct Document<'a> {
 }
 
 enum Content<'a> {
-    Yaml(&'a str),
+    Yaml(Tree),
     Json(&'a str),
-    /// An item of a YAML list, whose own text is not at hand.
-    Value(serde_json::Value),
+    /// No YAML.
+    Broken(Fault),
 }
 
 /// The documents of a file that hold anything.
@@ -71,11 +74,7 @@ fn yaml_documents(text: &str) -> Vec<Document<'_>> {
     let mut add = |begin: usize, end: usize, line: usize| {
         let content = text.get(begin..end).unwrap_or_default();
         if has_content(content) {
-            documents.push(Document {
-                number: documents.len() + 1,
-                line,
-                content: Content::Yaml(content),
-            });
+            documents.push(Document::yaml(documents.len() + 1, line, content));
         }
     };
     for (index, line) in text.split_inclusive('\n').enumerate() {
@@ -102,131 +101,142 @@ fn has_content(text: &str) -> bool {
 }
 
 impl<'a> Document<'a> {
+    fn yaml(number: usize, line: usize, text: &str) -> Self {
+        let content = match serde_saphyr::from_str_with_options(text, yaml_options()) {
+            Ok(tree) => Content::Yaml(tree),
+            Err(error) => Content::Broken(Fault {
+                line: error
+                    .location()
+                    .and_then(|location| usize::try_from(location.line()).ok()),
+                field: None,
+                message: UserMessageFormatter
+                    .format_message(error.without_snippet())
+                    .into_owned(),
+            }),
+        };
+        Self {
+            number,
+            line,
+            content,
+        }
+    }
+
+    /// What kind of object it is; `None` if it holds nothing.
+    pub(super) fn types(&self) -> Result<Option<TypeMeta>, Fault> {
+        match &self.content {
+            Content::Yaml(tree) if tree.is_null() => Ok(None),
+            Content::Yaml(tree) => {
+                let text = |name| match &tree.get(name)?.node {
+                    Node::Scalar(Value::String(text)) => Some(text.clone()),
+                    Node::Scalar(_) | Node::Seq(_) | Node::Map(_) => None,
+                };
+                Ok(Some(TypeMeta {
+                    api_version: text("apiVersion"),
+                    kind: text("kind"),
+                }))
+            }
+            Content::Json(text) => match serde_json::from_str(text) {
+                Ok(types) => Ok(Some(types)),
+                Err(error) => Err(self.json_fault(&error)),
+            },
+            Content::Broken(fault) => Err(self.placed(fault.clone())),
+        }
+    }
+
     /// Reads the document as a `T`.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        self.read_with(&mut |_| ())
+        match &self.content {
+            Content::Yaml(tree) => {
+                let spread = Spread::new(tree);
+                serde_json::from_slice(spread.json().as_bytes()).map_err(|error| {
+                    let field = spread.field_of(&error);
+                    self.placed(Fault {
+                        line: field.map(|field| field.line),
+                        field: field.map(|field| field.path.clone()),
+                        message: json_message(&error),
+                    })
+                })
+            }
+            Content::Json(text) => serde_json::from_slice(text.as_bytes()).map_err(|error| Fault {
+                field: field_in::<T>(text),
+                ..self.json_fault(&error)
+            }),
+            Content::Broken(fault) => Err(self.placed(fault.clone())),
+        }
     }
 
-    /// Reads the document as a `T`, and tells which fields a `T` does not have.
-    pub(super) fn read_object<T: DeserializeOwned>(&self) -> Result<(T, Vec<String>), Fault> {
-        let mut unknown = Vec::new();
-        let object = self.read_with(&mut |path| {
-            // Types of objects leave out apiVersion, kind and most metadata by intention.
-            if !matches!(
-                path.split(['.', '[']).next(),
-                Some("apiVersion" | "kind" | "metadata")
-            ) {
-                unknown.push(path);
-            }
-        })?;
-        Ok((object, unknown))
-    }
-
-    fn read_with<T: DeserializeOwned>(&self, unknown: &mut dyn FnMut(String)) -> Result<T, Fault> {
-        let mut track = Track::new();
-        let (line, message) = match &self.content {
-            Content::Yaml(text) => {
-                let read = serde_saphyr::with_deserializer_from_str_with_options(
-                    text,
-                    yaml_options(),
-                    |deserializer| tracked(deserializer, &mut track, unknown),
-                );
-                match read {
-                    Ok(value) => return Ok(value),
-                    Err(error) => (
-                        error.location().as_ref().and_then(line_of),
-                        yaml_message(&error),
-                    ),
-                }
-            }
-            Content::Json(text) => {
-                let mut deserializer = serde_json::Deserializer::from_str(text);
-                match tracked(&mut deserializer, &mut track, unknown) {
-                    Ok(value) => return Ok(value),
-                    Err(error) => (Some(error.line()), json_message(&error)),
-                }
-            }
-            Content::Value(value) => match tracked(value, &mut track, unknown) {
-                Ok(value) => return Ok(value),
-                Err(error) => (None, json_message(&error)),
-            },
-        };
-        let path = track.path().to_string();
-        Err(Fault {
-            line: line.map(|line| self.line + line.saturating_sub(1)),
-            field: (path != ".").then_some(path),
-            message,
-        })
+    /// The document as it is.
+    pub(super) fn value(&self) -> Option<Value> {
+        match &self.content {
+            Content::Yaml(tree) => serde_json::from_str(Spread::new(tree).json()).ok(),
+            Content::Json(text) => serde_json::from_str(text).ok(),
+            Content::Broken(_) => None,
+        }
     }
 
     /// The items of a list.
-    pub(super) fn items(&self) -> Result<Vec<Document<'a>>, Fault> {
+    pub(super) fn items(self) -> Result<Vec<Document<'a>>, Fault> {
         #[derive(Deserialize)]
-        struct Items<T> {
-            items: Option<Vec<T>>,
+        struct Items<'a> {
+            #[serde(borrow)]
+            items: Option<Vec<&'a RawValue>>,
         }
-        match &self.content {
+        let no_list = || Fault {
+            line: None,
+            field: Some("items".to_owned()),
+            message: "expected a list".to_owned(),
+        };
+        match self.content {
             Content::Json(text) => {
-                let text: &'a str = text;
-                let list: Result<Items<&'a RawValue>, _> = serde_json::from_str(text);
-                let list = list.map_err(|error| Fault {
-                    line: Some(self.line + error.line().saturating_sub(1)),
-                    field: Some("items".to_owned()),
-                    message: json_message(&error),
-                })?;
+                let list: Items<'a> = serde_json::from_str(text).map_err(|_| no_list())?;
                 Ok(json_items(text, self.line, list.items.unwrap_or_default()))
             }
-            Content::Yaml(_) => {
-                let list: Items<Spanned<serde_json::Value>> = self.read()?;
-                let items = list.items.unwrap_or_default().into_iter().enumerate();
-                Ok(items
-                    .map(|(index, item)| Document {
+            Content::Yaml(tree) => match tree.take("items").map(|items| items.node) {
+                None | Some(Node::Scalar(Value::Null)) => Ok(Vec::new()),
+                Some(Node::Seq(items)) => {
+                    let document = |(index, item)| Document {
                         number: index + 1,
-                        line: self.line + line_of(&item.referenced).unwrap_or(1).saturating_sub(1),
-                        content: Content::Value(item.value),
-                    })
-                    .collect())
-            }
-            Content::Value(_) => Err(Fault {
-                line: None,
-                field: None,
-                message: "a list inside a list: expected objects".to_owned(),
-            }),
+                        line: self.line,
+                        content: Content::Yaml(item),
+                    };
+                    Ok(items.into_iter().enumerate().map(document).collect())
+                }
+                Some(Node::Scalar(_) | Node::Map(_)) => Err(no_list()),
+            },
+            Content::Broken(fault) => Err(fault),
         }
     }
-}
 
-/// Reads a value, keeping track of where it is and calling `unknown` with the path of each field that is skipped.
-fn tracked<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-    track: &mut Track,
-    unknown: &mut dyn FnMut(String),
-) -> Result<T, D::Error> {
-    let mut skipped = |path: serde_ignored::Path<'_>| unknown(path_text(&path));
-    let deserializer = serde_path_to_error::Deserializer::new(deserializer, track);
-    T::deserialize(serde_ignored::Deserializer::new(deserializer, &mut skipped))
-}
+    /// The line of the file on which the content begins.
+    pub(super) fn first_line(&self) -> usize {
+        match &self.content {
+            Content::Yaml(tree) => self.line + tree.line - 1,
+            Content::Json(_) | Content::Broken(_) => self.line,
+        }
+    }
 
-/// `spec.requirements[0].key`.
-fn path_text(path: &serde_ignored::Path<'_>) -> String {
-    use serde_ignored::Path;
-    match path {
-        Path::Root => String::new(),
-        Path::Seq { parent, index } => format!("{}[{index}]", path_text(parent)),
-        Path::Map { parent, key } => match path_text(parent) {
-            parent if parent.is_empty() => key.clone(),
-            parent => format!("{parent}.{key}"),
-        },
-        Path::Some { parent }
-        | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => path_text(parent),
+    /// With the line counted from the beginning of the file.
+    fn placed(&self, fault: Fault) -> Fault {
+        Fault {
+            line: fault.line.map(|line| self.line + line.saturating_sub(1)),
+            ..fault
+        }
+    }
+
+    fn json_fault(&self, error: &serde_json::Error) -> Fault {
+        self.placed(Fault {
+            line: Some(error.line()),
+            field: None,
+            message: json_message(error),
+        })
     }
 }
 
-fn line_of(location: &Location) -> Option<usize> {
-    usize::try_from(location.line())
-        .ok()
-        .filter(|line| *line > 0)
+/// The field that keeps the JSON text from being read as a `T`.
+fn field_in<T: DeserializeOwned>(text: &str) -> Option<String> {
+    let spread = Spread::new(&Tree::from_value(serde_json::from_str(text).ok()?));
+    let error = serde_json::from_slice::<T>(spread.json().as_bytes()).err()?;
+    spread.field_of(&error).map(|field| field.path.clone())
 }
 
 /// Values and names in one document. A running pod as `kubectl get -o yaml` writes it has about 300, and a list may hold the
@@ -237,8 +247,6 @@ const YAML_BYTES_MAX: usize = 1 << 30;
 
 fn yaml_options() -> Options {
     serde_saphyr::options! {
-        // As kubectl: `team: 1` is a number, and no label.
-        no_schema: true,
         with_snippet: false,
         budget: serde_saphyr::budget! {
             max_events: YAML_NODES_MAX,
@@ -249,15 +257,6 @@ fn yaml_options() -> Options {
 }
 
 /// The message without the place, which is told in another way.
-fn yaml_message(error: &serde_saphyr::Error) -> String {
-    if let serde_saphyr::Error::QuotingRequired { value, .. } = error.without_snippet() {
-        return format!("{value} is not text: put it in quotes");
-    }
-    UserMessageFormatter
-        .format_message(error.without_snippet())
-        .into_owned()
-}
-
 fn json_message(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.strip_suffix(&format!(

@@ -20,6 +20,13 @@ pub(super) struct TypeMeta {
 }
 
 impl TypeMeta {
+    /// Lists of any kind: `kubectl get -o yaml` writes `List`, the API server `PodList`.
+    pub(super) fn is_list(&self) -> bool {
+        self.kind
+            .as_deref()
+            .is_some_and(|kind| kind.ends_with("List"))
+    }
+
     /// Both, or what is missing.
     pub(super) fn named(self) -> Result<(String, String), String> {
         match (self.api_version, self.kind) {
@@ -33,10 +40,7 @@ impl TypeMeta {
 
 /// What a document turned out to hold.
 pub(super) enum Decoded {
-    Object {
-        object: Object,
-        unknown_fields: Vec<String>,
-    },
+    Object(Object),
     /// A kind that is read, but in another version only.
     OtherVersion {
         known: &'static str,
@@ -83,11 +87,7 @@ macro_rules! objects {
                                 Decoded::UnknownKind
                             });
                         }
-                        let (object, unknown_fields) = document.read_object()?;
-                        Ok(Decoded::Object {
-                            object: Self::$kind(Box::new(object)),
-                            unknown_fields: if is_complete(api_version) { unknown_fields } else { Vec::new() },
-                        })
+                        Ok(Decoded::Object(Self::$kind(Box::new(document.read()?))))
                     })+
                     _ => Ok(Decoded::UnknownKind),
                 }
@@ -112,10 +112,4 @@ objects! {
 
 fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
-}
-
-/// Whether our types hold every field of the group's kinds. Those of Kubernetes' own leave out most.
-fn is_complete(api_version: &str) -> bool {
-    use crate::names::group::{AUTOSCALING, KARPENTER, KARPENTER_AWS};
-    [AUTOSCALING, KARPENTER, KARPENTER_AWS].contains(&group(api_version))
 }

@@ -35,7 +35,7 @@ fn many_documents_are_read_and_the_empty_ones_skipped() {
         .iter()
         .map(|manifest| manifest.place.to_string())
         .collect();
-    assert_eq!(places, ["my.yaml:3 (document 1)", "my.yaml:7 (document 2)"]);
+    assert_eq!(places, ["my.yaml:4 (document 1)", "my.yaml:8 (document 2)"]);
     assert_eq!(manifests.errors, []);
 }
 
@@ -85,13 +85,13 @@ fn missing_and_mistyped_fields_are_named() {
         ),
         (
             &format!("template: {{spec: {{requirements: [], {CLASS_REF}}}}}\n  weight: heavy"),
-            "my.yaml:6 (document 1): spec.weight: invalid i32",
+            "my.yaml:6 (document 1): spec.weight: invalid type: string \"heavy\", expected i32",
         ),
         (
             &format!(
                 "template: {{spec: {{requirements: [{{key: cpu, operator: Gt, values: [5]}}], {CLASS_REF}}}}}"
             ),
-            "my.yaml:5 (document 1): spec.template.spec.requirements[0].values[0]: 5 is not text: put it in quotes",
+            "my.yaml:5 (document 1): spec.template.spec.requirements[0].values[0]: invalid type: integer `5`, expected a string",
         ),
     ] {
         assert_eq!(pool(spec), [expected]);
@@ -135,9 +135,9 @@ fn misspelt_fields_of_karpenters_objects_are_told() {
     assert_eq!(
         manifests.objects[0].unknown_fields,
         [
-            "spec.wheight",
             "spec.template.metadata.label",
-            "spec.template.spec.requirements[0].minValue"
+            "spec.template.spec.requirements[0].minValue",
+            "spec.wheight"
         ]
     );
     assert_eq!(manifests.objects[1].unknown_fields, [""; 0]);
@@ -177,7 +177,7 @@ fn lists_are_taken_apart_in_yaml() {
     assert_eq!(names(&manifests), ["Pod a"]);
     assert_eq!(
         manifests.errors[0].to_string(),
-        "my.yaml:9 (document 1, item 2): spec.priority: invalid type: string \"high\", expected i32"
+        "my.yaml:12 (document 1, item 2): spec.priority: invalid type: string \"high\", expected i32"
     );
     assert_eq!(errors("{apiVersion: v1, kind: List, items: null}"), [""; 0]);
     assert!(errors("{apiVersion: v1, kind: List, items: 3}")[0].contains("items"));
