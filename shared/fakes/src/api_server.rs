@@ -118,7 +118,7 @@ impl ApiServer {
             .node_claims
             .get_mut(&update.name)
             .ok_or_else(|| absent("NodeClaim", &update.name.0))?;
-        if claim.uid != update.uid || claim.resource_version != update.resource_version {
+        if claim.uid != update.uid || is_stale(&claim.resource_version, &update.resource_version) {
             return Err(conflict("NodeClaim", &update.name.0));
         }
         claim.resource_version = version;
@@ -170,7 +170,7 @@ impl ApiServer {
             .node_claims
             .get_mut(&target.name)
             .ok_or_else(|| absent("NodeClaim", &target.name.0))?;
-        if claim.uid != target.uid || claim.resource_version != target.resource_version {
+        if claim.uid != target.uid || is_stale(&claim.resource_version, &target.resource_version) {
             return Err(conflict("NodeClaim", &target.name.0));
         }
         if claim.deleted_at.is_none() {
@@ -194,7 +194,7 @@ impl ApiServer {
             .nodes
             .get_mut(&update.name)
             .ok_or_else(|| absent("Node", &update.name.0))?;
-        if node.uid != update.uid || node.resource_version != update.resource_version {
+        if node.uid != update.uid || is_stale(&node.resource_version, &update.resource_version) {
             return Err(conflict("Node", &update.name.0));
         }
         node.resource_version = version;
@@ -291,6 +291,11 @@ impl ApiServer {
             .values()
             .filter(move |pod| pod.node_name.as_ref() == Some(node))
     }
+}
+
+/// Whether a precondition names another version; an empty one is none.
+fn is_stale(current: &str, wanted: &str) -> bool {
+    !wanted.is_empty() && current != wanted
 }
 
 fn change_finalizers(finalizers: &mut Vec<String>, add: &[String], remove: &[String]) {

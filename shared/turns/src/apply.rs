@@ -1,0 +1,178 @@
+use api::names::finalizer;
+use executor::Executor;
+use jiff::SignedDuration;
+use model::{Action, InstanceId, plan::Planned};
+use ports::{
+    ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+};
+
+use crate::{Report, TurnError, lane::Turn, observe::Observed};
+
+/// What changed under our hands, or was refused for now, is looked at again after this.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// What came of acting on a decision that binds nobody but the objects it names.
+#[derive(Default)]
+pub(crate) struct Applied {
+    pub(crate) events: Vec<Event>,
+    pub(crate) deleted_claims: bool,
+    pub(crate) acted: bool,
+}
+
+/// Does the actions of a decision, each under its own preconditions (D2). One that fails does not stop the others.
+pub(crate) async fn apply(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    actions: &[Planned],
+    report: &mut Report,
+) -> Result<Applied, TurnError> {
+    let mut applied = Applied::default();
+    if actions.is_empty() {
+        return Ok(applied);
+    }
+    if let Some(stop) = executor.may_act().await? {
+        report.stopped = Some(stop.to_string());
+        report.look_again(turn.now + LOOK_AGAIN);
+        return Ok(applied);
+    }
+    let mut dying: Vec<InstanceId> = Vec::new();
+    for planned in actions {
+        if turn.world.clock.now() >= turn.deadline {
+            report.look_again(turn.world.clock.now());
+            break;
+        }
+        if let Action::Terminate { instance, .. } = &planned.action {
+            dying.push(instance.clone());
+            continue;
+        }
+        match act(turn, executor, observed, &planned.action, &mut applied).await {
+            Ok(()) => {
+                applied.acted = true;
+                tracing::info!(because = planned.because, "acted");
+            }
+            Err(TurnError::Cluster(ClusterError::NotFound { .. })) => {}
+            Err(TurnError::Cluster(ClusterError::Conflict { .. })) => {
+                report.look_again(turn.now + LOOK_AGAIN)
+            }
+            Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
+                report.look_again(turn.now + LOOK_AGAIN);
+                applied
+                    .events
+                    .extend(refused(turn, observed, &planned.action, &error));
+            }
+            Err(error) => {
+                report
+                    .problems
+                    .push(format!("{}: {error}", planned.because));
+                report.look_again(turn.now + LOOK_AGAIN);
+            }
+        }
+    }
+    if !dying.is_empty() {
+        dying.sort();
+        dying.dedup();
+        match turn.world.cloud.terminate(turn.cluster, &dying).await {
+            Ok(()) => applied.acted = true,
+            Err(error) => report
+                .problems
+                .push(format!("terminating {} instances: {error}", dying.len())),
+        }
+    }
+    Ok(applied)
+}
+
+async fn act(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    action: &Action,
+    applied: &mut Applied,
+) -> Result<(), TurnError> {
+    match action {
+        Action::UpdateNode(update) => turn.api.update_node(update).await?,
+        Action::UpdateNodeClaim(update) => {
+            let ends = update
+                .remove_finalizers
+                .iter()
+                .any(|name| name == finalizer::TERMINATION);
+            let claim = observed
+                .snapshot
+                .node_claims
+                .iter()
+                .find(|claim| claim.name == update.name);
+            // Records end before the object does: without them its instance would look owned for ever.
+            if let Some(claim) = claim.filter(|_| ends) {
+                executor.finish_claim(claim).await?;
+            }
+            turn.api.update_node_claim(update).await?;
+        }
+        Action::DeleteNodeClaim(target) => {
+            turn.api.delete_node_claim(target).await?;
+            applied.deleted_claims = true;
+        }
+        Action::Evict {
+            pod,
+            uid,
+            grace_seconds,
+        } => {
+            turn.api.evict(pod, uid, *grace_seconds).await?;
+            applied.events.push(Event {
+                about: EventTarget::Pod(pod.clone(), uid.clone()),
+                kind: EventKind::Normal,
+                reason: "Evicted".into(),
+                message: "Evicted pod: its node is going away".into(),
+                at: turn.now,
+            });
+        }
+        Action::DeletePod {
+            pod,
+            uid,
+            grace_seconds,
+        } => {
+            turn.api.delete_pod(pod, uid, *grace_seconds).await?;
+            applied.events.push(Event {
+                about: EventTarget::Pod(pod.clone(), uid.clone()),
+                kind: EventKind::Normal,
+                reason: "Disrupted".into(),
+                message: "Deleted pod: its node's terminationGracePeriod is over, so PodDisruptionBudgets and \
+                          do-not-disrupt are bypassed"
+                    .into(),
+                at: turn.now,
+            });
+        }
+        // Launches are committed, and instances are terminated together.
+        Action::Launch(_) | Action::Terminate { .. } => {}
+    }
+    Ok(())
+}
+
+/// An eviction that a budget refuses is said on the node it holds up.
+fn refused(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    action: &Action,
+    error: &ClusterError,
+) -> Option<Event> {
+    let Action::Evict { pod, .. } = action else {
+        return None;
+    };
+    let pod = observed
+        .snapshot
+        .pods
+        .iter()
+        .find(|other| other.key == *pod)?;
+    let node = observed
+        .snapshot
+        .nodes
+        .iter()
+        .find(|node| Some(&node.name) == pod.node_name.as_ref())?;
+    Some(Event {
+        about: EventTarget::Node(node.name.clone(), node.uid.clone()),
+        kind: EventKind::Warning,
+        reason: "FailedDraining".into(),
+        message: format!("Failed to drain node, {error}"),
+        at: turn.now,
+    })
+}

@@ -1,0 +1,329 @@
+//! Garbage collection (PROTOCOL G): instances that no NodeClaim names, and NodeClaims whose instance is gone. Absence is
+//! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::{conditions::types::REGISTERED, names::tag};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, InstanceId, NodeClaimName,
+    ids::LaunchToken,
+    launch::{Instance, InstanceState},
+    ledger::{ClaimPhase, Holder, Intent, IntentState, SweepMemory},
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    plan::Target,
+};
+use ports::{Cluster, ClusterError, ledger::Moved};
+
+use crate::{TurnError, World, lifecycle::instance_of};
+
+/// As upstream's collector (spec/lifecycle §25.1).
+const EVERY: SignedDuration = SignedDuration::from_mins(2);
+/// G2: between the two looks.
+const APART: SignedDuration = SignedDuration::from_mins(2);
+/// G3: the brake's memory.
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// What a look came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Collected {
+    pub(crate) instances: Vec<InstanceId>,
+    pub(crate) claims: Vec<NodeClaimName>,
+    /// What the brake held back: it needs a person's approval.
+    pub(crate) braked: Option<String>,
+}
+
+/// One thing that is to go.
+struct Orphan {
+    instance: InstanceId,
+    /// The claim that holds it in the ledger, if any.
+    claim: Option<NodeClaimName>,
+    explained: bool,
+}
+
+/// Looks, if it is time to; `memory` keeps what was missing the last time.
+pub(crate) async fn collect(
+    world: &World,
+    cluster: &ClusterName,
+    api: &Arc<dyn Cluster>,
+    memory: &mut SweepMemory,
+) -> Result<Collected, TurnError> {
+    let now = world.clock.now();
+    if memory
+        .collected_at
+        .is_some_and(|at| now.duration_since(at) < EVERY)
+    {
+        return Ok(Collected::default());
+    }
+    let intents = world.ledger.intents(cluster).await?;
+    let calls = world.ledger.open_calls(cluster).await?;
+    let instances = world.cloud.list_instances(cluster).await?;
+    let claims = api.node_claims().await?;
+    let nodes = api.nodes().await?;
+    let open: BTreeSet<LaunchToken> = calls
+        .into_iter()
+        .map(|call| call.request.token)
+        .chain(attempts(&intents))
+        .collect();
+
+    let orphans = orphans(&instances, &claims, &nodes, &open);
+    memory.orphans = seen_since(orphans, &memory.orphans, now);
+    let gone = without_instance(&claims, &instances, &nodes);
+    memory.instance_gone = seen_since(gone, &memory.instance_gone, now);
+    memory
+        .unexplained
+        .retain(|at| now.duration_since(*at) < HOUR);
+    memory.collected_at = Some(now);
+
+    let mut doomed = Vec::new();
+    for instance in due(&memory.orphans, now) {
+        if let Some(found) = instances.iter().find(|other| other.id == instance) {
+            doomed.extend(judge(world, cluster, api, found).await?);
+        }
+    }
+    let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
+    let unexplained = doomed.iter().filter(|orphan| !orphan.explained).count()
+        + lost.iter().filter(|(_, explained)| !explained).count();
+    if let Some(braked) = brake(
+        memory.unexplained.len() + unexplained,
+        unexplained,
+        instances.len(),
+    ) {
+        return Ok(Collected {
+            braked: Some(braked),
+            ..Collected::default()
+        });
+    }
+    memory
+        .unexplained
+        .extend(std::iter::repeat_n(now, unexplained));
+    let mut collected = Collected::default();
+    for orphan in doomed {
+        if let Some(claim) = orphan.claim.as_ref().filter(|_| !orphan.explained) {
+            world.ledger.close_claim(cluster, claim).await?;
+        }
+        // G1: whoever takes the row wins; nobody adopts the instance any more.
+        if world.ledger.collect(cluster, &orphan.instance).await? == Moved::Yes {
+            collected.instances.push(orphan.instance);
+        }
+    }
+    if !collected.instances.is_empty() {
+        world.cloud.terminate(cluster, &collected.instances).await?;
+    }
+    for (target, _) in lost {
+        match api.delete_node_claim(&target).await {
+            Ok(()) => collected.claims.push(target.name),
+            Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(collected)
+}
+
+/// Launch tags under which instances may still appear (G1).
+fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
+    intents.iter().filter_map(|intent| match &intent.state {
+        IntentState::Launching { token, .. } => Some(token.clone()),
+        IntentState::Intended
+        | IntentState::Claimed { .. }
+        | IntentState::Launched { .. }
+        | IntentState::Failed { .. }
+        | IntentState::Void { .. } => None,
+    })
+}
+
+/// Instances that no NodeClaim names, no launch explains and no kubelet speaks for.
+fn orphans(
+    instances: &[Instance],
+    claims: &[NodeClaim],
+    nodes: &[Node],
+    open: &BTreeSet<LaunchToken>,
+) -> BTreeSet<InstanceId> {
+    let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
+    let spoken_for: BTreeSet<&str> = nodes
+        .iter()
+        .filter(|node| node.ready.status == ConditionStatus::True)
+        .filter_map(|node| node.provider_id.rsplit('/').next())
+        .collect();
+    instances
+        .iter()
+        .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
+        .filter(|instance| instance.state != InstanceState::ShuttingDown)
+        .filter(|instance| {
+            !named.contains(&instance.id) && !spoken_for.contains(instance.id.as_str())
+        })
+        .filter(|instance| launch_of(instance).is_none_or(|token| !open.contains(&token)))
+        .map(|instance| instance.id.clone())
+        .collect()
+}
+
+fn launch_of(instance: &Instance) -> Option<LaunchToken> {
+    instance
+        .tags
+        .get(tag::LAUNCH)
+        .map(|token| LaunchToken::from(token.as_str()))
+}
+
+/// Registered NodeClaims whose instance is not listed and whose kubelet is silent (spec/lifecycle §25.1).
+fn without_instance(
+    claims: &[NodeClaim],
+    instances: &[Instance],
+    nodes: &[Node],
+) -> BTreeSet<NodeClaimName> {
+    let alive: BTreeSet<&InstanceId> = instances.iter().map(|instance| &instance.id).collect();
+    let ready = |claim: &NodeClaim| {
+        nodes.iter().any(|node| {
+            node.provider_id == claim.status.provider_id
+                && node.ready.status == ConditionStatus::True
+        })
+    };
+    claims
+        .iter()
+        .filter(|claim| claim.deleted_at.is_none() && claim.is_true(REGISTERED))
+        .filter(|claim| instance_of(claim).is_some_and(|id| !alive.contains(&id)) && !ready(claim))
+        .map(|claim| claim.name.clone())
+        .collect()
+}
+
+/// G2: since when each of these has been missing.
+fn seen_since<K: Ord>(
+    missing: BTreeSet<K>,
+    before: &BTreeMap<K, Timestamp>,
+    now: Timestamp,
+) -> BTreeMap<K, Timestamp> {
+    missing
+        .into_iter()
+        .map(|key| {
+            let since = before.get(&key).copied().unwrap_or(now);
+            (key, since)
+        })
+        .collect()
+}
+
+fn due<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<K> {
+    missing
+        .iter()
+        .filter(|(_, since)| now.duration_since(**since) >= APART)
+        .map(|(key, _)| key.clone())
+        .collect()
+}
+
+/// Whether an instance really belongs to nobody, and whether our ledger says why.
+async fn judge(
+    world: &World,
+    cluster: &ClusterName,
+    api: &Arc<dyn Cluster>,
+    instance: &Instance,
+) -> Result<Option<Orphan>, TurnError> {
+    let held = world
+        .ledger
+        .owner(&instance.id)
+        .await?
+        .map(|owner| owner.holder);
+    let (claim, explained) = match held {
+        Some(Holder::Collector) => (None, true),
+        Some(Holder::Claim(claim)) => {
+            if api.node_claim(&claim).await?.is_some() {
+                return Ok(None);
+            }
+            let row = world.ledger.claim(cluster, &claim).await?;
+            let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
+            (Some(claim), closed)
+        }
+        None => {
+            // Surplus of a call that is over: everything it owed has been handed out.
+            let call = match launch_of(instance) {
+                Some(token) => world.ledger.call(cluster, &token).await?,
+                None => None,
+            };
+            (None, call.is_some_and(|call| call.closed))
+        }
+    };
+    Ok(Some(Orphan {
+        instance: instance.id.clone(),
+        claim,
+        explained,
+    }))
+}
+
+/// NodeClaims to delete because their instance is gone; one that EC2 shows as terminated is no mere absence.
+async fn lost_claims(
+    world: &World,
+    claims: &[NodeClaim],
+    names: Vec<NodeClaimName>,
+) -> Result<Vec<(Target, bool)>, TurnError> {
+    let suspects: Vec<&NodeClaim> = claims
+        .iter()
+        .filter(|claim| names.contains(&claim.name))
+        .collect();
+    let ids: Vec<InstanceId> = suspects
+        .iter()
+        .filter_map(|claim| instance_of(claim))
+        .collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let shown = world.cloud.describe_instances(&ids).await?;
+    let mut lost = Vec::new();
+    for claim in suspects {
+        let instance = shown
+            .iter()
+            .find(|instance| Some(&instance.id) == instance_of(claim).as_ref());
+        if instance.is_some_and(|instance| instance.state != InstanceState::Terminated) {
+            continue;
+        }
+        let target = Target {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            resource_version: claim.resource_version.clone(),
+        };
+        lost.push((target, instance.is_some()));
+    }
+    Ok(lost)
+}
+
+/// G3: too many unexplained absences within an hour, or all there is.
+fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
+    let allowed = (instances / 10).max(1);
+    let all = instances > 0 && within_hour >= instances;
+    (new > 0 && (within_hour > allowed || all)).then(|| {
+        format!(
+            "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
+             ledger (at most {allowed}): nothing was terminated"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g3_the_brake_holds_more_than_a_tenth_or_all() {
+        assert_eq!(brake(1, 1, 10), None);
+        assert!(
+            brake(2, 1, 10).is_some(),
+            "one within the hour before, and one now"
+        );
+        assert_eq!(brake(5, 5, 50), None);
+        assert!(brake(6, 6, 50).is_some());
+        assert!(brake(1, 1, 1).is_some(), "all there is");
+        assert_eq!(brake(0, 0, 1), None);
+        assert_eq!(brake(6, 0, 50), None, "nothing new");
+    }
+
+    #[test]
+    fn g2_absence_counts_from_the_first_of_consecutive_looks() {
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let first = seen_since(BTreeSet::from(["a", "b"]), &BTreeMap::new(), at(0));
+        assert!(due(&first, at(60)).is_empty());
+        let second = seen_since(BTreeSet::from(["a"]), &first, at(120));
+        assert_eq!(due(&second, at(120)), ["a"]);
+        let third = seen_since(BTreeSet::from(["a", "b"]), &second, at(240));
+        assert_eq!(due(&third, at(240)), ["a"], "b was there in between");
+    }
+}

@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+
+use api::names::label;
+use model::{
+    ledger::Mode,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+};
+use serde_json::Value;
+use thiserror::Error;
+
+/// A cluster's registry entry, as far as turns need it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Active or shadow; pauses are the ledger's.
+    pub mode: Mode,
+    pub settings: Settings,
+    /// The entry's `settings` as written, for those who know more of its keys.
+    pub raw_settings: Value,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{field} is {value}: expected {expected}")]
+pub struct EntryError {
+    field: String,
+    value: String,
+    expected: &'static str,
+}
+
+impl Entry {
+    /// Reads an entry; keys that are not known here are left to others.
+    pub fn read(entry: &Value) -> Result<Self, EntryError> {
+        if !entry.is_object() {
+            return Err(error("the entry", entry, "a JSON object"));
+        }
+        let mode = match entry.get("mode").map(Value::as_str) {
+            None | Some(Some("shadow")) => Mode::Shadow,
+            Some(Some("active")) => Mode::Active,
+            Some(_) => return Err(error("mode", &entry["mode"], "\"active\" or \"shadow\"")),
+        };
+        let raw_settings = entry
+            .get("settings")
+            .cloned()
+            .unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+        Ok(Self {
+            mode,
+            settings: settings(&raw_settings)?,
+            raw_settings,
+        })
+    }
+}
+
+fn settings(raw: &Value) -> Result<Settings, EntryError> {
+    if !raw.is_object() {
+        return Err(error("settings", raw, "a JSON object"));
+    }
+    let choice = |key: &str, expected: &'static str| match raw.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(other) => Err(error(&format!("settings.{key}"), other, expected)),
+    };
+    let preference_policy = match choice("preferencePolicy", "\"Respect\" or \"Ignore\"")? {
+        None | Some("Respect") => PreferencePolicy::Respect,
+        Some("Ignore") => PreferencePolicy::Ignore,
+        Some(_) => {
+            return Err(error(
+                "settings.preferencePolicy",
+                &raw["preferencePolicy"],
+                "\"Respect\" or \"Ignore\"",
+            ));
+        }
+    };
+    let min_values_policy = match choice("minValuesPolicy", "\"Strict\" or \"BestEffort\"")? {
+        None | Some("Strict") => MinValuesPolicy::Strict,
+        Some("BestEffort") => MinValuesPolicy::BestEffort,
+        Some(_) => {
+            return Err(error(
+                "settings.minValuesPolicy",
+                &raw["minValuesPolicy"],
+                "\"Strict\" or \"BestEffort\"",
+            ));
+        }
+    };
+    let optimize = match choice("optimize", "\"cost\" or \"upstream\"")? {
+        None | Some("cost") => Optimize::Cost,
+        Some("upstream") => Optimize::Upstream,
+        Some(_) => {
+            return Err(error(
+                "settings.optimize",
+                &raw["optimize"],
+                "\"cost\" or \"upstream\"",
+            ));
+        }
+    };
+    let gates = raw.get("featureGates").and_then(Value::as_object);
+    let feature_gates: BTreeMap<String, bool> = gates
+        .into_iter()
+        .flatten()
+        .filter_map(|(gate, on)| Some((gate.clone(), on.as_bool()?)))
+        .collect();
+    let known = label::WELL_KNOWN_AWS
+        .iter()
+        .chain(label::WELL_KNOWN_IN_AWS_DOMAIN);
+    Ok(Settings {
+        preference_policy,
+        min_values_policy,
+        reserved_offering_mode: ReservedOfferingMode::Strict,
+        optimize,
+        feature_gates,
+        well_known_labels: known.map(|key| (*key).to_owned()).collect(),
+        restricted_domains: vec![api::names::group::KARPENTER_AWS.to_owned()],
+        reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
+        default_topology_spread: Vec::new(),
+    })
+}
+
+fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
+    EntryError {
+        field: field.to_owned(),
+        value: value.to_string(),
+        expected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_in_shadow_until_its_entry_says_active() {
+        assert_eq!(
+            Entry::read(&serde_json::json!({})).unwrap().mode,
+            Mode::Shadow
+        );
+        assert_eq!(
+            Entry::read(&serde_json::json!({"mode": "active"}))
+                .unwrap()
+                .mode,
+            Mode::Active
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_what_is_allowed() {
+        let bad = serde_json::json!({"mode": "on"});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "mode is \"on\": expected \"active\" or \"shadow\""
+        );
+        let bad = serde_json::json!({"settings": {"optimize": 7}});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "settings.optimize is 7: expected \"cost\" or \"upstream\""
+        );
+    }
+}

@@ -1,0 +1,93 @@
+use jiff::{SignedDuration, Timestamp};
+use model::{Plan, plan::Expected};
+use ports::cluster::{Event, EventKind, EventTarget};
+
+use crate::{Report, lane::Turn};
+
+/// Events of one turn at most: each is a write to the ledger and one to the API server.
+const EVENTS_MAX: usize = 50;
+/// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
+const SAID_FOR: SignedDuration = SignedDuration::from_mins(2);
+const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
+
+/// Says where pods are expected, and why others have no place.
+pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
+    let nominated = plan.nominations.iter().map(|nomination| Event {
+        about: EventTarget::Pod(nomination.pod.key.clone(), nomination.pod.uid.clone()),
+        kind: EventKind::Normal,
+        reason: "Nominated".into(),
+        message: match &nomination.node {
+            Expected::Node(name) => format!("Pod should schedule on: node/{name}"),
+            Expected::NodeClaim(name) => format!("Pod should schedule on: nodeclaim/{name}"),
+        },
+        at: now,
+    });
+    let unplaced = plan.unplaced.iter().map(|unplaced| Event {
+        about: EventTarget::Pod(unplaced.pod.key.clone(), unplaced.pod.uid.clone()),
+        kind: EventKind::Warning,
+        reason: "FailedScheduling".into(),
+        message: format!("Failed to schedule pod, {}", reasons(unplaced)),
+        at: now,
+    });
+    unplaced.chain(nominated).collect()
+}
+
+/// The reasons a pod has no place, as one text.
+pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
+    let reasons: Vec<String> = unplaced
+        .reasons
+        .iter()
+        .map(|refusal| match &refusal.node_pool {
+            Some(pool) => format!("NodePool \"{pool}\": {}", refusal.text),
+            None => refusal.text.clone(),
+        })
+        .collect();
+    reasons.join("; ")
+}
+
+/// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
+pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
+    for event in events.iter().take(EVENTS_MAX) {
+        let window = if event.reason == "FailedScheduling" {
+            UNSCHEDULABLE_SAID_FOR
+        } else {
+            SAID_FOR
+        };
+        let now = turn.world.clock.now();
+        let key = format!(
+            "event/{}/{}",
+            event.reason.to_lowercase(),
+            uid(&event.about)
+        );
+        let said = match turn
+            .world
+            .ledger
+            .once(turn.cluster, &key, now, now + window)
+            .await
+        {
+            Ok(first) if !first => continue,
+            Ok(_) => turn
+                .api
+                .post_event(event)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = said {
+            report
+                .problems
+                .push(format!("event {}: {error}", event.reason));
+            return;
+        }
+    }
+}
+
+fn uid(about: &EventTarget) -> &str {
+    match about {
+        EventTarget::Pod(_, uid)
+        | EventTarget::Node(_, uid)
+        | EventTarget::NodeClaim(_, uid)
+        | EventTarget::NodePool(_, uid)
+        | EventTarget::NodeClass(_, uid) => uid.as_str(),
+    }
+}

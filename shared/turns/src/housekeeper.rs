@@ -1,0 +1,246 @@
+//! The sweep over all clusters: mirrors the registry, holds the leader Leases, wakes lanes that are not provably quiet and
+//! collects garbage. One cluster in trouble never keeps the others waiting.
+
+use jiff::SignedDuration;
+use model::{
+    ClusterName, Lane, Wake,
+    ids::TurnId,
+    ledger::{LaneRow, Lease, Meta, Mode, SweepMemory},
+};
+use ports::ledger::{LaneEnd, Taken};
+use serde::Serialize;
+
+use crate::{
+    Entry, TurnError, World, budget, collect,
+    leader::{self, Step},
+    sweep,
+};
+
+/// What one sweep came to, for its log line.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SweepReport {
+    pub clusters: usize,
+    /// `cluster/lane: reason`.
+    pub woken: Vec<String>,
+    /// Instances and NodeClaims that were collected.
+    pub collected: Vec<String>,
+    /// What needs a person: foreign leaders, the brake, entries that cannot be read.
+    pub alarms: Vec<String>,
+    pub problems: Vec<String>,
+}
+
+/// Wakes of one sweep are spread over this.
+const SPREAD: SignedDuration = SignedDuration::from_secs(45);
+
+/// One sweep.
+pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
+    let mut report = SweepReport::default();
+    if let Err(error) = mirror(world, &mut report).await {
+        // The ledger knows the clusters of the last time.
+        report.problems.push(format!("registry: {error}"));
+    }
+    let clusters = world.ledger.clusters().await?;
+    report.clusters = clusters.len();
+    for (index, cluster) in clusters.iter().enumerate() {
+        if let Err(error) = one(
+            world,
+            cluster,
+            turn,
+            place(index, clusters.len()),
+            &mut report,
+        )
+        .await
+        {
+            report.problems.push(format!("{cluster}: {error}"));
+        }
+    }
+    tracing::info!(
+        clusters = report.clusters,
+        woken = report.woken.join(", "),
+        collected = report.collected.join(", "),
+        alarms = report.alarms.join("; "),
+        problems = report.problems.join("; "),
+        "sweep"
+    );
+    Ok(report)
+}
+
+/// Clusters take turns over the minute.
+fn place(index: usize, clusters: usize) -> SignedDuration {
+    let (index, clusters) = (
+        i64::try_from(index).unwrap_or(0),
+        i64::try_from(clusters).unwrap_or(1).max(1),
+    );
+    SignedDuration::from_secs(SPREAD.as_secs() * index / clusters)
+}
+
+/// Copies registry entries to META, where turns read them.
+async fn mirror(world: &World, report: &mut SweepReport) -> Result<(), TurnError> {
+    for entry in world.registry.entries().await? {
+        let cluster = &entry.cluster;
+        let read = entry.body.and_then(|body| {
+            let mode = Entry::read(&body).map_err(|error| error.to_string())?.mode;
+            Ok((body, mode))
+        });
+        let (body, mode) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                report
+                    .alarms
+                    .push(format!("registry entry of {cluster}: {why}"));
+                continue;
+            }
+        };
+        let known = world.ledger.meta(cluster).await?;
+        let current =
+            |meta: &Meta| meta.registry == body && (meta.mode == mode || is_paused(&meta.mode));
+        if !known.as_ref().is_some_and(current) {
+            world.ledger.mirror_registry(cluster, &body, &mode).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_paused(mode: &Mode) -> bool {
+    matches!(mode, Mode::Paused { .. })
+}
+
+async fn one(
+    world: &World,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    delay: SignedDuration,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    let Some(meta) = world.ledger.meta(cluster).await? else {
+        return Ok(());
+    };
+    let lease = Lease {
+        owner: turn.clone(),
+        until: now + budget(Lane::Housekeeper),
+    };
+    if world
+        .ledger
+        .take_lane(cluster, Lane::Housekeeper, &lease, now)
+        .await?
+        == Taken::Held
+    {
+        return Ok(());
+    }
+    let before = world.ledger.sweep_memory(cluster).await?;
+    let mut memory = before.clone();
+    let lanes = world.ledger.lanes(cluster).await?;
+    // First what needs no API server: it works while that is down.
+    let woken = wake_restless(world, cluster, &lanes, &mut memory, delay, report).await;
+    let kept = keep(world, cluster, &meta, &lanes, &mut memory, report).await;
+    if memory != before {
+        world.ledger.store_sweep_memory(cluster, &memory).await?;
+    }
+    let error = woken.and(kept).err().map(|error| error.to_string());
+    report
+        .problems
+        .extend(error.iter().map(|error| format!("{cluster}: {error}")));
+    let end = LaneEnd {
+        now: world.clock.now(),
+        due: None,
+        error,
+        full_look: None,
+    };
+    world
+        .ledger
+        .end_lane(cluster, Lane::Housekeeper, turn, &end)
+        .await?;
+    Ok(())
+}
+
+async fn wake_restless(
+    world: &World,
+    cluster: &ClusterName,
+    lanes: &[(Lane, LaneRow)],
+    memory: &mut SweepMemory,
+    delay: SignedDuration,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    let beat = world.ledger.relay_beat(cluster).await?;
+    let heard = sweep::is_heard(beat.as_ref(), memory, now);
+    for lane in Lane::WOKEN {
+        let row = lanes
+            .iter()
+            .find(|(other, _)| *other == lane)
+            .map(|(_, row)| row.clone())
+            .unwrap_or_default();
+        if let Some(reason) = sweep::restless(lane, &row, beat.as_ref(), heard, now) {
+            world
+                .wakes
+                .send(&Wake::new(cluster.clone(), lane, reason), delay)
+                .await?;
+            report.woken.push(format!("{cluster}/{lane}: {reason}"));
+        }
+    }
+    Ok(())
+}
+
+/// What needs the cluster itself: its leader Lease, and garbage collection.
+async fn keep(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+    lanes: &[(Lane, LaneRow)],
+    memory: &mut SweepMemory,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    let api = world.clusters.connect(cluster, &meta.registry).await?;
+    let lease = api.leader_lease().await?;
+    let step = if meta.mode == Mode::Shadow {
+        let working = lanes.iter().any(|(lane, row)| {
+            *lane != Lane::Housekeeper && row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
+        });
+        let busy = working || !world.ledger.open_calls(cluster).await?.is_empty();
+        leader::hand_back(lease.as_ref(), &world.holder, busy)
+    } else {
+        leader::lead(lease.as_ref(), &world.holder, memory, now)
+    };
+    let leads = match step {
+        Step::Nothing => lease.is_some_and(|lease| lease.holder == world.holder),
+        Step::Write(lease) => {
+            let lease = api.hold_leader_lease(&lease).await?;
+            lease.holder == world.holder
+        }
+        Step::Foreign { holder } => {
+            report.alarms.push(format!(
+                "{cluster}: Karpenter's leader Lease is held by {holder}"
+            ));
+            false
+        }
+    };
+    if leads && meta.mode == Mode::Active {
+        let collected = collect::collect(world, cluster, &api, memory).await?;
+        report.collected.extend(
+            collected
+                .instances
+                .iter()
+                .map(|id| format!("{cluster}/{id}")),
+        );
+        report.collected.extend(
+            collected
+                .claims
+                .iter()
+                .map(|name| format!("{cluster}/{name}")),
+        );
+        if !collected.claims.is_empty() {
+            world
+                .ledger
+                .make_due(cluster, Lane::Terminator, now)
+                .await?;
+        }
+        if let Some(braked) = collected.braked {
+            tracing::error!(%cluster, "{braked}");
+            report.alarms.push(format!("{cluster}: {braked}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! The frame of every turn: the lane's lease around it, its outcome recorded, the next look seen to (PROTOCOL L1–L6).
+
+use std::sync::Arc;
+
+use executor::Executor;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Lane, Wake,
+    ids::TurnId,
+    ledger::{Lease, Meta, Mode, RelayCounter},
+};
+use ports::{
+    Cluster,
+    ledger::{JournalEntry, LaneEnd, Taken},
+    queue::DELAY_MAX,
+};
+
+use crate::{
+    Entry, Outcome, Report, TurnError, World, budget, disruption, lifecycle, provisioner,
+    terminator,
+};
+
+/// A turn that holds its lane.
+pub(crate) struct Turn<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) cluster: &'a ClusterName,
+    pub(crate) lane: Lane,
+    pub(crate) id: &'a TurnId,
+    pub(crate) meta: Meta,
+    pub(crate) entry: Entry,
+    pub(crate) api: Arc<dyn Cluster>,
+    pub(crate) now: Timestamp,
+    pub(crate) deadline: Timestamp,
+}
+
+/// What a turn hands back to its frame.
+pub(crate) struct Done {
+    pub(crate) report: Report,
+    /// The relay's counter as read before the lists, if everything was looked at (L6).
+    pub(crate) full_look: Option<RelayCounter>,
+}
+
+/// After a failure the lane rests this long, twice as long after each further one, up to the longest.
+const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(5);
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
+/// Later looks are left to the sweep, which comes every minute; earlier ones need a timer.
+const SWEEP: SignedDuration = SignedDuration::from_secs(60);
+
+/// Runs one turn of a lane, unless one is under way: that one then looks again. An error means that not even the failure
+/// could be recorded.
+pub async fn run(
+    world: &World,
+    cluster: &ClusterName,
+    lane: Lane,
+    id: &TurnId,
+) -> Result<Report, TurnError> {
+    let now = world.clock.now();
+    let deadline = now + budget(lane);
+    let meta = world.ledger.meta(cluster).await?;
+    let Some(meta) = meta else {
+        return Err(TurnError::UnknownCluster {
+            cluster: cluster.clone(),
+        });
+    };
+    let lease = Lease {
+        owner: id.clone(),
+        until: deadline + executor::LEASE_MARGIN,
+    };
+    let row = match world.ledger.take_lane(cluster, lane, &lease, now).await? {
+        Taken::Mine(row) => row,
+        Taken::Held => {
+            let report = Report {
+                outcome: Outcome::Held,
+                ..Report::new(cluster, lane, id, now)
+            };
+            report.log();
+            return Ok(report);
+        }
+    };
+    let (mut report, full_look) = match turn(world, cluster, lane, id, meta, now, deadline).await {
+        Ok(done) => (done.report, done.full_look),
+        Err(error) => {
+            let mut report = Report::new(cluster, lane, id, now);
+            report.outcome = Outcome::Failed(chain(&error));
+            report.look_again(world.clock.now() + retry_after(row.failures));
+            (report, None)
+        }
+    };
+    let error = match &report.outcome {
+        Outcome::Failed(error) => Some(error.clone()),
+        Outcome::Done | Outcome::Held => None,
+    };
+    let now = world.clock.now();
+    let end = LaneEnd {
+        now,
+        due: report.due,
+        error,
+        full_look,
+    };
+    let ended = world.ledger.end_lane(cluster, lane, id, &end).await?;
+    if ended.again {
+        world
+            .wakes
+            .send(
+                &Wake::new(cluster.clone(), lane, "again"),
+                SignedDuration::ZERO,
+            )
+            .await?;
+    } else if let Err(error) = set_timer(world, cluster, lane, report.due, now).await {
+        // The due time stands in the ledger; the sweep finds it.
+        report.problems.push(format!("no timer: {error}"));
+    }
+    if report.is_notable()
+        && let Err(error) = journal(world, &report).await
+    {
+        report.problems.push(format!("no journal record: {error}"));
+    }
+    report.log();
+    Ok(report)
+}
+
+async fn turn(
+    world: &World,
+    cluster: &ClusterName,
+    lane: Lane,
+    id: &TurnId,
+    meta: Meta,
+    now: Timestamp,
+    deadline: Timestamp,
+) -> Result<Done, TurnError> {
+    let entry = Entry::read(&meta.registry).map_err(|source| TurnError::Entry {
+        cluster: cluster.clone(),
+        source,
+    })?;
+    let api = world.clusters.connect(cluster, &meta.registry).await?;
+    let turn = Turn {
+        world,
+        cluster,
+        lane,
+        id,
+        meta,
+        entry,
+        api,
+        now,
+        deadline,
+    };
+    match lane {
+        Lane::Provisioner => provisioner::turn(&turn).await,
+        Lane::Lifecycle => lifecycle::turn(&turn).await,
+        Lane::Disruption => disruption::turn(&turn).await,
+        Lane::Terminator => terminator::turn(&turn).await,
+        // These two work on events and on all clusters; as lanes they have nothing to do.
+        Lane::Interruption | Lane::Housekeeper => Ok(Done {
+            report: turn.report(),
+            full_look: None,
+        }),
+    }
+}
+
+impl Turn<'_> {
+    pub(crate) fn report(&self) -> Report {
+        Report::new(self.cluster, self.lane, self.id, self.now)
+    }
+
+    pub(crate) fn executor(&self) -> Executor<'_> {
+        Executor {
+            cluster: self.cluster,
+            turn: self.id,
+            lane: self.lane,
+            holder: &self.world.holder,
+            cloud: &*self.world.cloud,
+            api: &*self.api,
+            ledger: &*self.world.ledger,
+            clock: &*self.world.clock,
+            deadline: self.deadline,
+        }
+    }
+
+    /// Shadow and paused turns stop before they commit or act (C4).
+    pub(crate) fn is_active(&self) -> bool {
+        self.meta.mode == Mode::Active
+    }
+
+    /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (L4).
+    pub(crate) async fn wake(&self, lane: Lane, reason: &str) -> Result<(), TurnError> {
+        self.world
+            .ledger
+            .make_due(self.cluster, lane, self.world.clock.now())
+            .await?;
+        let wake = Wake::new(self.cluster.clone(), lane, reason);
+        self.world.wakes.send(&wake, SignedDuration::ZERO).await?;
+        Ok(())
+    }
+}
+
+/// A wake of one's own lane for a due time before the next sweep; one at a time.
+async fn set_timer(
+    world: &World,
+    cluster: &ClusterName,
+    lane: Lane,
+    due: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), TurnError> {
+    let Some(due) = due.filter(|due| *due < now + SWEEP) else {
+        return Ok(());
+    };
+    let due = due.max(now);
+    if world
+        .ledger
+        .once(cluster, &format!("timer/{lane}"), now, due)
+        .await?
+    {
+        let delay = due.duration_since(now).min(DELAY_MAX);
+        world
+            .wakes
+            .send(&Wake::new(cluster.clone(), lane, "timer"), delay)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn journal(world: &World, report: &Report) -> Result<(), TurnError> {
+    let entry = JournalEntry {
+        turn: report.turn.clone(),
+        at: report.at,
+        lane: report.lane,
+        body: serde_json::to_value(report).unwrap_or_default(),
+    };
+    world.ledger.journal(&report.cluster, &entry).await?;
+    Ok(())
+}
+
+fn retry_after(failures: u32) -> SignedDuration {
+    (FIRST_RETRY * 2_i32.pow(failures.min(6))).min(LONGEST_RETRY)
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_keeps_failing_rests_longer_each_time() {
+        let waits: Vec<i64> = (0..8)
+            .map(|failures| retry_after(failures).as_secs())
+            .collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+    }
+}

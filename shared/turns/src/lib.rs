@@ -1,0 +1,104 @@
+//! The six turns: observe → plan → check → commit → act → report, over the ports. Functions, the demo and the simulation
+//! all call these.
+//!
+//! A turn decides nothing itself: `planner` plans and `plancheck` checks. This crate must never depend on an adapter, an
+//! SDK, `lambda_runtime` or a Kubernetes client.
+
+mod adopt;
+mod apply;
+mod collect;
+mod disruption;
+mod entry;
+mod events;
+mod housekeeper;
+mod interruption;
+mod lane;
+mod leader;
+mod lifecycle;
+mod node_classes;
+mod node_pools;
+mod observe;
+mod provisioner;
+mod report;
+mod sweep;
+mod terminator;
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use model::{ClusterName, Lane};
+use ports::{
+    Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
+    NodeClassResolver, QueueError, Registry, RegistryError, Wakes,
+};
+use thiserror::Error;
+
+pub use entry::{Entry, EntryError};
+pub use housekeeper::{SweepReport, housekeep};
+pub use interruption::{Interruption, InterruptionKind, InterruptionReport, interrupt};
+pub use lane::run;
+pub use report::{Outcome, Report};
+
+/// Everything a turn reaches.
+#[derive(Clone)]
+pub struct World {
+    pub cloud: Arc<dyn Cloud>,
+    pub ledger: Arc<dyn Ledger>,
+    pub wakes: Arc<dyn Wakes>,
+    pub clock: Arc<dyn Clock>,
+    pub catalog: Arc<dyn Catalog>,
+    pub node_classes: Arc<dyn NodeClassResolver>,
+    pub launches: Arc<dyn Launches>,
+    pub registry: Arc<dyn Registry>,
+    pub clusters: Arc<dyn Clusters>,
+    /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
+    pub holder: String,
+}
+
+/// A turn that could not even be recorded, or whose cluster is not known.
+#[derive(Debug, Error)]
+pub enum TurnError {
+    #[error(
+        "cluster {cluster} is not registered: write its entry to the registry and wait for the next sweep"
+    )]
+    UnknownCluster { cluster: ClusterName },
+    #[error("the registry entry of cluster {cluster} is not usable")]
+    Entry {
+        cluster: ClusterName,
+        #[source]
+        source: EntryError,
+    },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+impl From<executor::Trouble> for TurnError {
+    fn from(trouble: executor::Trouble) -> Self {
+        match trouble {
+            executor::Trouble::Cloud(error) => error.into(),
+            executor::Trouble::Cluster(error) => error.into(),
+            executor::Trouble::Ledger(error) => error.into(),
+        }
+    }
+}
+
+/// How long a turn of a lane may take: its function's time-out, less what Lambda needs to start and we need to record the
+/// outcome.
+pub fn budget(lane: Lane) -> SignedDuration {
+    match lane {
+        Lane::Disruption => SignedDuration::from_secs(290),
+        Lane::Provisioner
+        | Lane::Lifecycle
+        | Lane::Terminator
+        | Lane::Interruption
+        | Lane::Housekeeper => SignedDuration::from_secs(50),
+    }
+}

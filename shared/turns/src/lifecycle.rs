@@ -1,0 +1,296 @@
+//! NodeClaims from launched to initialized, NodePool and NodeClass status, and launches that were made by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::{annotation, tag};
+use executor::{Executor, LaunchFacts};
+use model::{
+    Action, InstanceId, Lane, NodeClaimName,
+    ledger::{ClaimPhase, Command, CommandState, Intent, IntentState},
+    node_claim::NodeClaim,
+    plan::{NodeClaimUpdate, Planned, Target},
+};
+use ports::{CloudError, ClusterError, ledger::Unfenced};
+
+use crate::{
+    Report, TurnError, adopt,
+    apply::{Applied, apply},
+    events,
+    lane::{Done, Turn},
+    node_classes, node_pools,
+    observe::{Observed, observe},
+    provisioner::seen,
+};
+
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+    let mut report = turn.report();
+    let mut observed = observe(turn).await?;
+    let counter = observed.counter.clone();
+    let executor = turn.executor();
+    if turn.is_active() {
+        match executor.may_act().await? {
+            None => {
+                node_classes::keep(turn, &mut observed).await?;
+                node_pools::keep(turn, &mut observed).await?;
+            }
+            Some(stop) => report.stopped = Some(stop.to_string()),
+        }
+    }
+    let decision = planner::lifecycle(&observed.snapshot);
+    seen(&observed, &mut report);
+    report.planned.extend(
+        decision
+            .plan
+            .actions
+            .iter()
+            .map(|planned| planned.because.clone()),
+    );
+    if let Some(due) = decision.due {
+        report.look_again(due);
+    }
+    if !turn.is_active() {
+        report.stopped = Some("the cluster is not active: nothing was done".into());
+        return Ok(Done {
+            report,
+            full_look: Some(counter),
+        });
+    }
+    let actions = with_failed_launches(turn, &observed, decision.plan.actions).await?;
+    record_deletions(turn, &actions).await?;
+    let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
+    launch_by_hand(turn, &executor, &observed, &mut report).await?;
+    tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
+    forget(turn, &observed).await?;
+    follow_up(turn, &observed, &applied, &actions).await?;
+    events::post(turn, &applied.events, &mut report).await;
+    Ok(Done {
+        report,
+        full_look: Some(counter),
+    })
+}
+
+/// NodeClaims whose launch ended without an instance go as well: a crash may have left one.
+async fn with_failed_launches(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    mut actions: Vec<Planned>,
+) -> Result<Vec<Planned>, TurnError> {
+    let waiting = observed
+        .snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| claim.deleted_at.is_none() && claim.status.provider_id.is_empty());
+    for claim in waiting {
+        let intent = turn.world.ledger.intent(turn.cluster, &claim.name).await?;
+        let Some(IntentState::Failed { why } | IntentState::Void { why }) =
+            intent.map(|intent| intent.state)
+        else {
+            continue;
+        };
+        actions.retain(|planned| !concerns(&planned.action, &claim.name));
+        let target = Target {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            resource_version: claim.resource_version.clone(),
+        };
+        let because = format!("NodeClaim {} was not launched: {why}", claim.name);
+        actions.push(Planned {
+            action: Action::DeleteNodeClaim(target),
+            because,
+        });
+    }
+    Ok(actions)
+}
+
+fn concerns(action: &Action, claim: &NodeClaimName) -> bool {
+    match action {
+        Action::DeleteNodeClaim(target) => target.name == *claim,
+        Action::UpdateNodeClaim(update) => update.name == *claim,
+        Action::Launch(_)
+        | Action::UpdateNode(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => false,
+    }
+}
+
+/// C3: deletions here are no choices, so they are not fenced: recorded, and then done.
+async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), TurnError> {
+    let commands: Vec<Command> = actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::DeleteNodeClaim(target) => Some(Command {
+                id: format!("expired-{}", target.uid),
+                reason: planned.because.clone(),
+                delete: vec![target.clone()],
+                replacements: Vec::new(),
+                state: CommandState::Deleting,
+                committed_at: turn.now,
+            }),
+            Action::Launch(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => None,
+        })
+        .collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let acts = Unfenced {
+        turn: turn.id.clone(),
+        commands,
+        notices: Vec::new(),
+        due: vec![(Lane::Disruption, turn.now), (Lane::Terminator, turn.now)],
+    };
+    turn.world
+        .ledger
+        .record_unfenced(turn.cluster, &acts)
+        .await?;
+    Ok(())
+}
+
+async fn launch_by_hand(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let adopted = adopt::adopt(turn, executor, &observed.snapshot, &observed.classes).await?;
+    if adopted.is_empty() {
+        return Ok(());
+    }
+    let builder = turn
+        .world
+        .launches
+        .prepare(turn.cluster, &turn.meta.registry)
+        .await?;
+    let facts = LaunchFacts {
+        builder: &*builder,
+        classes: &observed.classes,
+    };
+    let outcome = executor.launch(adopted, &facts).await;
+    report.take(&outcome);
+    report.look_again(executor.lease().until);
+    events::post(turn, &outcome.events, report).await;
+    Ok(())
+}
+
+/// Instances carry the names of their node and NodeClaim, once these are known (spec/aws §1.1, §17.2).
+async fn tag_instances(turn: &Turn<'_>, claims: &[NodeClaim], report: &mut Report) {
+    for claim in claims.iter().filter(|claim| claim.deleted_at.is_none()) {
+        let tagged = claim
+            .annotations
+            .get(annotation::TAGGED)
+            .map(String::as_str)
+            == Some("true");
+        let (Some(node), Some(instance)) = (&claim.status.node_name, instance_of(claim)) else {
+            continue;
+        };
+        if tagged {
+            continue;
+        }
+        let tags = BTreeMap::from([
+            (tag::NAME.to_owned(), node.0.clone()),
+            (tag::NODE_CLAIM.to_owned(), claim.name.0.clone()),
+        ]);
+        let done = match turn.world.cloud.tag(turn.cluster, &instance, &tags).await {
+            Ok(()) => mark_tagged(turn, claim)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(CloudError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = done {
+            report.problems.push(format!("tags of {instance}: {error}"));
+        }
+    }
+}
+
+async fn mark_tagged(turn: &Turn<'_>, claim: &NodeClaim) -> Result<(), ClusterError> {
+    let update = NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        set_annotations: BTreeMap::from([(annotation::TAGGED.to_owned(), "true".to_owned())]),
+        ..NodeClaimUpdate::default()
+    };
+    match turn.api.update_node_claim(&update).await {
+        Ok(_) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// `aws:///zone/i-…`.
+pub(crate) fn instance_of(claim: &NodeClaim) -> Option<InstanceId> {
+    let (_, id) = claim.status.provider_id.rsplit_once('/')?;
+    id.starts_with("i-").then(|| id.into())
+}
+
+/// Rows live until the NodeClaim is gone (A1): a list without it is not proof, a read that finds nothing is.
+async fn forget(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
+    let listed: BTreeSet<&NodeClaimName> = observed
+        .snapshot
+        .node_claims
+        .iter()
+        .map(|claim| &claim.name)
+        .collect();
+    let ended: Vec<Intent> = turn
+        .world
+        .ledger
+        .intents(turn.cluster)
+        .await?
+        .into_iter()
+        .filter(|intent| !intent.is_in_flight() && !listed.contains(intent.name()))
+        .collect();
+    for intent in ended {
+        let row = turn.world.ledger.claim(turn.cluster, intent.name()).await?;
+        let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
+        if closed && turn.api.node_claim(intent.name()).await?.is_none() {
+            turn.world
+                .ledger
+                .forget_claim(turn.cluster, intent.name())
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// What happened here concerns other lanes.
+async fn follow_up(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    applied: &Applied,
+    actions: &[Planned],
+) -> Result<(), TurnError> {
+    if applied.deleted_claims {
+        turn.wake(Lane::Terminator, "nodeclaim-deleted").await?;
+    }
+    let consolidatable = |planned: &Planned| match &planned.action {
+        Action::UpdateNodeClaim(update) => update
+            .conditions
+            .iter()
+            .any(|condition| condition.kind == api::conditions::types::CONSOLIDATABLE),
+        Action::Launch(_)
+        | Action::DeleteNodeClaim(_)
+        | Action::UpdateNode(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => false,
+    };
+    if actions.iter().any(consolidatable) {
+        turn.wake(Lane::Disruption, "consolidatable").await?;
+    }
+    if observed
+        .snapshot
+        .node_claims
+        .iter()
+        .any(|claim| claim.deleted_at.is_some())
+    {
+        turn.world
+            .ledger
+            .make_due(turn.cluster, Lane::Terminator, turn.now)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! EC2NodeClass status: what the selectors resolve to, and whether nodes can be made of it (spec/aws §2.3, §2.4, §2.7).
+
+use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
+
+use crate::{TurnError, lane::Turn, observe::Observed};
+
+/// Why a NodeClass cannot be used now, if so.
+pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
+    let name = &class.metadata.name;
+    let conditions = class
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
+    match conditions
+        .unwrap_or_default()
+        .iter()
+        .find(|condition| condition.r#type == READY)
+    {
+        Some(ready) if ready.status == ConditionStatus::True => Ok(()),
+        Some(ready) => Err(format!(
+            "EC2NodeClass {name} is not ready: {}",
+            ready.message
+        )),
+        None => Err(format!("EC2NodeClass {name} has not been resolved yet")),
+    }
+}
+
+/// Resolves every NodeClass and writes what changed. One that cannot be resolved does not stop the others.
+pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
+    for class in &mut observed.node_classes {
+        let name = class.metadata.name.clone();
+        if let Err(error) = keep_one(turn, class, &observed.snapshot.node_claims).await {
+            observed
+                .problems
+                .push(format!("EC2NodeClass {name}: {error}"));
+        }
+    }
+    Ok(())
+}
+
+async fn keep_one(
+    turn: &Turn<'_>,
+    class: &mut EC2NodeClass,
+    claims: &[model::node_claim::NodeClaim],
+) -> Result<(), TurnError> {
+    let name = class.metadata.name.clone();
+    let held = class
+        .metadata
+        .finalizers
+        .iter()
+        .any(|other| other == finalizer::EC2_NODE_CLASS);
+    if class.metadata.is_deleting() {
+        let in_use = claims
+            .iter()
+            .any(|claim| claim.spec.node_class.name.0 == name);
+        if held && !in_use {
+            turn.world.node_classes.release(turn.cluster, class).await?;
+            turn.api.set_node_class_finalizer(&name, false).await?;
+        }
+        return Ok(());
+    }
+    if !held {
+        turn.api.set_node_class_finalizer(&name, true).await?;
+        class
+            .metadata
+            .finalizers
+            .push(finalizer::EC2_NODE_CLASS.to_owned());
+    }
+    let status = turn
+        .world
+        .node_classes
+        .resolve(turn.cluster, class, turn.now)
+        .await?;
+    if class.status.as_ref() != Some(&status) {
+        turn.api.update_node_class_status(&name, &status).await?;
+        class.status = Some(status);
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{EC2NodeClass, NodePool, names::group};
+use executor::ClassFacts;
+use model::{
+    InstanceType, NodeClassName, NodePoolName, Snapshot,
+    ledger::{IntentState, RelayCounter, UnavailableOffering},
+    node_claim::NodeClassRef,
+};
+use ports::CloudError;
+
+use crate::{TurnError, lane::Turn};
+
+/// Everything one turn saw.
+pub(crate) struct Observed {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) counter: RelayCounter,
+    /// NodePools that name an EC2NodeClass, as the API server has them.
+    pub(crate) node_pools: Vec<NodePool>,
+    pub(crate) node_classes: Vec<EC2NodeClass>,
+    /// NodeClasses whose types are known.
+    pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
+    pub(crate) unavailable: Vec<UnavailableOffering>,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Reads everything, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
+pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
+    let ledger = &turn.world.ledger;
+    let cluster = turn.cluster;
+    let now = turn.world.clock.now();
+    let meta = ledger.meta(cluster).await?;
+    let generation = meta.map_or(turn.meta.generation, |meta| meta.generation);
+    let beat = ledger.relay_beat(cluster).await?.unwrap_or_default();
+    let intents = ledger.intents(cluster).await?;
+    let commands = ledger.commands(cluster).await?;
+    let notices = ledger.notices(cluster).await?;
+    let nominated = ledger.nominations(cluster, now).await?;
+    let unavailable = ledger.unavailable_offerings(now).await?;
+
+    let api = &turn.api;
+    let (pools, node_classes, node_claims, nodes, pods) = tokio::try_join!(
+        api.node_pools(),
+        api.node_classes(),
+        api.node_claims(),
+        api.nodes(),
+        api.pods()
+    )?;
+    let (daemon_sets, namespaces, disruption_budgets, storage) = tokio::try_join!(
+        api.daemon_sets(),
+        api.namespaces(),
+        api.disruption_budgets(),
+        api.storage()
+    )?;
+
+    let mut problems = Vec::new();
+    let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
+    let classes = class_facts(
+        turn,
+        &node_pools,
+        &node_classes,
+        &unavailable,
+        &mut problems,
+    )
+    .await?;
+    let pools: Vec<model::node_pool::NodePool> = node_pools
+        .iter()
+        .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
+        .collect();
+    let instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> = pools
+        .iter()
+        .filter_map(|pool| {
+            Some((
+                pool.name.clone(),
+                classes.get(&pool.template.node_class.name)?.types.clone(),
+            ))
+        })
+        .collect();
+    // A launch whose NodeClaim shows its instance is counted by that alone (O2).
+    let shown = |state: &IntentState| matches!(state, IntentState::Launched { .. });
+    let snapshot = Snapshot {
+        now,
+        cluster: cluster.clone(),
+        generation,
+        settings: turn.entry.settings.clone(),
+        node_pools: pools,
+        instance_types,
+        intents: intents
+            .into_iter()
+            .filter(|intent| !shown(&intent.state))
+            .collect(),
+        node_claims,
+        nodes,
+        pods,
+        daemon_sets,
+        namespaces,
+        disruption_budgets,
+        storage,
+        services: Vec::new(),
+        workloads: Vec::new(),
+        node_overlays: Vec::new(),
+        capacity_buffers: Vec::new(),
+        commands,
+        notices,
+        nominated,
+    };
+    Ok(Observed {
+        snapshot,
+        counter: beat.counter(turn.lane),
+        node_pools,
+        node_classes,
+        classes,
+        unavailable,
+        problems,
+    })
+}
+
+/// EKS Auto Mode shares the CRDs: other NodeClasses are not ours (DESIGN §6).
+fn is_ours(pool: &NodePool) -> bool {
+    let class = &pool.spec.template.spec.node_class_ref;
+    class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"
+}
+
+pub(crate) fn is_our_class(class: &NodeClassRef) -> bool {
+    class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"
+}
+
+async fn class_facts(
+    turn: &Turn<'_>,
+    pools: &[NodePool],
+    node_classes: &[EC2NodeClass],
+    unavailable: &[UnavailableOffering],
+    problems: &mut Vec<String>,
+) -> Result<BTreeMap<NodeClassName, ClassFacts>, TurnError> {
+    let mut facts = BTreeMap::new();
+    for class in node_classes {
+        let name = NodeClassName::from(class.metadata.name.as_str());
+        let resolved = class
+            .status
+            .as_ref()
+            .is_some_and(|status| status.subnets.is_some());
+        let used = pools
+            .iter()
+            .any(|pool| pool.spec.template.spec.node_class_ref.name == name.0);
+        // An unresolved NodeClass has no zones yet, so nothing can be offered through it.
+        if !resolved || !used {
+            continue;
+        }
+        match turn
+            .world
+            .catalog
+            .instance_types(turn.cluster, class, &turn.entry.raw_settings)
+            .await
+        {
+            Ok(types) => {
+                let types = without_unavailable(types, unavailable);
+                facts.insert(
+                    name,
+                    ClassFacts {
+                        object: class.clone(),
+                        types,
+                    },
+                );
+            }
+            // One NodeClass in trouble does not stop the others; an answer that proves nothing stops the turn.
+            Err(error @ (CloudError::Unknown { .. } | CloudError::Throttled { .. })) => {
+                return Err(error.into());
+            }
+            Err(error) => problems.push(format!("EC2NodeClass {name}: {error}")),
+        }
+    }
+    Ok(facts)
+}
+
+/// Marks offerings that lately had no capacity.
+fn without_unavailable(
+    types: Arc<Vec<InstanceType>>,
+    unavailable: &[UnavailableOffering],
+) -> Arc<Vec<InstanceType>> {
+    if unavailable.is_empty() {
+        return types;
+    }
+    let mut types = (*types).clone();
+    for kind in &mut types {
+        for offering in &mut kind.offerings {
+            let known = unavailable
+                .iter()
+                .map(|entry| &entry.offering)
+                .any(|entry| {
+                    entry.instance_type == kind.name
+                        && entry.capacity_type == offering.capacity_type
+                        && entry.zone_id == offering.zone_id
+                        && entry.scope
+                            == offering
+                                .reservation
+                                .as_ref()
+                                .map(|reservation| reservation.id.clone())
+                });
+            offering.available &= !known;
+        }
+    }
+    Arc::new(types)
+}
+
+/// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.
+fn usable(
+    mut pool: model::node_pool::NodePool,
+    node_classes: &[EC2NodeClass],
+    facts: &BTreeMap<NodeClassName, ClassFacts>,
+) -> model::node_pool::NodePool {
+    if pool.not_ready.is_some() {
+        return pool;
+    }
+    let name = &pool.template.node_class.name;
+    pool.not_ready = match node_classes
+        .iter()
+        .find(|class| class.metadata.name == name.0)
+    {
+        None => Some(format!("EC2NodeClass {name} does not exist")),
+        Some(class) if class.metadata.is_deleting() => {
+            Some(format!("EC2NodeClass {name} is being deleted"))
+        }
+        Some(class) => match crate::node_classes::readiness(class) {
+            Ok(()) if facts.contains_key(name) => None,
+            Ok(()) => Some(format!(
+                "the instance types of EC2NodeClass {name} are not known"
+            )),
+            Err(why) => Some(why),
+        },
+    };
+    pool
+}

@@ -1,0 +1,209 @@
+//! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again at once (DESIGN §2, §7.3).
+
+use std::collections::BTreeMap;
+
+use executor::{Commitment, LaunchFacts};
+use jiff::SignedDuration;
+use model::{Lane, NodeName, Plan, Snapshot, plan::Expected};
+use ports::LaunchBuilder;
+
+use crate::{
+    Report, TurnError, events,
+    lane::{Done, Turn},
+    observe::{Observed, observe},
+};
+
+/// Plans in one turn: further ones only follow missing capacity.
+const ROUNDS_MAX: u32 = 3;
+/// A node that pods are expected on may not be removed for so long (spec/scheduling §9.3).
+const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
+/// A turn that lost every race for the generation tries again after this.
+const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+    let mut report = turn.report();
+    let mut observed = observe(turn).await?;
+    let builder = turn
+        .world
+        .launches
+        .prepare(turn.cluster, &turn.meta.registry)
+        .await?;
+    if turn.is_active() && take_over(turn, &observed, &*builder, &mut report).await? {
+        observed = observe(turn).await?;
+    }
+    let counter = observed.counter.clone();
+    for round in 1..=ROUNDS_MAX {
+        let again = round_of(turn, &observed, &*builder, &mut report).await?;
+        if !again || round == ROUNDS_MAX || turn.world.clock.now() >= turn.deadline {
+            break;
+        }
+        observed = observe(turn).await?;
+    }
+    Ok(Done {
+        report,
+        full_look: Some(counter),
+    })
+}
+
+/// Goes on with launches that a turn left. Says whether there were any.
+async fn take_over(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    builder: &dyn LaunchBuilder,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let executor = turn.executor();
+    let facts = LaunchFacts {
+        builder,
+        classes: &observed.classes,
+    };
+    let outcome = executor.resume(&observed.snapshot.intents, &facts).await?;
+    let any = !(outcome.launched.is_empty()
+        && outcome.failed.is_empty()
+        && outcome.unfinished.is_empty());
+    finish(turn, &outcome, report).await?;
+    events::post(turn, &outcome.events, report).await;
+    if let Some(lease) = next_lapse(&observed.snapshot, turn) {
+        report.look_again(lease);
+    }
+    Ok(any)
+}
+
+/// One plan, committed and acted upon. Says whether planning again is worth it.
+async fn round_of(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    builder: &dyn LaunchBuilder,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let snapshot = &observed.snapshot;
+    let plan = planner::provision(snapshot);
+    let checked = plancheck::filter(snapshot, plan);
+    describe(observed, &checked, report);
+    let plan = checked.plan;
+    if !plan.unplaced.is_empty()
+        && let Some(until) = observed.unavailable.iter().map(|entry| entry.until).min()
+    {
+        report.look_again(until);
+    }
+    if !turn.is_active() {
+        report.stopped = Some("the cluster is not active: nothing was done".into());
+        return Ok(false);
+    }
+    nominate(turn, &plan).await?;
+    let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
+    let executor = turn.executor();
+    let planned = plan.clone();
+    let (plan, outcome) = match executor
+        .commit(snapshot.clone(), plan, "Provisioning", &recheck)
+        .await?
+    {
+        Commitment::Nothing => (planned, executor::Outcome::default()),
+        Commitment::Stopped(stop) => {
+            report.stopped = Some(stop.to_string());
+            return Ok(false);
+        }
+        Commitment::Lost => {
+            report
+                .problems
+                .push("every race for the generation was lost".into());
+            report.look_again(turn.world.clock.now() + AFTER_LOSING);
+            return Ok(false);
+        }
+        Commitment::Made(made) => {
+            report.committed = Some(made.generation);
+            let facts = LaunchFacts {
+                builder,
+                classes: &observed.classes,
+            };
+            (made.plan, executor.launch(made.intents, &facts).await)
+        }
+    };
+    finish(turn, &outcome, report).await?;
+    let said: Vec<_> = events::of_plan(&plan, turn.now)
+        .into_iter()
+        .chain(outcome.events.clone())
+        .collect();
+    events::post(turn, &said, report).await;
+    Ok(outcome.failed.iter().any(|failed| !failed.pods.is_empty()))
+}
+
+/// Reports what came of launching, and sees to what is left of it.
+async fn finish(
+    turn: &Turn<'_>,
+    outcome: &executor::Outcome,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    report.take(outcome);
+    if !outcome.unfinished.is_empty() {
+        report.look_again(turn.executor().lease().until);
+    }
+    if !outcome.launched.is_empty() {
+        turn.wake(Lane::Lifecycle, "launched").await?;
+    }
+    Ok(())
+}
+
+/// When the next lease on a launch under way lapses.
+fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<jiff::Timestamp> {
+    let leases = snapshot
+        .intents
+        .iter()
+        .filter(|intent| intent.is_in_flight())
+        .filter_map(|intent| intent.lease.as_ref());
+    leases
+        .map(|lease| lease.until)
+        .filter(|until| *until > turn.now)
+        .min()
+}
+
+async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
+    let now = turn.world.clock.now();
+    let nodes: BTreeMap<NodeName, jiff::Timestamp> = plan
+        .nominations
+        .iter()
+        .filter_map(|nomination| match &nomination.node {
+            Expected::Node(name) => Some((name.clone(), now + NOMINATED_FOR)),
+            Expected::NodeClaim(_) => None,
+        })
+        .collect();
+    if !nodes.is_empty() {
+        turn.world
+            .ledger
+            .nominate(turn.cluster, &nodes, now)
+            .await?;
+    }
+    Ok(())
+}
+
+fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
+    seen(observed, report);
+    report.planned.extend(
+        checked
+            .plan
+            .actions
+            .iter()
+            .map(|planned| planned.because.clone()),
+    );
+    report.refused.extend(
+        checked
+            .refused
+            .iter()
+            .flat_map(|refused| refused.offences.iter().cloned()),
+    );
+    report.unplaced = checked
+        .plan
+        .unplaced
+        .iter()
+        .map(|unplaced| format!("{}: {}", unplaced.pod.key, events::reasons(unplaced)))
+        .collect();
+}
+
+/// What the snapshot amounted to.
+pub(crate) fn seen(observed: &Observed, report: &mut Report) {
+    report.generation = observed.snapshot.generation;
+    report.pods = observed.snapshot.pods.len();
+    report.nodes = observed.snapshot.nodes.len();
+    report.node_claims = observed.snapshot.node_claims.len();
+    report.problems.extend(observed.problems.iter().cloned());
+}

@@ -1,0 +1,136 @@
+use jiff::Timestamp;
+use model::{ClusterName, Lane, ids::TurnId};
+use serde::Serialize;
+
+/// One turn, for its journal record and its log line.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub cluster: ClusterName,
+    pub lane: Lane,
+    pub turn: TurnId,
+    pub at: Timestamp,
+    pub outcome: Outcome,
+    /// The generation that was observed, and the one that was committed.
+    pub generation: u64,
+    pub committed: Option<u64>,
+    pub pods: usize,
+    pub nodes: usize,
+    pub node_claims: usize,
+    /// What was planned and why, one line each.
+    pub planned: Vec<String>,
+    /// What the independent check took out of the plan.
+    pub refused: Vec<String>,
+    /// Pods without a place, with the reasons.
+    pub unplaced: Vec<String>,
+    pub launched: Vec<String>,
+    pub failed: Vec<String>,
+    /// What went wrong on the way without ending the turn.
+    pub problems: Vec<String>,
+    /// Why nothing was done although something was planned.
+    pub stopped: Option<String>,
+    /// When the lane looks again by itself.
+    pub due: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    Done,
+    /// Another turn of the lane runs, and will look again.
+    Held,
+    /// Recorded in the lane's row, to be tried again.
+    Failed(String),
+}
+
+impl Report {
+    pub(crate) fn new(cluster: &ClusterName, lane: Lane, turn: &TurnId, at: Timestamp) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            lane,
+            turn: turn.clone(),
+            at,
+            outcome: Outcome::Done,
+            generation: 0,
+            committed: None,
+            pods: 0,
+            nodes: 0,
+            node_claims: 0,
+            planned: Vec::new(),
+            refused: Vec::new(),
+            unplaced: Vec::new(),
+            launched: Vec::new(),
+            failed: Vec::new(),
+            problems: Vec::new(),
+            stopped: None,
+            due: None,
+        }
+    }
+
+    pub(crate) fn look_again(&mut self, at: Timestamp) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Worth a journal record: something was decided, refused or went wrong.
+    pub(crate) fn is_notable(&self) -> bool {
+        !(self.planned.is_empty()
+            && self.refused.is_empty()
+            && self.unplaced.is_empty()
+            && self.launched.is_empty()
+            && self.failed.is_empty()
+            && self.problems.is_empty())
+            || matches!(self.outcome, Outcome::Failed(_))
+    }
+
+    pub(crate) fn take(&mut self, outcome: &executor::Outcome) {
+        self.launched.extend(
+            outcome
+                .launched
+                .iter()
+                .map(|(claim, instance)| format!("{claim} is {instance}")),
+        );
+        self.failed.extend(
+            outcome
+                .failed
+                .iter()
+                .map(|failed| format!("{}: {}", failed.claim, failed.why)),
+        );
+        self.problems.extend(outcome.problems.iter().cloned());
+        if let Some(stop) = &outcome.stopped {
+            self.stopped = Some(stop.to_string());
+        }
+    }
+
+    /// The one wide line of a turn.
+    pub(crate) fn log(&self) {
+        let outcome = match &self.outcome {
+            Outcome::Done => "done",
+            Outcome::Held => "held",
+            Outcome::Failed(_) => "failed",
+        };
+        let error = match &self.outcome {
+            Outcome::Failed(error) => error.as_str(),
+            Outcome::Done | Outcome::Held => "",
+        };
+        tracing::info!(
+            cluster = %self.cluster,
+            lane = %self.lane,
+            turn = %self.turn,
+            outcome,
+            error,
+            generation = self.generation,
+            committed = self.committed,
+            pods = self.pods,
+            nodes = self.nodes,
+            node_claims = self.node_claims,
+            planned = self.planned.len(),
+            refused = self.refused.len(),
+            unplaced = self.unplaced.len(),
+            launched = self.launched.len(),
+            failed = self.failed.len(),
+            problems = self.problems.join("; "),
+            stopped = self.stopped.as_deref().unwrap_or_default(),
+            "turn"
+        );
+    }
+}

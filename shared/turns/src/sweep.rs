@@ -1,0 +1,163 @@
+//! Which lanes are not provably quiet (PROTOCOL L5, L6).
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Lane,
+    ledger::{LaneRow, RelayBeat, SweepMemory},
+};
+
+/// A relay that has not shown itself for so long may have missed something.
+const HEARTBEAT: SignedDuration = SignedDuration::from_secs(90);
+/// Even a lane that looks quiet looks at everything this often.
+const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
+
+/// Notes the relay's row; says whether its heartbeat is fresh, by the sweep's own clock since the row last changed.
+pub(crate) fn is_heard(beat: Option<&RelayBeat>, memory: &mut SweepMemory, now: Timestamp) -> bool {
+    if memory.beat.as_ref() != beat {
+        memory.beat = beat.cloned();
+        memory.beat_since = Some(now);
+    }
+    beat.is_some()
+        && memory
+            .beat_since
+            .is_some_and(|since| now.duration_since(since) < HEARTBEAT)
+}
+
+/// Why a lane must be woken; `None` if it is quiet.
+pub(crate) fn restless(
+    lane: Lane,
+    row: &LaneRow,
+    beat: Option<&RelayBeat>,
+    heard: bool,
+    now: Timestamp,
+) -> Option<&'static str> {
+    let lapsed = row.lease.as_ref().is_some_and(|lease| !lease.is_live(now));
+    let looked = row
+        .last_full_look
+        .is_some_and(|at| now.duration_since(at) < FULL_LOOK);
+    let counters = beat.map(|beat| beat.counter(lane));
+    if row.due.is_some_and(|due| due <= now) || lapsed {
+        Some("due")
+    } else if row.failures > 0 {
+        Some("failed")
+    } else if !looked {
+        Some("unseen")
+    } else if !heard {
+        Some("relay-silent")
+    } else if counters != row.seen {
+        Some("changed")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::ledger::Lease;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn beat(seq: u64) -> RelayBeat {
+        RelayBeat {
+            epoch: "e".into(),
+            counters: BTreeMap::from([("lifecycle".into(), seq)]),
+            ..RelayBeat::default()
+        }
+    }
+
+    fn quiet() -> LaneRow {
+        LaneRow {
+            last_full_look: Some(at(1000)),
+            seen: Some(beat(4).counter(Lane::Lifecycle)),
+            ..LaneRow::default()
+        }
+    }
+
+    fn why(row: &LaneRow, seq: u64, heard: bool, now: i64) -> Option<&'static str> {
+        restless(Lane::Lifecycle, row, Some(&beat(seq)), heard, at(now))
+    }
+
+    #[test]
+    fn l5_a_lane_is_quiet_only_if_nothing_speaks_against_it() {
+        assert_eq!(why(&quiet(), 4, true, 1100), None);
+        assert_eq!(
+            why(
+                &LaneRow {
+                    due: Some(at(1100)),
+                    ..quiet()
+                },
+                4,
+                true,
+                1100
+            ),
+            Some("due")
+        );
+        assert_eq!(
+            why(
+                &LaneRow {
+                    due: Some(at(1101)),
+                    ..quiet()
+                },
+                4,
+                true,
+                1100
+            ),
+            None
+        );
+        assert_eq!(
+            why(
+                &LaneRow {
+                    failures: 1,
+                    ..quiet()
+                },
+                4,
+                true,
+                1100
+            ),
+            Some("failed")
+        );
+        assert_eq!(why(&quiet(), 4, false, 1100), Some("relay-silent"));
+        assert_eq!(why(&quiet(), 4, true, 1600), Some("unseen"));
+        assert_eq!(why(&LaneRow::default(), 4, true, 1100), Some("unseen"));
+    }
+
+    #[test]
+    fn l5_counters_must_be_equal_not_just_reached() {
+        assert_eq!(why(&quiet(), 5, true, 1100), Some("changed"));
+        assert_eq!(
+            why(&quiet(), 3, true, 1100),
+            Some("changed"),
+            "another relay counts from the beginning"
+        );
+    }
+
+    #[test]
+    fn l2_a_lapsed_lease_counts_as_due() {
+        let lease = Lease {
+            owner: "t".into(),
+            until: at(1100),
+        };
+        let crashed = LaneRow {
+            lease: Some(lease),
+            ..quiet()
+        };
+        assert_eq!(why(&crashed, 4, true, 1099), None, "its turn still runs");
+        assert_eq!(why(&crashed, 4, true, 1100), Some("due"));
+    }
+
+    #[test]
+    fn l6_silence_is_counted_by_our_own_clock_since_the_row_changed() {
+        let mut memory = SweepMemory::default();
+        assert!(!is_heard(None, &mut memory, at(0)));
+        assert!(is_heard(Some(&beat(1)), &mut memory, at(60)));
+        assert!(is_heard(Some(&beat(1)), &mut memory, at(149)));
+        assert!(!is_heard(Some(&beat(1)), &mut memory, at(150)));
+        assert!(is_heard(Some(&beat(2)), &mut memory, at(151)));
+    }
+}

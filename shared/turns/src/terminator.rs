@@ -1,0 +1,215 @@
+//! Nodes on their way out: what a deletion needs next, advanced by events, timers and sweeps, never waited for.
+
+use std::collections::BTreeSet;
+
+use executor::{Executor, Released};
+use jiff::SignedDuration;
+use model::{
+    InstanceId, Snapshot,
+    launch::{Instance, InstanceState},
+    ledger::{Holder, Notice},
+    node_claim::NodeClaim,
+    plan::Target,
+};
+use planner::Gone;
+use ports::ClusterError;
+
+use crate::{
+    Report, TurnError,
+    apply::apply,
+    events,
+    lane::{Done, Turn},
+    lifecycle::instance_of,
+    observe::{is_our_class, observe},
+    provisioner::seen,
+};
+
+/// An instance that EC2 does not show may be too new to be shown; after this it is gone.
+const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// EC2 takes its time to end an instance.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+    let mut report = turn.report();
+    let mut observed = observe(turn).await?;
+    let counter = observed.counter.clone();
+    let executor = turn.executor();
+    if turn.is_active() {
+        obey_notices(turn, &observed.snapshot.notices, &mut report).await?;
+        resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
+        // Launches that ended just now hold no NodeClaim back.
+        observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;
+    }
+    let gone = gone(turn, &observed.snapshot).await?;
+    let decision = planner::terminate(&observed.snapshot, &gone);
+    seen(&observed, &mut report);
+    report.planned.extend(
+        decision
+            .plan
+            .actions
+            .iter()
+            .map(|planned| planned.because.clone()),
+    );
+    if let Some(due) = decision.due {
+        report.look_again(due);
+    }
+    if !turn.is_active() {
+        report.stopped = Some("the cluster is not active: nothing was done".into());
+        return Ok(Done {
+            report,
+            full_look: Some(counter),
+        });
+    }
+    let applied = apply(
+        turn,
+        &executor,
+        &observed,
+        &decision.plan.actions,
+        &mut report,
+    )
+    .await?;
+    if applied.acted {
+        // Acting changed objects that the next step is judged by.
+        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+    }
+    events::post(turn, &applied.events, &mut report).await;
+    Ok(Done {
+        report,
+        full_look: Some(counter),
+    })
+}
+
+/// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first.
+async fn obey_notices(
+    turn: &Turn<'_>,
+    notices: &[Notice],
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    for notice in notices {
+        if delete_interrupted(turn, &notice.instance).await? {
+            turn.world
+                .ledger
+                .finish_notice(turn.cluster, &notice.instance, &notice.kind)
+                .await?;
+        } else {
+            report.look_again(turn.now + LOOK_AGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the NodeClaim that owns an instance; says whether nothing is left to do.
+async fn delete_interrupted(turn: &Turn<'_>, instance: &InstanceId) -> Result<bool, TurnError> {
+    let Some(owner) = turn.world.ledger.owner(instance).await? else {
+        return Ok(true);
+    };
+    let Holder::Claim(name) = owner.holder else {
+        return Ok(true);
+    };
+    let Some(claim) = turn.api.node_claim(&name).await? else {
+        return Ok(true);
+    };
+    if claim.deleted_at.is_some() {
+        return Ok(true);
+    }
+    let target = Target {
+        name,
+        uid: claim.uid,
+        resource_version: claim.resource_version,
+    };
+    match turn.api.delete_node_claim(&target).await {
+        Ok(()) | Err(ClusterError::NotFound { .. }) => Ok(true),
+        Err(ClusterError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A5: a deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated.
+async fn resolve_launches(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    snapshot: &Snapshot,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let mut dying = Vec::new();
+    for claim in unlaunched(snapshot) {
+        match executor.release(claim).await? {
+            Released::Free => {}
+            Released::Wait(until) => report.look_again(until),
+            Released::Instance(instance) if is_gone(turn, claim, &instance).await? => {
+                executor.finish_claim(claim).await?;
+            }
+            Released::Instance(instance) => dying.push(instance),
+        }
+    }
+    if !dying.is_empty() {
+        turn.world.cloud.terminate(turn.cluster, &dying).await?;
+        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim> {
+    snapshot.node_claims.iter().filter(|claim| {
+        claim.deleted_at.is_some()
+            && claim.status.provider_id.is_empty()
+            && is_our_class(&claim.spec.node_class)
+    })
+}
+
+async fn is_gone(
+    turn: &Turn<'_>,
+    claim: &NodeClaim,
+    instance: &InstanceId,
+) -> Result<bool, TurnError> {
+    let found = turn
+        .world
+        .cloud
+        .describe_instances(std::slice::from_ref(instance))
+        .await?;
+    Ok(ended(found.first(), claim, turn))
+}
+
+/// Terminated, or unknown to EC2 although it is old enough to be shown.
+fn ended(instance: Option<&Instance>, claim: &NodeClaim, turn: &Turn<'_>) -> bool {
+    match instance {
+        Some(instance) => instance.state == InstanceState::Terminated,
+        None => claim
+            .created_at
+            .is_none_or(|at| turn.now.duration_since(at) >= SHOWN_AFTER),
+    }
+}
+
+/// Provider ids of deleting NodeClaims and Nodes whose instance is gone.
+async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
+    let deleted_nodes: BTreeSet<&str> = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.deleted_at.is_some())
+        .map(|node| node.provider_id.as_str())
+        .collect();
+    let dying: Vec<(&NodeClaim, InstanceId)> = snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| {
+            claim.deleted_at.is_some() || deleted_nodes.contains(claim.status.provider_id.as_str())
+        })
+        .filter_map(|claim| Some((claim, instance_of(claim)?)))
+        .collect();
+    if dying.is_empty() {
+        return Ok(Gone::default());
+    }
+    let ids: Vec<InstanceId> = dying.iter().map(|(_, id)| id.clone()).collect();
+    let found = turn.world.cloud.describe_instances(&ids).await?;
+    Ok(dying
+        .into_iter()
+        .filter(|(claim, id)| {
+            ended(
+                found.iter().find(|instance| instance.id == *id),
+                claim,
+                turn,
+            )
+        })
+        .map(|(claim, _)| claim.status.provider_id.clone())
+        .collect())
+}

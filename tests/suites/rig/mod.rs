@@ -1,0 +1,324 @@
+//! One cluster in memory with all turns around it: time passes second by second, wakes are delivered, the sweep comes
+//! every minute, and a relay may watch.
+#![allow(dead_code, reason = "every suite uses a part of it")]
+
+use std::sync::Arc;
+
+use fakes::{Fuse, Sim};
+use jiff::SignedDuration;
+use model::{ClusterName, Lane, Resources, Wake, ids::TurnId, ledger::RelayBeat};
+use turns::World;
+
+pub struct Rig {
+    pub sim: Sim,
+    pub world: World,
+    pub relay: Relay,
+    /// Errors of turns that could not record their own failure.
+    pub errors: Vec<String>,
+    pub transcript: Vec<String>,
+    turn: u64,
+    seconds: i64,
+    seen: Seen,
+    beat: RelayBeat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Relay {
+    Watching,
+    Dead,
+}
+
+/// What the relay last told of.
+#[derive(Default, PartialEq, Eq)]
+struct Seen {
+    pending: Vec<String>,
+    nodes: Vec<String>,
+    pods: Vec<String>,
+}
+
+pub fn secs(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+pub fn cpu(millicores: i64) -> Resources {
+    Resources::from([("cpu", millicores), ("memory", 512 << 20)])
+}
+
+/// Two pods need one m5.xlarge each at most.
+pub const POD: i64 = 1_500;
+
+impl Rig {
+    /// An active cluster with one NodePool, swept twice so that everything is resolved.
+    pub fn new(relay: Relay) -> Self {
+        let sim = Sim::new("demo");
+        sim.with(|world| {
+            world
+                .api
+                .node_classes
+                .insert("default".into(), fakes::node_class("default"));
+            world
+                .api
+                .node_pools
+                .insert("default".into(), fakes::node_pool("default", "60s"));
+        });
+        let shared = Arc::new(sim.clone());
+        let world = World {
+            cloud: shared.clone(),
+            ledger: shared.clone(),
+            wakes: shared.clone(),
+            clock: shared.clone(),
+            catalog: shared.clone(),
+            node_classes: shared.clone(),
+            launches: shared.clone(),
+            registry: shared.clone(),
+            clusters: shared,
+            holder: "whittle/123456789012/us-east-1/test".into(),
+        };
+        Self {
+            sim,
+            world,
+            relay,
+            errors: Vec::new(),
+            transcript: Vec::new(),
+            turn: 0,
+            seconds: 0,
+            seen: Seen::default(),
+            beat: RelayBeat {
+                epoch: "relay-1".into(),
+                ..RelayBeat::default()
+            },
+        }
+    }
+
+    /// A cluster in which the first sweeps have happened and the NodePool is ready.
+    pub async fn ready(relay: Relay) -> Self {
+        let mut rig = Self::new(relay);
+        rig.pass(secs(150)).await;
+        assert_eq!(rig.errors, Vec::<String>::new());
+        rig
+    }
+
+    pub fn cluster() -> ClusterName {
+        "demo".into()
+    }
+
+    pub fn next_turn(&mut self) -> TurnId {
+        self.turn += 1;
+        TurnId(format!("turn-{}", self.turn))
+    }
+
+    pub fn scale(&self, replicas: usize) {
+        self.sim
+            .with(|world| world.api.scale("web", replicas, cpu(POD)));
+    }
+
+    /// Lets time pass; a process that died is replaced by a new one at once.
+    pub async fn pass(&mut self, time: SignedDuration) {
+        for _ in 0..time.as_secs() {
+            self.second().await;
+        }
+    }
+
+    /// Lets time pass until the world looks so; says after how many seconds, or `None` if it never did within `limit`.
+    pub async fn until(
+        &mut self,
+        limit: SignedDuration,
+        is_so: impl Fn(&mut fakes::World) -> bool,
+    ) -> Option<i64> {
+        let start = self.seconds;
+        while self.seconds - start < limit.as_secs() {
+            if self.sim.with(&is_so) {
+                return Some(self.seconds - start);
+            }
+            self.second().await;
+        }
+        self.sim.with(is_so).then_some(limit.as_secs())
+    }
+
+    async fn second(&mut self) {
+        self.sim.advance(secs(1));
+        self.seconds += 1;
+        if self.relay == Relay::Watching {
+            self.watch();
+        }
+        if self.seconds % 60 == 1 {
+            let turn = self.next_turn();
+            if let Err(error) = turns::housekeep(&self.world, &turn).await {
+                self.errors.push(error.to_string());
+            }
+            self.mend();
+        }
+        for wake in self.sim.take_wakes() {
+            self.deliver(&wake).await;
+        }
+    }
+
+    async fn deliver(&mut self, wake: &Wake) {
+        let turn = self.next_turn();
+        match turns::run(&self.world, &wake.cluster, wake.lane, &turn).await {
+            Ok(report) => {
+                self.transcript.extend(
+                    report
+                        .planned
+                        .iter()
+                        .map(|line| format!("{:>4}s {}: {line}", self.seconds, wake.lane)),
+                );
+                self.transcript.extend(
+                    report
+                        .problems
+                        .iter()
+                        .map(|line| format!("{:>4}s {}! {line}", self.seconds, wake.lane)),
+                );
+                self.transcript.extend(
+                    report
+                        .refused
+                        .iter()
+                        .map(|line| format!("{:>4}s {} refused {line}", self.seconds, wake.lane)),
+                );
+                if let turns::Outcome::Failed(error) = &report.outcome {
+                    self.transcript.push(format!(
+                        "{:>4}s {} failed: {error}",
+                        self.seconds, wake.lane
+                    ));
+                }
+            }
+            Err(error) => self
+                .errors
+                .push(format!("{:>4}s {}: {error}", self.seconds, wake.lane)),
+        }
+        self.mend();
+    }
+
+    fn mend(&self) {
+        self.sim.with(|world| {
+            if world.fuse.is_blown() {
+                world.fuse = Fuse::default();
+            }
+        });
+    }
+
+    /// The relay: counters before wakes, wakes only for what changed.
+    fn watch(&mut self) {
+        let now = self.sim.with(|world| {
+            let version = |name: &str, version: &str| format!("{name}@{version}");
+            Seen {
+                pending: world
+                    .api
+                    .pods
+                    .values()
+                    .filter(|pod| pod.unschedulable && pod.node_name.is_none())
+                    .map(|pod| pod.uid.0.clone())
+                    .collect(),
+                nodes: world
+                    .api
+                    .nodes
+                    .values()
+                    .map(|node| version(node.name.as_str(), &node.resource_version))
+                    .chain(
+                        world
+                            .api
+                            .node_claims
+                            .values()
+                            .map(|claim| version(claim.name.as_str(), &claim.resource_version)),
+                    )
+                    .collect(),
+                pods: world
+                    .api
+                    .pods
+                    .values()
+                    .map(|pod| {
+                        version(
+                            &pod.key.name,
+                            pod.node_name.as_ref().map_or("", |node| node.as_str()),
+                        )
+                    })
+                    .collect(),
+            }
+        });
+        let mut lanes = Vec::new();
+        if now.pending != self.seen.pending {
+            lanes.push(Lane::Provisioner);
+        }
+        if now.nodes != self.seen.nodes || now.pods != self.seen.pods {
+            lanes.extend([Lane::Lifecycle, Lane::Terminator]);
+        }
+        self.seen = now;
+        for lane in &lanes {
+            *self
+                .beat
+                .counters
+                .entry(lane.as_str().to_owned())
+                .or_default() += 1;
+        }
+        let at = self.seconds / 30;
+        self.beat.beat_at = at.to_string();
+        let beat = self.beat.clone();
+        self.sim.with(|world| {
+            world.ledger.of(&Self::cluster()).beat = Some(beat);
+            let now = world.now;
+            for lane in lanes {
+                world
+                    .wakes
+                    .push((now, Wake::new(Self::cluster(), lane, "relay")));
+            }
+        });
+    }
+}
+
+/// Every pod runs.
+pub fn all_bound(world: &mut fakes::World) -> bool {
+    let wanted: usize = world
+        .api
+        .deployments
+        .values()
+        .map(|deployment| deployment.replicas)
+        .sum();
+    world.api.pods.len() == wanted && world.api.pods.values().all(|pod| pod.node_name.is_some())
+}
+
+/// Nothing is left of a cluster's nodes.
+pub fn all_gone(world: &mut fakes::World) -> bool {
+    world.account.alive().count() == 0
+        && world.api.node_claims.is_empty()
+        && world.api.nodes.is_empty()
+}
+
+/// As many instances, NodeClaims and Nodes as one another, each pointing at the next.
+pub fn consistent(world: &mut fakes::World) -> bool {
+    let provider_ids: Vec<String> = {
+        let mut ids: Vec<String> = world
+            .account
+            .alive()
+            .map(|instance| format!("aws:///{}/{}", instance.zone, instance.id))
+            .collect();
+        ids.sort();
+        ids
+    };
+    let mut claims: Vec<String> = world
+        .api
+        .node_claims
+        .values()
+        .map(|claim| claim.status.provider_id.clone())
+        .collect();
+    claims.sort();
+    let mut nodes: Vec<String> = world
+        .api
+        .nodes
+        .values()
+        .map(|node| node.provider_id.clone())
+        .collect();
+    nodes.sort();
+    provider_ids == claims && claims == nodes
+}
+
+/// Nothing is under way in the ledger, and no NodeClaim was made twice.
+pub fn settled(world: &mut fakes::World) -> bool {
+    let mut created = world.api.created.clone();
+    created.sort();
+    let total = created.len();
+    created.dedup();
+    let rows = world.ledger.of(&Rig::cluster());
+    total == created.len()
+        && rows.calls.values().all(|call| call.closed)
+        && rows.intents.values().all(|intent| !intent.is_in_flight())
+}

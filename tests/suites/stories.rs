@@ -1,0 +1,270 @@
+//! Stories: many turns, time passes.
+
+mod rig;
+
+use fakes::Fault;
+use model::{CapacityType, ledger::IntentState};
+use rig::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+
+#[tokio::test]
+async fn pods_come_and_go_and_nodes_follow() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(10);
+    let took = rig.until(secs(180), all_bound).await;
+    assert!(
+        took.is_some_and(|took| took < 120),
+        "{took:?} {:#?} {:?}",
+        rig.transcript,
+        rig.errors
+    );
+    assert!(rig.sim.with(consistent), "{:#?}", rig.transcript);
+    assert!(rig.sim.with(settled));
+    let initialized = rig
+        .until(secs(30), |world| {
+            world
+                .api
+                .node_claims
+                .values()
+                .all(|claim| claim.is_true("Initialized"))
+        })
+        .await;
+    assert!(
+        initialized.is_some(),
+        "{:#?}",
+        rig.sim.with(|world| world.api.node_claims.clone())
+    );
+    rig.sim.with(|world| {
+        for node in world.api.nodes.values() {
+            assert_eq!(
+                node.labels
+                    .get("karpenter.sh/initialized")
+                    .map(String::as_str),
+                Some("true")
+            );
+            assert!(
+                node.taints
+                    .iter()
+                    .all(|taint| taint.key != "karpenter.sh/unregistered")
+            );
+        }
+    });
+
+    rig.scale(0);
+    let took = rig.until(secs(600), all_gone).await;
+    assert!(
+        took.is_some_and(|took| took >= 60),
+        "consolidateAfter is a minute: {took:?} {:#?}",
+        rig.transcript
+    );
+    rig.pass(secs(300)).await;
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        assert!(
+            rows.intents.is_empty() && rows.claims.is_empty(),
+            "rows go with their NodeClaims: {:?}",
+            rows.intents
+        );
+        assert!(
+            rows.commands
+                .values()
+                .all(|command| command.state == model::ledger::CommandState::Done)
+        );
+    });
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn without_the_relay_the_sweep_finds_the_work() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.scale(4);
+    let took = rig.until(secs(300), all_bound).await;
+    assert!(took.is_some(), "{:#?} {:?}", rig.transcript, rig.errors);
+    rig.scale(0);
+    let took = rig.until(secs(900), all_gone).await;
+    assert!(took.is_some(), "{:#?} {:?}", rig.transcript, rig.errors);
+}
+
+#[tokio::test]
+async fn missing_capacity_is_remembered_and_planned_around_in_the_same_turn() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        for zone in ["us-east-1a", "us-east-1b"] {
+            world.account.no_capacity.insert((
+                CapacityType::OnDemand,
+                "m5.large".into(),
+                zone.into(),
+            ));
+        }
+        // The request offers every type that is big enough; keep it to the one that fails.
+        world.catalog.retain(|kind| kind.name != "m5.2xlarge");
+    });
+    rig.scale(1);
+    let took = rig.until(secs(180), all_bound).await;
+    assert!(
+        took.is_some_and(|took| took < 90),
+        "{took:?} {:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        assert!(
+            world
+                .account
+                .alive()
+                .all(|instance| instance.instance_type == "m5.xlarge")
+        );
+    });
+    assert!(rig.sim.with(settled) && rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        for kind in ["m5.large", "m5.xlarge", "m5.2xlarge"] {
+            for zone in ["us-east-1a", "us-east-1b"] {
+                world.account.no_capacity.insert((
+                    CapacityType::OnDemand,
+                    kind.into(),
+                    zone.into(),
+                ));
+            }
+        }
+    });
+    rig.scale(1);
+    rig.pass(secs(60)).await;
+    rig.sim.with(|world| {
+        assert!(
+            world.api.node_claims.is_empty(),
+            "{:?}",
+            world.api.node_claims
+        );
+        let said: Vec<&str> = world
+            .api
+            .events
+            .iter()
+            .map(|event| event.reason.as_str())
+            .collect();
+        assert!(
+            said.contains(&"InsufficientCapacityError") && said.contains(&"FailedScheduling"),
+            "{said:?}"
+        );
+        assert!(
+            world.account.requests.len() <= 3,
+            "what failed is not asked again: {}",
+            world.account.requests.len()
+        );
+        world.account.no_capacity.clear();
+    });
+    let took = rig.until(secs(600), all_bound).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn a_denied_launch_is_explained_on_the_node_claim_and_tried_again() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.fail_next("launch", Fault::Denied);
+    rig.scale(1);
+    let explained = rig
+        .until(secs(30), |world| {
+            world.api.node_claims.values().any(|claim| {
+                claim
+                    .condition("Launched")
+                    .is_some_and(|condition| condition.reason == "Unauthorized")
+            })
+        })
+        .await;
+    assert!(explained.is_some(), "{:#?}", rig.transcript);
+    let took = rig.until(secs(300), all_bound).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+    rig.sim.with(|world| {
+        let tokens: Vec<_> = world
+            .account
+            .requests
+            .iter()
+            .map(|request| &request.token)
+            .collect();
+        assert!(
+            tokens.windows(2).all(|pair| pair[0] != pair[1]),
+            "a3: the next attempt has a new token"
+        );
+    });
+}
+
+#[tokio::test]
+async fn a_hand_made_node_claim_is_launched() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await;
+    rig.sim.with(|world| {
+        let mut claim = world.api.node_claims.values().next().unwrap().clone();
+        claim.name = "by-hand".into();
+        claim.uid = "by-hand-uid".into();
+        claim.status = model::node_claim::NodeClaimStatus::default();
+        claim.finalizers.clear();
+        claim.created_at = Some(world.now);
+        world.api.node_claims.insert(claim.name.clone(), claim);
+    });
+    let launched = rig
+        .until(secs(120), |world| world.api.nodes.len() == 2)
+        .await;
+    assert!(launched.is_some(), "a1: {:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        assert!(matches!(
+            rows.intents[&"by-hand".into()].state,
+            IntentState::Launched { .. }
+        ));
+    });
+}
+
+#[tokio::test]
+async fn an_interrupted_node_is_drained_and_its_pods_find_another() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(2);
+    rig.until(secs(180), all_bound).await;
+    rig.pass(secs(20)).await;
+    let victim = rig
+        .sim
+        .with(|world| world.account.alive().next().unwrap().id.clone());
+    let fact = turns::Interruption {
+        instance: victim.clone(),
+        kind: turns::InterruptionKind::SpotInterruption,
+        deadline: None,
+    };
+    let turn = rig.next_turn();
+    let report = turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    assert_eq!(
+        report,
+        turns::InterruptionReport::Recorded {
+            cluster: Rig::cluster()
+        }
+    );
+    let moved = rig
+        .until(secs(300), |world| {
+            all_bound(world) && world.account.alive().all(|instance| instance.id != victim)
+        })
+        .await;
+    assert!(moved.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(30)).await;
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        assert!(rows.notices.values().all(|notice| notice.done));
+    });
+}
+
+#[tokio::test]
+async fn shadow_mode_plans_and_does_nothing() {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        world.registry[0].body = Ok(serde_json::json!({"type": "endpoint", "mode": "shadow"}));
+        let classes = &mut world.api.node_classes;
+        let _ = classes;
+    });
+    rig.scale(2);
+    rig.pass(secs(200)).await;
+    rig.sim.with(|world| {
+        assert!(world.account.requests.is_empty() && world.api.node_claims.is_empty());
+        assert_eq!(world.api.leader, None, "b2: the Lease is not ours to take");
+    });
+}
