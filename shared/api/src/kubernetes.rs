@@ -3,6 +3,7 @@
 
 mod affinity;
 mod cluster;
+mod defaults;
 mod disruption;
 mod pod;
 mod storage;
