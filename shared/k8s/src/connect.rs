@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use kube::{Client, Config, config::AuthInfo};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
 use secrecy::SecretString;
 use thiserror::Error;
 
@@ -9,8 +11,8 @@ use thiserror::Error;
 pub struct Access {
     /// `https://…`; plain `http://` only for this machine, as tests and demos use it.
     pub endpoint: String,
-    /// DER certificates to trust; empty means the platform's own.
-    pub authorities: Vec<Vec<u8>>,
+    /// The authorities to trust, as PEM in base64 as in a kubeconfig; `None` means the platform's own.
+    pub certificate_authority: Option<String>,
     pub credentials: Credentials,
 }
 
@@ -30,6 +32,10 @@ pub enum ConnectError {
         "endpoint \"{endpoint}\" is not usable: expected https://host[:port], or http:// on this machine only"
     )]
     Endpoint { endpoint: String },
+    #[error(
+        "the certificate authority of {endpoint} is not usable: expected PEM certificates in base64"
+    )]
+    CertificateAuthority { endpoint: String },
     #[error("the client for {endpoint} could not be built")]
     Client {
         endpoint: String,
@@ -59,7 +65,11 @@ impl Access {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         config.write_timeout = Some(READ_TIMEOUT);
-        config.root_cert = (!self.authorities.is_empty()).then(|| self.authorities.clone());
+        config.root_cert = self
+            .certificate_authority
+            .as_deref()
+            .map(|text| self.authorities(text))
+            .transpose()?;
         config.auth_info = match &self.credentials {
             Credentials::BearerToken(token) => AuthInfo {
                 token: Some(token.clone()),
@@ -75,5 +85,23 @@ impl Access {
             endpoint: self.endpoint.clone(),
             source: Box::new(source),
         })
+    }
+
+    fn authorities(&self, base64: &str) -> Result<Vec<Vec<u8>>, ConnectError> {
+        let refused = || ConnectError::CertificateAuthority {
+            endpoint: self.endpoint.clone(),
+        };
+        let pem = BASE64_STANDARD
+            .decode(base64.trim())
+            .map_err(|_| refused())?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let certificates = certificates.map_err(|_| refused())?;
+        if certificates.is_empty() {
+            return Err(refused());
+        }
+        Ok(certificates
+            .iter()
+            .map(|certificate| certificate.to_vec())
+            .collect())
     }
 }
