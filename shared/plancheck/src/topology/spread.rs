@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    labels,
+    InstanceType, labels,
     node_pool::NodePool,
     pod::{NodeInclusionPolicy, Pod, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Findings,
-    label::Label,
+    label::{Label, overlap},
     node_rules::{Wanted, intolerable},
     world::Machine,
 };
@@ -268,7 +268,15 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         let Some(types) = types.filter(|types| !types.is_empty()) else {
             return;
         };
-        for instance_type in types.iter() {
+        let suits = |instance_type: &&InstanceType| {
+            let known = &instance_type.requirements;
+            of_pool.0.values().all(|wanted| {
+                known
+                    .get(&wanted.key)
+                    .is_none_or(|of_type| overlap(of_type, wanted))
+            })
+        };
+        for instance_type in types.iter().filter(suits) {
             let Some(of_type) = instance_type
                 .requirements
                 .get(key)
