@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use model::{pod::HostPort, snapshot::MinValuesPolicy};
+use model::{NanosPerHour, pod::HostPort, snapshot::MinValuesPolicy};
 
 use crate::{
     algebra::{SetId, Undefined},
@@ -184,42 +184,76 @@ impl<'a> Claim<'a> {
     fn check_place(
         &self,
         set: SetId,
-        mut rows: Bits,
+        rows: Bits,
         core: &Core<'a>,
         obeyed: &[Obeyed],
         stage: Stage,
         world: &mut World<'a>,
     ) -> Result<Fit<'a>, Refusal> {
-        let mut narrowed = set;
-        if !obeyed.is_empty() {
-            let place = Place {
-                set,
-                ..self.place(world)
-            };
-            let World {
-                topology, algebra, ..
-            } = world;
-            narrowed = match topology.ask(&core.member, obeyed, &place, algebra) {
-                Answer::Allowed(set) => set,
-                Answer::NotNow(group) => {
-                    return Err(Refusal::Topology(group, Permanence::ForNow));
-                }
-                Answer::Never(group) => {
-                    return Err(Refusal::Topology(group, Permanence::ForGood));
-                }
-            };
+        if obeyed.is_empty() {
+            return self.check_options(set, rows, Permanence::ForGood, stage, world);
         }
-        let permanence = if narrowed == set {
-            Permanence::ForGood
-        } else {
-            world.keep_matching(self.template, narrowed, &mut rows);
-            Permanence::ForNow
+        let place = Place {
+            set,
+            ..self.place(world)
         };
-        if rows.is_empty() {
-            return Err(Refusal::Types(permanence));
+        let World {
+            topology, algebra, ..
+        } = world;
+        let sets = match topology.ask(&core.member, obeyed, &place, algebra) {
+            Answer::Allowed(sets) => sets,
+            Answer::NotNow(group) => return Err(Refusal::Topology(group, Permanence::ForNow)),
+            Answer::Never(group) => return Err(Refusal::Topology(group, Permanence::ForGood)),
+        };
+        if let [narrowed] = *sets {
+            return self.check_narrowed(narrowed, set, rows, stage, world);
         }
+        // Counts do not decide between these: the cheapest does.
+        let mut best: Option<(NanosPerHour, Fit<'a>)> = None;
+        let mut refusal = Refusal::Types(Permanence::ForNow);
+        for narrowed in sets {
+            match self.check_narrowed(narrowed, set, rows.clone(), stage, world) {
+                Ok(fit) => {
+                    let price = world.cheapest(self.template, fit.set, &fit.rows);
+                    if best.as_ref().is_none_or(|(known, _)| price < *known) {
+                        best = Some((price, fit));
+                    }
+                }
+                Err(next) => refusal = next,
+            }
+        }
+        best.map(|(_, fit)| fit).ok_or(refusal)
+    }
+
+    /// Checks what topology left of `set`.
+    fn check_narrowed(
+        &self,
+        narrowed: SetId,
+        set: SetId,
+        mut rows: Bits,
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<Fit<'a>, Refusal> {
+        if narrowed == set {
+            return self.check_options(set, rows, Permanence::ForGood, stage, world);
+        }
+        world.keep_matching(self.template, narrowed, &mut rows);
+        if rows.is_empty() {
+            return Err(Refusal::Types(Permanence::ForNow));
+        }
+        self.check_options(narrowed, rows, Permanence::ForNow, stage, world)
+    }
+
+    fn check_options(
+        &self,
+        set: SetId,
+        rows: Bits,
+        permanence: Permanence,
+        stage: Stage,
+        world: &mut World<'a>,
+    ) -> Result<Fit<'a>, Refusal> {
         let (set, min_values_relaxed) =
-            self.check_min_values(narrowed, &rows, permanence, stage, world)?;
+            self.check_min_values(set, &rows, permanence, stage, world)?;
         let World {
             templates,
             catalogs,

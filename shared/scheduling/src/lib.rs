@@ -16,6 +16,7 @@ mod min_values;
 mod node;
 mod outcome;
 mod ports;
+mod prices;
 mod reason;
 mod reservations;
 mod room;

@@ -117,7 +117,7 @@ impl<'a> Node<'a> {
             topology, algebra, ..
         } = world;
         match topology.ask(&core.member, obeyed, &place, algebra) {
-            Answer::Allowed(set) => Ok(set),
+            Answer::Allowed(sets) => sets.first().copied().ok_or(Refusal::Requirements),
             Answer::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
             Answer::Never(group) => Err(Refusal::Topology(group, Permanence::ForGood)),
         }

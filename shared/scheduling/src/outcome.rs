@@ -62,9 +62,6 @@ pub struct Unplaced {
     pub reasons: Vec<(Option<usize>, Reason)>,
 }
 
-/// Prices per catalog and set: every usable row with its cheapest offering, cheapest first.
-type Prices = BTreeMap<(usize, SetId), Vec<(usize, Choice)>>;
-
 pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failure)>) -> Answer {
     let mut answer = Answer::default();
     let mut told: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
@@ -78,9 +75,8 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failu
             reasons: told.get(&shape).cloned().unwrap_or_default(),
         });
     }
-    let mut prices = Prices::new();
     for claim in std::mem::take(&mut solver.claims) {
-        match finish(&claim, &mut solver.world, &mut prices) {
+        match finish(&claim, &mut solver.world) {
             Ok(node) => answer.new_nodes.push(node),
             Err(reason) => answer
                 .unplaced
@@ -102,16 +98,12 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failu
     answer
 }
 
-fn finish(
-    claim: &Claim<'_>,
-    world: &mut World<'_>,
-    prices: &mut Prices,
-) -> Result<NewNode, Reason> {
+fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Reason> {
     let mut set = claim.set;
     if !claim.held.is_empty() {
         set = pin_to_reservations(claim, world);
     }
-    let mut rows = by_price(claim, set, world, prices);
+    let mut rows = by_price(claim, set, world);
     rows.truncate(Launch::INSTANCE_TYPES_MAX);
     check_min_values(claim, set, &rows, world)?;
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
@@ -140,19 +132,12 @@ fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
 }
 
 /// The claim's rows, each type once, cheapest first, ties by name.
-fn by_price(
-    claim: &Claim<'_>,
-    set: SetId,
-    world: &mut World<'_>,
-    prices: &mut Prices,
-) -> Vec<(usize, Choice)> {
+fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
     let Some(template) = world.templates.get(claim.template) else {
         return Vec::new();
     };
     let at = template.catalog;
-    let known = prices
-        .entry((at, set))
-        .or_insert_with(|| price_list(at, set, world));
+    let known = world.prices(at, set);
     let mut seen = Bits::none(known.len() + claim.rows.iter().last().map_or(0, |last| last + 1));
     let mut rows: Vec<(usize, Choice)> = Vec::new();
     for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
@@ -183,36 +168,6 @@ fn by_price(
     others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type).map(|t| &t.name));
     rows.extend(others);
     rows
-}
-
-fn price_list(at: usize, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
-    let Some(catalog) = world.catalogs.get(at) else {
-        return Vec::new();
-    };
-    let mut list: Vec<(usize, Choice)> = Vec::new();
-    for (row, variant) in catalog.rows.iter().enumerate() {
-        let usable = variant
-            .offers
-            .iter()
-            .filter(|offer| catalog::compatible(&mut world.algebra, set, offer.set));
-        let cheapest = usable.min_by_key(|offer| (offer.price, offer.index));
-        list.extend(cheapest.map(|offer| {
-            let choice = Choice {
-                instance_type: variant.kind,
-                offering: offer.index,
-                price: offer.price,
-            };
-            (row, choice)
-        }));
-    }
-    list.sort_by_key(|(_, choice)| {
-        let name = catalog
-            .types
-            .get(choice.instance_type)
-            .map(|t| t.name.as_str());
-        (choice.price, name)
-    });
-    list
 }
 
 fn check_min_values(

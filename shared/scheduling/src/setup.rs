@@ -131,6 +131,7 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
         volumes,
         hostname,
         no_taints,
+        prices: BTreeMap::new(),
     };
     let nodes = found
         .into_iter()

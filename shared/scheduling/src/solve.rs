@@ -68,16 +68,21 @@ impl<'a> Solver<'a> {
     /// Places what can be placed; the rest comes back with why, in queue order.
     pub(crate) fn run(&mut self) -> Vec<(usize, ShapeId, Failure)> {
         let mut pods: Vec<usize> = (0..self.world.input.pods.len()).collect();
+        // By name, as the API server lists them: whoever comes first shapes a group that pods share.
+        pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
+        let mut shapes = vec![ShapeId(0); pods.len()];
+        for pod in &pods {
+            let shape = self.shape_of(*pod);
+            if let Some(slot) = shapes.get_mut(*pod) {
+                *slot = shape;
+            }
+        }
         pods.sort_by_cached_key(|at| self.world.input.pods.get(*at).map(|pod| rank(pod)));
-        let shapes: Vec<ShapeId> = pods.iter().map(|pod| self.shape_of(*pod)).collect();
         let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
         // Each pod with how long the queue was when it was put back: a full round without success ends the search.
         let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
-        queue.extend(
-            pods.into_iter()
-                .zip(shapes)
-                .map(|(pod, shape)| (pod, shape, 0)),
-        );
+        let with_shape = |pod| Some((pod, *shapes.get(pod)?, 0));
+        queue.extend(pods.into_iter().filter_map(with_shape));
         while let Some((pod, shape, length)) = queue.pop_front() {
             if length == queue.len() + 1 {
                 queue.push_front((pod, shape, length));

@@ -60,9 +60,12 @@ pub(crate) struct Obeyed {
     pub(crate) counts_itself: bool,
 }
 
+/// More equally empty combinations of domains are not compared; zones × capacity types stay below.
+const ALTERNATIVES_MAX: usize = 32;
+
 pub(crate) enum Answer {
-    /// The node's requirements once the pod is there.
-    Allowed(SetId),
+    /// What the node's requirements may become with the pod there: alternatives between which counts do not decide.
+    Allowed(Vec<SetId>),
     /// Counts elsewhere may still change this.
     NotNow(GroupId),
     /// Counts only grow, so this node stays closed.
@@ -79,7 +82,6 @@ struct Identity {
     namespaces: Vec<String>,
     selector: Option<LabelSelector>,
     filter: Option<FilterId>,
-    domains: Vec<Sym>,
 }
 
 /// A bound pod that counts.
@@ -175,12 +177,11 @@ impl<'a> Topology<'a> {
             namespaces: vec![namespace],
             selector: selector.map(canonical),
             filter: Some(filter),
-            domains,
         };
-        self.intern(identity, algebra, tolerance)
+        self.intern(identity, &domains, algebra, tolerance)
     }
 
-    /// The group of one affinity or anti-affinity term; `inverse` is the one that the others obey.
+    /// The group of one affinity or anti-affinity term, with the domains that its first owner tolerates (spec/scheduling §17.2); `inverse` is the one that the others obey.
     pub(crate) fn affinity(
         &mut self,
         kind: Kind,
@@ -202,9 +203,8 @@ impl<'a> Topology<'a> {
             namespaces: self.namespaces_of(term, namespace),
             selector: term.selector.clone().map(canonical),
             filter: None,
-            domains,
         };
-        self.intern(identity, algebra, tolerance)
+        self.intern(identity, &domains, algebra, tolerance)
     }
 
     fn namespaces_of(&self, term: &PodAffinityTerm, own: &str) -> Vec<String> {
@@ -236,6 +236,7 @@ impl<'a> Topology<'a> {
     fn intern(
         &mut self,
         identity: Identity,
+        domains: &[Sym],
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) -> GroupId {
@@ -246,7 +247,7 @@ impl<'a> Topology<'a> {
         let mut group = Group::new(identity.kind, identity.key, by_host, identity.filter);
         group.max_skew = identity.max_skew;
         group.min_domains = identity.min_domains;
-        for value in &identity.domains {
+        for value in domains {
             group.register(*value, algebra);
         }
         if !identity.inverse {
@@ -418,7 +419,7 @@ impl<'a> Topology<'a> {
         if by_domain {
             self.ask_domains(member, obeyed, place, algebra)
         } else {
-            Answer::Allowed(place.set)
+            Answer::Allowed(vec![place.set])
         }
     }
 
@@ -460,12 +461,14 @@ impl<'a> Topology<'a> {
                 .map(|id| algebra.req(id));
             let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
             let (pod, node) = (pod.as_deref(), node.as_deref());
-            let one = group.kind == Kind::Spread;
-            let domains = match group.kind {
-                Kind::Spread => group.emptiest(pod, node, counts_itself, algebra),
-                Kind::Affinity => group.attracting(pod, node, counts_itself, algebra),
-                Kind::AntiAffinity => group.empty(pod, node, algebra),
+            let (mut domains, mut one) = match group.kind {
+                Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),
+                Kind::Affinity => (group.attracting(pod, node, algebra), false),
+                Kind::AntiAffinity => (group.empty(pod, node, algebra), false),
             };
+            if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
+                (domains, one) = (group.beginnings(pod, node, algebra), true);
+            }
             match answers.iter_mut().find(|answer| answer.0 == group.key) {
                 Some(known) => {
                     known.2 |= one;
@@ -477,18 +480,28 @@ impl<'a> Topology<'a> {
                 return Answer::NotNow(id);
             }
         }
-        let mut set = place.set;
-        for (key, id, one, mut domains) in answers {
-            // Several are equally empty: the first by name.
-            domains.truncate(if one { 1 } else { domains.len() });
-            let req = algebra.one_of(domains);
-            let only = algebra.single(key, req);
-            match algebra.narrow(set, only, place.undefined) {
-                Some(narrowed) => set = narrowed,
-                None => return Answer::NotNow(id),
+        let mut sets = vec![place.set];
+        for (key, id, one, domains) in answers {
+            let choices: Vec<Vec<Sym>> = if one {
+                domains.into_iter().map(|domain| vec![domain]).collect()
+            } else {
+                vec![domains]
+            };
+            let mut narrowed = Vec::new();
+            for choice in choices {
+                let req = algebra.one_of(choice);
+                let only = algebra.single(key, req);
+                let fitting = sets.iter();
+                narrowed
+                    .extend(fitting.filter_map(|set| algebra.narrow(*set, only, place.undefined)));
             }
+            if narrowed.is_empty() {
+                return Answer::NotNow(id);
+            }
+            narrowed.truncate(ALTERNATIVES_MAX);
+            sets = narrowed;
         }
-        Answer::Allowed(set)
+        Answer::Allowed(sets)
     }
 
     /// Counts a pod that was placed (spec/scheduling §17.6).

@@ -9,6 +9,7 @@ use crate::{
     amounts::Dimensions,
     catalog::Catalog,
     input::Input,
+    prices::Prices,
     reservations::Reservations,
     shape::{Sets, VolumeNeeds},
     template::Template,
@@ -30,6 +31,7 @@ pub(crate) struct World<'a> {
     pub(crate) volumes: Volumes<'a>,
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
+    pub(crate) prices: Prices,
 }
 
 /// Why a place cannot take a pod.

@@ -131,32 +131,31 @@ impl Group {
             .collect()
     }
 
-    /// The domains with a pod of the group; where there are none and the pod may be the first, one to begin with.
+    /// The domains with a pod of the group.
     pub(crate) fn attracting(
         &self,
         pod: Allowed<'_>,
         node: Allowed<'_>,
-        may_begin: bool,
         algebra: &Algebra,
     ) -> Vec<Sym> {
         let both = |d: &&Domain| has(algebra, pod, d.value) && has(algebra, node, d.value);
-        let occupied: Vec<Sym> = self
-            .domains
-            .iter()
-            .filter(|domain| domain.count > 0)
-            .filter(both)
-            .map(|domain| domain.value)
-            .collect();
-        let reachable = || {
-            self.domains
-                .iter()
-                .any(|d| d.count > 0 && has(algebra, pod, d.value))
-        };
-        if !occupied.is_empty() || !may_begin || reachable() {
-            return occupied;
+        let occupied = self.domains.iter().filter(|domain| domain.count > 0);
+        occupied.filter(both).map(|domain| domain.value).collect()
+    }
+
+    /// The domains in which a pod may be the first of the group: none while it could join others.
+    pub(crate) fn beginnings(
+        &self,
+        pod: Allowed<'_>,
+        node: Allowed<'_>,
+        algebra: &Algebra,
+    ) -> Vec<Sym> {
+        let open = self.domains.iter().filter(|d| has(algebra, pod, d.value));
+        if open.clone().any(|domain| domain.count > 0) {
+            return Vec::new();
         }
-        let first = self.domains.iter().find(both);
-        first.map(|domain| domain.value).into_iter().collect()
+        let here = open.filter(|domain| has(algebra, node, domain.value));
+        here.map(|domain| domain.value).collect()
     }
 
     /// The domains without a pod of the group.
