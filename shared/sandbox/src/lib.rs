@@ -1,5 +1,16 @@
-//! The embedded world: a simulated cluster that speaks Kubernetes' wire protocol on localhost.
+//! The embedded world: a simulated cluster that speaks Kubernetes' wire protocol on localhost, so that `kubectl`, the
+//! relay and the functions work against it as against a real one.
+//!
+//! [`Sandbox`] serves a [`World`] over HTTP and lets it act by the wall clock or by one that moves when told. Below
+//! that everything is pure and works in turns: [`store`] keeps objects, [`server`] has the API server's rules,
+//! [`controllers`] stand in for scheduler, kubelets and the control plane's controllers.
+//!
+//! For demonstrations and tests only. It may use tokio, axum and `k8s-openapi`, and implement `ports`; it must never
+//! depend on an AWS SDK, on a Kubernetes client outside of tests, or on what decides (scheduling, planner): the world
+//! must not share its mistakes with those who act in it.
+
 mod clock;
+pub mod controllers;
 pub mod error;
 pub mod faults;
 mod http;
@@ -14,5 +25,6 @@ pub mod store;
 mod world;
 
 pub use clock::WorldClock;
+pub use controllers::{KubeletOptions, NodeJoin};
 pub use sandbox::{Credential, Sandbox, SandboxOptions, StartError};
 pub use world::{World, WorldOptions};

@@ -7,10 +7,15 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
 
 use crate::{
     clock::WorldClock,
+    controllers::NodeJoin,
     faults::{Effect, Fault},
     http::{
         self,
@@ -101,13 +106,16 @@ impl Sandbox {
         let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(Shared::new(options));
         let router = http::router(shared.clone());
-        let server = tokio::spawn(serve(listener, router, stopped));
+        let mut tasks = vec![tokio::spawn(serve(listener, router, stopped.clone()))];
+        if !shared.clock.is_virtual() {
+            tasks.push(tokio::spawn(drive(shared.clone(), stopped)));
+        }
         Ok(Self {
             shared,
             address,
             authority_pem: identity.authority_pem,
             stop,
-            tasks: vec![server],
+            tasks,
         })
     }
 
@@ -151,14 +159,43 @@ impl Sandbox {
         self.shared.now()
     }
 
-    /// Moves a virtual clock.
+    /// Lets everybody act who has something to do now: under a virtual clock nobody does so unasked.
+    pub fn settle(&self) {
+        self.shared.write(World::step);
+    }
+
+    /// Moves a virtual clock, from one thing to do to the next, so that everything happens at its time.
     pub fn advance(&self, by: SignedDuration) {
-        self.shared.clock.advance(by);
+        let clock = &self.shared.clock;
+        let end = clock.now().checked_add(by).unwrap_or(Timestamp::MAX);
+        loop {
+            let due = self.shared.write(World::step);
+            let now = clock.now();
+            let soonest = now.checked_add(LEAST_HOP).unwrap_or(end).min(end);
+            let next = due.unwrap_or(end).clamp(soonest, end);
+            clock.advance(next.duration_since(now));
+            if next == end {
+                self.settle();
+                return;
+            }
+        }
     }
 
     /// Looks at or changes the world from within.
     pub fn with<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
-        self.shared.write(act)
+        let result = self.shared.write(act);
+        self.shared.nudge.notify_one();
+        result
+    }
+
+    /// Starts a machine that joins as a node after a while.
+    pub fn join_node(&self, join: NodeJoin, delay: SignedDuration) {
+        self.with(|world, now| world.join_node(join, delay, now));
+    }
+
+    /// Takes a node's machine away, as when its instance ends. Whether it had one.
+    pub fn lose_node(&self, name: &str) -> bool {
+        self.with(|world, _| world.lose_node(name))
     }
 
     /// Lets coming requests fail.
@@ -210,6 +247,30 @@ async fn serve(listener: Listener, router: axum::Router, mut stopped: watch::Rec
     );
 }
 
+/// Under a virtual clock something new can be due this much later at the earliest.
+const LEAST_HOP: SignedDuration = SignedDuration::from_millis(1);
+/// Writes within this time are answered by one step.
+const STEP_DELAY: Duration = Duration::from_millis(5);
+
+/// Lets the world act by the wall clock: after every write, and when something is due.
+async fn drive(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let mut writes = shared.subscribe();
+    loop {
+        writes.borrow_and_update();
+        let due = shared.write(World::step);
+        let wait = due.map_or(Duration::MAX, |due| {
+            Duration::try_from(due.duration_since(shared.now())).unwrap_or_default()
+        });
+        tokio::select! {
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            _ = writes.changed() => {}
+            () = shared.nudge.notified() => {}
+            () = tokio::time::sleep(wait.max(STEP_DELAY)) => {}
+        }
+        tokio::time::sleep(STEP_DELAY).await;
+    }
+}
+
 /// What requests, controllers and the owner of the sandbox share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -220,6 +281,8 @@ pub(crate) struct Shared {
     /// The revision of the last write.
     writes: watch::Sender<u64>,
     watch_ends: watch::Sender<u64>,
+    /// Something changed that is not in the store.
+    nudge: Notify,
     bookmark_interval: Duration,
     streaming_lists: bool,
 }
@@ -234,6 +297,7 @@ impl Shared {
             faults: Mutex::new(Vec::new()),
             writes: watch::Sender::new(0),
             watch_ends: watch::Sender::new(0),
+            nudge: Notify::new(),
             bookmark_interval: options.bookmark_interval,
             streaming_lists: options.streaming_lists,
         }

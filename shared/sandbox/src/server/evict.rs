@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{ApiServer, DeleteOptions, Part, bind::set_condition, rfc3339};
@@ -152,6 +152,3 @@ fn refusal(why: &str, retry_after_seconds: Option<u32>) -> ApiError {
     )
     .with_details(json!({"causes": [{"reason": "DisruptionBudget", "message": why}]}))
 }
-
-/// How long a budget remembers a pod that it let go but that is still there.
-pub(crate) const DISRUPTED_POD_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);

@@ -20,8 +20,12 @@ mod validation;
 
 use std::sync::Arc;
 
+pub(crate) use bind::set_condition;
+pub(crate) use crd::CLEANUP_FINALIZER;
 pub use delete::{DeleteOptions, Deleted, Preconditions, Propagation};
+pub(crate) use delete::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 pub use evict::is_ready;
+pub(crate) use evict::selects;
 use jiff::Timestamp;
 use serde_json::Value;
 pub use time::{micro_time, parse_time, rfc3339};

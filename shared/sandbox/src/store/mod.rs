@@ -177,8 +177,11 @@ impl Store {
         self.owners.dependents(uid)
     }
 
-    pub(crate) fn has_suspects(&self) -> bool {
-        self.owners.has_suspects()
+    /// Objects marked for deletion and still here.
+    pub(crate) fn terminating(&self) -> impl Iterator<Item = (&TableId, &Arc<Object>)> {
+        self.owners
+            .terminating()
+            .filter_map(|(table, key)| Some((table, self.get(table, key)?)))
     }
 
     /// Objects that may have lost their last owner since the last call.

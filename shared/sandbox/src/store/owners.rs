@@ -11,10 +11,15 @@ pub(super) struct Owners {
     dependents: BTreeMap<String, BTreeSet<Place>>,
     /// Objects that may have lost their last owner.
     suspects: BTreeSet<Place>,
+    /// Objects marked for deletion.
+    terminating: BTreeSet<Place>,
 }
 
 impl Owners {
     pub(super) fn add(&mut self, place: &Place, object: &Object) {
+        if object.is_terminating() {
+            self.terminating.insert(place.clone());
+        }
         self.living.insert(object.uid().to_owned(), place.clone());
         for owner in object.owner_uids() {
             self.dependents
@@ -28,6 +33,7 @@ impl Owners {
     }
 
     pub(super) fn remove(&mut self, place: &Place, object: &Object) {
+        self.terminating.remove(place);
         self.living.remove(object.uid());
         for owner in object.owner_uids() {
             if let Some(dependents) = self.dependents.get_mut(owner) {
@@ -59,7 +65,7 @@ impl Owners {
         std::mem::take(&mut self.suspects)
     }
 
-    pub(super) fn has_suspects(&self) -> bool {
-        !self.suspects.is_empty()
+    pub(super) fn terminating(&self) -> impl Iterator<Item = &Place> {
+        self.terminating.iter()
     }
 }

@@ -1,0 +1,43 @@
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Client, Controller, EVENTS};
+use crate::{error::ApiResult, json, server::parse_time, store::TableId};
+
+/// Forgets events after an hour, as API servers do.
+#[derive(Debug)]
+pub(super) struct Expiry;
+
+const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+
+impl Controller for Expiry {
+    fn name(&self) -> &'static str {
+        "event-expiry"
+    }
+
+    fn inputs(&self) -> &'static [TableId] {
+        const { &[EVENTS] }
+    }
+
+    fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
+        let mut next = None;
+        for event in client.all(&EVENTS) {
+            let seen = [
+                &["series", "lastObservedTime"][..],
+                &["lastTimestamp"],
+                &["eventTime"],
+                &["metadata", "creationTimestamp"],
+            ]
+            .into_iter()
+            .find_map(|path| parse_time(json::text(event.value(), path)));
+            let Some(end) = seen.and_then(|seen| seen.checked_add(LIFETIME).ok()) else {
+                continue;
+            };
+            if end <= client.now {
+                client.delete_now(&EVENTS, &event.key())?;
+            } else {
+                next = [next, Some(end)].into_iter().flatten().min();
+            }
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,114 @@
+use serde_json::{Value, json};
+
+use crate::{json, store::Object};
+
+/// FNV-1a: the names made from it need to be the same on every run, not secret.
+pub(super) fn fnv(parts: &[&str]) -> u64 {
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    for part in parts {
+        for byte in part.bytes().chain([0]) {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    digest
+}
+
+const HASH_LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
+const HASH_LENGTH: usize = 10;
+
+/// A pod template's name within its workload, as `pod-template-hash` has it.
+pub(super) fn template_hash(template: &Value) -> String {
+    let mut digest = fnv(&[&template.to_string()]);
+    (0..HASH_LENGTH)
+        .filter_map(|_| {
+            let letter = HASH_LETTERS.get(usize::try_from(digest & 15).unwrap_or_default());
+            digest >>= 4;
+            letter.copied().map(char::from)
+        })
+        .collect()
+}
+
+/// The reference by which a controller marks what is its own.
+pub(super) fn controller_reference(owner: &Object) -> Value {
+    json!({
+        "apiVersion": json::at(owner.value(), &["apiVersion"]),
+        "kind": owner.kind(),
+        "name": owner.name(),
+        "uid": owner.uid(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// Whether an object is controlled by this owner.
+pub(super) fn is_controlled_by(object: &Object, owner: &Object) -> bool {
+    json::items(object.value(), &["metadata", "ownerReferences"])
+        .iter()
+        .any(|reference| {
+            json::flag(reference, &["controller"]) && json::text(reference, &["uid"]) == owner.uid()
+        })
+}
+
+/// A pod from a template, owned by its controller.
+pub(super) fn pod_from_template(owner: &Object, template: &Value) -> Value {
+    let mut pod = json!({
+        "metadata": {
+            "generateName": format!("{}-", owner.name()),
+            "ownerReferences": [controller_reference(owner)],
+        },
+        "spec": json::at(template, &["spec"]),
+    });
+    for field in ["labels", "annotations", "finalizers"] {
+        json::copy(template, &mut pod, &["metadata", field]);
+    }
+    pod
+}
+
+/// Whether a pod still counts as one of its workload's replicas.
+pub(super) fn is_active(pod: &Object) -> bool {
+    !pod.is_terminating() && !is_finished(pod)
+}
+
+pub(super) fn is_finished(pod: &Object) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+pub(super) fn phase(pod: &Object) -> &str {
+    json::text(pod.value(), &["status", "phase"])
+}
+
+pub(super) fn node_name(pod: &Object) -> &str {
+    json::text(pod.value(), &["spec", "nodeName"])
+}
+
+/// An integer or percentage of a total, as `maxSurge` and `minAvailable` are.
+pub(super) fn share(value: &Value, total: i64, rounding: Rounding) -> Option<i64> {
+    if let Some(number) = value.as_i64() {
+        return Some(number);
+    }
+    let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
+    let hundredfold = percent.saturating_mul(total);
+    Some(match rounding {
+        Rounding::Up => -(-hundredfold).div_euclid(100),
+        Rounding::Down => hundredfold.div_euclid(100),
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rounding {
+    Up,
+    Down,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_numbers_or_percentages() {
+        assert_eq!(share(&json!(2), 10, Rounding::Up), Some(2));
+        assert_eq!(share(&json!("25%"), 10, Rounding::Up), Some(3));
+        assert_eq!(share(&json!("25%"), 10, Rounding::Down), Some(2));
+        assert_eq!(share(&json!("many"), 10, Rounding::Down), None);
+    }
+}

@@ -1,0 +1,653 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    World, WorldOptions, json,
+    server::{DeleteOptions, Deleted, Part, Propagation, WriteOptions, is_ready},
+    store::{Object, ObjectKey},
+};
+
+/// A world under a clock of its own.
+struct Story {
+    world: World,
+    now: Timestamp,
+}
+
+impl Story {
+    fn new() -> Self {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        Self {
+            world: World::new(&WorldOptions::default(), now),
+            now,
+        }
+    }
+
+    /// Lets time pass, from one due time to the next.
+    fn pass(&mut self, seconds: i64) {
+        let end = self.now + SignedDuration::from_secs(seconds);
+        loop {
+            let due = self.world.step(self.now);
+            assert_eq!(self.world.controllers.take_problems(), Vec::<String>::new());
+            if self.now == end {
+                return;
+            }
+            let soonest = self.now + SignedDuration::from_millis(1);
+            self.now = due.unwrap_or(end).max(soonest).min(end);
+        }
+    }
+
+    fn create(&mut self, api_version: &str, kind: &str, namespace: &str, object: Value) {
+        let kind = self
+            .world
+            .server
+            .kinds
+            .by_kind(api_version, kind)
+            .unwrap()
+            .clone();
+        let options = WriteOptions::default();
+        self.world
+            .server
+            .create(&kind, namespace, object, &options, self.now)
+            .unwrap();
+    }
+
+    fn change(&mut self, table: &TableId, key: &ObjectKey, change: impl FnOnce(&mut Value)) {
+        let kind = self.world.server.kind_of(table).unwrap();
+        self.world
+            .server
+            .modify(&kind, key, Part::Main, self.now, change)
+            .unwrap();
+    }
+
+    fn delete(&mut self, table: &TableId, key: &ObjectKey, propagation: Propagation) -> Deleted {
+        let kind = self.world.server.kind_of(table).unwrap();
+        let options = DeleteOptions {
+            propagation,
+            ..DeleteOptions::default()
+        };
+        self.world
+            .server
+            .delete(&kind, key, &options, self.now)
+            .unwrap()
+    }
+
+    fn node(&mut self, name: &str, zone: &str) {
+        self.node_with(NodeJoin {
+            name: name.to_owned(),
+            zone: zone.to_owned(),
+            ..node_join()
+        });
+    }
+
+    fn node_with(&mut self, join: NodeJoin) {
+        self.world
+            .join_node(join, SignedDuration::from_secs(5), self.now);
+    }
+
+    fn get(&self, table: &TableId, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.world.server.store.get(table, key).cloned()
+    }
+
+    fn all(&self, table: &TableId) -> Vec<Arc<Object>> {
+        self.world.server.store.all(table).cloned().collect()
+    }
+
+    fn running(&self) -> usize {
+        self.all(&PODS)
+            .iter()
+            .filter(|pod| is_ready(pod.value()) && !pod.is_terminating())
+            .count()
+    }
+
+    /// Why pods wait, one text for each reason.
+    fn waiting(&self) -> Vec<String> {
+        let mut reasons: Vec<String> = self
+            .all(&PODS)
+            .iter()
+            .flat_map(|pod| json::items(pod.value(), &["status", "conditions"]).to_vec())
+            .filter(|condition| json::text(condition, &["status"]) == "False")
+            .map(|condition| json::text(&condition, &["message"]).to_owned())
+            .collect();
+        reasons.dedup();
+        reasons
+    }
+
+    fn nodes_of_pods(&self) -> Vec<String> {
+        let pods = self.all(&PODS);
+        pods.iter()
+            .map(|pod| owned::node_name(pod).to_owned())
+            .collect()
+    }
+}
+
+fn node_join() -> NodeJoin {
+    let mut capacity = model::Resources::default();
+    for (name, quantity) in [("cpu", "4"), ("memory", "8Gi"), ("pods", "20")] {
+        capacity.set_quantity(name, quantity).unwrap();
+    }
+    NodeJoin {
+        provider_id: "aws:///us-east-1a/i-0".to_owned(),
+        instance_type: "m5.xlarge".to_owned(),
+        architecture: "amd64".to_owned(),
+        allocatable: capacity.clone(),
+        capacity,
+        ..NodeJoin::default()
+    }
+}
+
+fn default(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn pod_spec(cpu: &str) -> Value {
+    json!({"containers": [{"name": "web", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]})
+}
+
+fn deployment(name: &str, replicas: u32, spec: Value) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    })
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": spec})
+}
+
+#[test]
+fn a_deployment_runs_once_a_node_joins() {
+    let mut story = Story::new();
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 3, pod_spec("1")),
+    );
+    story.pass(1);
+    assert_eq!(story.waiting(), ["no nodes available to schedule pods"]);
+
+    story.node("node-a", "us-east-1a");
+    story.pass(4);
+    assert!(story.all(&NODES).is_empty(), "still booting");
+    story.pass(2);
+    let node = story.get(&NODES, &ObjectKey::new("", "node-a")).unwrap();
+    assert_eq!(
+        node.value()["spec"]["taints"][0]["key"],
+        "node.kubernetes.io/not-ready"
+    );
+    assert_eq!(
+        node.value()["metadata"]["labels"]["topology.kubernetes.io/region"],
+        "us-east-1"
+    );
+    story.pass(5);
+    assert_eq!(story.running(), 3);
+    let status = story.get(&DEPLOYMENTS, &default("web")).unwrap().value()["status"].clone();
+    assert_eq!(
+        (&status["readyReplicas"], &status["updatedReplicas"]),
+        (&json!(3), &json!(3))
+    );
+    assert_eq!(status["conditions"][0]["type"], "Available");
+    assert_eq!(status["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn scaling_down_ends_pods_that_wait_first() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 6, pod_spec("1")),
+    );
+    story.pass(20);
+    assert_eq!((story.running(), story.all(&PODS).len()), (4, 6));
+    let [message] = story.waiting().try_into().unwrap();
+    assert_eq!(
+        message,
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    );
+    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+        json::set(deployment, &["spec", "replicas"], 4);
+    });
+    story.pass(0);
+    assert_eq!((story.running(), story.all(&PODS).len()), (4, 4));
+    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+        json::set(deployment, &["spec", "replicas"], 0);
+    });
+    story.pass(0);
+    assert_eq!(story.all(&PODS).len(), 4, "they have their grace");
+    story.pass(2);
+    assert!(story.all(&PODS).is_empty());
+}
+
+#[test]
+fn a_new_template_rolls_without_losing_more_than_allowed() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    story.node("node-b", "us-east-1b");
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 4, pod_spec("1")),
+    );
+    story.pass(20);
+    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+        json::set(
+            deployment,
+            &["spec", "template", "metadata", "labels", "version"],
+            "2",
+        );
+    });
+    for _ in 0..20 {
+        story.pass(1);
+        assert!(story.running() >= 3, "maxUnavailable is 25 % of 4");
+    }
+    let pods = story.all(&PODS);
+    assert_eq!(pods.len(), 4);
+    assert!(pods.iter().all(|pod| pod.labels()["version"] == "2"));
+    let sets: Vec<i64> = story
+        .all(&REPLICA_SETS)
+        .iter()
+        .map(|set| set.value()["spec"]["replicas"].as_i64().unwrap())
+        .collect();
+    assert_eq!(sets.iter().sum::<i64>(), 4);
+    assert_eq!(sets.len(), 2, "the old one is kept for going back");
+}
+
+#[test]
+fn deleting_a_deployment_deletes_what_it_made() {
+    for (propagation, is_gone_at_once) in [
+        (Propagation::Background, true),
+        (Propagation::Foreground, false),
+    ] {
+        let mut story = Story::new();
+        story.node("node-a", "us-east-1a");
+        story.create(
+            "apps/v1",
+            "Deployment",
+            "default",
+            deployment("web", 2, pod_spec("1")),
+        );
+        story.pass(20);
+        story.delete(&DEPLOYMENTS, &default("web"), propagation);
+        let is_gone = story.get(&DEPLOYMENTS, &default("web")).is_none();
+        assert_eq!(is_gone, is_gone_at_once, "{propagation:?}");
+        story.pass(5);
+        assert!(story.all(&PODS).is_empty() && story.all(&REPLICA_SETS).is_empty());
+        assert!(story.all(&DEPLOYMENTS).is_empty());
+    }
+    let mut story = Story::new();
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 2, pod_spec("1")),
+    );
+    story.pass(1);
+    story.delete(&DEPLOYMENTS, &default("web"), Propagation::Orphan);
+    story.pass(5);
+    assert_eq!(
+        (
+            story.all(&DEPLOYMENTS).len(),
+            story.all(&REPLICA_SETS).len()
+        ),
+        (0, 1)
+    );
+}
+
+#[test]
+fn every_fitting_node_runs_one_daemon() {
+    let mut story = Story::new();
+    let spec = json!({
+        "selector": {"matchLabels": {"app": "agent"}},
+        "template": {
+            "metadata": {"labels": {"app": "agent"}},
+            "spec": {
+                "nodeSelector": {"topology.kubernetes.io/zone": "us-east-1a"},
+                "containers": [{"name": "agent", "image": "agent:1"}],
+            },
+        },
+    });
+    story.create(
+        "apps/v1",
+        "DaemonSet",
+        "default",
+        json!({"metadata": {"name": "agent"}, "spec": spec}),
+    );
+    for (name, zone) in [
+        ("node-a", "us-east-1a"),
+        ("node-b", "us-east-1b"),
+        ("node-c", "us-east-1a"),
+    ] {
+        story.node(name, zone);
+    }
+    story.pass(20);
+    assert_eq!(story.running(), 2);
+    let status = story.get(&DAEMON_SETS, &default("agent")).unwrap().value()["status"].clone();
+    assert_eq!(status["desiredNumberScheduled"], 2);
+    assert_eq!(status["numberReady"], 2);
+    // A cordoned node keeps its daemon.
+    story.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
+        json::set(node, &["spec", "unschedulable"], true);
+    });
+    story.pass(5);
+    assert_eq!(story.running(), 2);
+}
+
+#[test]
+fn a_job_runs_to_completion() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    let mut spec = pod_spec("1");
+    json::set(&mut spec, &["restartPolicy"], "Never");
+    let job = json!({
+        "metadata": {"name": "once"},
+        "spec": {"parallelism": 2, "completions": 3, "template": {"spec": spec}},
+    });
+    story.create("batch/v1", "Job", "default", job);
+    story.pass(60);
+    let status = story.get(&JOBS, &default("once")).unwrap().value()["status"].clone();
+    assert_eq!(status["succeeded"], 3);
+    assert_eq!(status["conditions"][0]["type"], "Complete");
+}
+
+#[test]
+fn a_budget_counts_what_can_be_spared() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 3, pod_spec("1")),
+    );
+    let budget = json!({
+        "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": "34%", "selector": {"matchLabels": {"app": "web"}}},
+    });
+    story.create("policy/v1", "PodDisruptionBudget", "default", budget);
+    story.pass(20);
+    let allowed = |story: &Story| {
+        let budget = story.get(&BUDGETS, &default("web")).unwrap();
+        json::integer(budget.value(), &["status", "disruptionsAllowed"]).unwrap()
+    };
+    assert_eq!(allowed(&story), 2, "34 % of 3, rounded up");
+    let pods = story.world.server.kind_of(&PODS).unwrap();
+    let first = story.all(&PODS)[0].key();
+    let now = story.now;
+    story
+        .world
+        .server
+        .evict(&pods, &first, &DeleteOptions::default(), now)
+        .unwrap();
+    assert_eq!(allowed(&story), 1);
+    story.pass(0);
+    assert_eq!(allowed(&story), 1, "the same pod is not counted twice");
+    story.pass(10);
+    assert_eq!((allowed(&story), story.running()), (2, 3));
+}
+
+#[test]
+fn taints_selectors_and_affinity_keep_pods_away() {
+    let mut story = Story::new();
+    story.node_with(NodeJoin {
+        name: "tainted".to_owned(),
+        taints: vec![model::taint::Taint {
+            key: "example.com/gpu".to_owned(),
+            value: "true".to_owned(),
+            effect: model::taint::TaintEffect::NoSchedule,
+        }],
+        ..node_join()
+    });
+    story.node("plain", "us-east-1a");
+    story.pass(10);
+    let mut arm = pod_spec("1");
+    json::set(&mut arm, &["nodeSelector", "kubernetes.io/arch"], "arm64");
+    story.create("v1", "Pod", "default", pod("arm", arm));
+    story.pass(0);
+    assert_eq!(
+        story.waiting(),
+        [
+            "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {example.com/gpu: true}. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        ]
+    );
+    let mut tolerant = pod_spec("3");
+    json::set(
+        &mut tolerant,
+        &["tolerations"],
+        json!([{"key": "example.com/gpu", "operator": "Exists"}]),
+    );
+    json::set(
+        &mut tolerant,
+        &[
+            "affinity",
+            "nodeAffinity",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "nodeSelectorTerms",
+        ],
+        json!([{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["plain"]}]}]),
+    );
+    story.create("v1", "Pod", "default", pod("tolerant", tolerant));
+    story.pass(5);
+    let placed = story.get(&PODS, &default("tolerant")).unwrap();
+    assert_eq!(owned::node_name(&placed), "tainted");
+}
+
+#[test]
+fn spread_and_anti_affinity_are_kept() {
+    let mut story = Story::new();
+    for (name, zone) in [
+        ("node-a", "us-east-1a"),
+        ("node-b", "us-east-1a"),
+        ("node-c", "us-east-1b"),
+    ] {
+        story.node(name, zone);
+    }
+    let mut spec = pod_spec("100m");
+    json::set(
+        &mut spec,
+        &["topologySpreadConstraints"],
+        json!([{
+            "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "spread"}},
+        }]),
+    );
+    story.pass(10);
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("spread", 5, spec),
+    );
+    story.pass(5);
+    let in_c = story
+        .nodes_of_pods()
+        .iter()
+        .filter(|node| *node == "node-c")
+        .count();
+    assert!((2..=3).contains(&in_c), "{:?}", story.nodes_of_pods());
+
+    let mut alone = pod_spec("100m");
+    json::set(
+        &mut alone,
+        &[
+            "affinity",
+            "podAntiAffinity",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+        ],
+        json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}]),
+    );
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("alone", 4, alone),
+    );
+    story.pass(5);
+    assert!(
+        story.waiting()[0].contains("3 node(s) didn't match pod anti-affinity rules"),
+        "{:?}",
+        story.waiting()
+    );
+}
+
+#[test]
+fn a_volume_is_made_where_its_pod_runs_and_keeps_it_there() {
+    let mut story = Story::new();
+    story.node("node-b", "us-east-1b");
+    let class = json!({
+        "metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    story.create("storage.k8s.io/v1", "StorageClass", "", class);
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "gp3", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let mut spec = pod_spec("1");
+    json::set(
+        &mut spec,
+        &["volumes"],
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+    );
+    story.create("v1", "Pod", "default", pod("db", spec.clone()));
+    story.pass(10);
+    assert_eq!(
+        story.waiting(),
+        ["persistentvolumeclaim \"data\" not found"]
+    );
+    story.create("v1", "PersistentVolumeClaim", "default", claim);
+    story.pass(5);
+    assert_eq!(story.running(), 1);
+    assert_eq!(story.all(&ATTACHMENTS).len(), 1);
+
+    story.delete(&PODS, &default("db"), Propagation::Background);
+    story.world.lose_node("node-b");
+    story.node("node-a", "us-east-1a");
+    story.pass(120);
+    assert!(story.all(&ATTACHMENTS).is_empty());
+    story.create("v1", "Pod", "default", pod("db", spec));
+    story.pass(1);
+    assert!(
+        story.waiting()[0].contains("volume node affinity conflict"),
+        "{:?}",
+        story.waiting()
+    );
+}
+
+#[test]
+fn a_lost_machine_costs_the_node_and_its_pods_and_they_move() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "default",
+        deployment("web", 2, pod_spec("1")),
+    );
+    story.pass(20);
+    story.node("node-b", "us-east-1b");
+    story.pass(20);
+    assert!(story.world.lose_node("node-a"));
+    story.pass(30);
+    assert_eq!(story.all(&NODES).len(), 2, "nobody has noticed yet");
+    story.pass(30);
+    assert!(story.get(&NODES, &ObjectKey::new("", "node-a")).is_none());
+    story.pass(60);
+    assert_eq!(story.running(), 2);
+    assert_eq!(story.nodes_of_pods(), ["node-b", "node-b"]);
+}
+
+#[test]
+fn no_execute_taints_evict_after_the_time_tolerated() {
+    let mut story = Story::new();
+    story.node("node-a", "us-east-1a");
+    let mut patient = pod_spec("1");
+    json::set(
+        &mut patient,
+        &["tolerations"],
+        json!([
+            {"key": "example.com/out", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
+        ]),
+    );
+    story.create("v1", "Pod", "default", pod("patient", patient));
+    story.create("v1", "Pod", "default", pod("hasty", pod_spec("1")));
+    story.pass(20);
+    assert_eq!(story.running(), 2);
+    let since = crate::server::rfc3339(story.now);
+    story.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
+        json::set(
+            node,
+            &["spec", "taints"],
+            json!([
+                {"key": "example.com/out", "effect": "NoExecute", "timeAdded": since},
+            ]),
+        );
+    });
+    story.pass(10);
+    assert_eq!(story.running(), 1);
+    story.pass(60);
+    assert!(story.all(&PODS).is_empty());
+}
+
+#[test]
+fn a_deleted_namespace_takes_its_contents_along() {
+    let mut story = Story::new();
+    story.create("v1", "Namespace", "", json!({"metadata": {"name": "team"}}));
+    story.create(
+        "v1",
+        "ConfigMap",
+        "team",
+        json!({"metadata": {"name": "settings"}}),
+    );
+    story.create(
+        "apps/v1",
+        "Deployment",
+        "team",
+        deployment("web", 1, pod_spec("1")),
+    );
+    story.pass(1);
+    let Deleted::Later(_) = story.delete(
+        &NAMESPACES,
+        &ObjectKey::new("", "team"),
+        Propagation::Background,
+    ) else {
+        panic!("gone before its contents");
+    };
+    story.pass(1);
+    assert!(
+        story
+            .get(&NAMESPACES, &ObjectKey::new("", "team"))
+            .is_none()
+    );
+    assert!(story.all(&DEPLOYMENTS).is_empty() && story.all(&PODS).is_empty());
+}
+
+#[test]
+fn the_same_story_is_told_the_same_way() {
+    let tell = || {
+        let mut story = Story::new();
+        story.node("node-a", "us-east-1a");
+        story.create(
+            "apps/v1",
+            "Deployment",
+            "default",
+            deployment("web", 5, pod_spec("1")),
+        );
+        story.pass(60);
+        story
+            .all(&PODS)
+            .iter()
+            .map(|pod| pod.encoded().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tell(), tell());
+}
