@@ -30,7 +30,16 @@ impl Executor<'_> {
             .iter()
             .filter(|intent| intent.is_in_flight() && free(&intent.lease))
             .collect();
-        if lapsed.is_empty() {
+        let calls = self.ledger.open_calls(self.cluster).await?;
+        let unended = calls
+            .iter()
+            .filter(|call| free(&call.lease))
+            .map(|call| &call.request.token);
+        let launching = lapsed.iter().filter_map(|intent| token(intent));
+        let mut tokens: Vec<&LaunchToken> = launching.chain(unended).collect();
+        tokens.sort();
+        tokens.dedup();
+        if lapsed.is_empty() && tokens.is_empty() {
             return Ok(outcome);
         }
         if let Some(stop) = self.may_act().await? {
@@ -40,10 +49,6 @@ impl Executor<'_> {
             outcome.stopped = Some(stop);
             return Ok(outcome);
         }
-        let mut tokens: Vec<&LaunchToken> =
-            lapsed.iter().filter_map(|intent| token(intent)).collect();
-        tokens.sort();
-        tokens.dedup();
         for token in tokens {
             if let Err(trouble) = self.resume_call(token, facts, &mut outcome).await {
                 outcome
@@ -102,6 +107,9 @@ impl Executor<'_> {
             }
         };
         let members = self.members(&call).await?;
+        if members.is_empty() {
+            return self.close_if_over(&call).await;
+        }
         let found = self.cloud.instances_of_launch(self.cluster, token).await?;
         let (alive, dead): (Vec<&Instance>, Vec<&Instance>) =
             found.iter().partition(|instance| instance.state.is_alive());
@@ -145,6 +153,17 @@ impl Executor<'_> {
         }
         let not_after = self.lease().until;
         self.request(&call, left, not_after, facts, outcome).await
+    }
+
+    /// Closes a call that owes nobody anything any more; members that others hold are left to them.
+    async fn close_if_over(&self, call: &Call) -> Result<(), Trouble> {
+        for name in &call.members {
+            let intent = self.ledger.intent(self.cluster, name).await?;
+            if intent.is_some_and(|intent| token(&intent) == Some(&call.request.token)) {
+                return Ok(());
+            }
+        }
+        self.close(call).await
     }
 
     /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one.
