@@ -53,12 +53,17 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
     File::open(path)
         .and_then(|mut file| file.read_to_end(&mut packed))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    if !packed.starts_with(&[0x1f, 0x8b]) {
-        return Ok(packed);
+    if packed.starts_with(&GZIP) {
+        unpacked(&packed).with_context(|| format!("cannot unpack {}", path.display()))
+    } else {
+        Ok(packed)
     }
+}
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+pub(crate) fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    GzDecoder::new(packed.as_slice())
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot unpack {}", path.display()))?;
+    GzDecoder::new(packed).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -4,6 +4,7 @@ mod catalogs;
 mod cluster;
 mod conformance;
 mod decision;
+mod plan;
 
 use std::process::ExitCode;
 
@@ -21,11 +22,14 @@ struct Arguments {
 enum Command {
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
+    /// Shows what would be launched for manifests, and why.
+    Plan(plan::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

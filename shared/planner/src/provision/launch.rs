@@ -8,7 +8,8 @@ use model::{
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
     plan::{Action, ExpectedOffering, Launch, Planned},
-    requirement::Requirement,
+    pod::Pod,
+    requirement::{Requirement, Requirements},
 };
 use scheduling::{Input, NewNode, Pool};
 
@@ -59,7 +60,8 @@ pub(super) fn launch(
         node.min_values_relaxed.to_string(),
     );
     let cheapest = cheapest(node, mould);
-    let because = because(&pods, &cheapest, node.choices.len());
+    let drivers = drivers(node, mould, question);
+    let because = because(&pods, &cheapest, node.choices.len(), &drivers);
     let launch = Launch {
         name: names.next(pool),
         node_pool: pool.name.clone(),
@@ -135,7 +137,60 @@ fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
     }
 }
 
-fn because(pods: &[model::plan::PodRef], cheapest: &ExpectedOffering, options: usize) -> String {
+/// What narrowed zone, capacity type and other labels beyond the NodePool's own requirements.
+fn drivers(node: &NewNode, mould: &Pool<'_>, question: &Input<'_>) -> Vec<String> {
+    let own = Requirements::from_selector(mould.requirements);
+    let narrowed = node.requirements.0.values().filter(|requirement| {
+        requirement.key != labels::INSTANCE_TYPE
+            && !mould.labels.contains_key(&requirement.key)
+            && own
+                .get(&requirement.key)
+                .is_none_or(|known| known.values != requirement.values)
+    });
+    narrowed
+        .filter_map(|requirement| {
+            let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
+            let asks = |pod: &Pod| asks(pod, &requirement.key);
+            let source = match pods.clone().find(|pod| asks(pod)) {
+                Some(pod) => format!("asked for by {}", pod.key),
+                // Which capacity types are left follows from what is on offer.
+                None if requirement.key == labels::CAPACITY_TYPE => return None,
+                None => match pods.clone().find(|pod| !pod.volumes.is_empty()) {
+                    Some(pod) => format!("from the volumes of {} or topology", pod.key),
+                    None => "from topology".to_owned(),
+                },
+            };
+            let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
+            let operator = requirement.operator();
+            Some(format!(
+                "{} {operator:?} [{}] {source}",
+                requirement.key,
+                values.join(" ")
+            ))
+        })
+        .collect()
+}
+
+fn asks(pod: &Pod, key: &str) -> bool {
+    let affinity = &pod.node_affinity;
+    let preferred = affinity.preferred.iter().map(|(_, term)| term);
+    let mut terms = affinity.required.iter().chain(preferred);
+    let names = |name: &str| labels::normalized(name) == key;
+    pod.node_selector.keys().any(|name| names(name))
+        || terms.any(|term| term.match_expressions.iter().any(|e| names(&e.key)))
+}
+
+fn because(
+    pods: &[model::plan::PodRef],
+    cheapest: &ExpectedOffering,
+    options: usize,
+    drivers: &[String],
+) -> String {
+    let drivers = if drivers.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", drivers.join(", "))
+    };
     let named: Vec<String> = pods
         .iter()
         .take(PODS_NAMED)
@@ -153,7 +208,7 @@ fn because(pods: &[model::plan::PodRef], cheapest: &ExpectedOffering, options: u
         named.join(", ")
     };
     format!(
-        "for {who}{more}; cheapest of {options} instance types: {} {} in {} at ${}/h",
+        "for {who}{more}; cheapest of {options} instance types: {} {} in {} at ${}/h{drivers}",
         cheapest.instance_type, cheapest.capacity_type, cheapest.zone, cheapest.price
     )
 }

@@ -1,0 +1,262 @@
+//! `whittle plan`: what would be launched for these manifests, and why.
+
+use std::{
+    fmt::Write as _,
+    io::{Read, Write as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use api::manifests::Manifests;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use model::{
+    NanosPerHour, Plan, PodKey, Snapshot,
+    plan::{Action, Launch, PodRef, Unplaced},
+    pod::{Owner, Pod, PodPhase},
+    resources::amount_text,
+    snapshot::Workload,
+};
+
+use crate::{catalogs, cluster, decision};
+
+/// On-demand and spot prices, capacity and labels of every instance type of us-east-1, as far as they are public.
+const US_EAST_1: &[u8] = include_bytes!("../data/us-east-1.json.gz");
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Manifests: NodePools, workloads, pods, nodes, volumes …; `-` reads standard input.
+    #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
+    files: Vec<PathBuf>,
+    /// How to print the plan.
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Instance types to choose from, as JSON; without it, those of us-east-1.
+    #[arg(long)]
+    catalog: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let manifests = read(&arguments.files)?;
+    for manifest in &manifests.objects {
+        for field in &manifest.unknown_fields {
+            eprintln!(
+                "whittle: {}: unknown field {field} has no effect",
+                manifest.place
+            );
+        }
+    }
+    if !manifests.errors.is_empty() {
+        let errors: Vec<String> = manifests.errors.iter().map(ToString::to_string).collect();
+        bail!("{}", errors.join("\n"));
+    }
+    let types = match &arguments.catalog {
+        Some(path) => catalogs::read(path)?,
+        None => api::convert::catalog_file::read(&catalogs::unpacked(US_EAST_1)?)?,
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one reading of the clock of this command"
+    )]
+    let now = Timestamp::now();
+    let mut snapshot = cluster::empty(now, cluster::aws_settings());
+    let objects = manifests
+        .objects
+        .into_iter()
+        .map(|manifest| manifest.object);
+    cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
+    make_pods(&mut snapshot);
+    let plan = planner::provision(&snapshot);
+    let mut out = std::io::stdout().lock();
+    match arguments.output {
+        Output::Json => serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?,
+        Output::Text => out.write_all(text(&plan).as_bytes())?,
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn read(files: &[PathBuf]) -> Result<Manifests> {
+    let mut manifests = Manifests::default();
+    for file in files {
+        let name = file.display().to_string();
+        let text = if name == "-" {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read standard input")?;
+            text
+        } else {
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?
+        };
+        manifests.read(&name, &text);
+    }
+    Ok(manifests)
+}
+
+/// What the cluster's controllers and scheduler would do first: workloads get their pods, and what is bound nowhere waits.
+fn make_pods(snapshot: &mut Snapshot) {
+    let made: Vec<Pod> = snapshot
+        .workloads
+        .iter()
+        .flat_map(|workload| missing_pods(workload, snapshot))
+        .collect();
+    snapshot.pods.extend(made);
+    for pod in &mut snapshot.pods {
+        let waits = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
+        pod.unschedulable |= waits && pod.scheduling_gates.is_empty();
+    }
+}
+
+/// A workload's pods, unless the manifests hold them already.
+fn missing_pods(workload: &Workload, snapshot: &Snapshot) -> Vec<Pod> {
+    let (Some(template), Some(selector)) = (&workload.pod, &workload.selector) else {
+        return Vec::new();
+    };
+    let present = snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.key.namespace == workload.key.namespace && selector.matches(&pod.labels));
+    let present = i64::try_from(present.count()).unwrap_or(i64::MAX);
+    let wanted = workload.replicas.unwrap_or(1).saturating_sub(present);
+    (0..wanted.clamp(0, REPLICAS_MAX))
+        .map(|n| {
+            let name = format!("{}-{n}", workload.key.name);
+            Pod {
+                uid: name.as_str().into(),
+                key: PodKey::new(workload.key.namespace.clone(), name),
+                owner: Some(Owner {
+                    api_version: "apps/v1".to_owned(),
+                    kind: workload.kind.clone(),
+                    name: workload.key.name.clone(),
+                    uid: workload.uid.clone(),
+                }),
+                ..(**template).clone()
+            }
+        })
+        .collect()
+}
+
+/// A cluster of this size is beyond what Kubernetes supports.
+const REPLICAS_MAX: i64 = 150_000;
+
+fn text(plan: &Plan) -> String {
+    let mut launches: Vec<(&Launch, &str)> = Vec::new();
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            launches.push((launch, &planned.because));
+        }
+    }
+    let cost: i64 = launches
+        .iter()
+        .map(|(launch, _)| launch.cheapest.price.0)
+        .sum();
+    let placed: usize = launches.iter().map(|(launch, _)| launch.pods.len()).sum();
+    let mut text = String::new();
+    if launches.is_empty() {
+        text.push_str("Nothing to launch.\n");
+    } else {
+        let _ = writeln!(
+            text,
+            "{} to launch for {}, from ${}/h:",
+            counted(launches.len(), "node"),
+            counted(placed, "pod"),
+            NanosPerHour(cost)
+        );
+    }
+    for (launch, because) in launches {
+        let _ = write!(text, "\n{}", launch_text(launch, because));
+    }
+    if !plan.nominations.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{} on nodes there are:",
+            counted(plan.nominations.len(), "pod")
+        );
+        for nomination in &plan.nominations {
+            let _ = writeln!(text, "  {} on {}", nomination.pod.key, nomination.node);
+        }
+    }
+    if !plan.unplaced.is_empty() {
+        let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
+        for (pods, reasons) in alike(&plan.unplaced) {
+            let _ = writeln!(text, "  {}", names(&pods));
+            for reason in reasons {
+                let _ = writeln!(text, "    {reason}");
+            }
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn launch_text(launch: &Launch, because: &str) -> String {
+    let cheapest = &launch.cheapest;
+    let others = launch.instance_types.len().saturating_sub(1);
+    let requests: Vec<String> = launch
+        .spec
+        .requests
+        .iter()
+        .map(|(name, amount)| format!("{} {name}", amount_text(name, amount)))
+        .collect();
+    format!(
+        "{}  {} {} {}  ${}/h{}\n  requests {}\n  {because}\n",
+        launch.name,
+        cheapest.instance_type,
+        cheapest.capacity_type,
+        cheapest.zone,
+        cheapest.price,
+        if others > 0 {
+            format!(", or {}", counted(others, "other type"))
+        } else {
+            String::new()
+        },
+        requests.join(", "),
+    )
+}
+
+/// Waiting pods with the same reasons, together.
+fn alike(unplaced: &[Unplaced]) -> Vec<(Vec<&PodRef>, Vec<String>)> {
+    let mut groups: Vec<(Vec<&PodRef>, Vec<String>)> = Vec::new();
+    for left in unplaced {
+        let reasons: Vec<String> = left
+            .reasons
+            .iter()
+            .map(|refusal| match &refusal.node_pool {
+                Some(pool) => format!("NodePool {pool}: {}", refusal.text),
+                None => refusal.text.clone(),
+            })
+            .collect();
+        match groups.iter_mut().find(|(_, known)| *known == reasons) {
+            Some((pods, _)) => pods.push(&left.pod),
+            None => groups.push((vec![&left.pod], reasons)),
+        }
+    }
+    groups
+}
+
+const NAMES_SHOWN: usize = 5;
+
+fn names(pods: &[&PodRef]) -> String {
+    let mut shown: Vec<String> = pods
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|pod| pod.key.to_string())
+        .collect();
+    let more = pods.len().saturating_sub(NAMES_SHOWN);
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
