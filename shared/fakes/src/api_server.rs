@@ -217,6 +217,16 @@ impl ApiServer {
         Ok(())
     }
 
+    /// As the cloud's node controller does once an instance is gone.
+    pub(crate) fn delete_node(&mut self, name: &NodeName, now: Timestamp) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.deleted_at.get_or_insert(now);
+            if node.finalizers.is_empty() {
+                self.nodes.remove(name);
+            }
+        }
+    }
+
     /// Begins or hastens a graceful deletion.
     pub(crate) fn delete_pod(
         &mut self,

@@ -34,6 +34,10 @@ pub struct World {
     /// The instance types that every NodeClass allows.
     pub catalog: Vec<InstanceType>,
     pub fuse: Fuse,
+    /// The process dies when the first call of this name has taken effect.
+    pub fuse_after: Option<&'static str>,
+    /// Happens once, when a call of this name begins.
+    pub on_call: Option<(&'static str, fn(&mut World))>,
     /// Names of the port calls made, in order.
     pub calls: Vec<&'static str>,
     faults: Vec<(&'static str, Fault)>,
@@ -65,6 +69,8 @@ impl Sim {
             registry: vec![entry],
             catalog: provider::small_catalog(),
             fuse: Fuse::default(),
+            fuse_after: None,
+            on_call: None,
             calls: Vec::new(),
             faults: Vec::new(),
             latency: SignedDuration::ZERO,
@@ -116,6 +122,9 @@ impl Sim {
                 return Err(E::of(Fault::Unavailable, call));
             }
             world.calls.push(call);
+            if let Some((_, act)) = world.on_call.take_if(|(name, _)| *name == call) {
+                act(world);
+            }
             world.now += world.latency;
             let fault = world.take_fault(call);
             match fault {
@@ -123,6 +132,9 @@ impl Sim {
                 Some(_) | None => {}
             }
             let answer = act(world);
+            if world.fuse_after.take_if(|name| *name == call).is_some() {
+                world.fuse = Fuse::blowing_at(1);
+            }
             if !world.fuse.pass() || fault.is_some() {
                 return Err(E::of(Fault::LostAnswer, call));
             }

@@ -47,6 +47,9 @@ impl World {
                 (true, false) => ConditionStatus::False,
                 (false, _) => ConditionStatus::Unknown,
             };
+            if instance.state == InstanceState::Terminated {
+                self.api.delete_node(&name, self.now);
+            }
             let version = self.api.next_version();
             if let Some(node) = self.api.nodes.get_mut(&name)
                 && node.ready.status != status

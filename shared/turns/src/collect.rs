@@ -146,7 +146,7 @@ fn orphans(
     let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
     let spoken_for: BTreeSet<&str> = nodes
         .iter()
-        .filter(|node| node.ready.status == ConditionStatus::True)
+        .filter(|node| is_in_service(node))
         .filter_map(|node| node.provider_id.rsplit('/').next())
         .collect();
     instances
@@ -159,6 +159,15 @@ fn orphans(
         .filter(|instance| launch_of(instance).is_none_or(|token| !open.contains(&token)))
         .map(|instance| instance.id.clone())
         .collect()
+}
+
+/// Ready, and open to pods: a node that still carries the taint it booted with has never been anybody's.
+fn is_in_service(node: &Node) -> bool {
+    node.ready.status == ConditionStatus::True
+        && node
+            .taints
+            .iter()
+            .all(|taint| taint.key != api::names::taint::UNREGISTERED)
 }
 
 fn launch_of(instance: &Instance) -> Option<LaunchToken> {

@@ -143,8 +143,14 @@ impl Rig {
         }
         if self.seconds % 60 == 1 {
             let turn = self.next_turn();
-            if let Err(error) = turns::housekeep(&self.world, &turn).await {
-                self.errors.push(error.to_string());
+            match turns::housekeep(&self.world, &turn).await {
+                Ok(report) => self.transcript.extend(
+                    report
+                        .alarms
+                        .iter()
+                        .map(|alarm| format!("{:>4}s alarm: {alarm}", self.seconds)),
+                ),
+                Err(error) => self.errors.push(error.to_string()),
             }
             self.mend();
         }
