@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, Write},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::Arc,
 };
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use crate::{
     catalogs::{self, Catalogs},
     cluster, decision,
+    timing::{Span, Times},
 };
 
 #[derive(Args)]
@@ -38,6 +40,12 @@ pub(crate) struct Arguments {
     /// Decide only the cases whose id contains this.
     #[arg(long)]
     only: Option<String>,
+    /// Add CPU times, wall times and peak memory to each line; every case runs in a process of its own.
+    #[arg(long)]
+    time: bool,
+    /// The one case to decide and measure in this process.
+    #[arg(long, hide = true)]
+    measure: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -86,16 +94,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
             let case: Case = serde_json::from_str(&line)
                 .with_context(|| format!("{}:{}: no case", file.display(), number + 1))?;
-            if arguments
-                .only
-                .as_ref()
-                .is_some_and(|only| !case.id.contains(only))
-            {
+            if !arguments.wants(&case.id) {
+                continue;
+            }
+            if arguments.time && arguments.measure.is_none() {
+                out.write_all(&measured_apart(file, &case.id, arguments)?)?;
                 continue;
             }
             let id = case.id.clone();
             let answer = match decide(case, arguments.optimize, &mut catalogs) {
-                Ok(got) => json!({"id": id, "got": got}),
+                Ok((got, times)) if arguments.time => json!({"id": id, "got": got, "ms": times}),
+                Ok((got, _)) => json!({"id": id, "got": got}),
                 Err(error) => json!({"id": id, "error": format!("{error:#}")}),
             };
             writeln!(out, "{answer}")?;
@@ -104,12 +113,55 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn decide(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Value> {
+impl Arguments {
+    fn wants(&self, id: &str) -> bool {
+        match (&self.measure, &self.only) {
+            (Some(one), _) => id == one,
+            (None, Some(part)) => id.contains(part),
+            (None, None) => true,
+        }
+    }
+}
+
+/// The line that a process of its own prints for a case.
+fn measured_apart(file: &Path, id: &str, arguments: &Arguments) -> Result<Vec<u8>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["conformance", "--time", "--measure", id])
+        .arg(file);
+    if let Some(data) = &arguments.data {
+        command.arg("--data").arg(data);
+    }
+    if let Some(goal) = arguments.optimize.and_then(|goal| goal.to_possible_value()) {
+        command.args(["--optimize", goal.get_name()]);
+    }
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        bail!("case {id}: its process ended with {}", output.status);
+    }
+    Ok(output.stdout)
+}
+
+fn decide(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<(Value, Times)> {
     if case.kind != "provisioning" {
         bail!("cases of kind {} are not decided here", case.kind);
     }
+    let id = case.id.clone();
     let snapshot = snapshot(case, goal, catalogs)?;
-    Ok(decision::provisioning(&planner::provision(&snapshot)))
+    let mut solve = Span::default();
+    let (plan, whole) = Span::of(|| {
+        let plan = planner::provision_with(&snapshot, |question| {
+            let (answer, span) = Span::of(|| scheduling::solve(question));
+            solve = span;
+            answer
+        });
+        plancheck::filter(&snapshot, plan)
+    });
+    for refused in &plan.refused {
+        eprintln!("whittle: {id}: the check refuses {refused:?}");
+    }
+    let times = Times::new(&solve, &whole);
+    Ok((decision::provisioning(&plan.plan), times))
 }
 
 fn snapshot(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Snapshot> {

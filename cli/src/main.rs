@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod decision;
 mod plan;
+mod timing;
 
 use std::process::ExitCode;
 

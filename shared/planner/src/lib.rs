@@ -20,5 +20,5 @@ pub use disrupt::empty;
 pub use inventory::{Inventory, Machine};
 pub use lifecycle::lifecycle;
 pub use pods::is_reschedulable;
-pub use provision::provision;
+pub use provision::{provision, provision_with};
 pub use terminate::{Gone, terminate};

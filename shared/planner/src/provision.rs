@@ -22,6 +22,11 @@ use crate::inventory::{Inventory, is_daemon};
 
 /// What to launch for the pods that wait, which of them existing nodes can take, and why the others have no place.
 pub fn provision(snapshot: &Snapshot) -> Plan {
+    provision_with(snapshot, scheduling::solve)
+}
+
+/// The same with the search handed in, so that a caller with a clock can time it.
+pub fn provision_with(snapshot: &Snapshot, solve: impl FnOnce(&Input<'_>) -> Answer) -> Plan {
     let inventory = Inventory::new(snapshot);
     let mut plan = Plan::default();
     let intake = intake::intake(snapshot, &inventory);
@@ -45,7 +50,7 @@ pub fn provision(snapshot: &Snapshot) -> Plan {
     let types = overlays::applied(snapshot, &pools);
     let daemons = daemons(snapshot);
     let question = question(snapshot, &inventory, &pools, &types, &pods, &daemons);
-    let answer = scheduling::solve(&question);
+    let answer = solve(&question);
     report(&mut plan, snapshot, &inventory, &question, &pools, answer);
     plan
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    labels,
+    PodKey, labels,
     pod::{Pod, PodPhase},
     snapshot::MinValuesPolicy,
 };
@@ -81,9 +81,7 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
             ));
         }
     }
-    let repelling: Vec<&Pod> = bound_pods(input)
-        .filter(|pod| !pod.pod_anti_affinity.required.is_empty())
-        .collect();
+    let repelling: Vec<&Pod> = repelling_pods(input).collect();
     let topology_keys: BTreeSet<&str> = topology_keys(&input.pods, &repelling);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
@@ -161,10 +159,21 @@ fn catalogs<'a>(input: &'a Input<'a>, algebra: &mut Algebra) -> (Vec<Catalog<'a>
     (catalogs, which)
 }
 
-fn bound_pods<'a>(input: &'a Input<'a>) -> impl Iterator<Item = &'a Pod> {
-    let moving: BTreeSet<_> = input.pods.iter().map(|pod| &pod.key).collect();
+/// The bound pods among those to place: they are no longer where they were.
+fn moving<'a>(input: &'a Input<'a>) -> BTreeSet<&'a PodKey> {
+    let bound = input.pods.iter().filter(|pod| pod.node_name.is_some());
+    bound.map(|pod| &pod.key).collect()
+}
+
+/// Bound pods that keep others away.
+fn repelling_pods<'a>(input: &'a Input<'a>) -> impl Iterator<Item = &'a Pod> {
+    let moving = moving(input);
     let bound = input.hosts.iter().flat_map(|host| &host.pods).copied();
-    bound.filter(move |pod| !is_terminal(pod) && !moving.contains(&pod.key))
+    bound.filter(move |pod| {
+        !pod.pod_anti_affinity.required.is_empty()
+            && !is_terminal(pod)
+            && !moving.contains(&pod.key)
+    })
 }
 
 fn is_terminal(pod: &Pod) -> bool {
@@ -285,7 +294,7 @@ fn count_bound<'a>(
     algebra: &mut Algebra,
     tolerance: &mut Tolerance<'a>,
 ) {
-    let moving: BTreeSet<_> = input.pods.iter().map(|pod| &pod.key).collect();
+    let moving = moving(input);
     for (at, host) in input.hosts.iter().enumerate() {
         for pod in &host.pods {
             if is_terminal(pod) || moving.contains(&pod.key) {

@@ -9,6 +9,7 @@ use model::{
 
 use crate::{
     algebra::SetId,
+    bits::Bits,
     spec::{Sacrifice, Spec},
     tolerance::TolerationsId,
     topology::{Member, Obeyed, classes::ClassId},
@@ -75,8 +76,8 @@ pub(crate) struct Search {
     pub(crate) obeyed: Rc<[Obeyed]>,
     /// How many groups there were when `obeyed` was found.
     pub(crate) groups_seen: Option<usize>,
-    /// Existing nodes in order, once looked at.
-    pub(crate) nodes: Option<Vec<u32>>,
+    /// Existing nodes that can never take it, once any was looked at.
+    pub(crate) shut: Option<Bits>,
     /// In-flight claims by order; an entry whose order is outdated is put back with the present one.
     pub(crate) claims: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) claims_seen: usize,

@@ -14,6 +14,8 @@ use model::{
 };
 
 use crate::{
+    amounts,
+    bits::Bits,
     claim::{Claim, Stage},
     input::Input,
     node::Node,
@@ -27,6 +29,8 @@ use crate::{
 pub(crate) struct Solver<'a> {
     pub(crate) world: World<'a>,
     pub(crate) nodes: Vec<Node<'a>>,
+    /// Per block of nodes, the most that any has left.
+    blocks: Vec<Vec<i64>>,
     pub(crate) claims: Vec<Claim<'a>>,
     pub(crate) shapes: Vec<(Rc<Core<'a>>, Search)>,
     identities: BTreeMap<Identity<'a>, ShapeId>,
@@ -41,6 +45,8 @@ pub(crate) struct Solver<'a> {
 /// The middle of the range from which ties in the claim order are numbered, downwards and upwards.
 const TIES: u64 = 1 << 39;
 const COUNT_SHIFT: u32 = 40;
+/// Nodes that are passed over together: enough to matter, few enough to measure again after every placement.
+const BLOCK: usize = 32;
 
 impl<'a> Solver<'a> {
     pub(crate) fn new(input: &'a Input<'a>) -> Self {
@@ -52,9 +58,11 @@ impl<'a> Solver<'a> {
         } = setup::set_up(input);
         let taints = input.pools.iter().flat_map(|pool| pool.taints);
         let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
-        Self {
+        let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
+        let mut solver = Self {
             world,
             nodes,
+            blocks,
             claims: Vec::new(),
             shapes: Vec::new(),
             identities: BTreeMap::new(),
@@ -62,7 +70,11 @@ impl<'a> Solver<'a> {
             has_topology,
             may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
             placements: 0,
+        };
+        for block in 0..solver.blocks.len() {
+            solver.measure_block(block);
         }
+        solver
     }
 
     /// Places what can be placed; the rest comes back with why, in queue order.
@@ -148,37 +160,53 @@ impl<'a> Solver<'a> {
     }
 
     fn try_nodes(&mut self, pod: usize, core: &Rc<Core<'a>>, search: &mut Search) -> Option<()> {
-        let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let mut candidates = search.nodes.take().unwrap_or_else(|| (0..count).collect());
-        let (mut kept, mut placed) = (0, None);
-        let mut at = 0;
-        while placed.is_none()
-            && let Some(candidate) = candidates.get(at).copied()
-        {
-            let keep = match self.nodes.get_mut(candidate as usize) {
-                Some(node) => match node.check(core, &search.obeyed, &mut self.world) {
+        let none = || Bits::none(self.nodes.len());
+        let mut shut = search.shut.take().unwrap_or_else(none);
+        let mut placed = None;
+        'search: for block in 0..self.blocks.len() {
+            if !self
+                .blocks
+                .get(block)
+                .is_some_and(|most| amounts::fits(&core.requests, most))
+            {
+                continue;
+            }
+            let end = self.nodes.len().min((block + 1) * BLOCK);
+            for at in block * BLOCK..end {
+                if shut.contains(at) {
+                    continue;
+                }
+                let Some(node) = self.nodes.get_mut(at) else {
+                    continue;
+                };
+                match node.check(core, &search.obeyed, &mut self.world) {
                     Ok(set) => {
                         node.commit(pod, core, set, &mut self.world);
+                        self.measure_block(block);
                         placed = Some(());
-                        true
+                        break 'search;
                     }
-                    Err(refusal) => !refusal.is_permanent(),
-                },
-                None => false,
-            };
-            if keep {
-                if let Some(slot) = candidates.get_mut(kept) {
-                    *slot = candidate;
+                    Err(refusal) if refusal.is_permanent() => shut.insert(at),
+                    Err(_) => {}
                 }
-                kept += 1;
             }
-            at += 1;
         }
-        if kept < at {
-            candidates.drain(kept..at);
-        }
-        search.nodes = Some(candidates);
+        search.shut = Some(shut);
         placed
+    }
+
+    /// Notes the most that any node of a block has left, per resource: full blocks are passed over at once.
+    fn measure_block(&mut self, block: usize) {
+        let nodes = self.nodes.iter().skip(block * BLOCK).take(BLOCK);
+        let mut most = vec![-1; self.world.dimensions.len()];
+        for left in nodes.filter_map(|node| node.remaining.as_deref()) {
+            for (most, left) in most.iter_mut().zip(left) {
+                *most = (*most).max(*left);
+            }
+        }
+        if let Some(slot) = self.blocks.get_mut(block) {
+            *slot = most;
+        }
     }
 
     fn try_claims(&mut self, pod: usize, core: &Rc<Core<'a>>, search: &mut Search) -> Option<()> {

@@ -1,0 +1,67 @@
+//! How long something takes, and how much memory the process has needed, as the system counts them.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// Wall time and CPU time of one piece of work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    wall: Duration,
+    cpu: Duration,
+}
+
+impl Span {
+    pub(crate) fn of<T>(work: impl FnOnce() -> T) -> (T, Self) {
+        let (start, cpu) = (Instant::now(), cpu_time());
+        let result = work();
+        let span = Self {
+            wall: start.elapsed(),
+            cpu: cpu_time().saturating_sub(cpu),
+        };
+        (result, span)
+    }
+}
+
+/// In milliseconds; the peak is that of the whole process.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Times {
+    solve: f64,
+    plan: f64,
+    solve_cpu: f64,
+    plan_cpu: f64,
+    #[serde(rename = "peakRssMiB")]
+    peak_rss_mib: u64,
+}
+
+impl Times {
+    pub(crate) fn new(solve: &Span, plan: &Span) -> Self {
+        Self {
+            solve: milliseconds(solve.wall),
+            plan: milliseconds(plan.wall),
+            solve_cpu: milliseconds(solve.cpu),
+            plan_cpu: milliseconds(plan.cpu),
+            peak_rss_mib: peak_rss_mib(),
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// CPU time of this process's main thread; zero where the system does not tell.
+fn cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|first| first.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// The most memory the process has had; zero where the system does not tell.
+fn peak_rss_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}
