@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    InstanceType, Offering, Resources,
+    Resources, labels,
     pod::{HostPort, Pod},
     resources::amount_text,
     selector::NodeSelectorRequirement,
@@ -11,16 +11,16 @@ use model::{
 
 use crate::{
     Findings,
+    bits::Bits,
     label::Label,
     node_rules::{Wanted, intolerable},
-    open_node::{Choice, OpenNode},
+    open_node::OpenNode,
     place::{Place, Placements},
     world::{Machine, World, is_owned_by},
 };
 
-pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &mut Findings) {
+pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let daemons = Daemons::new(world);
-    let mut sizes = Sizes::default();
     for (place, indexes) in placements.by_place() {
         let newcomers: Vec<_> = indexes
             .iter()
@@ -45,7 +45,7 @@ pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &m
                 }
             }
             Some(Place::Open(node)) => {
-                if let Some(trouble) = open_node_trouble(node, &pods, &daemons, &mut sizes) {
+                if let Some(trouble) = open_node_trouble(node, &pods, &daemons) {
                     for placed in newcomers {
                         findings.add(
                             placed.subject,
@@ -103,7 +103,6 @@ fn open_node_trouble<'a>(
     node: &OpenNode<'a>,
     pods: &[&'a Pod],
     daemons: &Daemons<'a>,
-    sizes: &mut Sizes,
 ) -> Option<String> {
     let mut ports: Vec<&HostPort> = Vec::new();
     let mut wanted = Resources::default();
@@ -115,35 +114,59 @@ fn open_node_trouble<'a>(
         wanted.add(&pod.requests);
     }
     let candidates = daemons.candidates(node);
-    for choice in &node.options {
-        let daemons = candidates.on(node, choice);
+    let mut last: (Vec<&Pod>, Resources) = (Vec::new(), wanted.clone());
+    for (index, instance_type) in node.types() {
+        let daemons = candidates.on(index);
         if let Some(port) = daemons
             .iter()
             .find_map(|daemon| clash(&ports, &daemon.host_ports))
         {
             return Some(format!(
                 "a daemon takes host port {port} on {}",
-                choice.instance_type.name
+                instance_type.name
             ));
         }
-        let mut needed = wanted.clone();
-        for daemon in &daemons {
-            needed.add(&daemon.requests);
-        }
-        // One offering that fits is enough: those that do not are left out when it is launched.
-        let shortages: Option<Vec<String>> = choice
-            .offerings
+        // Most types run the same daemons as the one before.
+        if !daemons.iter().copied().map(std::ptr::from_ref).eq(last
+            .0
             .iter()
-            .map(|offering| sizes.shortage(choice.instance_type, offering, &needed))
-            .collect();
-        if let Some(trouble) = shortages.and_then(|shortages| shortages.into_iter().next()) {
+            .copied()
+            .map(std::ptr::from_ref))
+        {
+            let mut needed = wanted.clone();
+            for daemon in &daemons {
+                needed.add(&daemon.requests);
+            }
+            last = (daemons, needed);
+        }
+        if let Some(trouble) = shortage_on(node, index, &last.1) {
             return Some(format!(
                 "its pods do not fit {}: {trouble}",
-                choice.instance_type.name
+                instance_type.name
             ));
         }
     }
     None
+}
+
+/// What is missing on a type, however it is bought. One offering that fits is enough: those that do not are left out when
+/// it is launched.
+fn shortage_on(node: &OpenNode<'_>, index: usize, needed: &Resources) -> Option<String> {
+    let plain = node
+        .catalog
+        .allocatable(index)
+        .and_then(|there| shortage(needed, there));
+    let instance_type = node.catalog.get(index)?;
+    let shortages = node.offerings(index).map(|offering| {
+        let (capacity, overhead) = (&offering.capacity_override, &offering.overhead_override);
+        if capacity.is_none() && overhead.is_none() {
+            return plain.clone();
+        }
+        let there = instance_type.allocatable_with(capacity.as_ref(), overhead.as_ref());
+        shortage(needed, &there)
+    });
+    let shortages: Option<Vec<String>> = shortages.collect();
+    shortages.and_then(|shortages| shortages.into_iter().next())
 }
 
 /// The first resource that is missing, and by how much.
@@ -158,35 +181,6 @@ fn shortage(needed: &Resources, there: &Resources) -> Option<String> {
                 amount_text(name, there.get(name).max(0))
             )
         })
-}
-
-/// Allocatable amounts by instance type, which many nodes share. Types are told apart by where they are.
-#[derive(Default)]
-struct Sizes(BTreeMap<*const InstanceType, Resources>);
-
-impl Sizes {
-    fn shortage(
-        &mut self,
-        instance_type: &InstanceType,
-        offering: &Offering,
-        needed: &Resources,
-    ) -> Option<String> {
-        let overridden = [&offering.capacity_override, &offering.overhead_override]
-            .into_iter()
-            .any(Option::is_some);
-        if overridden {
-            let allocatable = instance_type.allocatable_with(
-                offering.capacity_override.as_ref(),
-                offering.overhead_override.as_ref(),
-            );
-            return shortage(needed, &allocatable);
-        }
-        let allocatable = self
-            .0
-            .entry(std::ptr::from_ref(instance_type))
-            .or_insert_with(|| instance_type.allocatable());
-        shortage(needed, allocatable)
-    }
 }
 
 /// A port that both take. An unspecified address takes the port on every address.
@@ -217,9 +211,9 @@ struct Daemon<'a> {
 }
 
 /// Those that may run on one node; some only on some of its types.
-struct Candidates<'d, 'a> {
+struct Candidates<'a> {
     everywhere: Vec<&'a Pod>,
-    somewhere: Vec<&'d Daemon<'a>>,
+    somewhere: Vec<(&'a Pod, Bits)>,
 }
 
 impl<'a> Daemons<'a> {
@@ -262,46 +256,62 @@ impl<'a> Daemons<'a> {
         total
     }
 
-    fn candidates<'d>(&'d self, node: &OpenNode<'a>) -> Candidates<'d, 'a> {
+    /// The node and each type are asked apart, as upstream does (spec/scheduling §12.2).
+    fn candidates(&self, node: &OpenNode<'a>) -> Candidates<'a> {
         let mut candidates = Candidates {
             everywhere: Vec::new(),
             somewhere: Vec::new(),
         };
-        for daemon in &self.pods {
-            let Daemon { pod, wanted } = daemon;
+        for Daemon { pod, wanted } in &self.pods {
             if intolerable(pod, node.taints.iter().collect()).is_some() {
                 continue;
             }
-            if wanted
-                .unmet(|requirement| node.label_of_all(&requirement.key).guarantees(requirement))
-                .is_none()
-            {
+            let guarantees = |requirement: &NodeSelectorRequirement| {
+                node.label_of_all(&requirement.key).guarantees(requirement)
+            };
+            if wanted.unmet(guarantees).is_none() {
                 candidates.everywhere.push(pod);
-            } else {
-                candidates.somewhere.push(daemon);
+                continue;
+            }
+            let mut somewhere = Bits::none(node.catalog.len());
+            for alternative in wanted.alternatives() {
+                somewhere.unite(&possible_types(node, &alternative));
+            }
+            if !somewhere.is_empty() {
+                candidates.somewhere.push((pod, somewhere));
             }
         }
         candidates
     }
 }
 
-impl<'a> Candidates<'_, 'a> {
+/// The types on which a node may meet all of these.
+fn possible_types(node: &OpenNode<'_>, alternative: &[&NodeSelectorRequirement]) -> Bits {
+    let mut types = node.options.clone();
+    for requirement in alternative {
+        let label = node.label_of_all(&requirement.key);
+        let is_told_by_types = matches!(label, Label::Absent)
+            && !node.is_without(&requirement.key)
+            && node.catalog.knows(labels::normalized(&requirement.key));
+        if !is_told_by_types && !label.permits(requirement) {
+            return Bits::none(node.catalog.len());
+        }
+        types.intersect(&node.catalog.permitting(requirement));
+    }
+    types
+}
+
+impl<'a> Candidates<'a> {
     /// Those that may run on the node if it becomes this type.
-    fn on(&self, node: &OpenNode<'a>, choice: &Choice<'a>) -> Vec<&'a Pod> {
-        let may_run = |daemon: &&&Daemon<'a>| {
-            choice.offerings.iter().any(|offering| {
-                let permits = |requirement: &NodeSelectorRequirement| {
-                    let label: Label<'_> = node.label(&requirement.key, choice, offering);
-                    label.permits(requirement)
-                };
-                daemon.wanted.unmet(permits).is_none()
-            })
-        };
+    fn on(&self, index: usize) -> Vec<&'a Pod> {
         let somewhere = self
             .somewhere
             .iter()
-            .filter(may_run)
-            .map(|daemon| daemon.pod);
-        self.everywhere.iter().copied().chain(somewhere).collect()
+            .filter(|(_, types)| types.contains(index));
+        self.everywhere
+            .iter()
+            .copied()
+            .chain(somewhere.map(|(pod, _)| *pod))
+            .collect()
     }
 }

@@ -19,7 +19,15 @@ pub(crate) enum Label<'a> {
     },
 }
 
-impl Label<'_> {
+impl<'a> Label<'a> {
+    /// What a type says of it.
+    pub(crate) fn of_known(known: &'a Requirement) -> Self {
+        Self::Among {
+            allowed: Cow::Borrowed(known),
+            surely_there: true,
+        }
+    }
+
     /// Whether the expression holds, whatever the label turns out to be.
     pub(crate) fn guarantees(&self, wanted: &NodeSelectorRequirement) -> bool {
         match self {

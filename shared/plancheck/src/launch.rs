@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use model::{
-    Action, InstanceType, Plan, labels, node_pool::NodePool, plan::Launch,
-    requirement::Requirements, snapshot::MinValuesPolicy,
+    Action, Plan, labels, node_pool::NodePool, plan::Launch, requirement::Requirements,
+    selector::Operator, snapshot::MinValuesPolicy,
 };
 
 use crate::{
     Findings, Subject,
+    bits::Bits,
     label::is_within,
     open_node::OpenNode,
     place::{Place, Placements},
@@ -18,10 +19,10 @@ use crate::{
 /// The API server takes no NodeClaim with more (spec/scheduling §3.3).
 const REQUIREMENTS_MAX: usize = 100;
 
-pub(crate) fn check(
-    world: &World<'_>,
+pub(crate) fn check<'a>(
+    world: &World<'a>,
     plan: &Plan,
-    placements: &Placements<'_>,
+    placements: &Placements<'a>,
     findings: &mut Findings,
 ) {
     for (index, place) in &placements.launches {
@@ -143,12 +144,9 @@ impl Check<'_, '_> {
                 (Some(own), _) => is_within(own, wanted),
                 (None, Some(value)) => wanted.has(value),
                 // Not said of the node: each option must keep it.
-                (None, None) => self.node.options.iter().all(|choice| {
-                    choice
-                        .instance_type
-                        .requirements
-                        .get(&wanted.key)
-                        .is_some_and(|own| is_within(own, wanted))
+                (None, None) => self.node.types().all(|(_, instance_type)| {
+                    let own = instance_type.requirements.get(&wanted.key);
+                    own.is_some_and(|own| is_within(own, wanted))
                 }),
             };
             if !is_kept {
@@ -174,61 +172,63 @@ impl Check<'_, '_> {
     }
 
     fn options_are_possible(&mut self) {
-        let launch = self.launch;
-        let listed: BTreeSet<&str> = launch.instance_types.iter().map(String::as_str).collect();
-        if listed.is_empty() {
+        let (launch, node) = (self.launch, self.node);
+        let count = launch.instance_types.len();
+        if count == 0 {
             return self.problem("no instance type is left".to_owned());
         }
-        if launch.instance_types.len() > Launch::INSTANCE_TYPES_MAX {
+        if count > Launch::INSTANCE_TYPES_MAX {
+            let most = Launch::INSTANCE_TYPES_MAX;
             self.problem(format!(
-                "{} instance types are left, and {} are possible",
-                launch.instance_types.len(),
-                Launch::INSTANCE_TYPES_MAX
+                "{count} instance types are left, and {most} are possible"
             ));
         }
-        if listed.len() != launch.instance_types.len() {
+        let unknown: Vec<&String> = launch
+            .instance_types
+            .iter()
+            .filter(|name| node.catalog.index_of(name).is_none())
+            .collect();
+        if node.listed.iter().count() + unknown.len() < count {
             self.problem("an instance type is listed twice".to_owned());
         }
-        let possible: BTreeSet<&str> = self
-            .node
-            .options
-            .iter()
-            .map(|choice| choice.instance_type.name.as_str())
-            .collect();
-        if possible.is_empty() {
+        for name in unknown {
+            self.problem(format!(
+                "instance type {name} is not among those of the NodePool"
+            ));
+        }
+        if node.options.is_empty() {
             return self.problem("none of its instance types can be bought".to_owned());
         }
-        for name in listed.difference(&possible) {
-            self.impossible_option(name);
+        for index in node
+            .listed
+            .iter()
+            .filter(|index| !node.options.contains(*index))
+        {
+            self.impossible_option(index);
         }
-        self.instance_type_requirement(&listed);
+        self.instance_type_requirement();
     }
 
     /// Says why a listed type cannot be launched, unless a reservation was chosen after the types were.
-    fn impossible_option(&mut self, name: &str) {
-        let Some(instance_type) = self
-            .world
-            .instance_type(self.launch.node_pool.as_str(), name)
-        else {
-            return self.problem(format!(
-                "instance type {name} is not among those of the NodePool"
-            ));
-        };
+    fn impossible_option(&mut self, index: usize) {
         let reservation_label = self.world.snapshot.settings.reservation_id_label.as_str();
         let late = [labels::CAPACITY_TYPE, reservation_label];
         let ignored: &[&str] = if self.is_reserved() { &late } else { &[] };
-        if !self.node.suits_but_for(instance_type, ignored) {
-            self.problem(format!(
-                "instance type {name} does not satisfy the node's requirements"
-            ));
-        } else if !instance_type
-            .offerings
-            .iter()
-            .any(|offering| offering.available && self.node.is_offered_but_for(offering, ignored))
-        {
-            self.problem(format!(
+        let name = self
+            .node
+            .catalog
+            .get(index)
+            .map_or("", |one| one.name.as_str());
+        match self.node.suits_but_for(index, ignored) {
+            (false, _) => {
+                self.problem(format!(
+                    "instance type {name} does not satisfy the node's requirements"
+                ));
+            }
+            (true, false) => self.problem(format!(
                 "instance type {name} has no available offering for the node's requirements"
-            ));
+            )),
+            (true, true) => {}
         }
     }
 
@@ -242,20 +242,25 @@ impl Check<'_, '_> {
     }
 
     /// The NodeClaim tells EC2 which types may be launched: exactly those that were checked.
-    fn instance_type_requirement(&mut self, listed: &BTreeSet<&str>) {
-        let said = self.node.requirements.get(labels::INSTANCE_TYPE);
-        let is_told = said.is_some_and(|said| {
-            !said.complement
-                && said
-                    .values
-                    .iter()
-                    .map(String::as_str)
-                    .eq(listed.iter().copied())
-        });
+    fn instance_type_requirement(&mut self) {
+        let requirements = &self.launch.spec.requirements;
+        let mut said = requirements
+            .iter()
+            .filter(|one| labels::normalized(&one.key) == labels::INSTANCE_TYPE);
+        let is_told = match (said.next(), said.next()) {
+            (Some(said), None) if said.operator == Operator::In => {
+                let catalog = &self.node.catalog;
+                let mut told = Bits::none(catalog.len());
+                let known = said.values.iter().filter_map(|name| catalog.index_of(name));
+                known.for_each(|index| told.insert(index));
+                told == self.node.listed
+            }
+            _ => false,
+        };
         if !is_told {
+            let key = labels::INSTANCE_TYPE;
             self.problem(format!(
-                "its requirement on {} does not list its instance types",
-                labels::INSTANCE_TYPE
+                "its requirement on {key} does not list its instance types"
             ));
         }
     }
@@ -269,8 +274,13 @@ impl Check<'_, '_> {
                 continue;
             };
             let key = labels::normalized(&wanted.key);
-            let values: BTreeSet<&str> = self
-                .listed_types()
+            // Also of types that can no longer be bought because a reservation was chosen after they were.
+            let types = self
+                .node
+                .listed
+                .iter()
+                .filter_map(|index| self.node.catalog.get(index));
+            let values: BTreeSet<&str> = types
                 .filter_map(|instance_type| instance_type.requirements.get(key))
                 .filter(|own| !own.complement)
                 .flat_map(|own| own.values.iter().map(String::as_str))
@@ -284,53 +294,30 @@ impl Check<'_, '_> {
         }
     }
 
-    /// What the launch lists, whether or not it can still be bought.
-    fn listed_types(&self) -> impl Iterator<Item = &InstanceType> {
-        let listed: BTreeSet<&str> = self
-            .launch
-            .instance_types
-            .iter()
-            .map(String::as_str)
-            .collect();
-        let types = self
-            .world
-            .snapshot
-            .instance_types
-            .get(&self.launch.node_pool);
-        types
-            .into_iter()
-            .flat_map(|types| types.iter())
-            .filter(move |instance_type| listed.contains(instance_type.name.as_str()))
-    }
-
     fn cheapest_is_an_option(&mut self) {
-        let expected = &self.launch.cheapest;
-        let choice = self
-            .node
-            .options
-            .iter()
-            .find(|choice| choice.instance_type.name == expected.instance_type);
-        let offering = choice.and_then(|choice| {
-            choice.offerings.iter().find(|offering| {
-                offering.zone == expected.zone
-                    && offering.capacity_type == expected.capacity_type
-                    && offering.price == expected.price
-            })
-        });
-        if offering.is_none() {
+        let (expected, node) = (&self.launch.cheapest, self.node);
+        let at = node.catalog.index_of(&expected.instance_type);
+        let is_option = at
+            .filter(|index| node.options.contains(*index))
+            .is_some_and(|index| {
+                node.offerings(index).any(|offering| {
+                    offering.zone == expected.zone
+                        && offering.capacity_type == expected.capacity_type
+                        && offering.price == expected.price
+                })
+            });
+        if !is_option {
             self.problem(format!(
                 "its cheapest offering, {} {} in {} for {} $/h, is none of its options",
                 expected.instance_type, expected.capacity_type, expected.zone, expected.price
             ));
             return;
         }
-        let cheapest = self
-            .node
-            .options
+        let offers = node
+            .offers
             .iter()
-            .flat_map(|choice| &choice.offerings)
-            .map(|offering| offering.price)
-            .min();
+            .filter_map(|index| node.catalog.offering(index));
+        let cheapest = offers.map(|offering| offering.price).min();
         if let Some(cheapest) = cheapest.filter(|price| *price < expected.price) {
             self.problem(format!(
                 "its cheapest offering is counted with {} $/h, but one costs {cheapest} $/h",

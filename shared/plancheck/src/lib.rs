@@ -6,8 +6,10 @@
 //! snapshot and the plan. Where several orders of events are possible, a plan passes if one of them is valid: a refusal
 //! means that something is really wrong.
 
+mod bits;
 mod budget;
 mod capacity;
+mod catalog;
 mod identity;
 mod label;
 mod launch;
@@ -77,7 +79,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     capacity::check(&world, &placements, &mut findings);
     volumes::check(&world, &placements, &mut findings);
     topology::check(&world, &placements, &mut findings);
-    limits::check(&world, plan, &mut findings);
+    limits::check(&world, plan, &placements, &mut findings);
     removal::check(&world, plan, &placements, &mut findings);
     findings.0.into_iter().collect()
 }

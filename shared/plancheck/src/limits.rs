@@ -6,33 +6,44 @@ use model::{
     Action, Plan, Resources, labels,
     node_pool::NodePool,
     plan::Launch,
-    requirement::{Requirement, Requirements},
     resources::{NODES, amount_text},
+    selector::Operator,
 };
 
 use crate::{
     Findings, Subject,
+    open_node::OpenNode,
+    place::{Place, Placements},
     world::{InFlight, World},
 };
 
-pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
+pub(crate) fn check<'a>(
+    world: &World<'a>,
+    plan: &Plan,
+    placements: &Placements<'a>,
+    findings: &mut Findings,
+) {
     let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
     let mut reservations = Reservations::new(world);
-    for (index, planned) in plan.actions.iter().enumerate() {
-        let Action::Launch(launch) = &planned.action else {
+    for (index, place) in &placements.launches {
+        let (Some(planned), Some(Place::Open(node))) =
+            (plan.actions.get(*index), placements.places.get(*place))
+        else {
             continue;
         };
-        let subject = Subject::Action(index);
-        if let Some(pool) = world.pools.get(launch.node_pool.as_str()) {
+        let subject = Subject::Action(*index);
+        if let Some(pool) = node.pool.filter(|pool| !pool.limits.0.is_empty()) {
             let used = used
                 .entry(pool.name.as_str())
                 .or_insert_with(|| usage(world, pool));
-            if let Some(trouble) = over_limit(world, pool, launch, used) {
-                findings.add(subject, format!("NodeClaim {}: {trouble}", launch.name));
+            if let Some(trouble) = over_limit(pool, node, used) {
+                findings.add(subject, format!("NodeClaim {}: {trouble}", node.name));
             }
         }
-        if let Some(trouble) = reservations.take(launch) {
-            findings.add(subject, format!("NodeClaim {}: {trouble}", launch.name));
+        if let Action::Launch(launch) = &planned.action
+            && let Some(trouble) = reservations.take(launch)
+        {
+            findings.add(subject, format!("NodeClaim {}: {trouble}", node.name));
         }
     }
 }
@@ -75,17 +86,18 @@ impl InFlight<'_> {
 }
 
 /// Adds the launch to what is used, unless it may pass a limit.
-fn over_limit(
-    world: &World<'_>,
-    pool: &NodePool,
-    launch: &Launch,
-    used: &mut Resources,
-) -> Option<String> {
+fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Option<String> {
     let mut largest = Resources::from([(NODES, 1)]);
-    let types = world.snapshot.instance_types.get(&pool.name);
-    for instance_type in types.into_iter().flat_map(|types| types.iter()) {
-        if launch.instance_types.contains(&instance_type.name) {
-            largest.raise_to(&instance_type.capacity);
+    let types = node
+        .listed
+        .iter()
+        .filter_map(|index| node.catalog.get(index));
+    for instance_type in types {
+        for (name, _) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
+            let amount = instance_type.capacity.get(name);
+            if amount > largest.get(name) {
+                largest.set(name, amount);
+            }
         }
     }
     for (name, limit) in pool.limits.iter() {
@@ -104,70 +116,70 @@ fn over_limit(
 }
 
 /// Instances left in each reservation. A launch that counts on one of several holds all of them (spec/scheduling §21).
-struct Reservations<'a> {
-    label: &'a str,
-    left: BTreeMap<&'a str, u32>,
+struct Reservations<'w, 'a> {
+    world: &'w World<'a>,
+    /// Counted when the first launch asks.
+    left: Option<BTreeMap<&'a str, u32>>,
 }
 
-impl<'a> Reservations<'a> {
-    fn new(world: &World<'a>) -> Self {
-        let snapshot = world.snapshot;
-        let mut left: BTreeMap<&str, u32> = BTreeMap::new();
-        let types = snapshot
-            .instance_types
-            .values()
-            .flat_map(|types| types.iter());
-        for reservation in types
-            .flat_map(|types| &types.offerings)
-            .filter_map(|offering| offering.reservation.as_ref())
-        {
-            let least = left.entry(&reservation.id).or_insert(reservation.capacity);
-            *least = (*least).min(reservation.capacity);
-        }
-        let mut reservations = Self {
-            label: &snapshot.settings.reservation_id_label,
-            left,
-        };
-        for intent in snapshot
-            .intents
-            .iter()
-            .filter(|intent| intent.is_in_flight())
-        {
-            for id in reservations.held_by(&intent.launch) {
-                if let Some(left) = reservations.left.get_mut(id.as_str()) {
-                    *left = left.saturating_sub(1);
-                }
-            }
-        }
-        reservations
+impl<'w, 'a> Reservations<'w, 'a> {
+    fn new(world: &'w World<'a>) -> Self {
+        Self { world, left: None }
     }
 
     fn take(&mut self, launch: &Launch) -> Option<String> {
-        let held = self.held_by(launch);
+        let world = self.world;
+        let held = held_by(world, launch);
+        if held.is_empty() {
+            return None;
+        }
+        let left = self.left.get_or_insert_with(|| left(world));
         let exhausted = held
             .iter()
-            .find(|id| self.left.get(id.as_str()).is_none_or(|left| *left == 0));
+            .find(|id| left.get(id.as_str()).is_none_or(|left| *left == 0));
         if let Some(id) = exhausted {
             return Some(format!(
                 "it counts on reservation {id}, where no instance is left"
             ));
         }
-        for id in held {
-            if let Some(left) = self.left.get_mut(id.as_str()) {
-                *left -= 1;
-            }
-        }
+        take_one_of_each(left, held);
         None
     }
+}
 
-    fn held_by(&self, launch: &Launch) -> Vec<String> {
-        let requirements = Requirements::from_selector(&launch.spec.requirements);
-        let named = requirements
-            .get(self.label)
-            .filter(|named: &&Requirement| !named.complement);
-        named
-            .into_iter()
-            .flat_map(|named| named.values.iter().cloned())
-            .collect()
+fn left<'a>(world: &World<'a>) -> BTreeMap<&'a str, u32> {
+    let snapshot = world.snapshot;
+    let mut left: BTreeMap<&str, u32> = BTreeMap::new();
+    let types = snapshot
+        .instance_types
+        .values()
+        .flat_map(|types| types.iter());
+    let offerings = types.flat_map(|types| &types.offerings);
+    for reservation in offerings.filter_map(|offering| offering.reservation.as_ref()) {
+        let least = left.entry(&reservation.id).or_insert(reservation.capacity);
+        *least = (*least).min(reservation.capacity);
     }
+    for intent in snapshot
+        .intents
+        .iter()
+        .filter(|intent| intent.is_in_flight())
+    {
+        take_one_of_each(&mut left, held_by(world, &intent.launch));
+    }
+    left
+}
+
+fn take_one_of_each(left: &mut BTreeMap<&str, u32>, held: &[String]) {
+    for id in held {
+        if let Some(left) = left.get_mut(id.as_str()) {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+fn held_by<'l>(world: &World<'_>, launch: &'l Launch) -> &'l [String] {
+    let label = &world.snapshot.settings.reservation_id_label;
+    let requirements = launch.spec.requirements.iter();
+    let mut named = requirements.filter(|one| one.key == *label && one.operator == Operator::In);
+    named.next().map_or(&[], |named| &named.values)
 }

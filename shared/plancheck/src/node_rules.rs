@@ -24,7 +24,7 @@ type Shape<'a> = (
     &'a [model::taint::Toleration],
 );
 
-pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &mut Findings) {
+pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let mut judged: BTreeMap<Shape<'_>, Option<String>> = BTreeMap::new();
     for placed in &placements.placed {
         let Some(place) = placements.places.get(placed.place) else {
@@ -50,7 +50,7 @@ pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &m
     }
 }
 
-fn trouble(world: &World<'_>, place: &Place<'_>, pod: &Pod) -> Option<String> {
+fn trouble<'a>(world: &World<'a>, place: &Place<'a>, pod: &Pod) -> Option<String> {
     if let Some(taint) = intolerable(pod, place.taints(world)) {
         return Some(format!("does not tolerate taint {taint}"));
     }
@@ -163,9 +163,9 @@ fn unmet_of_term<'t>(
 }
 
 /// Whether a requirement holds on a place, whatever it turns out to be. The only field is `metadata.name`.
-pub(crate) fn holds(
-    world: &World<'_>,
-    place: &Place<'_>,
+pub(crate) fn holds<'a>(
+    world: &World<'a>,
+    place: &Place<'a>,
     wanted: &NodeSelectorRequirement,
 ) -> bool {
     let key = wanted.key.as_str();
@@ -187,10 +187,8 @@ pub(crate) fn holds(
 /// What the node's own requirements leave open, its types and offerings may settle.
 fn holds_for_each(node: &OpenNode<'_>, key: &str, wanted: &NodeSelectorRequirement) -> bool {
     !node.options.is_empty()
-        && node.options.iter().all(|choice| {
-            choice
-                .offerings
-                .iter()
-                .all(|offering| node.label(key, choice, offering).guarantees(wanted))
+        && node.types().all(|(index, instance_type)| {
+            node.offerings(index)
+                .all(|offering| node.label(key, instance_type, offering).guarantees(wanted))
         })
 }

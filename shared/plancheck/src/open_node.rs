@@ -1,19 +1,21 @@
 //! Nodes that do not exist yet, and what they may become.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
 use model::{
     InstanceType, Offering, labels,
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
     plan::Launch,
-    requirement::{Requirement, Requirements},
-    selector::Operator,
+    requirement::Requirements,
+    selector::{NodeSelectorRequirement, Operator},
     taint::Taint,
 };
 
 use crate::{
-    label::{Label, overlap},
+    bits::Bits,
+    catalog::{Catalog, is_absence},
+    label::Label,
     world::World,
 };
 
@@ -23,27 +25,44 @@ pub(crate) struct OpenNode<'a> {
     pub pool: Option<&'a NodePool>,
     pub labels: &'a BTreeMap<String, String>,
     pub taints: &'a [Taint],
+    /// Of a launch without that on the instance type, which `listed` stands for.
     pub requirements: Requirements,
-    pub options: Vec<Choice<'a>>,
-    reservation_label: &'a str,
-}
-
-/// An instance type that a node may become, with the offerings it may be bought as.
-pub(crate) struct Choice<'a> {
-    pub instance_type: &'a InstanceType,
-    pub offerings: Vec<&'a Offering>,
+    pub catalog: Rc<Catalog<'a>>,
+    /// The types it is said to be one of.
+    pub listed: Bits,
+    /// Those of them that suit the requirements and can be bought.
+    pub options: Bits,
+    /// Their offerings that suit the requirements.
+    pub offers: Bits,
 }
 
 impl<'a> OpenNode<'a> {
     pub(crate) fn launched(world: &World<'a>, launch: &'a Launch) -> Self {
+        let catalog = world.catalog(launch.node_pool.as_str());
+        let mut listed = Bits::none(catalog.len());
+        for name in &launch.instance_types {
+            if let Some(index) = catalog.index_of(name) {
+                listed.insert(index);
+            }
+        }
+        let requirements = Requirements::from_selector(
+            launch
+                .spec
+                .requirements
+                .iter()
+                .filter(|one| !is_about_type(one)),
+        );
+        let offers = catalog.available().clone();
+        let pool = launch.node_pool.as_str();
+        let named = (launch.name.as_str(), pool, &launch.labels);
         Self::new(
             world,
-            launch.name.as_str(),
-            launch.node_pool.as_str(),
-            &launch.labels,
+            named,
             &launch.spec,
-            Availability::Counts,
-            |name| launch.instance_types.iter().any(|option| option == name),
+            requirements,
+            catalog,
+            listed,
+            offers,
         )
     }
 
@@ -53,147 +72,138 @@ impl<'a> OpenNode<'a> {
         if let Some(intent) = known.intent {
             let launch = &intent.launch;
             let expected = &launch.cheapest;
-            let mut node = Self::new(
-                world,
-                launch.name.as_str(),
-                launch.node_pool.as_str(),
-                &launch.labels,
-                &launch.spec,
-                Availability::Ignored,
-                |name| name == expected.instance_type,
+            let catalog = world.catalog(launch.node_pool.as_str());
+            let at = catalog.index_of(&expected.instance_type);
+            let listed = Bits::of(catalog.len(), |index| Some(*index) == at);
+            let offers = catalog.offerings_where(|offering| {
+                offering.zone == expected.zone && offering.capacity_type == expected.capacity_type
+            });
+            let requirements = Requirements::from_selector(
+                launch
+                    .spec
+                    .requirements
+                    .iter()
+                    .filter(|one| !is_about_type(one)),
             );
-            for choice in &mut node.options {
-                choice.offerings.retain(|offering| {
-                    offering.zone == expected.zone
-                        && offering.capacity_type == expected.capacity_type
-                });
-            }
-            return Some(node);
+            let pool = launch.node_pool.as_str();
+            let named = (launch.name.as_str(), pool, &launch.labels);
+            return Some(Self::new(
+                world,
+                named,
+                &launch.spec,
+                requirements,
+                catalog,
+                listed,
+                offers,
+            ));
         }
         let claim = known.claim?;
-        let pool = claim.labels.get(labels::NODE_POOL);
+        let pool = claim
+            .labels
+            .get(labels::NODE_POOL)
+            .map_or("", String::as_str);
+        let catalog = world.catalog(pool);
+        let listed = Bits::of(catalog.len(), |_| true);
+        // What was decided stays decided, also if it could not be bought now.
+        let offers = catalog.offerings_where(|_| true);
+        let requirements = Requirements::from_selector(&claim.spec.requirements);
+        let named = (claim.name.as_str(), pool, &claim.labels);
         Some(Self::new(
             world,
-            claim.name.as_str(),
-            pool.map_or("", String::as_str),
-            &claim.labels,
+            named,
             &claim.spec,
-            Availability::Ignored,
-            |_| true,
+            requirements,
+            catalog,
+            listed,
+            offers,
         ))
     }
 
     fn new(
         world: &World<'a>,
-        name: &'a str,
-        pool: &str,
-        labels: &'a BTreeMap<String, String>,
+        (name, pool, labels): (&'a str, &str, &'a BTreeMap<String, String>),
         spec: &'a NodeClaimSpec,
-        availability: Availability,
-        is_listed: impl Fn(&str) -> bool,
+        requirements: Requirements,
+        catalog: Rc<Catalog<'a>>,
+        listed: Bits,
+        mut offers: Bits,
     ) -> Self {
-        let snapshot = world.snapshot;
-        let mut node = Self {
+        let mut suitable = listed.clone();
+        for wanted in requirements.0.values() {
+            suitable.intersect(&catalog.suitable(wanted));
+            offers.intersect(&catalog.offered(wanted));
+        }
+        let mut options = Bits::none(catalog.len());
+        let mut of_options = Bits::none(catalog.offerings_len());
+        for index in suitable.iter() {
+            for offering in catalog
+                .offerings_of(index)
+                .filter(|one| offers.contains(*one))
+            {
+                options.insert(index);
+                of_options.insert(offering);
+            }
+        }
+        Self {
             name,
             pool: world.pools.get(pool).copied(),
             labels,
             taints: &spec.taints,
-            requirements: Requirements::from_selector(&spec.requirements),
-            options: Vec::new(),
-            reservation_label: snapshot.settings.reservation_id_label.as_str(),
-        };
-        let types: &'a [InstanceType] = snapshot
-            .instance_types
-            .get(&pool.into())
-            .map_or(&[], |types| types.as_slice());
-        node.options = types
-            .iter()
-            .filter(|instance_type| is_listed(&instance_type.name) && node.suits(instance_type))
-            .map(|instance_type| Choice {
-                instance_type,
-                offerings: instance_type
-                    .offerings
-                    .iter()
-                    .filter(|offering| {
-                        (offering.available || availability == Availability::Ignored)
-                            && node.is_offered_as(offering)
-                    })
-                    .collect(),
-            })
-            .filter(|choice| !choice.offerings.is_empty())
-            .collect();
-        node
-    }
-
-    /// Whether the node's requirements leave the type possible.
-    pub(crate) fn suits(&self, instance_type: &InstanceType) -> bool {
-        self.suits_but_for(instance_type, &[])
-    }
-
-    pub(crate) fn suits_but_for(&self, instance_type: &InstanceType, ignored: &[&str]) -> bool {
-        self.requirements.0.values().all(|wanted| {
-            ignored.contains(&wanted.key.as_str())
-                || instance_type
-                    .requirements
-                    .get(&wanted.key)
-                    .is_none_or(|own| {
-                        overlap(own, wanted) || is_negative(own) && is_negative(wanted)
-                    })
-        })
-    }
-
-    /// Whether the node's requirements leave the offering possible.
-    pub(crate) fn is_offered_as(&self, offering: &Offering) -> bool {
-        self.is_offered_but_for(offering, &[])
-    }
-
-    pub(crate) fn is_offered_but_for(&self, offering: &Offering, ignored: &[&str]) -> bool {
-        self.requirements.0.values().all(|wanted| {
-            let key = wanted.key.as_str();
-            ignored.contains(&key)
-                || match self.of_offering(offering, key) {
-                    Some(Some(value)) => wanted.has(value),
-                    Some(None) => is_negative(wanted),
-                    None => offering
-                        .requirements
-                        .get(key)
-                        .is_none_or(|own| overlap(own, wanted)),
-                }
-        })
-    }
-
-    /// The value an offering gives a label: `Some(None)` where it says that there is none, `None` where it says nothing.
-    fn of_offering<'o>(&self, offering: &'o Offering, key: &str) -> Option<Option<&'o str>> {
-        match key {
-            labels::ZONE => Some(Some(&offering.zone)),
-            labels::CAPACITY_TYPE => Some(Some(offering.capacity_type.as_str())),
-            labels::ZONE_ID if !offering.zone_id.is_empty() => Some(Some(&offering.zone_id)),
-            _ if key == self.reservation_label => Some(
-                offering
-                    .reservation
-                    .as_ref()
-                    .map(|reservation| reservation.id.as_str()),
-            ),
-            _ => None,
+            requirements,
+            catalog,
+            listed,
+            options,
+            offers: of_options,
         }
+    }
+
+    /// The types it may become, with their places in the catalog.
+    pub(crate) fn types(&self) -> impl Iterator<Item = (usize, &'a InstanceType)> {
+        self.options
+            .iter()
+            .filter_map(|index| Some((index, self.catalog.get(index)?)))
+    }
+
+    /// The ways in which it may be bought as this type.
+    pub(crate) fn offerings(&self, of_type: usize) -> impl Iterator<Item = &'a Offering> {
+        self.catalog
+            .offerings_of(of_type)
+            .filter(|index| self.offers.contains(*index))
+            .filter_map(|index| self.catalog.offering(index))
+    }
+
+    /// The requirements, those on these keys left out, leave the type possible, and whether an offering is available.
+    pub(crate) fn suits_but_for(&self, of_type: usize, ignored: &[&str]) -> (bool, bool) {
+        let heeded = || {
+            self.requirements
+                .0
+                .values()
+                .filter(|one| !ignored.contains(&one.key.as_str()))
+        };
+        let suits = heeded().all(|wanted| self.catalog.suitable(wanted).contains(of_type));
+        let is_offered = self.catalog.offerings_of(of_type).any(|index| {
+            self.catalog.available().contains(index)
+                && heeded().all(|wanted| self.catalog.offered(wanted).contains(index))
+        });
+        (suits, is_offered)
     }
 
     /// What a label may be once the node is launched as this.
     pub(crate) fn label<'p>(
         &'p self,
         key: &str,
-        choice: &'p Choice<'a>,
-        offering: &'p Offering,
+        instance_type: &'p InstanceType,
+        offering: &'a Offering,
     ) -> Label<'p> {
         let key = labels::normalized(key);
-        match self.of_offering(offering, key) {
+        match self.catalog.of_offering(offering, key) {
             Some(Some(value)) => return Label::Is(value),
             Some(None) => return Label::Absent,
             None => {}
         }
         let own = self.label_of_all(key);
         let sources = [
-            choice.instance_type.requirements.get(key),
+            instance_type.requirements.get(key),
             offering.requirements.get(key),
         ];
         sources.into_iter().flatten().fold(own, |label, known| {
@@ -238,6 +248,13 @@ impl<'a> OpenNode<'a> {
         }
     }
 
+    /// Whether the node is known not to have this label.
+    pub(crate) fn is_without(&self, key: &str) -> bool {
+        self.requirements
+            .get(labels::normalized(key))
+            .is_some_and(is_absence)
+    }
+
     /// Whether the NodePool gives its nodes this label. What only a pod asked not to be there is not given by that.
     fn is_declared(&self, key: &str) -> bool {
         self.pool.is_some_and(|pool| {
@@ -253,65 +270,38 @@ impl<'a> OpenNode<'a> {
         if key == labels::HOSTNAME {
             return Some(vec![self.name]);
         }
-        let mut values: Vec<&str> = Vec::new();
-        for choice in &self.options {
-            for offering in &choice.offerings {
-                match self.of_offering(offering, key) {
-                    Some(Some(value)) => values.push(value),
-                    Some(None) => {}
-                    None => self.push_values(key, choice, offering, &mut values)?,
-                }
-            }
-            // Equal values pile up, by offering and by type.
-            values.sort_unstable();
-            values.dedup();
-        }
-        Some(values)
-    }
-
-    fn push_values<'p>(
-        &'p self,
-        key: &str,
-        choice: &'p Choice<'a>,
-        offering: &'p Offering,
-        values: &mut Vec<&'p str>,
-    ) -> Option<()> {
         if let Some(value) = self.labels.get(key) {
-            values.push(value);
-            return Some(());
+            return Some(vec![value]);
         }
-        let sources = [
-            self.requirements.get(key),
-            choice.instance_type.requirements.get(key),
-            offering.requirements.get(key),
-        ];
-        let known: Vec<&Requirement> = sources.into_iter().flatten().collect();
-        if known.is_empty() || known.iter().any(|known| is_absence(known)) {
-            return Some(());
+        let own = self.requirements.get(key);
+        if own.is_some_and(is_absence) {
+            return Some(Vec::new());
         }
-        let listed = known.iter().find(|known| !known.complement)?;
-        let is_allowed = |value: &&String| known.iter().all(|known| known.has(value));
-        values.extend(listed.values.iter().filter(is_allowed).map(String::as_str));
-        Some(())
+        let values = self.catalog.values(key);
+        let mut domains: Vec<&str> = values
+            .listed
+            .iter()
+            .filter(|(value, _)| own.is_none_or(|own| own.has(value)))
+            .filter(|(_, offerings)| offerings.overlaps(&self.offers))
+            .map(|(value, _)| *value)
+            .collect();
+        let is_open = self.offers.overlaps(&values.open);
+        let listed = own.filter(|own| !own.complement);
+        match listed {
+            Some(own) if is_open || self.offers.overlaps(&values.silent) => {
+                domains.extend(own.values.iter().map(String::as_str));
+                domains.sort_unstable();
+                domains.dedup();
+            }
+            None if is_open || own.is_some() && self.offers.overlaps(&values.silent) => {
+                return None;
+            }
+            _ => {}
+        }
+        Some(domains)
     }
 }
 
-/// Whether what offers there are now matters: what was decided earlier stays decided.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Availability {
-    Counts,
-    Ignored,
-}
-
-/// Whether a requirement says that the label is not there.
-fn is_absence(requirement: &Requirement) -> bool {
-    requirement.operator() == Operator::DoesNotExist
-}
-
-/// Whether a requirement holds where the label is not there.
-fn is_negative(requirement: &Requirement) -> bool {
-    matches!(
-        requirement.operator(),
-        Operator::DoesNotExist | Operator::NotIn
-    )
+fn is_about_type(requirement: &NodeSelectorRequirement) -> bool {
+    labels::normalized(&requirement.key) == labels::INSTANCE_TYPE
 }

@@ -27,10 +27,10 @@ const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const DISRUPTED: &str = "karpenter.sh/disrupted";
 
-pub(crate) fn check(
-    world: &World<'_>,
+pub(crate) fn check<'a>(
+    world: &World<'a>,
     plan: &Plan,
-    placements: &Placements<'_>,
+    placements: &Placements<'a>,
     findings: &mut Findings,
 ) {
     let mut check = Check {

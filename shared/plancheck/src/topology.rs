@@ -7,7 +7,7 @@ mod anti_affinity;
 mod matching;
 mod spread;
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{PodKey, pod::Pod};
 
@@ -17,7 +17,7 @@ use crate::{
     world::World,
 };
 
-pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &mut Findings) {
+pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let scene = Scene::new(world, placements);
     if !scene.is_concerned() {
         return;
@@ -32,6 +32,7 @@ struct Scene<'s, 'a> {
     world: &'s World<'a>,
     placements: &'s Placements<'a>,
     located: Vec<Located<'a>>,
+    domains: RefCell<Domains<'s>>,
 }
 
 #[derive(Clone, Copy)]
@@ -70,6 +71,7 @@ impl<'s, 'a> Scene<'s, 'a> {
             world,
             placements,
             located,
+            domains: RefCell::default(),
         }
     }
 
@@ -85,10 +87,28 @@ impl<'s, 'a> Scene<'s, 'a> {
 
     /// Every domain a pod's node may be in. Where they cannot be listed, what is known is that it may be in any: that is
     /// reported as none, which no rule about it survives.
-    fn domains(&self, located: &Located<'a>, key: &str) -> Vec<&str> {
-        let place = self.placements.places.get(located.place);
-        place
-            .and_then(|place| place.domains(self.world, key))
-            .unwrap_or_default()
+    fn domains(&self, located: &Located<'a>, key: &str) -> Rc<Vec<&'s str>> {
+        let of_key = {
+            let mut known = self.domains.borrow_mut();
+            match known.get(key) {
+                Some(of_key) => Rc::clone(of_key),
+                None => Rc::clone(known.entry(key.to_owned()).or_default()),
+            }
+        };
+        let known = of_key.borrow().get(&located.place).map(Rc::clone);
+        known.unwrap_or_else(|| {
+            let place = self.placements.places.get(located.place);
+            let domains = place
+                .and_then(|place| place.domains(self.world, key))
+                .unwrap_or_default();
+            let domains = Rc::new(domains);
+            of_key
+                .borrow_mut()
+                .insert(located.place, Rc::clone(&domains));
+            domains
+        })
     }
 }
+
+/// By topology key: what places may be in.
+type Domains<'s> = BTreeMap<String, Rc<RefCell<BTreeMap<PlaceId, Rc<Vec<&'s str>>>>>>;

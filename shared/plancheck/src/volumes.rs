@@ -21,7 +21,7 @@ const IN_TREE_EBS: &str = "kubernetes.io/aws-ebs";
 const EBS_DRIVER: &str = "ebs.csi.aws.com";
 const IN_TREE_PREFIX: &str = "kubernetes.io/";
 
-pub(crate) fn check(world: &World<'_>, placements: &Placements<'_>, findings: &mut Findings) {
+pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let storage = Storage::new(world);
     for placed in placements
         .placed
@@ -167,8 +167,8 @@ impl<'a> Storage<'a> {
     /// The label by which the place is out of the volume's reach.
     fn unreachable(
         &self,
-        world: &World<'_>,
-        place: &Place<'_>,
+        world: &World<'a>,
+        place: &Place<'a>,
         claim: &Claim<'_>,
     ) -> Option<String> {
         let alternatives = self.alternatives(claim);

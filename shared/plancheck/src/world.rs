@@ -1,6 +1,6 @@
 //! The snapshot, indexed: machines that exist, nodes on their way, pods where they run.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
     InstanceType, PodKey, Resources, Snapshot, labels,
@@ -12,6 +12,8 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
+use crate::catalog::Catalog;
+
 pub(crate) struct World<'a> {
     pub snapshot: &'a Snapshot,
     pub pools: BTreeMap<&'a str, &'a NodePool>,
@@ -22,6 +24,7 @@ pub(crate) struct World<'a> {
     pub machine_of_claim: BTreeMap<&'a str, usize>,
     /// By the name of the NodeClaim: what has no instance yet.
     pub in_flight: BTreeMap<&'a str, InFlight<'a>>,
+    catalogs: RefCell<BTreeMap<(*const InstanceType, usize), Rc<Catalog<'a>>>>,
 }
 
 /// A node of the cluster: its Node, its launched NodeClaim, or both (spec/scheduling §9.1).
@@ -60,6 +63,7 @@ impl<'a> World<'a> {
             machine_of_node: BTreeMap::new(),
             machine_of_claim: BTreeMap::new(),
             in_flight: BTreeMap::new(),
+            catalogs: RefCell::default(),
         };
         world.add_machines();
         world.add_in_flight();
@@ -147,12 +151,19 @@ impl<'a> World<'a> {
         self.machine_named(pod.node_name.as_ref()?.as_str())
     }
 
-    pub(crate) fn instance_type(&self, pool: &str, name: &str) -> Option<&'a InstanceType> {
-        let snapshot: &'a Snapshot = self.snapshot;
-        let types = snapshot.instance_types.get(&pool.into())?;
-        types
-            .iter()
-            .find(|instance_type| instance_type.name == name)
+    /// What a NodePool's nodes may be; NodePools with the same list share it.
+    pub(crate) fn catalog(&self, pool: &str) -> Rc<Catalog<'a>> {
+        let snapshot = self.snapshot;
+        let types: &'a [InstanceType] = snapshot
+            .instance_types
+            .get(&pool.into())
+            .map_or(&[], |types| types.as_slice());
+        let mut catalogs = self.catalogs.borrow_mut();
+        let same = (types.as_ptr(), types.len());
+        let catalog = catalogs.entry(same).or_insert_with(|| {
+            Rc::new(Catalog::new(types, &snapshot.settings.reservation_id_label))
+        });
+        Rc::clone(catalog)
     }
 }
 

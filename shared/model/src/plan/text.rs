@@ -41,18 +41,15 @@ impl Display for Plan {
 /// What is done and why, then (for launches) what the node must be.
 impl Display for Planned {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let because = &self.because;
-        match &self.action {
-            Action::Launch(launch) => {
-                write!(f, "launch {} {because}", launch.name)?;
-                let must_be = must_be(launch);
-                if must_be.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, "\n  must be {}", must_be.join(", "))
-                }
-            }
-            action => write!(f, "{action}: {because}"),
+        let Action::Launch(launch) = &self.action else {
+            return write!(f, "{}: {}", self.action, self.because);
+        };
+        write!(f, "launch {} {}", launch.name, self.because)?;
+        let must_be = must_be(launch);
+        if must_be.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n  must be {}", must_be.join(", "))
         }
     }
 }

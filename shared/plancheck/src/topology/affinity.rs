@@ -1,64 +1,57 @@
 //! Every placed pod needs, for each required affinity term, a matching pod in its domain; the first of its kind may be alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::labels;
 
 use super::{
     Located, Scene,
-    matching::{Index, Term},
+    matching::{Index, Term, Terms},
 };
 use crate::{Findings, node_rules::Wanted, place::PlaceId};
 
 pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
-    let mut terms: BTreeMap<Term, usize> = BTreeMap::new();
+    let mut terms = Terms::default();
     let mut terms_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, located) in scene
+    let new = scene
         .located
         .iter()
         .enumerate()
-        .filter(|(_, located)| located.subject.is_some())
-    {
+        .filter(|(_, located)| located.subject.is_some());
+    for (index, located) in new {
         for term in &located.pod.pod_affinity.required {
-            let next = terms.len();
-            let id = *terms
-                .entry(Term::of_affinity(scene, term, located.pod))
-                .or_insert(next);
+            let id = terms.id(scene, term, located.pod);
             terms_of.entry(index).or_default().push(id);
         }
     }
-    if terms.is_empty() {
-        return;
+    if !terms_of.is_empty() {
+        Settling::new(scene, terms.all()).run(terms_of, findings);
     }
-    let mut by_id: Vec<&Term> = vec![];
-    let mut sorted: Vec<(&Term, &usize)> = terms.iter().collect();
-    sorted.sort_by_key(|(_, id)| **id);
-    by_id.extend(sorted.into_iter().map(|(term, _)| term));
-
-    let mut settling = Settling::new(scene, by_id);
-    settling.run(terms_of, findings);
 }
 
 /// Puts pods in place one after the other, as the scheduler would, until no further pod finds its peers.
 struct Settling<'c, 's, 'a> {
     scene: &'c Scene<'s, 'a>,
-    groups: Vec<Group<'c>>,
+    groups: Vec<Group<'c, 's>>,
     /// The terms that are about a pod.
     about: BTreeMap<usize, Vec<usize>>,
 }
 
 /// A term, and where pods that it is about are for certain.
-struct Group<'c> {
+struct Group<'c, 's> {
     term: &'c Term,
-    domains: BTreeSet<String>,
+    domains: BTreeSet<&'s str>,
     places: BTreeSet<PlaceId>,
     /// Matching pods that ran before the plan, by domain.
-    before: BTreeSet<String>,
+    before: BTreeSet<&'s str>,
 }
 
 impl<'c, 's, 'a> Settling<'c, 's, 'a> {
-    fn new(scene: &'c Scene<'s, 'a>, terms: Vec<&'c Term>) -> Self {
-        let index = Index::new(&scene.located, terms.iter().copied());
+    fn new(scene: &'c Scene<'s, 'a>, terms: &'c [Rc<Term>]) -> Self {
+        let index = Index::new(&scene.located, terms.iter().map(Rc::as_ref));
         let mut about: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (id, term) in terms.iter().enumerate() {
             for pod in index.matching(&scene.located, term) {
@@ -66,7 +59,7 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
             }
         }
         let groups = terms
-            .into_iter()
+            .iter()
             .map(|term| Group {
                 term,
                 domains: BTreeSet::new(),
@@ -150,9 +143,9 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
             };
             group.places.insert(located.place);
             if let [domain] = self.scene.domains(located, &group.term.key).as_slice() {
-                group.domains.insert((*domain).to_owned());
+                group.domains.insert(domain);
                 if located.subject.is_none() {
-                    group.before.insert((*domain).to_owned());
+                    group.before.insert(domain);
                 }
             }
         }

@@ -1,25 +1,24 @@
 //! No pod may share a domain, nor risk sharing one, with a pod that its or the other's required anti-affinity excludes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
     Scene,
-    matching::{Index, Term},
+    matching::{Index, Term, Terms},
 };
 use crate::Findings;
 
 pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
-    let mut owners_of: BTreeMap<Term, Vec<usize>> = BTreeMap::new();
+    let mut terms = Terms::default();
+    let mut owners_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, located) in scene.located.iter().enumerate() {
         for term in &located.pod.pod_anti_affinity.required {
-            owners_of
-                .entry(Term::of_affinity(scene, term, located.pod))
-                .or_default()
-                .push(index);
+            let id = terms.id(scene, term, located.pod);
+            owners_of.entry(id).or_default().push(index);
         }
     }
-    let index = Index::new(&scene.located, owners_of.keys());
-    for (term, owners) in &owners_of {
+    let index = Index::new(&scene.located, terms.all().iter().map(Rc::as_ref));
+    for (term, owners) in terms.all().iter().zip(owners_of.values()) {
         exclude(
             scene,
             term,
@@ -51,7 +50,7 @@ fn exclude(
     for one in matching {
         concerned.entry(*one).or_default().1 = true;
     }
-    let mut present: BTreeMap<String, Present> = BTreeMap::new();
+    let mut present: BTreeMap<&str, Present> = BTreeMap::new();
     for (index, (is_owner, is_matching)) in concerned {
         let Some(located) = scene.located.get(index) else {
             continue;
@@ -79,8 +78,8 @@ fn exclude(
                 continue;
             }
         }
-        for domain in domains {
-            let there = present.entry(domain.to_owned()).or_default();
+        for domain in domains.iter() {
+            let there = present.entry(domain).or_default();
             there.owner = there.owner.or(is_owner.then_some(index));
             there.matching = there.matching.or(is_matching.then_some(index));
         }

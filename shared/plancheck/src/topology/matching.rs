@@ -1,6 +1,9 @@
 //! Which pods a term or constraint is about, found through an index by label.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{
     pod::{Pod, PodAffinityTerm},
@@ -19,7 +22,7 @@ pub(super) struct Term {
 }
 
 impl Term {
-    pub(super) fn of_affinity(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> Self {
+    fn of_affinity(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> Self {
         Self {
             key: term.topology_key.clone(),
             namespaces: namespaces(scene, term, owner),
@@ -112,6 +115,45 @@ fn namespaces(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> BTr
         }
     }
     names
+}
+
+/// The different terms of many pods, each worked out once.
+#[derive(Default)]
+pub(super) struct Terms<'a> {
+    all: Vec<Rc<Term>>,
+    ids: BTreeMap<Rc<Term>, usize>,
+    /// As written, by namespace; for terms that do not depend on their pod's labels.
+    written: BTreeMap<(&'a str, &'a PodAffinityTerm), usize>,
+}
+
+impl<'a> Terms<'a> {
+    /// The number of a term, counted from zero.
+    pub(super) fn id(
+        &mut self,
+        scene: &Scene<'_, 'a>,
+        term: &'a PodAffinityTerm,
+        owner: &'a Pod,
+    ) -> usize {
+        let is_fixed = term.match_label_keys.is_empty() && term.mismatch_label_keys.is_empty();
+        let written = (owner.key.namespace.as_str(), term);
+        if is_fixed && let Some(id) = self.written.get(&written) {
+            return *id;
+        }
+        let term = Rc::new(Term::of_affinity(scene, term, owner));
+        let next = self.all.len();
+        let id = *self.ids.entry(Rc::clone(&term)).or_insert(next);
+        if id == next {
+            self.all.push(term);
+        }
+        if is_fixed {
+            self.written.insert(written, id);
+        }
+        id
+    }
+
+    pub(super) fn all(&self) -> &[Rc<Term>] {
+        &self.all
+    }
 }
 
 /// Finds the pods that terms are about without asking every pod: by the rarest label a term names.

@@ -99,9 +99,9 @@ struct Count<'c, 's, 'a> {
     group: &'c Group<'a>,
     wanted: Wanted<'a>,
     /// Matching pods that run there already, on nodes that the constraint looks at.
-    before: BTreeMap<String, i64>,
+    before: BTreeMap<&'s str, i64>,
     /// At most so many matching pods in the end, counting those with an open domain everywhere they may be.
-    after: BTreeMap<String, i64>,
+    after: BTreeMap<&'s str, i64>,
     universe: BTreeSet<String>,
 }
 
@@ -131,15 +131,15 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         count
     }
 
-    fn add(&mut self, located: &Located<'_>) {
+    fn add(&mut self, located: &Located<'a>) {
         let machine = self.scene.world.machines.get(located.place);
         if machine.is_some_and(|machine| !self.looks_at(machine)) {
             return;
         }
-        for domain in self.scene.domains(located, &self.identity.term.key) {
-            *self.after.entry(domain.to_owned()).or_default() += 1;
+        for domain in self.scene.domains(located, &self.identity.term.key).iter() {
+            *self.after.entry(domain).or_default() += 1;
             if located.subject.is_none() {
-                *self.before.entry(domain.to_owned()).or_default() += 1;
+                *self.before.entry(domain).or_default() += 1;
             }
         }
     }
@@ -147,6 +147,8 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     fn check(&self, findings: &mut Findings) {
         let key = &self.identity.term.key;
         let mut counts = self.before.clone();
+        let most = self.most_allowed();
+        let own = i64::from(self.identity.is_about_itself);
         for index in &self.group.owners {
             let Some(located) = self.scene.located.get(*index) else {
                 continue;
@@ -163,8 +165,6 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 );
                 continue;
             }
-            let most = self.most_allowed();
-            let own = i64::from(self.identity.is_about_itself);
             let too_full = domains
                 .iter()
                 .map(|domain| (*domain, counts.get(*domain).copied().unwrap_or(0) + own))
@@ -178,8 +178,8 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 );
                 continue;
             }
-            for domain in domains {
-                *counts.entry(domain.to_owned()).or_default() += own;
+            for domain in domains.iter() {
+                *counts.entry(domain).or_default() += own;
             }
         }
     }
@@ -218,7 +218,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             return 0;
         }
         open.iter()
-            .map(|domain| self.after.get(*domain).copied().unwrap_or(0))
+            .map(|domain| self.after.get(domain.as_str()).copied().unwrap_or(0))
             .min()
             .unwrap_or(0)
     }
@@ -226,7 +226,11 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
     fn domains_there_are(&self) -> BTreeSet<String> {
         let key = self.identity.term.key.as_str();
-        let mut domains: BTreeSet<String> = self.after.keys().cloned().collect();
+        let mut domains: BTreeSet<String> = self
+            .after
+            .keys()
+            .map(|domain| (*domain).to_owned())
+            .collect();
         let world = self.scene.world;
         for machine in world
             .machines

@@ -1,0 +1,267 @@
+//! The instance types of a NodePool with sets of what suits each requirement, worked out once for all launches.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+use model::{
+    InstanceType, Offering, Resources, labels,
+    requirement::Requirement,
+    selector::{NodeSelectorRequirement, Operator},
+};
+
+use crate::{
+    bits::Bits,
+    label::{Label, overlap},
+};
+
+pub(crate) struct Catalog<'a> {
+    types: &'a [InstanceType],
+    /// Indexes of the types, by name.
+    by_name: Vec<usize>,
+    /// All offerings of all types, type by type.
+    offerings: Vec<&'a Offering>,
+    /// Where the offerings of each type begin; one more for the end.
+    begin: Vec<usize>,
+    available: Bits,
+    reservation_label: &'a str,
+    allocatable: Vec<OnceCell<Resources>>,
+    suitable: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
+    offered: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
+    permitting: RefCell<BTreeMap<NodeSelectorRequirement, Rc<Bits>>>,
+    values: RefCell<BTreeMap<String, Rc<Values<'a>>>>,
+}
+
+/// What types and offerings say of one label, as sets of offerings.
+#[derive(Default)]
+pub(crate) struct Values<'a> {
+    pub listed: Vec<(&'a str, Bits)>,
+    /// The type says nothing.
+    pub silent: Bits,
+    /// The type allows any value but some.
+    pub open: Bits,
+}
+
+impl<'a> Catalog<'a> {
+    pub(crate) fn new(types: &'a [InstanceType], reservation_label: &'a str) -> Self {
+        let mut by_name: Vec<usize> = (0..types.len()).collect();
+        by_name.sort_by_key(|index| types.get(*index).map(|one| one.name.as_str()));
+        let offerings: Vec<&Offering> = types.iter().flat_map(|one| &one.offerings).collect();
+        let mut begin = vec![0];
+        begin.extend(types.iter().scan(0, |end, one| {
+            *end += one.offerings.len();
+            Some(*end)
+        }));
+        Self {
+            available: Bits::of(offerings.len(), |index| {
+                offerings
+                    .get(*index)
+                    .is_some_and(|offering| offering.available)
+            }),
+            allocatable: vec![OnceCell::new(); types.len()],
+            types,
+            by_name,
+            offerings,
+            begin,
+            reservation_label,
+            suitable: RefCell::default(),
+            offered: RefCell::default(),
+            permitting: RefCell::default(),
+            values: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.types.len()
+    }
+
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        let name_of = |index: &usize| self.types.get(*index).map_or("", |one| one.name.as_str());
+        let at = self
+            .by_name
+            .binary_search_by(|index| name_of(index).cmp(name))
+            .ok()?;
+        self.by_name.get(at).copied()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&'a InstanceType> {
+        self.types.get(index)
+    }
+
+    pub(crate) fn offering(&self, index: usize) -> Option<&'a Offering> {
+        self.offerings.get(index).copied()
+    }
+
+    /// The indexes of a type's offerings.
+    pub(crate) fn offerings_of(&self, index: usize) -> std::ops::Range<usize> {
+        let at = |index: usize| self.begin.get(index).copied().unwrap_or(0);
+        at(index)..at(index + 1)
+    }
+
+    pub(crate) fn offerings_len(&self) -> usize {
+        self.offerings.len()
+    }
+
+    pub(crate) fn offerings_where(&self, is_in: impl Fn(&Offering) -> bool) -> Bits {
+        Bits::of(self.offerings.len(), |index| {
+            self.offering(*index).is_some_and(&is_in)
+        })
+    }
+
+    pub(crate) fn available(&self) -> &Bits {
+        &self.available
+    }
+
+    pub(crate) fn allocatable(&self, index: usize) -> Option<&Resources> {
+        let instance_type = self.types.get(index)?;
+        let known = self.allocatable.get(index)?;
+        Some(known.get_or_init(|| instance_type.allocatable()))
+    }
+
+    /// The types whose own requirements leave this one possible.
+    pub(crate) fn suitable(&self, wanted: &Requirement) -> Rc<Bits> {
+        cached(&self.suitable, wanted, || {
+            Bits::of(self.types.len(), |index| {
+                let own = self
+                    .types
+                    .get(*index)
+                    .and_then(|one| one.requirements.get(&wanted.key));
+                own.is_none_or(|own| {
+                    overlap(own, wanted) || is_negative(own) && is_negative(wanted)
+                })
+            })
+        })
+    }
+
+    /// The offerings that leave this requirement possible, as far as they say.
+    pub(crate) fn offered(&self, wanted: &Requirement) -> Rc<Bits> {
+        let key = wanted.key.as_str();
+        cached(&self.offered, wanted, || {
+            Bits::of(self.offerings.len(), |index| {
+                let Some(offering) = self.offerings.get(*index) else {
+                    return false;
+                };
+                match self.of_offering(offering, key) {
+                    Some(Some(value)) => wanted.has(value),
+                    Some(None) => is_negative(wanted),
+                    None => offering
+                        .requirements
+                        .get(key)
+                        .is_none_or(|own| overlap(own, wanted)),
+                }
+            })
+        })
+    }
+
+    /// The types on which this expression may hold, as far as they say.
+    pub(crate) fn permitting(&self, wanted: &NodeSelectorRequirement) -> Rc<Bits> {
+        cached(&self.permitting, wanted, || {
+            let key = labels::normalized(&wanted.key);
+            Bits::of(self.types.len(), |index| {
+                let own = self
+                    .types
+                    .get(*index)
+                    .and_then(|one| one.requirements.get(key));
+                own.is_none_or(|own| Label::of_known(own).permits(wanted))
+            })
+        })
+    }
+
+    /// Whether types say anything of this label.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        let is_of_offerings =
+            matches!(key, labels::ZONE | labels::CAPACITY_TYPE) || key == self.reservation_label;
+        is_of_offerings
+            || self
+                .types
+                .iter()
+                .any(|one| one.requirements.get(key).is_some())
+    }
+
+    pub(crate) fn values(&self, key: &str) -> Rc<Values<'a>> {
+        if let Some(known) = self.values.borrow().get(key) {
+            return Rc::clone(known);
+        }
+        let values = Rc::new(self.find_values(key));
+        self.values
+            .borrow_mut()
+            .insert(key.to_owned(), Rc::clone(&values));
+        values
+    }
+
+    fn find_values(&self, key: &str) -> Values<'a> {
+        let size = self.offerings.len();
+        let mut listed: BTreeMap<&str, Bits> = BTreeMap::new();
+        let mut values = Values {
+            listed: Vec::new(),
+            silent: Bits::none(size),
+            open: Bits::none(size),
+        };
+        for (at, instance_type) in self.types.iter().enumerate() {
+            let of_type = instance_type.requirements.get(key);
+            for index in self.offerings_of(at) {
+                let Some(offering) = self.offering(index) else {
+                    continue;
+                };
+                let mut list = |value| {
+                    listed
+                        .entry(value)
+                        .or_insert_with(|| Bits::none(size))
+                        .insert(index)
+                };
+                match (self.of_offering(offering, key), of_type) {
+                    (Some(value), _) => value.into_iter().for_each(list),
+                    (None, None) => values.silent.insert(index),
+                    (None, Some(known)) if known.complement => values.open.insert(index),
+                    (None, Some(known)) => known.values.iter().for_each(|value| list(value)),
+                }
+            }
+        }
+        values.listed = listed.into_iter().collect();
+        values
+    }
+
+    /// The value an offering gives a label: `Some(None)` where it says that there is none, `None` where it says nothing.
+    pub(crate) fn of_offering(&self, offering: &'a Offering, key: &str) -> Option<Option<&'a str>> {
+        match key {
+            labels::ZONE => Some(Some(&offering.zone)),
+            labels::CAPACITY_TYPE => Some(Some(offering.capacity_type.as_str())),
+            labels::ZONE_ID if !offering.zone_id.is_empty() => Some(Some(&offering.zone_id)),
+            _ if key == self.reservation_label => Some(
+                offering
+                    .reservation
+                    .as_ref()
+                    .map(|reservation| reservation.id.as_str()),
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn cached<K: Clone + Ord>(
+    cache: &RefCell<BTreeMap<K, Rc<Bits>>>,
+    key: &K,
+    find: impl FnOnce() -> Bits,
+) -> Rc<Bits> {
+    if let Some(known) = cache.borrow().get(key) {
+        return Rc::clone(known);
+    }
+    let found = Rc::new(find());
+    cache.borrow_mut().insert(key.clone(), Rc::clone(&found));
+    found
+}
+
+/// Whether a requirement says that the label is not there.
+pub(crate) fn is_absence(requirement: &Requirement) -> bool {
+    requirement.operator() == Operator::DoesNotExist
+}
+
+/// Whether a requirement holds where the label is not there.
+fn is_negative(requirement: &Requirement) -> bool {
+    matches!(
+        requirement.operator(),
+        Operator::DoesNotExist | Operator::NotIn
+    )
+}
