@@ -158,7 +158,10 @@ fn decide(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<(Va
         plancheck::filter(&snapshot, plan)
     });
     for refused in &plan.refused {
-        eprintln!("whittle: {id}: the check refuses {refused:?}");
+        eprintln!(
+            "whittle: {id}: the check refuses: {}",
+            refused.offences.join("; ")
+        );
     }
     let times = Times::new(&solve, &whole);
     Ok((decision::provisioning(&plan.plan), times))

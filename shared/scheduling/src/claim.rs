@@ -11,6 +11,7 @@ use crate::{
     min_values, ports,
     reservations::Offer,
     shape::{Core, Sets},
+    strategy::Ties,
     topology::{Answer, HostId, Obeyed, Place},
     world::{Permanence, Refusal, World},
 };
@@ -208,12 +209,15 @@ impl<'a> Claim<'a> {
         if let [narrowed] = *sets {
             return self.check_narrowed(narrowed, set, rows, stage, world);
         }
-        // Counts do not decide between these: the cheapest does.
+        // Counts do not decide between these.
         let mut best: Option<(NanosPerHour, Fit<'a>)> = None;
         let mut refusal = Refusal::Types(Permanence::ForNow);
         for narrowed in sets {
             match self.check_narrowed(narrowed, set, rows.clone(), stage, world) {
                 Ok(fit) => {
+                    if world.ties == Ties::FirstByName {
+                        return Ok(fit);
+                    }
                     let price = world.cheapest(self.template, fit.set, &fit.rows);
                     if best.as_ref().is_none_or(|(known, _)| price < *known) {
                         best = Some((price, fit));

@@ -24,6 +24,7 @@ mod setup;
 mod shape;
 mod solve;
 mod spec;
+mod strategy;
 mod template;
 mod tolerance;
 mod topology;
@@ -36,7 +37,5 @@ pub use reason::Reason;
 
 /// Answers the question.
 pub fn solve(input: &Input<'_>) -> Answer {
-    let mut solver = solve::Solver::new(input);
-    let left = solver.run();
-    outcome::conclude(&mut solver, left)
+    strategy::best(input)
 }

@@ -53,13 +53,13 @@ impl<'a> Attached<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// What the node's requirements become with the pod on it.
+    /// Whether the pod may join.
     pub(crate) fn check(
         &self,
         core: &Core<'a>,
         obeyed: &[Obeyed],
         world: &mut World<'a>,
-    ) -> Result<SetId, Refusal> {
+    ) -> Result<(), Refusal> {
         let fits = |left: &[i64]| amounts::fits(&core.requests, left);
         if !self.remaining.as_deref().is_some_and(fits) {
             return Err(Refusal::Resources);
@@ -91,7 +91,7 @@ impl<'a> Node<'a> {
                 None => Err(Refusal::Volumes),
             };
             match answer {
-                Ok(set) => return Ok(set),
+                Ok(()) => return Ok(()),
                 Err(next) if refusal.is_permanent() => refusal = next,
                 Err(_) => {}
             }
@@ -105,9 +105,9 @@ impl<'a> Node<'a> {
         core: &Core<'a>,
         obeyed: &[Obeyed],
         world: &mut World<'a>,
-    ) -> Result<SetId, Refusal> {
+    ) -> Result<(), Refusal> {
         if obeyed.is_empty() {
-            return Ok(set);
+            return Ok(());
         }
         let place = Place {
             set,
@@ -117,7 +117,7 @@ impl<'a> Node<'a> {
             topology, algebra, ..
         } = world;
         match topology.ask(&core.member, obeyed, &place, algebra) {
-            Answer::Allowed(sets) => sets.first().copied().ok_or(Refusal::Requirements),
+            Answer::Allowed(_) => Ok(()),
             Answer::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
             Answer::Never(group) => Err(Refusal::Topology(group, Permanence::ForGood)),
         }
@@ -133,15 +133,10 @@ impl<'a> Node<'a> {
     }
 
     /// Takes the pod in and counts it.
-    pub(crate) fn commit(
-        &mut self,
-        pod: usize,
-        core: &Core<'a>,
-        set: SetId,
-        world: &mut World<'a>,
-    ) {
+    ///
+    /// Its requirements stay what its labels say: a pod that excludes a label does not make the node have it.
+    pub(crate) fn commit(&mut self, pod: usize, core: &Core<'a>, world: &mut World<'a>) {
         self.pods.push(pod);
-        self.set = set;
         for (left, wanted) in self.remaining.iter_mut().flatten().zip(&core.requests) {
             *left -= wanted;
         }

@@ -15,6 +15,7 @@ use crate::{
     input::{ExistingNode, Input},
     node::{Attached, Node},
     reservations::Reservations,
+    strategy::Ties,
     template::{self, Daemon, Template},
     tolerance::{TaintsId, Tolerance},
     topology::{
@@ -130,6 +131,7 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
         hostname,
         no_taints,
         prices: BTreeMap::new(),
+        ties: Ties::default(),
     };
     let nodes = found
         .into_iter()

@@ -22,6 +22,7 @@ use crate::{
     setup::{self, Setup},
     shape::{Core, Failure, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
+    strategy::{Order, Strategy},
     topology::{HostId, Member, classes::ClassId, filter::Filter, group::Kind},
     world::{Refusal, World},
 };
@@ -40,6 +41,7 @@ pub(crate) struct Solver<'a> {
     may_tolerate: bool,
     /// Moves with every placement.
     placements: u64,
+    strategy: Strategy,
 }
 
 /// The middle of the range from which ties in the claim order are numbered, downwards and upwards.
@@ -49,13 +51,14 @@ const COUNT_SHIFT: u32 = 40;
 const BLOCK: usize = 32;
 
 impl<'a> Solver<'a> {
-    pub(crate) fn new(input: &'a Input<'a>) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, strategy: Strategy) -> Self {
         let Setup {
-            world,
+            mut world,
             nodes,
             next_host,
             has_topology,
         } = setup::set_up(input);
+        world.ties = strategy.ties;
         let taints = input.pools.iter().flat_map(|pool| pool.taints);
         let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
         let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
@@ -70,6 +73,7 @@ impl<'a> Solver<'a> {
             has_topology,
             may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
             placements: 0,
+            strategy,
         };
         for block in 0..solver.blocks.len() {
             solver.measure_block(block);
@@ -180,8 +184,8 @@ impl<'a> Solver<'a> {
                     continue;
                 };
                 match node.check(core, &search.obeyed, &mut self.world) {
-                    Ok(set) => {
-                        node.commit(pod, core, set, &mut self.world);
+                    Ok(()) => {
+                        node.commit(pod, core, &mut self.world);
                         self.measure_block(block);
                         placed = Some(());
                         break 'search;
@@ -241,8 +245,10 @@ impl<'a> Solver<'a> {
             match claim.check(core, &search.obeyed, Stage::InFlight, &mut self.world) {
                 Ok(fit) => {
                     claim.commit(pod, core, fit, &mut self.world);
-                    claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
-                        | TIES.saturating_sub(self.placements + 1);
+                    if self.strategy.order == Order::EmptiestFirst {
+                        claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
+                            | TIES.saturating_sub(self.placements + 1);
+                    }
                     search.claims.push(Reverse((claim.order, at)));
                     return Some(());
                 }
@@ -287,6 +293,7 @@ impl<'a> Solver<'a> {
         let mut claim = self.empty_claim(at)?;
         let fit = claim.check(core, &search.obeyed, Stage::New, &mut self.world)?;
         claim.commit(pod, core, fit, &mut self.world);
+        // Those of one age or one size stand as a stable sort would leave them.
         claim.order = 1 << COUNT_SHIFT | (TIES + self.placements);
         self.next_host += 1;
         let World {

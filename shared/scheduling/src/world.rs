@@ -12,6 +12,7 @@ use crate::{
     prices::Prices,
     reservations::Reservations,
     shape::{Sets, VolumeNeeds},
+    strategy::Ties,
     template::Template,
     tolerance::{TaintsId, Tolerance},
     topology::{GroupId, Topology},
@@ -32,6 +33,7 @@ pub(crate) struct World<'a> {
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
     pub(crate) prices: Prices,
+    pub(crate) ties: Ties,
 }
 
 /// Why a place cannot take a pod.

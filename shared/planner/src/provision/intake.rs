@@ -13,7 +13,7 @@ use model::{
 };
 
 use super::movable::{is_movable, is_static};
-use crate::inventory::{Inventory, is_daemon};
+use crate::inventory::{Inventory, is_daemon, is_terminal};
 
 pub(super) struct Intake<'a> {
     pub(super) pods: Vec<&'a Pod>,
@@ -50,8 +50,11 @@ pub(super) fn intake<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> I
     intake
 }
 
+/// Pods that are finished or going away need no place, though upstream makes nodes for them too.
 fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
+        && pod.deletion.is_none()
+        && !is_terminal(pod)
         && pod.node_name.is_none()
         && pod.nominated_node.is_none()
         && !is_daemon(pod)
