@@ -19,8 +19,8 @@ use crate::{
 
 pub(crate) struct Catalog<'a> {
     types: &'a [InstanceType],
-    /// Indexes of the types, by name.
-    by_name: Vec<usize>,
+    /// Indexes of the types, sorted by name; found by the first letters of the name, read as one number.
+    by_name: Vec<(u64, usize)>,
     /// All offerings of all types, type by type.
     offerings: Vec<&'a Offering>,
     /// Where the offerings of each type begin; one more for the end.
@@ -46,8 +46,13 @@ pub(crate) struct Values<'a> {
 
 impl<'a> Catalog<'a> {
     pub(crate) fn new(types: &'a [InstanceType], reservation_label: &'a str) -> Self {
-        let mut by_name: Vec<usize> = (0..types.len()).collect();
-        by_name.sort_by_key(|index| types.get(*index).map(|one| one.name.as_str()));
+        let names = types.iter().map(|one| one.name.as_str());
+        let mut by_name: Vec<(&str, usize)> = names.zip(0..).collect();
+        by_name.sort_unstable();
+        let by_name = by_name
+            .into_iter()
+            .map(|(name, index)| (first_letters(name), index))
+            .collect();
         let offerings: Vec<&Offering> = types.iter().flat_map(|one| &one.offerings).collect();
         let mut begin = vec![0];
         begin.extend(types.iter().scan(0, |end, one| {
@@ -78,12 +83,26 @@ impl<'a> Catalog<'a> {
     }
 
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        let name_of = |index: &usize| self.types.get(*index).map_or("", |one| one.name.as_str());
-        let at = self
+        let first = first_letters(name);
+        let from = self
             .by_name
-            .binary_search_by(|index| name_of(index).cmp(name))
-            .ok()?;
-        self.by_name.get(at).copied()
+            .partition_point(|(letters, _)| *letters < first);
+        let alike = self
+            .by_name
+            .iter()
+            .skip(from)
+            .take_while(|(letters, _)| *letters == first);
+        let mut indexes = alike.map(|(_, index)| *index);
+        indexes.find(|index| self.types.get(*index).is_some_and(|one| one.name == name))
+    }
+
+    /// The names of these types, sorted.
+    pub(crate) fn names(&self, types: &Bits) -> impl Iterator<Item = &'a str> {
+        let indexes = self.by_name.iter().map(|(_, index)| *index);
+        indexes
+            .filter(|index| types.contains(*index))
+            .filter_map(|index| self.types.get(index))
+            .map(|one| one.name.as_str())
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&'a InstanceType> {
@@ -238,6 +257,12 @@ impl<'a> Catalog<'a> {
             _ => None,
         }
     }
+}
+
+/// So that comparing numbers is comparing the beginnings of names.
+fn first_letters(name: &str) -> u64 {
+    let letters = name.bytes().chain(std::iter::repeat(0)).take(8);
+    letters.fold(0, |number, letter| number << 8 | u64::from(letter))
 }
 
 fn cached<K: Clone + Ord>(

@@ -9,7 +9,6 @@ use model::{
 
 use crate::{
     Findings, Subject,
-    bits::Bits,
     label::is_within,
     open_node::OpenNode,
     place::{Place, Placements},
@@ -183,15 +182,10 @@ impl Check<'_, '_> {
                 "{count} instance types are left, and {most} are possible"
             ));
         }
-        let unknown: Vec<&String> = launch
-            .instance_types
-            .iter()
-            .filter(|name| node.catalog.index_of(name).is_none())
-            .collect();
-        if node.listed.iter().count() + unknown.len() < count {
+        if node.listed.iter().count() + node.unknown.len() < count {
             self.problem("an instance type is listed twice".to_owned());
         }
-        for name in unknown {
+        for name in &node.unknown {
             self.problem(format!(
                 "instance type {name} is not among those of the NodePool"
             ));
@@ -249,11 +243,13 @@ impl Check<'_, '_> {
             .filter(|one| labels::normalized(&one.key) == labels::INSTANCE_TYPE);
         let is_told = match (said.next(), said.next()) {
             (Some(said), None) if said.operator == Operator::In => {
-                let catalog = &self.node.catalog;
-                let mut told = Bits::none(catalog.len());
-                let known = said.values.iter().filter_map(|name| catalog.index_of(name));
-                known.for_each(|index| told.insert(index));
-                told == self.node.listed
+                let listed = self.node.catalog.names(&self.node.listed);
+                if said.values.is_sorted() {
+                    listed.eq(&said.values)
+                } else {
+                    let said: BTreeSet<&str> = said.values.iter().map(String::as_str).collect();
+                    listed.eq(said)
+                }
             }
             _ => false,
         };

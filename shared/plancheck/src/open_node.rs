@@ -30,6 +30,8 @@ pub(crate) struct OpenNode<'a> {
     pub catalog: Rc<Catalog<'a>>,
     /// The types it is said to be one of.
     pub listed: Bits,
+    /// Names among them that the catalog does not have.
+    pub unknown: Vec<&'a str>,
     /// Those of them that suit the requirements and can be bought.
     pub options: Bits,
     /// Their offerings that suit the requirements.
@@ -40,9 +42,11 @@ impl<'a> OpenNode<'a> {
     pub(crate) fn launched(world: &World<'a>, launch: &'a Launch) -> Self {
         let catalog = world.catalog(launch.node_pool.as_str());
         let mut listed = Bits::none(catalog.len());
+        let mut unknown = Vec::new();
         for name in &launch.instance_types {
-            if let Some(index) = catalog.index_of(name) {
-                listed.insert(index);
+            match catalog.index_of(name) {
+                Some(index) => listed.insert(index),
+                None => unknown.push(name.as_str()),
             }
         }
         let requirements = Requirements::from_selector(
@@ -55,7 +59,7 @@ impl<'a> OpenNode<'a> {
         let offers = catalog.available().clone();
         let pool = launch.node_pool.as_str();
         let named = (launch.name.as_str(), pool, &launch.labels);
-        Self::new(
+        let node = Self::new(
             world,
             named,
             &launch.spec,
@@ -63,7 +67,8 @@ impl<'a> OpenNode<'a> {
             catalog,
             listed,
             offers,
-        )
+        );
+        Self { unknown, ..node }
     }
 
     /// A node on its way, as what it is expected to become. `None` if there is none of that name.
@@ -152,6 +157,7 @@ impl<'a> OpenNode<'a> {
             requirements,
             catalog,
             listed,
+            unknown: Vec::new(),
             options,
             offers: of_options,
         }
