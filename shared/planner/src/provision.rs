@@ -237,11 +237,11 @@ fn report(
             .filter(|pod| !buffers::is_virtual(pod))
     };
     for (node, pods) in &answer.existing {
-        let staying = inventory
+        let mut staying = inventory
             .machines
             .iter()
             .filter(|machine| !machine.deleting);
-        if let Some(machine) = staying.skip(*node).next() {
+        if let Some(machine) = staying.nth(*node) {
             plan.nominations
                 .extend(pods.iter().filter_map(pod).map(|pod| Nomination {
                     pod: reference(pod),

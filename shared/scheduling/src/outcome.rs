@@ -66,13 +66,13 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failu
     let mut answer = Answer::default();
     let mut told: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
     for (pod, shape, failure) in left {
-        if !told.contains_key(&shape) {
-            told.insert(shape, explain::reasons(solver, shape));
-        }
+        let reasons = told
+            .entry(shape)
+            .or_insert_with(|| explain::reasons(solver, shape));
         answer.unplaced.push(Unplaced {
             pod,
             deferred: failure == Failure::Deferred,
-            reasons: told.get(&shape).cloned().unwrap_or_default(),
+            reasons: reasons.clone(),
         });
     }
     for claim in std::mem::take(&mut solver.claims) {
@@ -83,7 +83,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failu
                 .extend(claim.pods.iter().map(|pod| Unplaced {
                     pod: *pod,
                     deferred: false,
-                    reasons: vec![(Some(claim.template), reason.clone())],
+                    reasons: vec![(Some(claim.template), (*reason).clone())],
                 })),
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failu
     answer
 }
 
-fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Reason> {
+fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reason>> {
     let mut set = claim.set;
     if !claim.held.is_empty() {
         set = pin_to_reservations(claim, world);
@@ -175,7 +175,7 @@ fn check_min_values(
     set: SetId,
     rows: &[(usize, Choice)],
     world: &World<'_>,
-) -> Result<(), Reason> {
+) -> Result<(), Box<Reason>> {
     let strict = world.input.options.min_values_policy == MinValuesPolicy::Strict;
     let Some(template) = world.templates.get(claim.template) else {
         return Ok(());
@@ -191,11 +191,11 @@ fn check_min_values(
         kept.insert(*row);
     }
     match min_values::unmet(set, &kept, catalog, &world.algebra) {
-        Some(unmet) => Err(Reason::MinValues {
+        Some(unmet) => Err(Box::new(Reason::MinValues {
             key: world.algebra.text(unmet.key).to_owned(),
             wanted: unmet.wanted,
             reached: unmet.reached,
-        }),
+        })),
         None => Ok(()),
     }
 }

@@ -175,11 +175,12 @@ fn list(all: &[Requirement]) -> String {
 
 /// `zone In [a b]`, the way Karpenter's users read requirements.
 fn text(requirement: &Requirement) -> String {
-    let operator = match requirement.operator() {
-        Operator::Exists if requirement.gte.is_some() || requirement.lte.is_some() => String::new(),
-        operator => format!(" {operator:?}"),
-    };
-    let mut text = format!("{}{operator}", requirement.key);
+    let bounded = requirement.gte.is_some() || requirement.lte.is_some();
+    let operator = requirement.operator();
+    let mut text = requirement.key.clone();
+    if !(bounded && operator == Operator::Exists) {
+        text += &format!(" {operator:?}");
+    }
     if !requirement.values.is_empty() {
         let shown: Vec<&str> = requirement
             .values

@@ -310,8 +310,14 @@ fn count_bound<'a>(
                 let tolerations = tolerance.tolerations(&pod.tolerations, false);
                 let namespace = pod.key.namespace.as_str();
                 let kind = Kind::AntiAffinity;
-                let group =
-                    topology.affinity(kind, true, term, namespace, tolerations, algebra, tolerance);
+                let group = topology.affinity(
+                    (kind, true),
+                    term,
+                    namespace,
+                    tolerations,
+                    algebra,
+                    tolerance,
+                );
                 topology.record_bound(group, at, algebra);
             }
         }

@@ -434,8 +434,14 @@ impl<'a> Solver<'a> {
         let namespace = pod.key.namespace.as_str();
         for term in &pod.pod_anti_affinity.required {
             let kind = Kind::AntiAffinity;
-            let group =
-                topology.affinity(kind, true, term, namespace, tolerations, algebra, tolerance);
+            let group = topology.affinity(
+                (kind, true),
+                term,
+                namespace,
+                tolerations,
+                algebra,
+                tolerance,
+            );
             member.inverse.push(group);
         }
         for constraint in &spec.spread {
@@ -457,8 +463,7 @@ impl<'a> Solver<'a> {
         let repelled = spec.anti_affinity().map(|term| (Kind::AntiAffinity, term));
         for (kind, term) in attracted.chain(repelled) {
             let group = topology.affinity(
-                kind,
-                false,
+                (kind, false),
                 term,
                 namespace,
                 tolerations,

@@ -66,7 +66,7 @@ impl<'a> Spec<'a> {
             Sacrifice::PodAntiAffinity
         } else if drop_first(&mut spec.preferred) {
             Sacrifice::NodeAffinity
-        } else if let Some(at) = spec.spread.iter().position(|c| soft(c)) {
+        } else if let Some(at) = spec.spread.iter().position(soft) {
             spec.spread.swap_remove(at);
             Sacrifice::Spread
         } else if may_tolerate && !self.tolerates_prefer_no_schedule {

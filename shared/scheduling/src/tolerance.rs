@@ -83,8 +83,9 @@ impl<'a> Tolerance<'a> {
             .iter()
             .copied()
             .find(|taint| {
-                !(*prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule)
-                    && !list.iter().any(|toleration| toleration.tolerates(taint))
+                let given_up = *prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule;
+                let tolerated = list.iter().any(|toleration| toleration.tolerates(taint));
+                !given_up && !tolerated
             })
     }
 }

@@ -184,8 +184,7 @@ impl<'a> Topology<'a> {
     /// The group of one affinity or anti-affinity term, with the domains that its first owner tolerates (spec/scheduling §17.2); `inverse` is the one that the others obey.
     pub(crate) fn affinity(
         &mut self,
-        kind: Kind,
-        inverse: bool,
+        (kind, inverse): (Kind, bool),
         term: &PodAffinityTerm,
         namespace: &str,
         tolerations: TolerationsId,

@@ -66,7 +66,7 @@ fn is_blocked(pod: &Pod, snapshot: &Snapshot) -> bool {
     match (budgets.next(), budgets.next()) {
         (Some(_), Some(_)) => evictable,
         (Some(budget), None) => {
-            evictable && never_allows(budget) && !(budget.always_allow_unhealthy && !pod.ready)
+            evictable && never_allows(budget) && (pod.ready || !budget.always_allow_unhealthy)
         }
         (None, _) => false,
     }

@@ -1,0 +1,206 @@
+//! What holds for every answer, whatever the question.
+
+use std::collections::BTreeMap;
+
+use model::{
+    CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
+    catalog::Overhead,
+    labels,
+    pod::Pod,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
+    volume::Storage,
+};
+use proptest::prelude::*;
+use scheduling::{Answer, ExistingNode, Input, Options, Pool, solve};
+
+const ZONES: [&str; 3] = ["a", "b", "c"];
+
+fn one(key: &str, value: &str) -> Requirement {
+    Requirement::new(key, Operator::In, [value.to_owned()])
+}
+
+/// Sizes of 1 to 16 cores with 2 GB each, a cent per core and hour.
+fn instance_types() -> Vec<InstanceType> {
+    let sizes = [1, 2, 4, 8, 16].into_iter();
+    let types = sizes.map(|cores: i64| {
+        let name = format!("m.{cores}");
+        let mut requirements = Requirements::default();
+        requirements.add(one(labels::INSTANCE_TYPE, &name));
+        requirements.add(Requirement::new(
+            labels::ZONE,
+            Operator::In,
+            ZONES.map(str::to_owned),
+        ));
+        let offerings = ZONES.map(|zone| Offering {
+            capacity_type: CapacityType::OnDemand,
+            zone: zone.to_owned(),
+            zone_id: String::new(),
+            price: NanosPerHour(cores * 10_000_000),
+            available: true,
+            reservation: None,
+            requirements: Requirements::default(),
+            capacity_override: None,
+            overhead_override: None,
+        });
+        InstanceType {
+            name,
+            requirements,
+            capacity: [
+                ("cpu", cores * 1_000),
+                ("memory", cores * 2_000_000_000),
+                ("pods", 20),
+            ]
+            .into(),
+            overhead: Overhead::default(),
+            offerings: offerings.to_vec(),
+        }
+    });
+    types.collect()
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    let zone = prop::option::weighted(0.3, prop::sample::select(ZONES.to_vec()));
+    (0_i64..9_000, 0_i64..9_000_000_000, zone).prop_map(|(cpu, memory, zone)| {
+        let mut pod = Pod {
+            requests: [("cpu", cpu), ("memory", memory), ("pods", 1)].into(),
+            ..Pod::default()
+        };
+        if let Some(zone) = zone {
+            pod.node_selector
+                .insert(labels::ZONE.to_owned(), zone.to_owned());
+        }
+        pod
+    })
+}
+
+fn named(pods: Vec<Pod>) -> Vec<Pod> {
+    let named = pods.into_iter().enumerate().map(|(n, mut pod)| {
+        pod.key.namespace = "default".to_owned();
+        pod.key.name = format!("pod-{n:03}");
+        pod.uid = pod.key.name.as_str().into();
+        pod
+    });
+    named.collect()
+}
+
+fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> Answer {
+    let (name, storage) = (NodePoolName::from("default"), Storage::default());
+    solve(&Input {
+        options: Options {
+            preference_policy: PreferencePolicy::Respect,
+            min_values_policy: MinValuesPolicy::Strict,
+            reserved: Some(ReservedOfferingMode::Strict),
+            optimize: Optimize::Upstream,
+            well_known_labels: &[],
+            reservation_id_label: "",
+        },
+        pods: pods.to_vec(),
+        pools: vec![Pool {
+            name: &name,
+            labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
+            requirements: &[],
+            taints: &[],
+            types,
+            remaining: Resources::default(),
+        }],
+        nodes,
+        hosts: Vec::new(),
+        daemons: Vec::new(),
+        namespaces: &[],
+        storage: &storage,
+    })
+}
+
+/// Pods by node, and the options of each new node, without regard to order.
+fn groups(answer: &Answer, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
+    let names = |at: &[usize]| {
+        let mut names: Vec<String> = at.iter().map(|at| pods[*at].key.name.clone()).collect();
+        names.sort_unstable();
+        names
+    };
+    let new = answer.new_nodes.iter();
+    let mut groups: Vec<_> = new
+        .map(|node| (names(&node.pods), node.choices.len()))
+        .collect();
+    groups.sort_unstable();
+    groups
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_pod_is_placed_once_or_has_a_reason(pods in prop::collection::vec(pod(), 1..40)) {
+        let (pods, types) = (named(pods), instance_types());
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let answer = ask(&pods, Vec::new(), &types);
+        let mut seen: Vec<usize> = answer.new_nodes.iter().flat_map(|node| node.pods.clone()).collect();
+        seen.extend(answer.unplaced.iter().map(|left| left.pod));
+        seen.sort_unstable();
+        prop_assert_eq!(seen, (0..pods.len()).collect::<Vec<_>>());
+        prop_assert!(answer.unplaced.iter().all(|left| !left.reasons.is_empty()));
+    }
+
+    #[test]
+    fn every_option_of_a_node_has_room_for_its_pods(pods in prop::collection::vec(pod(), 1..40)) {
+        let (pods, types) = (named(pods), instance_types());
+        let pods: Vec<&Pod> = pods.iter().collect();
+        for node in ask(&pods, Vec::new(), &types).new_nodes {
+            let mut total = Resources::default();
+            for at in &node.pods {
+                total.add(&pods[*at].requests);
+            }
+            for choice in &node.choices {
+                prop_assert!(total.fits(&types[choice.instance_type].allocatable()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_input_does_not_matter(pods in prop::collection::vec(pod(), 1..40)) {
+        let (pods, types) = (named(pods), instance_types());
+        let forwards: Vec<&Pod> = pods.iter().collect();
+        let backwards: Vec<&Pod> = pods.iter().rev().collect();
+        let (one, other) = (ask(&forwards, Vec::new(), &types), ask(&backwards, Vec::new(), &types));
+        prop_assert_eq!(groups(&one, &forwards), groups(&other, &backwards));
+    }
+
+    #[test]
+    fn an_empty_node_more_leaves_no_pod_without_a_place(pods in prop::collection::vec(pod(), 1..40)) {
+        let (pods, types) = (named(pods), instance_types());
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let labels = BTreeMap::from([(labels::ZONE.to_owned(), "a".to_owned())]);
+        let node = ExistingNode {
+            name: "node",
+            hostname: "node",
+            labels: &labels,
+            taints: Vec::new(),
+            initialized: true,
+            registered: true,
+            available: types[2].allocatable(),
+            daemon_requests: Resources::default(),
+            pods: Vec::new(),
+            attach_limits: None,
+        };
+        let without = ask(&pods, Vec::new(), &types);
+        let with = ask(&pods, vec![node], &types);
+        let left = |answer: &Answer| answer.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
+        let before = left(&without);
+        prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
+    }
+}
+
+#[test]
+fn a_pod_too_large_for_every_type_is_told_by_how_much() {
+    let types = instance_types();
+    let mut pods = named(vec![Pod::default()]);
+    pods[0].requests = [("cpu", 20_000), ("pods", 1)].into();
+    let answer = ask(&[&pods[0]], Vec::new(), &types);
+    let (_, reason) = &answer.unplaced[0].reasons[0];
+    assert_eq!(
+        reason.to_string(),
+        "needs 20 cpu, the largest suitable type has 16"
+    );
+}
