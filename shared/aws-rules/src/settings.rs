@@ -2,6 +2,7 @@
 
 use model::snapshot::MinValuesPolicy;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -22,6 +23,59 @@ impl Default for ProviderSettings {
             reserved_enis: 0,
             reserved_capacity: true,
             min_values_policy: MinValuesPolicy::Strict,
+        }
+    }
+}
+
+/// Everything that is wrong with a cluster's settings, each with its name, value and what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cluster's settings are not usable: {}", .0.join("; "))]
+pub struct SettingsError(pub Vec<String>);
+
+impl ProviderSettings {
+    /// Reads the `settings` of a registry entry; others' keys are ignored. Numbers may be written as text, as in the chart.
+    pub fn read(settings: &Value) -> Result<Self, SettingsError> {
+        let mut problems = Vec::new();
+        let mut read = Self::default();
+        let text = |name: &str| match settings.get(name)? {
+            Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+            Value::Null => None,
+            value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                Some(value.to_string())
+            }
+        };
+        if let Some(percent) = text("vmMemoryOverheadPercent") {
+            match percent.parse() {
+                Ok(fraction) => read.vm_memory_overhead = fraction,
+                Err(error) => problems.push(format!("vmMemoryOverheadPercent {error}")),
+            }
+        }
+        if let Some(enis) = text("reservedENIs") {
+            match enis.parse() {
+                Ok(count) => read.reserved_enis = count,
+                Err(_) => {
+                    problems.push(format!("reservedENIs \"{enis}\": expected a number from 0"))
+                }
+            }
+        }
+        match text("minValuesPolicy").as_deref() {
+            None | Some("Strict") => {}
+            Some("BestEffort") => read.min_values_policy = MinValuesPolicy::BestEffort,
+            Some(other) => problems.push(format!(
+                "minValuesPolicy \"{other}\": expected Strict or BestEffort"
+            )),
+        }
+        match settings.pointer("/featureGates/reservedCapacity") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(on)) => read.reserved_capacity = *on,
+            Some(other) => problems.push(format!(
+                "featureGates.reservedCapacity {other}: expected true or false"
+            )),
+        }
+        if problems.is_empty() {
+            Ok(read)
+        } else {
+            Err(SettingsError(problems))
         }
     }
 }
@@ -77,6 +131,38 @@ mod tests {
         for text in ["", ".5", "-0.1", "7%", "0.0000001", "5000"] {
             assert!(text.parse::<Millionths>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn settings_are_read_as_the_chart_writes_them() {
+        let settings = serde_json::json!({
+            "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
+            "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
+        });
+        let expected = ProviderSettings {
+            vm_memory_overhead: Millionths(50_000),
+            reserved_enis: 1,
+            reserved_capacity: false,
+            min_values_policy: MinValuesPolicy::BestEffort,
+        };
+        assert_eq!(ProviderSettings::read(&settings), Ok(expected));
+        assert_eq!(
+            ProviderSettings::read(&Value::Null),
+            Ok(ProviderSettings::default())
+        );
+    }
+
+    #[test]
+    fn everything_wrong_with_settings_is_told_at_once() {
+        let settings = serde_json::json!({
+            "vmMemoryOverheadPercent": "7%", "reservedENIs": -1, "minValuesPolicy": "strict",
+        });
+        let problems = ProviderSettings::read(&settings).unwrap_err().0;
+        let names = ["vmMemoryOverheadPercent", "reservedENIs", "minValuesPolicy"];
+        for (name, problem) in names.iter().zip(&problems) {
+            assert!(problem.starts_with(name), "{problem}");
+        }
+        assert_eq!(problems.len(), names.len());
     }
 
     #[test]

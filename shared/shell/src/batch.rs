@@ -6,12 +6,12 @@ use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent
 
 /// A message's id and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    pub id: String,
-    pub body: String,
+pub(crate) struct Message {
+    pub(crate) id: String,
+    pub(crate) body: String,
 }
 
-pub fn messages(event: SqsEvent) -> Vec<Message> {
+fn messages(event: SqsEvent) -> Vec<Message> {
     let message = |record: aws_lambda_events::event::sqs::SqsMessage| Message {
         id: record.message_id.unwrap_or_default(),
         body: record.body.unwrap_or_default(),
@@ -21,7 +21,10 @@ pub fn messages(event: SqsEvent) -> Vec<Message> {
 
 /// Handles messages one after the other. Those that `handle` refuses stay in the queue, and reach its dead-letter queue
 /// in the end; the others are done.
-pub async fn answer<F>(event: SqsEvent, mut handle: impl FnMut(Message) -> F) -> SqsBatchResponse
+pub(crate) async fn answer<F>(
+    event: SqsEvent,
+    mut handle: impl FnMut(Message) -> F,
+) -> SqsBatchResponse
 where
     F: Future<Output = Result<(), String>>,
 {

@@ -1,17 +1,20 @@
-//! What every Lambda function needs around its turn: configuration, the AWS configuration, the clock, tracing and the
-//! answers that SQS expects. It decides nothing and must never depend on planning.
+//! What every Lambda function is, around its turn: configuration, the clock, the adapters put together as one world, and the
+//! loop that takes events and answers them. It decides nothing, and pure crates must never depend on it.
 
 mod batch;
 mod clock;
 mod config;
+mod connect;
 mod sdk;
+mod serve;
+mod world;
 
-pub use batch::{Message, answer, messages};
 pub use clock::SystemClock;
 pub use config::{Config, ConfigError};
 pub use sdk::sdk_config;
+pub use serve::{serve_facts, serve_sweeps, serve_wakes};
 
 /// Logs as Lambda's logging controls ask for (`AWS_LAMBDA_LOG_FORMAT`, `AWS_LAMBDA_LOG_LEVEL`).
-pub fn init_tracing() {
+fn init_tracing() {
     lambda_runtime::tracing::init_default_subscriber();
 }

@@ -1,9 +1,16 @@
-use aws_config::{BehaviorVersion, SdkConfig};
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig, timeout::TimeoutConfig};
 use aws_smithy_http_client::{Builder, tls};
+
+/// A service that cannot be reached must leave time to record that.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The slowest answers are CreateFleet's and DescribeInstanceTypes'.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The AWS configuration of the environment, with the one TLS stack that the cluster client uses too.
 ///
-/// Endpoints, region and credentials come from the environment as in every AWS SDK (`AWS_ENDPOINT_URL`,
+/// Endpoints, Region and credentials come from the environment as in every AWS SDK (`AWS_ENDPOINT_URL`,
 /// `AWS_ENDPOINT_URL_EC2` …).
 pub async fn sdk_config() -> SdkConfig {
     let http = Builder::new()
@@ -11,8 +18,13 @@ pub async fn sdk_config() -> SdkConfig {
             tls::rustls_provider::CryptoMode::Ring,
         ))
         .build_https();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
     aws_config::defaults(BehaviorVersion::latest())
         .http_client(http)
+        .timeout_config(timeouts)
         .load()
         .await
 }

@@ -14,7 +14,7 @@ use model::{
 };
 
 use super::{Claim, LaunchProblem};
-use crate::{errors, resource};
+use crate::{compatibility::admits, errors, resource};
 
 /// What a NodeClaim gets once its instance exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,8 +94,11 @@ fn labels(
     ]);
     labels.extend(zone_id.map(|id| (label::ZONE_ID.to_owned(), id)));
     if launched.capacity_type == CapacityType::Reserved {
+        let requirements = claim.requirements();
         let reserved = instance_type.offerings.iter().filter(|offering| {
-            offering.capacity_type == CapacityType::Reserved && offering.zone == launched.zone
+            offering.capacity_type == CapacityType::Reserved
+                && offering.zone == launched.zone
+                && admits(&requirements, offering)
         });
         // The request asked for the largest of the zone.
         let reserved = reserved.max_by_key(|offering| {

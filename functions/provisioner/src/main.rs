@@ -1,0 +1,9 @@
+//! Pending pods → the nodes they need.
+
+use lambda_runtime::Error;
+use model::Lane;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    shell::serve_wakes(Lane::Provisioner).await
+}

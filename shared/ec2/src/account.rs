@@ -1,0 +1,56 @@
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use model::ClusterName;
+use ports::Clock;
+
+use crate::{catalog::CatalogCache, session::Sessions};
+
+/// One AWS account in one Region: implements the ports that turns reach AWS through.
+///
+/// Reads use the function's own credentials; writes a session of the cluster they are for.
+#[derive(Clone)]
+pub struct Account {
+    pub(crate) ec2: aws_sdk_ec2::Client,
+    pub(crate) eks: aws_sdk_eks::Client,
+    pub(crate) iam: aws_sdk_iam::Client,
+    pub(crate) ssm: aws_sdk_ssm::Client,
+    /// The function's own.
+    pub(crate) credentials: Option<SharedCredentialsProvider>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) catalog: Arc<CatalogCache>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) region: String,
+    pub(crate) registry_prefix: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The role to assume for writes, with the session tag `cluster`; without one, writes use the function's credentials.
+    pub cluster_role: Option<String>,
+    /// Where clusters are registered in Parameter Store, such as `/whittle/clusters`.
+    pub registry_prefix: String,
+}
+
+impl Account {
+    pub fn new(config: &SdkConfig, options: Options, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            ec2: aws_sdk_ec2::Client::new(config),
+            eks: aws_sdk_eks::Client::new(config),
+            iam: aws_sdk_iam::Client::new(config),
+            ssm: aws_sdk_ssm::Client::new(config),
+            credentials: config.credentials_provider(),
+            sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),
+            catalog: Arc::default(),
+            clock,
+            region: config.region().map(ToString::to_string).unwrap_or_default(),
+            registry_prefix: options.registry_prefix,
+        }
+    }
+
+    /// EC2 for writes on behalf of this cluster.
+    pub(crate) async fn ec2_of(&self, cluster: &ClusterName) -> aws_sdk_ec2::Client {
+        self.sessions.ec2(cluster).await
+    }
+}

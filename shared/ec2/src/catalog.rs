@@ -1,0 +1,166 @@
+//! What EC2 sells in this Region, read from EC2 and kept while a warm function lives.
+
+mod instance_type;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::EC2NodeClass;
+use async_trait::async_trait;
+use aws_rules::{
+    ProviderSettings,
+    instance_types::{RegionCatalog, Through, instance_types, price, static_prices},
+};
+use aws_sdk_ec2::types::LocationType;
+use aws_smithy_types::DateTime;
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, InstanceType, NanosPerHour};
+use ports::{Catalog, CloudError};
+use tokio::sync::Mutex;
+
+use crate::{Account, errors::refused, filters::filter};
+
+/// As upstream: types and prices change slowly (spec/aws §8, §9.8).
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(12);
+/// EC2's largest pages.
+const TYPES_PER_PAGE: i32 = 100;
+const OFFERINGS_PER_PAGE: i32 = 1000;
+const PRICES_PER_PAGE: i32 = 1000;
+const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+
+#[derive(Default)]
+pub(crate) struct CatalogCache(Mutex<Option<(Timestamp, Arc<RegionCatalog>)>>);
+
+#[async_trait]
+impl Catalog for Account {
+    async fn instance_types(
+        &self,
+        _cluster: &ClusterName,
+        node_class: &EC2NodeClass,
+        settings: &serde_json::Value,
+    ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
+        let settings = ProviderSettings::read(settings)
+            .map_err(|error| unusable("the registry entry", error.to_string()))?;
+        let catalog = self.catalog().await?;
+        let through = Through {
+            node_class,
+            settings: &settings,
+            measured_memory: &BTreeMap::new(),
+        };
+        instance_types(&catalog, through)
+            .map(Arc::new)
+            .map_err(|error| {
+                unusable(
+                    &format!("EC2NodeClass {}", node_class.metadata.name),
+                    error.to_string(),
+                )
+            })
+    }
+}
+
+fn unusable(what: &str, message: String) -> CloudError {
+    CloudError::Invalid {
+        action: format!("resolving instance types through {what}"),
+        code: "InvalidConfiguration".to_owned(),
+        message,
+    }
+}
+
+impl Account {
+    /// One reader at a time: a second one waits for the first one's answer instead of asking EC2 too.
+    async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
+        let now = self.clock.now();
+        let mut cached = self.catalog.0.lock().await;
+        if let Some((read_at, catalog)) = &*cached
+            && now.duration_since(*read_at) < MAX_AGE
+        {
+            return Ok(Arc::clone(catalog));
+        }
+        let catalog = Arc::new(self.read_catalog(now).await?);
+        *cached = Some((now, Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
+    async fn read_catalog(&self, now: Timestamp) -> Result<RegionCatalog, CloudError> {
+        let (types, zones, spot) = futures::try_join!(
+            self.instance_type_infos(),
+            self.offered_zones(),
+            self.spot_prices(now)
+        )?;
+        Ok(RegionCatalog {
+            region: self.region.clone(),
+            instance_types: types,
+            zones,
+            on_demand: static_prices(),
+            spot,
+        })
+    }
+
+    async fn instance_type_infos(
+        &self,
+    ) -> Result<Vec<aws_rules::instance_types::InstanceTypeInfo>, CloudError> {
+        let call = self
+            .ec2
+            .describe_instance_types()
+            .max_results(TYPES_PER_PAGE)
+            .filters(filter("supported-virtualization-type", ["hvm"]))
+            .filters(filter(
+                "processor-info.supported-architecture",
+                ["x86_64", "arm64"],
+            ));
+        let mut pages = call.into_paginator().items().send();
+        let mut infos = Vec::new();
+        while let Some(info) = pages.next().await {
+            let info = info.map_err(refused("ec2:DescribeInstanceTypes"))?;
+            infos.push(instance_type::info(info));
+        }
+        infos.sort_by(|a, b| a.instance_type.cmp(&b.instance_type));
+        Ok(infos)
+    }
+
+    async fn offered_zones(&self) -> Result<BTreeMap<String, BTreeSet<String>>, CloudError> {
+        let call = self
+            .ec2
+            .describe_instance_type_offerings()
+            .location_type(LocationType::AvailabilityZone)
+            .max_results(OFFERINGS_PER_PAGE);
+        let mut pages = call.into_paginator().items().send();
+        let mut zones: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        while let Some(offering) = pages.next().await {
+            let offering = offering.map_err(refused("ec2:DescribeInstanceTypeOfferings"))?;
+            if let (Some(name), Some(zone)) = (offering.instance_type, offering.location) {
+                let of_type = zones.entry(name.as_str().to_owned()).or_default();
+                of_type.insert(zone);
+            }
+        }
+        Ok(zones)
+    }
+
+    /// `None` when EC2 answered nothing: then on-demand prices stand in.
+    async fn spot_prices(
+        &self,
+        now: Timestamp,
+    ) -> Result<Option<BTreeMap<String, BTreeMap<String, NanosPerHour>>>, CloudError> {
+        let call = self
+            .ec2
+            .describe_spot_price_history()
+            .set_product_descriptions(Some(SPOT_PRODUCTS.map(str::to_owned).to_vec()))
+            .start_time(DateTime::from_secs(now.as_second()))
+            .max_results(PRICES_PER_PAGE);
+        let mut pages = call.into_paginator().items().send();
+        let mut prices: BTreeMap<String, BTreeMap<String, NanosPerHour>> = BTreeMap::new();
+        while let Some(record) = pages.next().await {
+            let record = record.map_err(refused("ec2:DescribeSpotPriceHistory"))?;
+            let amount = record.spot_price.as_deref().and_then(price);
+            if let (Some(name), Some(zone), Some(price)) =
+                (record.instance_type, record.availability_zone, amount)
+            {
+                let of_type = prices.entry(name.as_str().to_owned()).or_default();
+                of_type.insert(zone, price);
+            }
+        }
+        Ok((!prices.is_empty()).then_some(prices))
+    }
+}

@@ -1,0 +1,139 @@
+//! Instances: launched, described, tagged, terminated.
+
+mod fleet;
+mod instance;
+mod templates;
+
+use std::collections::BTreeMap;
+
+use api::names::tag;
+use async_trait::async_trait;
+use aws_sdk_ec2::types::Filter;
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId,
+    ids::LaunchToken,
+    launch::{FleetAnswer, FleetRequest, Instance},
+};
+use ports::{Cloud, CloudError};
+
+use crate::{
+    Account,
+    errors::refused,
+    filters::{filter, tags},
+};
+
+/// EC2 takes this many values in a filter.
+const IDS_PER_CALL: usize = 200;
+/// EC2's largest page of instances.
+const PAGE: i32 = 1000;
+/// States in which an instance still is or was just now of use; terminated ones linger for an hour.
+const NOT_TERMINATED: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
+
+#[async_trait]
+impl Cloud for Account {
+    async fn launch(
+        &self,
+        request: &FleetRequest,
+        not_after: Timestamp,
+    ) -> Result<FleetAnswer, CloudError> {
+        fleet::launch(self, request, not_after).await
+    }
+
+    async fn instances_of_launch(
+        &self,
+        cluster: &ClusterName,
+        token: &LaunchToken,
+    ) -> Result<Vec<Instance>, CloudError> {
+        self.instances(vec![
+            filter(&format!("tag:{}", tag::LAUNCH), [token.as_str()]),
+            of_cluster(cluster),
+        ])
+        .await
+    }
+
+    async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError> {
+        let mut instances = Vec::new();
+        for ids in ids.chunks(IDS_PER_CALL) {
+            // As a filter, so that an unknown id is missing from the answer instead of failing the call.
+            let by_id = filter("instance-id", ids.iter().map(InstanceId::as_str));
+            instances.extend(self.instances(vec![by_id]).await?);
+        }
+        Ok(instances)
+    }
+
+    async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
+        self.instances(vec![
+            filter("tag-key", [tag::NODE_POOL]),
+            filter("tag-key", [tag::EC2_NODE_CLASS]),
+            of_cluster(cluster),
+            filter("instance-state-name", NOT_TERMINATED),
+        ])
+        .await
+    }
+
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+        let ec2 = self.ec2_of(cluster).await;
+        for ids in ids.chunks(IDS_PER_CALL) {
+            match terminate(&ec2, ids).await {
+                // One unknown id fails the whole call.
+                Err(CloudError::NotFound { .. }) => {
+                    for id in ids {
+                        match terminate(&ec2, std::slice::from_ref(id)).await {
+                            Ok(()) | Err(CloudError::NotFound { .. }) => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn tag(
+        &self,
+        cluster: &ClusterName,
+        id: &InstanceId,
+        wanted: &BTreeMap<String, String>,
+    ) -> Result<(), CloudError> {
+        let ec2 = self.ec2_of(cluster).await;
+        let call = ec2
+            .create_tags()
+            .resources(id.as_str())
+            .set_tags(Some(tags(wanted)));
+        call.send().await.map_err(refused("ec2:CreateTags"))?;
+        Ok(())
+    }
+}
+
+async fn terminate(ec2: &aws_sdk_ec2::Client, ids: &[InstanceId]) -> Result<(), CloudError> {
+    let ids = ids.iter().map(ToString::to_string).collect();
+    let call = ec2.terminate_instances().set_instance_ids(Some(ids));
+    call.send()
+        .await
+        .map_err(refused("ec2:TerminateInstances"))?;
+    Ok(())
+}
+
+fn of_cluster(cluster: &ClusterName) -> Filter {
+    filter(&format!("tag:{}", tag::EKS_CLUSTER), [cluster.as_str()])
+}
+
+impl Account {
+    /// Every page, or an error. What EC2 describes without an id or a type cannot be an instance of ours.
+    async fn instances(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
+        let call = self.ec2.describe_instances().set_filters(Some(filters));
+        let mut pages = call.max_results(PAGE).into_paginator().send();
+        let mut instances = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(refused("ec2:DescribeInstances"))?;
+            let described = page.reservations.unwrap_or_default().into_iter();
+            let described =
+                described.flat_map(|reservation| reservation.instances.unwrap_or_default());
+            instances.extend(described.filter_map(instance::instance));
+        }
+        instances.sort_by(|a: &Instance, b| a.id.cmp(&b.id));
+        Ok(instances)
+    }
+}

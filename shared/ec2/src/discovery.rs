@@ -1,0 +1,172 @@
+//! What a NodeClass selects: subnets, security groups, images and its instance profile.
+
+mod images;
+mod profile;
+
+use std::collections::BTreeMap;
+
+use api::{
+    EC2NodeClass,
+    karpenter::{EC2NodeClassStatus, SecurityGroup},
+};
+use async_trait::async_trait;
+use aws_rules::{
+    ProviderSettings,
+    node_class::{
+        Discovered, Discovery, SubnetFact, security_group_queries, status, subnet_queries,
+    },
+};
+use jiff::Timestamp;
+use model::ClusterName;
+use ports::{CloudError, NodeClassResolver};
+use serde_json::Value;
+
+use crate::{Account, errors::refused, filters::filters};
+
+/// EC2's largest pages.
+const PAGE: i32 = 500;
+
+#[async_trait]
+impl NodeClassResolver for Account {
+    async fn resolve(
+        &self,
+        cluster: &ClusterName,
+        node_class: &EC2NodeClass,
+        now: Timestamp,
+    ) -> Result<EC2NodeClassStatus, CloudError> {
+        let entry = self.registered(cluster).await?;
+        let facts = self.facts(cluster, &entry).await?;
+        let settings = ProviderSettings::read(entry.get("settings").unwrap_or(&Value::Null))
+            .map_err(|error| CloudError::Invalid {
+                action: format!("resolving EC2NodeClass {}", node_class.metadata.name),
+                code: "InvalidConfiguration".to_owned(),
+                message: error.to_string(),
+            })?;
+        let (subnets, security_groups, amis, instance_profile) = futures::join!(
+            self.subnets(node_class),
+            self.security_groups(node_class),
+            self.images(node_class, &facts, now),
+            self.instance_profile(cluster, node_class),
+        );
+        let discovered = Discovered {
+            subnets: discovery(subnets),
+            security_groups: discovery(security_groups),
+            amis,
+            instance_profile: discovery(instance_profile),
+        };
+        Ok(status(node_class, discovered, &facts, &settings, now))
+    }
+
+    async fn release(
+        &self,
+        cluster: &ClusterName,
+        node_class: &EC2NodeClass,
+    ) -> Result<(), CloudError> {
+        self.release_profiles(cluster, node_class).await?;
+        self.release_templates(cluster, node_class).await
+    }
+}
+
+/// A refusal that a person must lift shows in the condition; anything else may pass by itself.
+fn discovery<T>(answer: Result<T, CloudError>) -> Discovery<T> {
+    match answer {
+        Ok(found) => Discovery::Found(found),
+        Err(error @ CloudError::Denied { .. }) => Discovery::Refused {
+            reason: "Unauthorized",
+            message: error.to_string(),
+        },
+        Err(error @ (CloudError::Invalid { .. } | CloudError::NotFound { .. })) => {
+            Discovery::Refused {
+                reason: "ResolutionFailed",
+                message: error.to_string(),
+            }
+        }
+        Err(
+            error @ (CloudError::Throttled { .. }
+            | CloudError::Unknown { .. }
+            | CloudError::NoCapacity { .. }),
+        ) => Discovery::Unanswered {
+            message: error.to_string(),
+        },
+    }
+}
+
+impl Account {
+    async fn subnets(&self, class: &EC2NodeClass) -> Result<Vec<SubnetFact>, CloudError> {
+        let mut found = BTreeMap::new();
+        for query in subnet_queries(&class.spec.subnet_selector_terms) {
+            let call = self
+                .ec2
+                .describe_subnets()
+                .set_filters(Some(filters(&query)))
+                .max_results(PAGE);
+            let mut pages = call.into_paginator().items().send();
+            while let Some(subnet) = pages.next().await {
+                let subnet = subnet.map_err(refused("ec2:DescribeSubnets"))?;
+                if let (Some(id), Some(zone)) = (subnet.subnet_id, subnet.availability_zone) {
+                    let fact = SubnetFact {
+                        id: id.clone(),
+                        zone,
+                        zone_id: subnet.availability_zone_id,
+                        free_addresses: i64::from(subnet.available_ip_address_count.unwrap_or(0)),
+                    };
+                    found.insert(id, fact);
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    async fn security_groups(
+        &self,
+        class: &EC2NodeClass,
+    ) -> Result<Vec<SecurityGroup>, CloudError> {
+        let mut found = BTreeMap::new();
+        for query in security_group_queries(&class.spec.security_group_selector_terms) {
+            let call = self
+                .ec2
+                .describe_security_groups()
+                .set_filters(Some(filters(&query)))
+                .max_results(PAGE);
+            let mut pages = call.into_paginator().items().send();
+            while let Some(group) = pages.next().await {
+                let group = group.map_err(refused("ec2:DescribeSecurityGroups"))?;
+                if let Some(id) = group.group_id {
+                    let name = group.group_name;
+                    found.insert(id.clone(), SecurityGroup { id, name });
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Templates of a NodeClass that is going away; its name is in their tags.
+    async fn release_templates(
+        &self,
+        cluster: &ClusterName,
+        class: &EC2NodeClass,
+    ) -> Result<(), CloudError> {
+        use api::names::tag;
+        let tagged =
+            |key: &str, value: &str| crate::filters::filter(&format!("tag:{key}"), [value]);
+        let call = self
+            .ec2
+            .describe_launch_templates()
+            .filters(tagged(tag::EKS_CLUSTER, cluster.as_str()))
+            .filters(tagged(tag::EC2_NODE_CLASS, &class.metadata.name));
+        let mut pages = call.into_paginator().items().send();
+        let ec2 = self.ec2_of(cluster).await;
+        while let Some(template) = pages.next().await {
+            let template = template.map_err(refused("ec2:DescribeLaunchTemplates"))?;
+            let call = ec2
+                .delete_launch_template()
+                .set_launch_template_id(template.launch_template_id);
+            let deleted = call.send().await;
+            match deleted.map_err(refused("ec2:DeleteLaunchTemplate")) {
+                Ok(_) | Err(CloudError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! From the SDKs' errors to what the caller can do.
+
+use aws_rules::errors::{ErrorClass, class};
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::{display::DisplayErrorContext, metadata::ProvideErrorMetadata};
+use ports::CloudError;
+
+/// Reads an error of `action`, such as `ec2:CreateFleet`.
+pub(crate) fn refused<E, R>(action: &'static str) -> impl Fn(SdkError<E, R>) -> CloudError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    move |error| {
+        let Some(service) = error.as_service_error() else {
+            return CloudError::Unknown {
+                action: action.to_owned(),
+                message: DisplayErrorContext(&error).to_string(),
+            };
+        };
+        let code = service.code().unwrap_or("Unknown").to_owned();
+        let message = service.message().unwrap_or("no message").to_owned();
+        cloud_error(action, code, message)
+    }
+}
+
+pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudError {
+    let action = action.to_owned();
+    match class(&code) {
+        ErrorClass::Capacity => CloudError::NoCapacity { code, message },
+        ErrorClass::NotFound => CloudError::NotFound {
+            what: format!("{action} answered {code}: {message}; what it names"),
+        },
+        ErrorClass::Throttled => CloudError::Throttled { action, code },
+        ErrorClass::Denied => CloudError::Denied {
+            action,
+            message: format!("{code}: {message}"),
+        },
+        ErrorClass::Unknown => CloudError::Unknown {
+            action,
+            message: format!("{code}: {message}"),
+        },
+        ErrorClass::AlreadyExists | ErrorClass::Invalid => CloudError::Invalid {
+            action,
+            code,
+            message,
+        },
+    }
+}
+
+/// The error code, where the service gave one.
+pub(crate) fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> Option<&str> {
+    error.as_service_error().and_then(|service| service.code())
+}

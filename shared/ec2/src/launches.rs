@@ -1,0 +1,68 @@
+//! Launch requests, from facts gathered once a turn.
+
+use api::EC2NodeClass;
+use async_trait::async_trait;
+use aws_rules::{
+    Claim, ClusterFacts, LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    launch::FreeAddresses,
+};
+use model::{ClusterName, InstanceType, launch::FleetRequest, plan::Launch};
+use ports::{CloudError, LaunchBuilder, LaunchRefusal, Launches};
+use serde_json::Value;
+
+use crate::Account;
+
+#[async_trait]
+impl Launches for Account {
+    async fn prepare(
+        &self,
+        cluster: &ClusterName,
+        entry: &Value,
+    ) -> Result<Box<dyn LaunchBuilder>, CloudError> {
+        let settings = entry.get("settings").unwrap_or(&Value::Null);
+        let settings = ProviderSettings::read(settings).map_err(|error| CloudError::Invalid {
+            action: format!("preparing launches for cluster {cluster}"),
+            code: "InvalidConfiguration".to_owned(),
+            message: error.to_string(),
+        })?;
+        Ok(Box::new(Builder {
+            cluster: self.facts(cluster, entry).await?,
+            settings,
+        }))
+    }
+}
+
+struct Builder {
+    cluster: ClusterFacts,
+    settings: ProviderSettings,
+}
+
+impl LaunchBuilder for Builder {
+    /// Subnets are taken in the order of the status, which is that of their free addresses.
+    fn request(
+        &self,
+        launch: &Launch,
+        node_class: &EC2NodeClass,
+        instance_types: &[InstanceType],
+    ) -> Result<FleetRequest, LaunchRefusal> {
+        let input = LaunchInput {
+            cluster: &self.cluster,
+            settings: &self.settings,
+            node_class,
+            instance_types,
+            free_addresses: &FreeAddresses::new(),
+        };
+        fleet_request(&input, Claim::from(launch)).map_err(|problem| match problem {
+            LaunchProblem::InsufficientCapacity { message } => {
+                LaunchRefusal::InsufficientCapacity { message }
+            }
+            LaunchProblem::NodeClassNotReady { message } => {
+                LaunchRefusal::NodeClassNotReady { message }
+            }
+            LaunchProblem::Create { reason, message } => LaunchRefusal::Create {
+                reason: reason.to_owned(),
+                message,
+            },
+        })
+    }
+}

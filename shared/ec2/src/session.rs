@@ -1,0 +1,74 @@
+//! A cluster's own sessions: credentials that can write nothing but what carries this cluster's tag.
+
+use std::collections::BTreeMap;
+
+use aws_config::{SdkConfig, sts::AssumeRoleProvider};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use model::ClusterName;
+use tokio::sync::Mutex;
+
+/// STS' limit for session names.
+const SESSION_NAME_MAX: usize = 64;
+
+pub(crate) struct Sessions {
+    config: SdkConfig,
+    role: Option<String>,
+    clients: Mutex<BTreeMap<ClusterName, Clients>>,
+}
+
+#[derive(Clone)]
+struct Clients {
+    ec2: aws_sdk_ec2::Client,
+    iam: aws_sdk_iam::Client,
+}
+
+impl Sessions {
+    pub(crate) fn new(config: SdkConfig, role: Option<String>) -> Self {
+        Self {
+            config,
+            role,
+            clients: Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn ec2(&self, cluster: &ClusterName) -> aws_sdk_ec2::Client {
+        self.clients(cluster).await.ec2
+    }
+
+    pub(crate) async fn iam(&self, cluster: &ClusterName) -> aws_sdk_iam::Client {
+        self.clients(cluster).await.iam
+    }
+
+    /// Kept, because each client holds the credentials it got until they expire.
+    async fn clients(&self, cluster: &ClusterName) -> Clients {
+        let mut clients = self.clients.lock().await;
+        if let Some(known) = clients.get(cluster) {
+            return known.clone();
+        }
+        let config = self.config_of(cluster).await;
+        let made = Clients {
+            ec2: aws_sdk_ec2::Client::new(&config),
+            iam: aws_sdk_iam::Client::new(&config),
+        };
+        clients.insert(cluster.clone(), made.clone());
+        made
+    }
+
+    async fn config_of(&self, cluster: &ClusterName) -> SdkConfig {
+        let (Some(role), Some(own)) = (&self.role, self.config.credentials_provider()) else {
+            return self.config.clone();
+        };
+        let mut name = format!("whittle-{cluster}");
+        name.truncate(SESSION_NAME_MAX);
+        let provider = AssumeRoleProvider::builder(role)
+            .session_name(name)
+            .tags([("cluster", cluster.as_str())])
+            .configure(&self.config)
+            .build_from_provider(own)
+            .await;
+        self.config
+            .to_builder()
+            .credentials_provider(SharedCredentialsProvider::new(provider))
+            .build()
+    }
+}

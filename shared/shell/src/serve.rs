@@ -1,0 +1,103 @@
+//! The loops of the functions: an event in, a turn, an answer out.
+
+use std::{future::Future, sync::Arc};
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use model::{Lane, Wake, ids::TurnId};
+use turns::{Interruption, World};
+
+use crate::{batch, world};
+
+/// Serves one lane's wakes.
+///
+/// A wake is done when its turn's outcome is recorded, also a failed one. What cannot be read, belongs to another lane or
+/// could not be recorded stays in the queue and reaches its dead-letter queue in the end.
+pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
+    serve(move |world, event: LambdaEvent<SqsEvent>| async move {
+        let turn = TurnId(event.context.request_id);
+        let (world, turn) = (&world, &turn);
+        let take = |message: batch::Message| async move {
+            take_turn(world, lane, turn, &message.body).await
+        };
+        Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, take).await)
+    })
+    .await
+}
+
+async fn take_turn(world: &World, lane: Lane, turn: &TurnId, body: &str) -> Result<(), String> {
+    let wake: Wake =
+        serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
+    if wake.lane != lane {
+        return Err(format!(
+            "the wake is for {}, but this is {lane}: a queue is mapped to the wrong function",
+            wake.lane
+        ));
+    }
+    tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
+    Box::pin(turns::run(world, &wake.cluster, lane, turn))
+        .await
+        .map(drop)
+        .map_err(|error| chain(&error))
+}
+
+/// Serves the minute sweep.
+pub async fn serve_sweeps() -> Result<(), Error> {
+    serve(|world, event: LambdaEvent<serde_json::Value>| async move {
+        let turn = TurnId(event.context.request_id);
+        let report = Box::pin(turns::housekeep(&world, &turn))
+            .await
+            .map_err(|error| Error::from(chain(&error)))?;
+        serde_json::to_value(report).map_err(Error::from)
+    })
+    .await
+}
+
+/// Serves events that carry facts: each is on record before its message is done.
+pub async fn serve_facts<E>(read: fn(&str) -> Result<Vec<Interruption>, E>) -> Result<(), Error>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    serve(move |world, event: LambdaEvent<SqsEvent>| async move {
+        let turn = TurnId(event.context.request_id);
+        let (world, turn) = (&world, &turn);
+        let record = |message: batch::Message| async move {
+            let facts = read(&message.body).map_err(|error| chain(&error))?;
+            if facts.is_empty() {
+                tracing::info!(message_id = message.id, "the event ends no node");
+            }
+            for fact in facts {
+                let report = Box::pin(turns::interrupt(world, &fact, turn)).await.map_err(|error| chain(&error))?;
+                tracing::info!(instance = %fact.instance, kind = fact.kind.as_str(), report = ?report, "interruption");
+            }
+            Ok(())
+        };
+        Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, record).await)
+    })
+    .await
+}
+
+async fn serve<Event, Answer, F>(
+    handle: impl Fn(Arc<World>, LambdaEvent<Event>) -> F,
+) -> Result<(), Error>
+where
+    Event: for<'de> serde::Deserialize<'de> + Send + 'static,
+    Answer: serde::Serialize + Send + 'static,
+    F: Future<Output = Result<Answer, Error>>,
+{
+    crate::init_tracing();
+    let world = Arc::new(world::build().await?);
+    lambda_runtime::run(service_fn(|event| handle(Arc::clone(&world), event))).await
+}
+
+/// An error with its causes, once each.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,39 @@
+use std::sync::Arc;
+
+use ledger::{DynamoLedger, SqsWakes};
+use ports::Clock;
+use turns::World;
+
+use crate::{Config, ConfigError, SystemClock, connect::Connections, sdk_config};
+
+/// The real world, built once per cold start. Nothing is called yet: clients connect when they are first used.
+pub(crate) async fn build() -> Result<World, ConfigError> {
+    let config = Config::from_env()?;
+    let sdk = sdk_config().await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let options = ec2::Options {
+        cluster_role: config.cluster_role,
+        registry_prefix: config.registry_prefix,
+    };
+    let account = Arc::new(ec2::Account::new(&sdk, options, Arc::clone(&clock)));
+    Ok(World {
+        cloud: account.clone(),
+        ledger: Arc::new(DynamoLedger::new(
+            &sdk,
+            &config.table,
+            &config.account,
+            &config.region,
+        )),
+        wakes: Arc::new(SqsWakes::new(&sdk, config.queues)),
+        catalog: account.clone(),
+        node_classes: account.clone(),
+        launches: account.clone(),
+        registry: account.clone(),
+        clusters: Arc::new(Connections::new(account, Arc::clone(&clock))),
+        clock,
+        holder: format!(
+            "whittle/{}/{}/{}",
+            config.account, config.region, config.stack
+        ),
+    })
+}
