@@ -310,6 +310,35 @@ async fn a3_a_call_that_launched_nothing_is_repeated_as_frozen_after_a_minute() 
     assert!(rig.until(secs(300), all_bound).await.is_some());
 }
 
+/// Ends every lease before its time, as if its holder had never had one.
+fn lapse(rig: &Rig) {
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        rows.calls.values_mut().for_each(|call| call.lease = None);
+        rows.intents
+            .values_mut()
+            .for_each(|intent| intent.lease = None);
+        rows.lanes.remove(&Lane::Provisioner);
+    });
+}
+
+#[tokio::test]
+async fn a3_whoever_takes_over_within_the_minute_sends_nothing() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("launch", Fault::Unavailable);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim.advance(secs(59));
+    lapse(&rig);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert!(world.account.requests.is_empty(), "a3"));
+    rig.sim.advance(secs(1));
+    lapse(&rig);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert_eq!(world.account.requests.len(), 1, "a3"));
+}
+
 #[tokio::test]
 async fn a3_the_freezer_sends_nothing_once_its_freeze_is_half_a_minute_old() {
     let mut rig = with_pending_pods(1).await;
@@ -466,6 +495,20 @@ async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_loo
         .await;
     assert!(clean.is_some(), "{:#?}", rig.transcript);
     assert!(rig.sim.with(all_bound), "the one that is used stays");
+}
+
+#[tokio::test]
+async fn g1_instances_of_an_open_attempt_are_not_collected() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "launch").await;
+    for _ in 0..10 {
+        rig.sim.advance(secs(60));
+        let turn = rig.next_turn();
+        turns::housekeep(&rig.world, &turn).await.unwrap();
+        rig.sim.take_wakes();
+    }
+    rig.sim
+        .with(|world| assert_eq!(world.account.alive().count(), 1, "g1"));
 }
 
 #[tokio::test]

@@ -25,4 +25,4 @@ pub use api_server::{ApiServer, Deployment};
 pub use fault::{Fault, Fuse};
 pub use provider::{instance_type, node_class, node_pool};
 pub use rows::Rows;
-pub use sim::{Sim, World};
+pub use sim::{Happening, Sim, World};

@@ -22,6 +22,9 @@ use crate::{
 #[derive(Clone)]
 pub struct Sim(Arc<Mutex<World>>);
 
+/// Something that others do to the world meanwhile.
+pub type Happening = fn(&mut World);
+
 /// Everything there is.
 pub struct World {
     pub now: Timestamp,
@@ -37,7 +40,7 @@ pub struct World {
     /// The process dies when the first call of this name has taken effect.
     pub fuse_after: Option<&'static str>,
     /// Happens once, when a call of this name begins.
-    pub on_call: Option<(&'static str, fn(&mut World))>,
+    pub on_call: Option<(&'static str, Happening)>,
     /// Names of the port calls made, in order.
     pub calls: Vec<&'static str>,
     faults: Vec<(&'static str, Fault)>,

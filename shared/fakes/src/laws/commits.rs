@@ -1,0 +1,239 @@
+//! Committing and disrupting: the generation fence and what goes with it (PROTOCOL C, D).
+
+use model::{
+    ClusterName, Lane,
+    ledger::{CommandState, Mode},
+};
+use ports::{
+    Ledger,
+    ledger::{Commit, Committed, Moved, Record, Unfenced},
+};
+
+use super::{activate, at, claimed, command, commit, intent, launch, notice, turn};
+
+pub async fn c1_a_commit_needs_its_generation_and_the_active_mode(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    assert_eq!(
+        ledger.commit(c, &commit("p0", 0, &[])).await.unwrap(),
+        Committed::NotActive,
+        "C1: no META"
+    );
+    ledger
+        .mirror_registry(c, &serde_json::json!({}), &Mode::Shadow)
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger.commit(c, &commit("p0", 0, &[])).await.unwrap(),
+        Committed::NotActive,
+        "C1: shadow"
+    );
+    activate(ledger, c).await;
+    assert_eq!(
+        ledger.commit(c, &commit("p1", 0, &["a"])).await.unwrap(),
+        Committed::At(1),
+        "C1"
+    );
+    assert_eq!(
+        ledger.commit(c, &commit("p1", 0, &["a"])).await.unwrap(),
+        Committed::At(1),
+        "one's own id means success"
+    );
+    assert_eq!(
+        ledger.commit(c, &commit("p2", 0, &["b"])).await.unwrap(),
+        Committed::Raced { generation: 1 },
+        "C1"
+    );
+    assert_eq!(
+        ledger.commit(c, &commit("p2", 1, &["b"])).await.unwrap(),
+        Committed::At(2),
+        "C1"
+    );
+    assert_eq!(ledger.meta(c).await.unwrap().unwrap().generation, 2);
+}
+
+pub async fn c1_rows_of_a_plan_that_lost_are_never_seen(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    ledger.commit(c, &commit("won", 0, &["a"])).await.unwrap();
+    let names: Vec<String> = (0..150).map(|n| format!("lost-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(
+        ledger.commit(c, &commit("lost", 0, &names)).await.unwrap(),
+        Committed::Raced { generation: 1 }
+    );
+    let seen: Vec<_> = ledger
+        .intents(c)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|intent| intent.name().0.clone())
+        .collect();
+    assert_eq!(seen, ["a"], "C1: rows count only with their header");
+    assert_eq!(
+        ledger.intent(c, &"lost-3".into()).await.unwrap(),
+        None,
+        "C1: rows count only with their header"
+    );
+}
+
+pub async fn c1_a_large_plan_is_committed_whole(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let names: Vec<String> = (0..150).map(|n| format!("n-{n:03}")).collect();
+    let refs: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(
+        ledger.commit(c, &commit("large", 0, &refs)).await.unwrap(),
+        Committed::At(1)
+    );
+    let mut seen: Vec<_> = ledger
+        .intents(c)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|intent| intent.name().0.clone())
+        .collect();
+    seen.sort();
+    assert_eq!(seen, names, "C1: more than a transaction holds");
+    let moved = ledger
+        .move_intent(c, &turn("t1"), &intent("n-120", "t1"), &claimed("n-120"))
+        .await
+        .unwrap();
+    assert_eq!(moved, Moved::Yes, "C1: early rows advance like others");
+}
+
+pub async fn c2_what_was_committed_since_is_answered_in_order(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    activate(ledger, c).await;
+    for base in 0..3 {
+        let name = format!("n{base}");
+        let mut commit = commit(&format!("p{base}"), base, &[&name]);
+        commit.plan.actions.push(model::plan::Planned {
+            action: model::Action::Launch(Box::new(launch(&name))),
+            because: "pods wait".into(),
+        });
+        ledger.commit(c, &commit).await.unwrap();
+    }
+    let since = ledger.committed_since(c, 1).await.unwrap();
+    let launched: Vec<_> = since
+        .iter()
+        .map(|record| match record {
+            Record::Plan { generation, plan } => (*generation, plan.actions.len()),
+            Record::Unfenced { generation, .. } => (*generation, 0),
+        })
+        .collect();
+    assert_eq!(launched, [(2, 1), (3, 1)], "C2: plans are data");
+}
+
+pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let acts = Unfenced {
+        turn: turn("t1"),
+        commands: vec![command("c1")],
+        notices: vec![notice("i-1"), notice("i-2")],
+        due: vec![(Lane::Terminator, at(0))],
+    };
+    assert_eq!(
+        ledger.record_unfenced(c, &acts).await.unwrap(),
+        1,
+        "C3: once per batch"
+    );
+    assert_eq!(
+        ledger.record_unfenced(c, &acts).await.unwrap(),
+        1,
+        "C3: recorded already"
+    );
+    let more = Unfenced {
+        notices: vec![notice("i-2"), notice("i-3")],
+        ..acts.clone()
+    };
+    assert_eq!(
+        ledger.record_unfenced(c, &more).await.unwrap(),
+        2,
+        "C3: something new"
+    );
+    assert_eq!(ledger.notices(c).await.unwrap().len(), 3);
+    assert_eq!(
+        ledger.commit(c, &commit("p", 0, &[])).await.unwrap(),
+        Committed::Raced { generation: 2 },
+        "C3: fences"
+    );
+    let since = ledger.committed_since(c, 1).await.unwrap();
+    let Some(Record::Unfenced {
+        generation: 2,
+        notices,
+        ..
+    }) = since.first()
+    else {
+        panic!("C2: unfenced records are answered too, not {since:?}")
+    };
+    assert_eq!(notices, &[notice("i-3")]);
+    ledger
+        .finish_notice(c, &"i-1".into(), "spot-interruption")
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger.notices(c).await.unwrap().len(),
+        2,
+        "finished notices oblige nobody"
+    );
+    assert_eq!(
+        ledger.record_unfenced(c, &acts).await.unwrap(),
+        2,
+        "a late copy of a finished notice is nothing new"
+    );
+    assert_eq!(ledger.notices(c).await.unwrap().len(), 2);
+}
+
+pub async fn the_mirror_of_the_registry_keeps_generation_and_pause(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    activate(ledger, c).await;
+    ledger.commit(c, &commit("p", 0, &[])).await.unwrap();
+    let entry = serde_json::json!({"mode": "shadow", "unknown": {"kept": [1, 2]}});
+    ledger
+        .mirror_registry(c, &entry, &Mode::Shadow)
+        .await
+        .unwrap();
+    let meta = ledger.meta(c).await.unwrap().unwrap();
+    assert_eq!(
+        (meta.generation, meta.mode, meta.registry),
+        (1, Mode::Shadow, entry)
+    );
+    assert!(
+        ledger.clusters().await.unwrap().contains(c),
+        "mirrored clusters are listed"
+    );
+}
+
+pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let commit = Commit {
+        commands: vec![command("c1")],
+        ..commit("p", 0, &[])
+    };
+    ledger.commit(c, &commit).await.unwrap();
+    let replacing = command("c1");
+    assert_eq!(
+        ledger
+            .move_command(c, &replacing, CommandState::Deleting)
+            .await
+            .unwrap(),
+        Moved::Yes,
+        "D1"
+    );
+    assert_eq!(
+        ledger
+            .move_command(c, &replacing, CommandState::RolledBack)
+            .await
+            .unwrap(),
+        Moved::No,
+        "D1: no rollback once it deletes"
+    );
+    assert_eq!(
+        ledger.commands(c).await.unwrap().first().unwrap().state,
+        CommandState::Deleting
+    );
+}

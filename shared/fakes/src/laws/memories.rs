@@ -1,0 +1,128 @@
+//! What is remembered for a while.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use model::{
+    CapacityType, ClusterName, InstanceId, Lane,
+    ledger::{OfferingKey, SweepMemory},
+};
+use ports::{Ledger, ledger::JournalEntry};
+
+use super::{activate, at, turn};
+
+pub async fn g4_strangers_are_remembered_until_then(ledger: &dyn Ledger, c: &ClusterName) {
+    let stranger = InstanceId(format!("i-{c}-9"));
+    assert!(!ledger.is_not_ours(&stranger, at(0)).await.unwrap());
+    ledger.remember_not_ours(&stranger, at(60)).await.unwrap();
+    assert!(ledger.is_not_ours(&stranger, at(59)).await.unwrap(), "G4");
+    assert!(
+        !ledger.is_not_ours(&stranger, at(60)).await.unwrap(),
+        "G4: expiry is a number compared"
+    );
+    assert_eq!(
+        ledger.owner(&stranger).await.unwrap(),
+        None,
+        "G4: in its own row"
+    );
+}
+
+pub async fn missing_capacity_is_remembered_longer_each_time(ledger: &dyn Ledger, prefix: &str) {
+    let key = OfferingKey {
+        capacity_type: CapacityType::Spot,
+        instance_type: format!("{prefix}.large"),
+        zone_id: "use1-az1".into(),
+        scope: None,
+    };
+    let known = async |now: i64| {
+        let all = ledger.unavailable_offerings(at(now)).await.unwrap();
+        all.into_iter().find(|entry| entry.offering == key)
+    };
+    ledger.mark_unavailable(&key, at(0)).await.unwrap();
+    assert_eq!(known(0).await.unwrap().until, at(180));
+    assert_eq!(known(180).await, None, "lapsed");
+    ledger.mark_unavailable(&key, at(180)).await.unwrap();
+    let entry = known(180).await.unwrap();
+    assert_eq!(
+        (entry.count, entry.until),
+        (2, at(180) + SignedDuration::from_mins(6))
+    );
+}
+
+pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    assert!(
+        ledger
+            .once(c, "failedscheduling/uid", at(0), at(60))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !ledger
+            .once(c, "failedscheduling/uid", at(59), at(119))
+            .await
+            .unwrap(),
+        "the first window does not slide"
+    );
+    assert!(
+        ledger
+            .once(c, "failedscheduling/uid", at(60), at(120))
+            .await
+            .unwrap()
+    );
+    assert!(
+        ledger
+            .once(c, "nominated/uid", at(60), at(120))
+            .await
+            .unwrap()
+    );
+
+    ledger
+        .nominate(
+            c,
+            &BTreeMap::from([("n1".into(), at(20)), ("n2".into(), at(30))]),
+            at(0),
+        )
+        .await
+        .unwrap();
+    ledger
+        .nominate(
+            c,
+            &BTreeMap::from([("n1".into(), at(40)), ("n2".into(), at(10))]),
+            at(1),
+        )
+        .await
+        .unwrap();
+    let nominated = ledger.nominations(c, at(25)).await.unwrap();
+    assert_eq!(
+        nominated,
+        BTreeMap::from([("n1".into(), at(40)), ("n2".into(), at(30))]),
+        "later times win"
+    );
+    assert_eq!(ledger.nominations(c, at(35)).await.unwrap().len(), 1);
+
+    assert_eq!(
+        ledger.sweep_memory(c).await.unwrap(),
+        SweepMemory::default()
+    );
+    let memory = SweepMemory {
+        lease_sweeps: 2,
+        unexplained: vec![at(3)],
+        ..SweepMemory::default()
+    };
+    ledger.store_sweep_memory(c, &memory).await.unwrap();
+    assert_eq!(ledger.sweep_memory(c).await.unwrap(), memory);
+
+    let entry = JournalEntry {
+        turn: turn("t1"),
+        at: at(0),
+        lane: Lane::Provisioner,
+        body: serde_json::json!({"planned": ["launch"]}),
+    };
+    ledger.journal(c, &entry).await.unwrap();
+    assert_eq!(
+        ledger.relay_beat(c).await.unwrap(),
+        None,
+        "only the relay writes its row"
+    );
+}
