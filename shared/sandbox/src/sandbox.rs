@@ -203,6 +203,11 @@ impl Sandbox {
         lock(&self.shared.faults).push(fault);
     }
 
+    /// How many faults still wait for a request to hit.
+    pub fn pending_faults(&self) -> usize {
+        lock(&self.shared.faults).len()
+    }
+
     /// Takes all faults back.
     pub fn clear_faults(&self) {
         lock(&self.shared.faults).clear();

@@ -1,7 +1,7 @@
 use axum::http::{HeaderMap, header};
 use serde_json::{Value, json};
 
-use super::{body, path::ResourcePath};
+use super::path::ResourcePath;
 use crate::{
     error::{ApiError, ApiResult},
     json,
@@ -171,9 +171,8 @@ pub(super) fn review(
     shared: &Shared,
     user: &User,
     path: &ResourcePath,
-    request: &[u8],
+    mut review: Value,
 ) -> ApiResult<Value> {
-    let mut review = body::parse_json(request)?;
     let subject = match path.resource.as_str() {
         "selfsubjectreviews" => {
             let info = json!({"username": user.name, "groups": user.groups});

@@ -32,6 +32,11 @@ pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> ApiResult<Value> {
     match media_type {
         "" | "application/json" => parse_json(body),
         "application/yaml" => parse_yaml(body),
+        "application/vnd.kubernetes.protobuf" => Err(ApiError::new(
+            415,
+            "UnsupportedMediaType",
+            "the simulated cluster reads JSON and YAML, not protobuf: with kubectl use `kubectl create … --dry-run=client -o yaml | kubectl apply -f -`",
+        )),
         other => Err(ApiError::unsupported_media_type(
             other,
             &["application/json", "application/yaml"],

@@ -141,14 +141,14 @@ fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<A
         }
         ["openapi", "v2"] => {
             authorize::user(shared, headers)?;
-            if accept::entries(headers).any(|entry| entry.starts_with("application/json")) {
-                Ok(Answer::ok(&openapi::swagger()))
+            if accept::entries(headers).any(|entry| entry.contains("proto-openapi")) {
+                // No bytes are a document without definitions.
+                Ok(Answer {
+                    content_type: openapi::SWAGGER_PROTOBUF,
+                    ..Answer::text(String::new())
+                })
             } else {
-                Err(ApiError::new(
-                    406,
-                    "NotAcceptable",
-                    "OpenAPI v2 is served as application/json only",
-                ))
+                Ok(Answer::ok(&openapi::swagger()))
             }
         }
         ["openapi", "v3"] => {
@@ -193,7 +193,8 @@ async fn resource(
     let verb = verb(&parts.method, &path, &query)?;
     if path.group == "authorization.k8s.io" || path.group == "authentication.k8s.io" {
         let body = body::read(body).await?;
-        let review = authorize::review(shared, &user, &path, &body)?;
+        let review = body::decode(&parts.headers, &body)?;
+        let review = authorize::review(shared, &user, &path, review)?;
         let answer = Answer::ok(&review).with_status(StatusCode::CREATED);
         return Ok(answer.into_response(&parts.headers));
     }

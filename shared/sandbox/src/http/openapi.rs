@@ -58,6 +58,10 @@ pub(super) fn document(kinds: &Kinds, segments: &[&str]) -> ApiResult<Value> {
     }))
 }
 
+/// The media type in which old clients want it.
+pub(super) const SWAGGER_PROTOBUF: &str =
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// `/openapi/v2`, which clients ask for only when they find no v3.
 pub(super) fn swagger() -> Value {
     json!({

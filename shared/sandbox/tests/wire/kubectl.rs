@@ -1,0 +1,361 @@
+use crate::support::{Bench, eventually};
+
+const INFLATE: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: inflate
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: inflate}}
+  template:
+    metadata: {labels: {app: inflate}}
+    spec:
+      containers:
+      - name: inflate
+        image: public.ecr.aws/eks-distro/kubernetes/pause:3.7
+        resources: {requests: {cpu: '1'}}
+";
+
+const BUDGET: &str = "
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: inflate}
+spec: {minAvailable: 2, selector: {matchLabels: {app: inflate}}}
+";
+
+const READERS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- {apiGroups: [''], resources: [pods], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}
+";
+
+const NEWS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: news}
+";
+
+async fn running(bench: &Bench, count: usize) {
+    eventually("pods run", async || {
+        let phases = bench
+            .kubectl(&["get", "pods", "-o", "jsonpath={.items[*].status.phase}"])
+            .await;
+        let phases: Vec<&str> = phases.split_whitespace().collect();
+        phases.len() == count && phases.iter().all(|phase| *phase == "Running")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn applies_scales_and_deletes() {
+    let bench = Bench::start().await;
+    bench.join_node("node-a");
+    let apply = ["apply", "-f", "-"];
+    assert_eq!(
+        bench.kubectl_with(&apply, INFLATE).await,
+        "deployment.apps/inflate created\n"
+    );
+    assert_eq!(
+        bench.kubectl_with(&apply, INFLATE).await,
+        "deployment.apps/inflate unchanged\n"
+    );
+    bench
+        .kubectl(&["rollout", "status", "deployment/inflate", "--timeout=60s"])
+        .await;
+    running(&bench, 2).await;
+
+    bench
+        .kubectl(&["scale", "deployment/inflate", "--replicas=3"])
+        .await;
+    running(&bench, 3).await;
+    let table = bench
+        .kubectl(&["get", "deployment", "inflate", "--no-headers"])
+        .await;
+    eventually("the deployment counts its pods", async || {
+        let table = bench
+            .kubectl(&["get", "deployment", "inflate", "--no-headers"])
+            .await;
+        table.split_whitespace().nth(1) == Some("3/3")
+    })
+    .await;
+    assert!(table.starts_with("inflate"), "{table}");
+
+    let changed = INFLATE
+        .replace("pause:3.7", "pause:3.8")
+        .replace("replicas: 2", "replicas: 1");
+    assert_eq!(
+        bench.kubectl_with(&apply, &changed).await,
+        "deployment.apps/inflate configured\n"
+    );
+    bench
+        .kubectl(&["rollout", "status", "deployment/inflate", "--timeout=60s"])
+        .await;
+    running(&bench, 1).await;
+
+    bench.kubectl(&["delete", "deployment", "inflate"]).await;
+    eventually("pods are gone", async || {
+        bench
+            .kubectl(&["get", "pods", "-o", "name"])
+            .await
+            .is_empty()
+    })
+    .await;
+    bench.sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn describes_what_happened_to_a_pod() {
+    let bench = Bench::start().await;
+    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+    eventually("the event is told", async || {
+        let pods = bench.kubectl(&["get", "pods", "-o", "name"]).await;
+        let Some(pod) = pods.lines().next() else {
+            return false;
+        };
+        let text = bench.kubectl(&["describe", pod]).await;
+        text.contains("FailedScheduling") && text.contains("no nodes available to schedule pods")
+    })
+    .await;
+    let events = bench.kubectl(&["get", "events"]).await;
+    assert!(
+        events.lines().next().unwrap().starts_with("LAST SEEN"),
+        "{events}"
+    );
+    assert!(events.contains("deployment/inflate"), "{events}");
+    bench.join_node("node-a");
+    running(&bench, 2).await;
+    let node = bench.kubectl(&["describe", "node", "node-a"]).await;
+    assert!(node.contains("cpu                2 (50%)"), "{node}");
+    let pods = bench
+        .kubectl(&["get", "pods", "-o", "wide", "--no-headers"])
+        .await;
+    assert!(
+        pods.lines()
+            .all(|line| line.contains("1/1") && line.contains("node-a")),
+        "{pods}"
+    );
+}
+
+#[tokio::test]
+async fn cordons_and_drains_under_a_budget() {
+    let bench = Bench::start().await;
+    bench.join_node("node-a");
+    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+    running(&bench, 2).await;
+    bench.kubectl_with(&["apply", "-f", "-"], BUDGET).await;
+    bench.kubectl(&["cordon", "node-a"]).await;
+    assert!(
+        bench
+            .kubectl(&["get", "node", "node-a"])
+            .await
+            .contains("SchedulingDisabled")
+    );
+    let drain = ["drain", "node-a", "--ignore-daemonsets", "--timeout=6s"];
+    let refused = bench.try_kubectl(&drain, "").await.unwrap_err();
+    assert!(
+        refused.contains("Cannot evict pod as it would violate the pod's disruption budget"),
+        "{refused}"
+    );
+    bench.kubectl(&["delete", "pdb", "inflate"]).await;
+    let drained = bench.kubectl(&drain).await;
+    assert!(drained.contains("node/node-a drained"), "{drained}");
+    bench.kubectl(&["uncordon", "node-a"]).await;
+    running(&bench, 2).await;
+}
+
+#[tokio::test]
+async fn labels_taints_patches_and_waits() {
+    let bench = Bench::start().await;
+    bench.join_node("node-a");
+    bench
+        .kubectl(&["wait", "--for=create", "node/node-a", "--timeout=60s"])
+        .await;
+    bench
+        .kubectl(&[
+            "wait",
+            "--for=condition=Ready",
+            "node/node-a",
+            "--timeout=60s",
+        ])
+        .await;
+    bench.kubectl(&["label", "node", "node-a", "team=a"]).await;
+    bench
+        .kubectl(&["annotate", "node", "node-a", "note=b"])
+        .await;
+    bench
+        .kubectl(&["taint", "node", "node-a", "dedicated=a:NoSchedule"])
+        .await;
+    assert_eq!(
+        bench
+            .kubectl(&["get", "nodes", "-l", "team in (a)", "-o", "name"])
+            .await,
+        "node/node-a\n"
+    );
+    assert_eq!(
+        bench
+            .kubectl(&["get", "nodes", "-l", "team!=a", "-o", "name"])
+            .await,
+        ""
+    );
+    let patch = r#"[{"op": "remove", "path": "/metadata/labels/team"}]"#;
+    bench
+        .kubectl(&["patch", "node", "node-a", "--type=json", "-p", patch])
+        .await;
+    bench
+        .kubectl(&[
+            "patch",
+            "node",
+            "node-a",
+            "--type=merge",
+            "-p",
+            r#"{"metadata":{"annotations":{"note":null}}}"#,
+        ])
+        .await;
+    let path = "jsonpath={.metadata.labels.team}{.metadata.annotations.note}{.spec.taints[0].key}";
+    assert_eq!(
+        bench.kubectl(&["get", "node", "node-a", "-o", path]).await,
+        "dedicated"
+    );
+    bench
+        .kubectl(&["taint", "node", "node-a", "dedicated-"])
+        .await;
+    bench.kubectl(&["delete", "node", "node-a"]).await;
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_know_is_refused_by_name() {
+    let bench = Bench::start().await;
+    let typo = INFLATE.replace("replicas:", "replica:");
+    let error = bench
+        .try_kubectl(&["apply", "-f", "-"], &typo)
+        .await
+        .unwrap_err();
+    assert!(error.contains("unknown field \"spec.replica\""), "{error}");
+    let error = bench
+        .try_kubectl(&["get", "pod", "nobody"], "")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error,
+        "Error from server (NotFound): pods \"nobody\" not found\n"
+    );
+    let error = bench.try_kubectl(&["get", "gizmos"], "").await.unwrap_err();
+    assert!(
+        error.contains("the server doesn't have a resource type \"gizmos\""),
+        "{error}"
+    );
+    let text = INFLATE.replace("cpu: '1'", "cpu: lots");
+    let error = bench
+        .try_kubectl(&["apply", "-f", "-"], &text)
+        .await
+        .unwrap_err();
+    assert!(
+        error.contains("spec.template.spec.containers[0].resources.requests[cpu]"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn applies_on_the_server_with_owners() {
+    let bench = Bench::start().await;
+    let apply = ["apply", "--server-side", "-f", "-"];
+    bench.kubectl_with(&apply, INFLATE).await;
+    let scaler = [
+        "apply",
+        "--server-side",
+        "--field-manager=scaler",
+        "-f",
+        "-",
+    ];
+    let scaled = INFLATE.replace("replicas: 2", "replicas: 5");
+    let conflict = bench.try_kubectl(&scaler, &scaled).await.unwrap_err();
+    assert!(
+        conflict.contains("conflict with \"kubectl\" using apps/v1: .spec.replicas"),
+        "{conflict}"
+    );
+    let force = [&scaler[..], &["--force-conflicts"]].concat();
+    bench.kubectl_with(&force, &scaled).await;
+    let replicas = [
+        "get",
+        "deployment",
+        "inflate",
+        "-o",
+        "jsonpath={.spec.replicas}",
+    ];
+    assert_eq!(bench.kubectl(&replicas).await, "5");
+}
+
+#[tokio::test]
+async fn watches_print_changes_as_they_come() {
+    let bench = Bench::start().await;
+    let watch = [
+        "get",
+        "configmaps",
+        "-w",
+        "--output-watch-events",
+        "--request-timeout=3s",
+    ];
+    let (watched, ()) = tokio::join!(bench.try_kubectl(&watch, ""), async {
+        tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+        bench.kubectl_with(&["apply", "-f", "-"], NEWS).await;
+        bench.kubectl(&["delete", "configmap", "news"]).await;
+    });
+    let watched = watched.unwrap_or_else(|error| error);
+    assert!(
+        watched.contains("ADDED") && watched.contains("DELETED"),
+        "{watched}"
+    );
+}
+
+#[tokio::test]
+async fn access_is_what_roles_allow() {
+    use sandbox::{Credential, SandboxOptions};
+    let options = SandboxOptions {
+        credentials: vec![
+            Credential {
+                token: "reader-token".to_owned(),
+                user: "reader".to_owned(),
+                groups: vec!["readers".to_owned()],
+            },
+            Credential::administrator("administrator-token"),
+        ],
+        ..SandboxOptions::default()
+    };
+    let bench = Bench::start_with(options).await;
+    let error = bench.try_kubectl(&["get", "pods"], "").await.unwrap_err();
+    assert!(
+        error.contains("User \"reader\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\""),
+        "{error}"
+    );
+    let apply = ["apply", "-f", "-", "--token=administrator-token"];
+    bench.kubectl_with(&apply, READERS).await;
+    bench.kubectl(&["get", "pods"]).await;
+    for (verb, allowed) in [("list", true), ("delete", false)] {
+        let attributes = format!(r#"{{"verb":"{verb}","resource":"pods","namespace":"default"}}"#);
+        let review = format!(r#"{{"spec":{{"resourceAttributes":{attributes}}}}}"#);
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let answer = bench.answer_as("reader-token", "POST", path, &review).await;
+        assert!(
+            answer.contains(&format!(r#""allowed":{allowed}"#)),
+            "{answer}"
+        );
+    }
+    let unknown = bench
+        .try_kubectl(&["get", "pods", "--token=stolen"], "")
+        .await
+        .unwrap_err();
+    assert!(
+        unknown.contains("You must be logged in to the server"),
+        "{unknown}"
+    );
+}
