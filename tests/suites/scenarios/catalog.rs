@@ -1,0 +1,101 @@
+//! Small catalogs by name: `tests/catalogs/<name>.yaml`.
+
+use std::{collections::BTreeMap, fs, sync::Arc};
+
+use model::InstanceType;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::words;
+
+/// Instance types in short: what each has and what it costs in every zone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalog {
+    /// Zones by capacity type.
+    zones: BTreeMap<String, Vec<String>>,
+    /// Kept back on every node.
+    #[serde(default)]
+    overhead: BTreeMap<String, Value>,
+    types: Vec<Type>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Type {
+    name: String,
+    #[serde(default = "amd64")]
+    arch: String,
+    capacity: BTreeMap<String, Value>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// Dollars per hour by capacity type.
+    price: BTreeMap<String, f64>,
+    /// Reservation → zone and instances left.
+    #[serde(default)]
+    reservations: BTreeMap<String, (String, u32)>,
+}
+
+fn amd64() -> String {
+    "amd64".to_owned()
+}
+
+/// The types of a catalog without these offerings, written `<type> <capacity type> <zone>`; `*` stands for any.
+pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Arc<Vec<InstanceType>>, String> {
+    let path = format!("{}/../catalogs/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(&path).map_err(|error| format!("catalog {name}: {error}"))?;
+    let catalog: Catalog = serde_saphyr::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+    let mut types = Vec::new();
+    for one in &catalog.types {
+        types.push(entry(one, &catalog, unavailable)?);
+    }
+    let json = serde_json::to_vec(&types).map_err(|error| error.to_string())?;
+    api::convert::catalog_file::read(&json).map(Arc::new).map_err(|error| format!("catalog {name}: {error}"))
+}
+
+fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value, String> {
+    let mut offerings = Vec::new();
+    for (capacity_type, price) in &one.price {
+        for zone in catalog.zones.get(capacity_type).into_iter().flatten() {
+            offerings.push(json!({
+                "capacityType": capacity_type, "zone": zone, "price": price,
+                "available": !unavailable.iter().any(|text| is_about(text, &one.name, capacity_type, zone)),
+            }));
+        }
+    }
+    for (id, (zone, capacity)) in &one.reservations {
+        offerings.push(json!({
+            "capacityType": "reserved", "zone": zone, "price": 0.000_001,
+            "reservationId": id, "reservationCapacity": capacity,
+        }));
+    }
+    let mut zones: Vec<&Value> = offerings.iter().filter_map(|offering| offering.get("zone")).collect();
+    zones.sort_by_key(|zone| zone.to_string());
+    zones.dedup();
+    let mut capacity_types: Vec<&Value> = offerings.iter().filter_map(|one| one.get("capacityType")).collect();
+    capacity_types.dedup();
+    let family = one.name.split('.').next().unwrap_or_default();
+    let ids: Vec<&String> = one.reservations.keys().collect();
+    let reservation = if ids.is_empty() { json!({ "operator": "DoesNotExist" }) } else { json!({ "operator": "In", "values": ids }) };
+    let mut requirements = vec![
+        json!({ "key": words::key("instance-type"), "operator": "In", "values": [one.name] }),
+        json!({ "key": words::key("arch"), "operator": "In", "values": [one.arch] }),
+        json!({ "key": words::key("os"), "operator": "In", "values": ["linux"] }),
+        json!({ "key": words::key("zone"), "operator": "In", "values": zones }),
+        json!({ "key": words::key("capacity-type"), "operator": "In", "values": capacity_types }),
+        json!({ "key": words::key("family"), "operator": "In", "values": [family] }),
+        json!({ "key": api::names::label::CAPACITY_RESERVATION_ID, "operator": reservation["operator"], "values": reservation.get("values").unwrap_or(&json!([])) }),
+    ];
+    for (key, value) in &one.labels {
+        requirements.push(json!({ "key": words::key(key), "operator": "In", "values": [value] }));
+    }
+    Ok(json!({
+        "name": one.name, "requirements": requirements, "capacity": one.capacity,
+        "overhead": { "kubeReserved": catalog.overhead }, "offerings": offerings,
+    }))
+}
+
+fn is_about(text: &str, name: &str, capacity_type: &str, zone: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.len() == 3 && words.iter().zip([name, capacity_type, zone]).all(|(word, own)| *word == "*" || *word == own)
+}

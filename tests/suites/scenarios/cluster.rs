@@ -1,0 +1,321 @@
+//! From the short form to a snapshot, through the manifests a user would write.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{
+    convert::StorageObjects,
+    kubernetes,
+    manifests::{Manifests, Object},
+    names::{finalizer, group, label},
+};
+use jiff::Timestamp;
+use model::{
+    CapacityType, InstanceType, Snapshot,
+    ids::ClusterName,
+    ledger::{Intent, IntentState},
+    node_claim::NodeClaimSpec,
+    plan::{ExpectedOffering, Launch},
+    requirement::Requirements,
+    snapshot::Settings,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{
+    catalog,
+    given::{Given, InFlight, Node, NodePool},
+    words,
+};
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+const LONG_AGO: &str = "2026-01-01T10:00:00Z";
+
+pub(crate) fn snapshot(given: &Given) -> Result<Snapshot, String> {
+    let types = catalog::read(&given.catalog, &given.unavailable)?;
+    let mut snapshot = empty(given)?;
+    for pool in &given.node_pools {
+        let mut read: model::node_pool::NodePool = read::<api::NodePool>(node_pool(pool))?.into();
+        read.not_ready = read.not_ready.or_else(|| pool.not_ready.clone());
+        snapshot.node_pools.push(read);
+    }
+    for node in &given.nodes {
+        add_node(&mut snapshot, node, &types)?;
+    }
+    for daemon_set in &given.daemon_sets {
+        let manifest = json!({
+            "metadata": { "name": daemon_set.name, "namespace": "default" },
+            "spec": { "selector": {}, "template": daemon_set.template() },
+        });
+        snapshot.daemon_sets.push(read::<kubernetes::DaemonSet>(manifest)?.into());
+    }
+    for manifest in given.pods.iter().flat_map(|pod| pod.manifests()) {
+        snapshot.pods.push(read::<kubernetes::Pod>(manifest)?.into());
+    }
+    let mut storage = storage(given)?;
+    add_manifests(&mut snapshot, &mut storage, &given.manifests)?;
+    snapshot.storage = storage.into();
+    for node in &given.nodes {
+        if !node.attach_limits.is_empty() {
+            snapshot.storage.attach_limits.insert(node.name.as_str().into(), node.attach_limits.clone());
+        }
+    }
+    for pool in &snapshot.node_pools {
+        snapshot.instance_types.insert(pool.name.clone(), Arc::clone(&types));
+    }
+    for in_flight in &given.in_flight {
+        let intent = intent(&snapshot, in_flight, &types)?;
+        snapshot.intents.push(intent);
+    }
+    Ok(snapshot)
+}
+
+fn read<T: DeserializeOwned>(manifest: Value) -> Result<T, String> {
+    let text = manifest.to_string();
+    serde_json::from_value(manifest).map_err(|error| format!("{error} in {text}"))
+}
+
+fn empty(given: &Given) -> Result<Snapshot, String> {
+    let now: Timestamp = NOW.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let settings = &given.settings;
+    let well_known = [label::WELL_KNOWN_AWS, label::WELL_KNOWN_IN_AWS_DOMAIN].concat();
+    Ok(Snapshot {
+        now,
+        cluster: ClusterName::from("scenario"),
+        generation: 1,
+        settings: Settings {
+            preference_policy: settings.preference_policy,
+            min_values_policy: settings.min_values_policy,
+            reserved_offering_mode: settings.reserved_offering_mode,
+            optimize: settings.optimize,
+            feature_gates: settings.feature_gates.clone(),
+            well_known_labels: well_known.into_iter().map(str::to_owned).collect(),
+            restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
+            reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
+            default_topology_spread: Vec::new(),
+        },
+        node_pools: Vec::new(),
+        instance_types: BTreeMap::new(),
+        node_claims: Vec::new(),
+        nodes: Vec::new(),
+        pods: Vec::new(),
+        daemon_sets: Vec::new(),
+        namespaces: Vec::new(),
+        disruption_budgets: Vec::new(),
+        storage: StorageObjects::default().into(),
+        services: Vec::new(),
+        workloads: Vec::new(),
+        node_overlays: Vec::new(),
+        capacity_buffers: Vec::new(),
+        intents: Vec::new(),
+        commands: Vec::new(),
+        notices: Vec::new(),
+        nominated: BTreeMap::new(),
+    })
+}
+
+fn node_class() -> Value {
+    json!({ "group": group::KARPENTER_AWS, "kind": "EC2NodeClass", "name": "default" })
+}
+
+fn node_pool(pool: &NodePool) -> Value {
+    let taints = |texts: &[String]| texts.iter().map(|text| words::taint(text)).collect::<Vec<_>>();
+    let requirements: Vec<Value> = pool.requirements.iter().map(|text| words::requirement(text)).collect();
+    let mut metadata = json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
+    if pool.deleting {
+        metadata["deletionTimestamp"] = NOW.into();
+    }
+    json!({
+        "metadata": metadata,
+        "spec": {
+            "weight": pool.weight,
+            "replicas": pool.replicas,
+            "limits": pool.limits,
+            "template": {
+                "metadata": { "labels": pool.labels },
+                "spec": {
+                    "requirements": requirements,
+                    "taints": taints(&pool.taints),
+                    "startupTaints": taints(&pool.startup_taints),
+                    "nodeClassRef": node_class(),
+                },
+            },
+        },
+    })
+}
+
+fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Result<(), String> {
+    let of_type = find(types, &node.r#type)?;
+    let provider_id = format!("aws:///{}/i-{}", node.zone, node.name);
+    let mut labels: BTreeMap<String, String> = Requirements::to_selector(&of_type.requirements)
+        .into_iter()
+        .filter_map(|one| match one.values.as_slice() {
+            [value] => Some((one.key.clone(), value.clone())),
+            _ => None,
+        })
+        .collect();
+    let own = [
+        (words::key("zone"), &node.zone),
+        (words::key("capacity-type"), &node.capacity_type),
+        (words::key("nodepool"), &node.node_pool),
+    ];
+    labels.extend(own.map(|(key, value)| (key, value.clone())));
+    labels.insert(label::EC2_NODE_CLASS.to_owned(), "default".to_owned());
+    labels.extend(node.labels.clone());
+    let amounts = |amounts: &model::Resources| -> BTreeMap<String, String> {
+        let amounts = amounts.iter();
+        amounts.map(|(name, amount)| (name.to_owned(), model::resources::amount_text(name, amount))).collect()
+    };
+    let (capacity, allocatable) = (amounts(&of_type.capacity), amounts(&of_type.allocatable()));
+    let condition = |kind: &str| {
+        json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": LONG_AGO })
+    };
+    let conditions: Vec<Value> = if node.launched {
+        vec![condition("Launched")]
+    } else {
+        ["Launched", "Registered", "Initialized"].map(condition).into()
+    };
+    let mut claim = json!({
+        "metadata": {
+            "name": format!("{}-claim", node.name), "uid": format!("{}-claim-uid", node.name), "resourceVersion": "1",
+            "creationTimestamp": LONG_AGO, "labels": labels, "finalizers": [finalizer::TERMINATION],
+        },
+        "spec": {
+            "requirements": [],
+            "nodeClassRef": node_class(),
+            "taints": node.taints.iter().map(|text| words::taint(text)).collect::<Vec<_>>(),
+        },
+        "status": {
+            "providerID": provider_id, "capacity": capacity, "allocatable": allocatable, "conditions": conditions,
+        },
+    });
+    if node.deleting {
+        claim["metadata"]["deletionTimestamp"] = NOW.into();
+    }
+    snapshot.node_claims.push(read::<api::NodeClaim>(claim)?.into());
+    if node.launched {
+        return Ok(());
+    }
+    labels.insert(words::key("hostname"), node.name.clone());
+    for done in [label::REGISTERED, label::INITIALIZED] {
+        labels.insert(done.to_owned(), "true".to_owned());
+    }
+    let manifest = json!({
+        "metadata": { "name": node.name, "uid": format!("{}-uid", node.name), "creationTimestamp": LONG_AGO, "labels": labels },
+        "spec": { "providerID": provider_id, "taints": node.taints.iter().map(|text| words::taint(text)).collect::<Vec<_>>() },
+        "status": { "capacity": capacity, "allocatable": allocatable, "conditions": [condition("Ready")] },
+    });
+    snapshot.nodes.push(read::<kubernetes::Node>(manifest)?.into());
+    Ok(())
+}
+
+fn find<'t>(types: &'t [InstanceType], name: &str) -> Result<&'t InstanceType, String> {
+    types.iter().find(|one| one.name == name).ok_or_else(|| format!("the catalog has no instance type {name}"))
+}
+
+fn storage(given: &Given) -> Result<StorageObjects, String> {
+    let mut storage = StorageObjects::default();
+    for (claim, zone) in &given.volumes {
+        let volume = format!("pv-{claim}");
+        storage.claims.push(read(json!({
+            "metadata": { "name": claim, "namespace": "default", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+            "spec": { "volumeName": volume, "storageClassName": "gp3" },
+            "status": { "phase": "Bound" },
+        }))?);
+        let term = json!({ "matchExpressions": [{ "key": words::key("zone"), "operator": "In", "values": [zone] }] });
+        storage.volumes.push(read(json!({
+            "metadata": { "name": volume },
+            "spec": { "csi": { "driver": "ebs.csi.aws.com" }, "nodeAffinity": { "required": { "nodeSelectorTerms": [term] } } },
+        }))?);
+    }
+    Ok(storage)
+}
+
+fn add_manifests(snapshot: &mut Snapshot, storage: &mut StorageObjects, text: &str) -> Result<(), String> {
+    let mut manifests = Manifests::default();
+    manifests.read("manifests", text);
+    if let Some(error) = manifests.errors.first() {
+        return Err(error.to_string());
+    }
+    for manifest in manifests.objects {
+        match manifest.object {
+            Object::NodePool(pool) => snapshot.node_pools.push((*pool).into()),
+            Object::NodeClaim(claim) => snapshot.node_claims.push((*claim).into()),
+            Object::NodeOverlay(overlay) => snapshot.node_overlays.push((*overlay).into()),
+            Object::Pod(pod) => snapshot.pods.push((*pod).into()),
+            Object::Node(node) => snapshot.nodes.push((*node).into()),
+            Object::Namespace(namespace) => snapshot.namespaces.push((*namespace).into()),
+            Object::DaemonSet(set) => snapshot.daemon_sets.push((*set).into()),
+            Object::PersistentVolume(volume) => storage.volumes.push(*volume),
+            Object::PersistentVolumeClaim(claim) => storage.claims.push(*claim),
+            Object::StorageClass(class) => storage.classes.push(*class),
+            Object::PodDisruptionBudget(budget) => snapshot.disruption_budgets.push((*budget).into()),
+            other => return Err(format!("a {} has no place in a scenario", other.kind())),
+        }
+    }
+    Ok(())
+}
+
+/// A launch under way, as what it is expected to become.
+fn intent(snapshot: &Snapshot, in_flight: &InFlight, types: &[InstanceType]) -> Result<Intent, String> {
+    let of_type = find(types, &in_flight.r#type)?;
+    let pool = snapshot
+        .node_pools
+        .iter()
+        .find(|pool| pool.name.as_str() == in_flight.node_pool)
+        .ok_or_else(|| format!("there is no NodePool {}", in_flight.node_pool))?;
+    let capacity_type: CapacityType =
+        in_flight.capacity_type.parse().map_err(|error: model::catalog::UnknownCapacityType| error.to_string())?;
+    let offering = of_type
+        .offerings
+        .iter()
+        .find(|offering| offering.zone == in_flight.zone && offering.capacity_type == capacity_type)
+        .ok_or_else(|| format!("{} is not offered as {capacity_type} in {}", of_type.name, in_flight.zone))?;
+    let one_of = |key: &str, value: &str| {
+        read::<api::karpenter::Requirement>(words::requirement(&format!("{key} In {value}")))
+            .map(|one| model::selector::NodeSelectorRequirement {
+                key: one.key,
+                operator: model::selector::Operator::In,
+                values: one.values,
+                min_values: None,
+            })
+    };
+    let mut labels = pool.template.labels.clone();
+    labels.insert(words::key("nodepool"), pool.name.0.clone());
+    let launch = Launch {
+        name: in_flight.name.as_str().into(),
+        node_pool: pool.name.clone(),
+        node_pool_uid: pool.uid.clone(),
+        labels,
+        annotations: BTreeMap::new(),
+        spec: NodeClaimSpec {
+            node_class: pool.template.node_class.clone(),
+            requirements: vec![
+                one_of("instance-type", &of_type.name)?,
+                one_of("zone", &in_flight.zone)?,
+                one_of("capacity-type", &in_flight.capacity_type)?,
+            ],
+            requests: model::Resources::default(),
+            taints: pool.template.taints.clone(),
+            startup_taints: pool.template.startup_taints.clone(),
+            expire_after: None,
+            termination_grace_period: None,
+        },
+        pods: Vec::new(),
+        instance_types: vec![of_type.name.clone()],
+        cheapest: ExpectedOffering {
+            instance_type: of_type.name.clone(),
+            capacity_type,
+            zone: in_flight.zone.clone(),
+            price: offering.price,
+            capacity: of_type.capacity.clone(),
+        },
+    };
+    Ok(Intent {
+        plan: "earlier".into(),
+        generation: 1,
+        launch,
+        state: IntentState::Intended,
+        lease: None,
+        committed_at: snapshot.now,
+    })
+}

@@ -1,0 +1,146 @@
+//! What a page gives: a cluster in short form.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Snapshot,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{cluster, pod::Pod};
+
+/// Everything has a default; the default cluster is empty and has one NodePool, `default`, that allows all types.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Given {
+    /// A file of `tests/catalogs`.
+    pub(crate) catalog: String,
+    pub(crate) settings: Settings,
+    /// Offerings without capacity: `<type> <capacity type> <zone>`, where `*` stands for any.
+    pub(crate) unavailable: Vec<String>,
+    pub(crate) node_pools: Vec<NodePool>,
+    pub(crate) nodes: Vec<Node>,
+    /// Launches decided in an earlier turn that are not nodes yet.
+    pub(crate) in_flight: Vec<InFlight>,
+    pub(crate) daemon_sets: Vec<Pod>,
+    pub(crate) pods: Vec<Pod>,
+    /// Claims bound to a volume in this zone.
+    pub(crate) volumes: BTreeMap<String, String>,
+    /// Manifests as a user would write them, for what has no short form.
+    pub(crate) manifests: String,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            catalog: "small".to_owned(),
+            settings: Settings::default(),
+            unavailable: Vec::new(),
+            node_pools: vec![NodePool { name: "default".to_owned(), ..NodePool::default() }],
+            nodes: Vec::new(),
+            in_flight: Vec::new(),
+            daemon_sets: Vec::new(),
+            pods: Vec::new(),
+            volumes: BTreeMap::new(),
+            manifests: String::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Settings {
+    pub(crate) optimize: Optimize,
+    pub(crate) preference_policy: PreferencePolicy,
+    pub(crate) min_values_policy: MinValuesPolicy,
+    pub(crate) reserved_offering_mode: ReservedOfferingMode,
+    pub(crate) feature_gates: BTreeMap<String, bool>,
+}
+
+impl Default for Settings {
+    /// Upstream's answers, so that pages show rules rather than bargains.
+    fn default() -> Self {
+        Self {
+            optimize: Optimize::Upstream,
+            preference_policy: PreferencePolicy::default(),
+            min_values_policy: MinValuesPolicy::default(),
+            reserved_offering_mode: ReservedOfferingMode::default(),
+            feature_gates: BTreeMap::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct NodePool {
+    pub(crate) name: String,
+    pub(crate) weight: Option<i32>,
+    pub(crate) replicas: Option<i64>,
+    pub(crate) limits: BTreeMap<String, Value>,
+    pub(crate) requirements: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) taints: Vec<String>,
+    pub(crate) startup_taints: Vec<String>,
+    /// Why its NodeClass cannot be used.
+    pub(crate) not_ready: Option<String>,
+    pub(crate) deleting: bool,
+}
+
+/// A node of ours that has joined and is ready, unless more is said.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) r#type: String,
+    #[serde(default = "zone_a")]
+    pub(crate) zone: String,
+    #[serde(default = "on_demand")]
+    pub(crate) capacity_type: String,
+    #[serde(default = "default_pool")]
+    pub(crate) node_pool: String,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) taints: Vec<String>,
+    /// Launched, but its kubelet has not registered.
+    #[serde(default)]
+    pub(crate) launched: bool,
+    #[serde(default)]
+    pub(crate) deleting: bool,
+    /// Volumes it can attach, by driver.
+    #[serde(default)]
+    pub(crate) attach_limits: BTreeMap<String, u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct InFlight {
+    pub(crate) name: String,
+    pub(crate) r#type: String,
+    #[serde(default = "zone_a")]
+    pub(crate) zone: String,
+    #[serde(default = "on_demand")]
+    pub(crate) capacity_type: String,
+    #[serde(default = "default_pool")]
+    pub(crate) node_pool: String,
+}
+
+fn zone_a() -> String {
+    "a".to_owned()
+}
+
+fn on_demand() -> String {
+    "on-demand".to_owned()
+}
+
+fn default_pool() -> String {
+    "default".to_owned()
+}
+
+impl Given {
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, String> {
+        cluster::snapshot(self)
+    }
+}

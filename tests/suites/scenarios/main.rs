@@ -1,0 +1,90 @@
+//! Scenarios: pages of YAML that say what is given and, as text, what is decided. Each file is a test.
+//!
+//! `UPDATE_EXPECT=1` writes what is decided into the file's `expect` block and leaves the rest as it is.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test harness: what fails must say so where the test's output is read"
+)]
+
+mod catalog;
+mod cluster;
+mod given;
+mod pod;
+mod words;
+
+use std::{fs, path::Path};
+
+use model::{Action, NodeClaimName, Plan, Snapshot};
+use serde::Deserialize;
+
+use given::Given;
+
+datatest_stable::harness! {
+    { test = scenario, root = ".", pattern = r"\.yaml$" },
+}
+
+/// One page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// The rule that the page shows, in a sentence.
+    #[serde(rename = "about")]
+    _about: String,
+    given: Given,
+    expect: String,
+}
+
+fn scenario(path: &Path) -> datatest_stable::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let scenario: Scenario = serde_saphyr::from_str(&text).map_err(|error| problem(path, &error.to_string()))?;
+    let snapshot = scenario.given.snapshot().map_err(|error| problem(path, &error))?;
+    let decided = check(&snapshot);
+    if decided.trim_end() == scenario.expect.trim_end() {
+        return Ok(());
+    }
+    #[expect(clippy::disallowed_methods, reason = "the one setting of this harness")]
+    let update = std::env::var("UPDATE_EXPECT").is_ok_and(|value| !value.is_empty() && value != "0");
+    if update {
+        fs::write(path, with_expectation(&text, &decided))?;
+        return Ok(());
+    }
+    eprintln!("{}\n--- expected\n{}\n--- decided\n{decided}", path.display(), scenario.expect);
+    Err("what is decided is not what is expected; UPDATE_EXPECT=1 accepts it".into())
+}
+
+fn problem(path: &Path, text: &str) -> String {
+    eprintln!("{}: {text}", path.display());
+    "the page cannot be read".to_owned()
+}
+
+/// What is decided, as text. The only place that knows the planner.
+fn check(snapshot: &Snapshot) -> String {
+    let mut plan = planner::provision(snapshot);
+    let offences = plancheck::check(snapshot, &plan);
+    number_launches(&mut plan);
+    let mut text = plan.to_string();
+    for offence in offences {
+        text += &format!("refused, {offence}\n");
+    }
+    text
+}
+
+/// Names of launches are digests; pages call them by NodePool and number.
+fn number_launches(plan: &mut Plan) {
+    let mut number = 0;
+    for planned in &mut plan.actions {
+        if let Action::Launch(launch) = &mut planned.action {
+            number += 1;
+            launch.name = NodeClaimName(format!("{}-{number}", launch.node_pool));
+        }
+    }
+}
+
+/// Replaces everything after `expect:`, which ends the page.
+fn with_expectation(page: &str, decided: &str) -> String {
+    let head = page.find("\nexpect:").map_or(page, |at| page.split_at(at + 1).0);
+    let body: String = decided.lines().map(|line| format!("  {line}\n")).collect();
+    format!("{head}expect: |\n{body}")
+}
