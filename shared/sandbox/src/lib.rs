@@ -1,8 +1,8 @@
 //! The embedded world: a simulated cluster that speaks Kubernetes' wire protocol on localhost, so that `kubectl`, the
 //! relay and the functions work against it as against a real one.
 //!
-//! [`Sandbox`] serves a [`World`] over HTTP and lets it act by the wall clock or by one that moves when told. Below
-//! that everything is pure and works in turns: [`store`] keeps objects, [`server`] has the API server's rules,
+//! [`Sandbox`] serves a [`World`] over HTTP and lets it act by the wall clock, by a faster one, or when told. Below that
+//! everything is pure and works in turns: [`store`] keeps objects, [`server`] has the API server's rules,
 //! [`controllers`] stand in for scheduler, kubelets and the control plane's controllers.
 //!
 //! For demonstrations and tests only. It may use tokio, axum and `k8s-openapi`, and implement `ports`; it must never
@@ -24,7 +24,7 @@ pub mod server;
 pub mod store;
 mod world;
 
-pub use clock::WorldClock;
+pub use clock::{AtWork, WorldClock};
 pub use controllers::{KubeletOptions, NodeJoin};
 pub use sandbox::{Credential, Sandbox, SandboxOptions, StartError};
 pub use world::{World, WorldOptions};

@@ -257,15 +257,13 @@ const LEAST_HOP: SignedDuration = SignedDuration::from_millis(1);
 /// Writes within this time are answered by one step.
 const STEP_DELAY: Duration = Duration::from_millis(5);
 
-/// Lets the world act by the wall clock: after every write, and when something is due.
+/// Lets the world act as time goes by: after every write, and when something is due.
 async fn drive(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let mut writes = shared.subscribe();
     loop {
         writes.borrow_and_update();
         let due = shared.write(World::step);
-        let wait = due.map_or(Duration::MAX, |due| {
-            Duration::try_from(due.duration_since(shared.now())).unwrap_or_default()
-        });
+        let wait = due.map_or(Duration::MAX, |due| shared.clock.sleep_until(due));
         tokio::select! {
             _ = stopped.wait_for(|stopped| *stopped) => return,
             _ = writes.changed() => {}
