@@ -44,6 +44,6 @@ fn every_provisioning_topic_is_decided_as_upstream_does() {
 }
 
 #[test]
-fn mixed_clusters_are_decided_as_upstream_does_or_cheaper() {
+fn mixed_clusters_that_upstream_always_decides_alike_are_decided_so() {
     judge("provisioning-mixed.jsonl.gz");
 }

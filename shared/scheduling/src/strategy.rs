@@ -1,5 +1,5 @@
-//! Choices that no rule decides. Under [`Optimize::Cost`] a small question is answered in several ways and the cheapest
-//! answer is taken; a large one, like every one under [`Optimize::Upstream`], in upstream's way alone.
+//! Choices that no rule decides. Where upstream leaves them to chance, a small question that leaves pods without a place is
+//! answered again the other way; under [`Optimize::Cost`] it is answered in several ways and the cheapest answer is taken.
 
 use std::collections::BTreeSet;
 
@@ -55,18 +55,26 @@ const COMPARED_PODS_MAX: usize = 1_000;
 
 pub(crate) fn best(input: &Input<'_>) -> Answer {
     let mut best = answer(input, Strategy::default());
-    if input.options.optimize == Optimize::Upstream || input.pods.len() > COMPARED_PODS_MAX {
+    if input.pods.len() > COMPARED_PODS_MAX {
         return best;
     }
-    let waiting = unplaced(&best);
     for strategy in OTHERS {
-        let other = answer(input, strategy);
-        // Cheaper counts only for the same pods.
-        if cost(&other) < cost(&best) && unplaced(&other) == waiting {
-            best = other;
+        let for_cost = input.options.optimize == Optimize::Cost;
+        let as_upstream = strategy.order == Order::EmptiestFirst && !best.unplaced.is_empty();
+        if for_cost || as_upstream {
+            let other = answer(input, strategy);
+            if is_better(&other, &best, for_cost) {
+                best = other;
+            }
         }
     }
     best
+}
+
+/// More pods have a place, or the same ones more cheaply.
+fn is_better(other: &Answer, best: &Answer, for_cost: bool) -> bool {
+    other.unplaced.len() < best.unplaced.len()
+        || for_cost && unplaced(other) == unplaced(best) && cost(other) < cost(best)
 }
 
 fn answer(input: &Input<'_>, strategy: Strategy) -> Answer {

@@ -107,6 +107,8 @@ pub(crate) struct Topology<'a> {
     universe: Universe,
     namespaces: &'a [Namespace],
     residents: Vec<Resident>,
+    /// What this round has placed: a group that relaxation makes late has to count it too.
+    placed: Vec<(ClassId, Place)>,
     hosts: Vec<HostLabels<'a>>,
     /// Nodes that may take pods: their labels are domains even where no NodePool offers them.
     nodes: Vec<HostLabels<'a>>,
@@ -130,6 +132,7 @@ impl<'a> Topology<'a> {
             universe,
             namespaces,
             residents: Vec::new(),
+            placed: Vec::new(),
             hosts,
             nodes,
         }
@@ -294,6 +297,14 @@ impl<'a> Topology<'a> {
                     let value = algebra.symbol(value);
                     group.record(value, algebra);
                 }
+            }
+        }
+        for (class, place) in &self.placed {
+            if identity.in_namespace(&self.classes, class.0 as usize)
+                && identity.selects(&self.classes, class.0 as usize)
+                && self.accepts(group, place, algebra, tolerance)
+            {
+                record_at(group, identity.inverse, place, algebra);
             }
         }
     }
@@ -511,6 +522,7 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'_>,
     ) {
+        self.placed.push((member.class, *place));
         let mut groups = self.selecting(member.class, false);
         groups.retain(|id| {
             self.group(*id)
@@ -523,17 +535,8 @@ impl<'a> Topology<'a> {
     }
 
     fn record_in(&mut self, id: GroupId, place: &Place, algebra: &Algebra) {
-        let Some((group, identity)) = self.groups.get_mut(id.0 as usize) else {
-            return;
-        };
-        if group.by_host {
-            group.record_host(place.host);
-        } else if let Some(domains) = algebra.values(place.set, group.key)
-            && (identity.inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
-        {
-            for domain in &domains.values {
-                group.record(*domain, algebra);
-            }
+        if let Some((group, identity)) = self.groups.get_mut(id.0 as usize) {
+            record_at(group, identity.inverse, place, algebra);
         }
     }
 
@@ -571,6 +574,19 @@ impl Identity {
     fn selects(&self, classes: &Classes<'_>, class: usize) -> bool {
         let selector = self.selector.as_ref();
         selector.is_some_and(|s| classes.all.get(class).is_some_and(|c| s.matches(c.labels)))
+    }
+}
+
+/// Counts a pod on a place: in the one domain it is in, or, where pods are to be kept away, in all it may turn out to be in.
+fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
+    if group.by_host {
+        group.record_host(place.host);
+    } else if let Some(domains) = algebra.values(place.set, group.key)
+        && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
+    {
+        for domain in &domains.values {
+            group.record(*domain, algebra);
+        }
     }
 }
 
