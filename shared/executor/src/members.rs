@@ -157,6 +157,8 @@ impl Executor<'_> {
         {
             return Ok(());
         }
+        // Whatever instance is on record for it is garbage from here on (G1).
+        self.ledger.close_claim(self.cluster, member.name()).await?;
         outcome.failed.push(Failed {
             claim: member.name().clone(),
             why: why.to_owned(),

@@ -13,22 +13,21 @@ impl Executor<'_> {
         call: &Call,
         members: &[Member],
         instances: &[Facts],
-    ) -> Result<BTreeMap<NodeClaimName, Facts>, Trouble> {
-        let mut owned: BTreeMap<NodeClaimName, Facts> = BTreeMap::new();
+    ) -> Result<BTreeMap<NodeClaimName, Owned>, Trouble> {
+        let mut owned: BTreeMap<NodeClaimName, Owned> = BTreeMap::new();
         let mut waiting: Vec<&Member> = Vec::new();
         for member in members {
-            match self.row(member, instances).await? {
-                Row::Absent => waiting.push(member),
-                Row::Has(instance) => {
+            match self.owned(member, instances).await? {
+                None => waiting.push(member),
+                Some(instance) => {
                     owned.insert(member.name().clone(), instance);
                 }
-                Row::Elsewhere => {}
             }
         }
         waiting.sort_by(|a, b| a.name().cmp(b.name()));
         let mut free: Vec<&Facts> = instances
             .iter()
-            .filter(|instance| owned.values().all(|taken| taken.id != instance.id))
+            .filter(|instance| owned.values().all(|taken| !taken.is(instance)))
             .collect();
         free.sort_by(|a, b| a.id.cmp(&b.id));
         let mut free: VecDeque<&Facts> = free.into();
@@ -41,21 +40,20 @@ impl Executor<'_> {
                     .await?
                     == Moved::Yes
                 {
-                    owned.insert(member.name().clone(), instance.clone());
+                    owned.insert(member.name().clone(), Owned::Shown(instance.clone()));
                     break;
                 }
                 // Somebody was faster: with this member, or with this instance.
-                match self.row(member, instances).await? {
-                    Row::Absent => {
+                match self.owned(member, instances).await? {
+                    None => {
                         let intent = self.ledger.intent(self.cluster, member.name()).await?;
                         if intent.is_some_and(|intent| intent.state == member.intent.state) {
                             continue;
                         }
                     }
-                    Row::Has(other) => {
+                    Some(other) => {
                         owned.insert(member.name().clone(), other);
                     }
-                    Row::Elsewhere => {}
                 }
                 free.push_front(instance);
                 break;
@@ -65,26 +63,38 @@ impl Executor<'_> {
     }
 
     /// The instance that a member owns already.
-    async fn row(&self, member: &Member, instances: &[Facts]) -> Result<Row, Trouble> {
+    async fn owned(&self, member: &Member, instances: &[Facts]) -> Result<Option<Owned>, Trouble> {
         let Some(row) = self.ledger.claim(self.cluster, member.name()).await? else {
-            return Ok(Row::Absent);
+            return Ok(None);
         };
-        if let Some(instance) = instances
+        let known = instances
             .iter()
-            .find(|instance| instance.id == row.instance)
-        {
-            return Ok(Row::Has(instance.clone()));
+            .find(|instance| instance.id == row.instance);
+        if let Some(instance) = known {
+            return Ok(Some(Owned::Shown(instance.clone())));
         }
         let described = self.cloud.describe_instances(&[row.instance]).await?;
-        let alive = described.iter().find(|instance| instance.state.is_alive());
-        Ok(alive.map_or(Row::Elsewhere, |instance| Row::Has(instance.into())))
+        Ok(Some(match described.first() {
+            Some(instance) if instance.state.is_alive() => Owned::Shown(instance.into()),
+            Some(_) => Owned::Dead,
+            None => Owned::Hidden,
+        }))
     }
 }
 
-/// What the ledger has about a member's instance.
-enum Row {
-    Absent,
-    Has(Facts),
-    /// One that EC2 does not show, or that is dead.
-    Elsewhere,
+/// What became of the instance that a member owns.
+pub(crate) enum Owned {
+    Shown(Facts),
+    /// EC2 does not show it: it may be too new.
+    Hidden,
+    Dead,
+}
+
+impl Owned {
+    fn is(&self, instance: &Facts) -> bool {
+        match self {
+            Self::Shown(shown) => shown.id == instance.id,
+            Self::Hidden | Self::Dead => false,
+        }
+    }
 }

@@ -120,9 +120,11 @@ impl Executor<'_> {
         let mut left = self
             .hand_out(&call, present, &alive, facts, outcome)
             .await?;
-        // A dead instance ends the attempt of the member it was for.
-        for _ in 0..dead.len().min(left.len()) {
-            if let Some(member) = left.pop() {
+        // A dead instance that nobody owns ends the attempt of the member it was for.
+        for instance in &dead {
+            if self.ledger.owner(&instance.id).await?.is_none()
+                && let Some(member) = left.pop()
+            {
                 self.end_attempt(&member, "LaunchFailed", &death(&dead), outcome)
                     .await?;
             }
@@ -139,7 +141,7 @@ impl Executor<'_> {
         if left.is_empty() || call.closed {
             return self.close(&call).await;
         }
-        if now.duration_since(call.frozen_at) >= LAUNCH_TIMEOUT {
+        if self.is_overdue(&call) {
             for member in &left {
                 self.fail(
                     member,

@@ -13,8 +13,9 @@ use model::{
 };
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Trouble,
+    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Trouble,
     members::{Member, update_of},
+    ownership::Owned,
 };
 
 /// Failures of one offering, whoever asks for it (spec/aws §14.1).
@@ -117,7 +118,9 @@ impl Executor<'_> {
         self.close(call).await
     }
 
-    /// Gives instances to members (A4) and shows them on their NodeClaims; answers the members that got none.
+    /// Gives instances to members (A4) and shows them on their NodeClaims; answers the members that got none. One whose
+    /// instance cannot be seen yet stays as it is, whatever becomes of the call; one whose instance died is over, for its
+    /// records name that instance for good.
     pub(crate) async fn hand_out(
         &self,
         call: &Call,
@@ -130,11 +133,29 @@ impl Executor<'_> {
         let mut left = Vec::new();
         for member in members {
             match owned.get(member.name()) {
-                Some(instance) => self.show(&member, instance, facts, outcome).await?,
+                Some(Owned::Shown(instance)) => {
+                    self.show(&member, instance, facts, outcome).await?;
+                }
+                Some(Owned::Hidden) if !self.is_overdue(call) => {
+                    outcome.left(member.name(), "EC2 does not show its instance yet");
+                }
+                Some(Owned::Hidden) => {
+                    let why = "EC2 did not show its instance within the launch time-out";
+                    self.fail(&member, why, None, outcome).await?;
+                }
+                Some(Owned::Dead) => {
+                    let why = "its instance ended while it was being launched";
+                    self.fail(&member, why, None, outcome).await?;
+                }
                 None => left.push(member),
             }
         }
         Ok(left)
+    }
+
+    /// Attempts end at the launch time-out (A3).
+    pub(crate) fn is_overdue(&self, call: &Call) -> bool {
+        self.clock.now().duration_since(call.frozen_at) >= LAUNCH_TIMEOUT
     }
 
     /// Writes the instance to the NodeClaim's status, then ends the launch.
