@@ -1,5 +1,11 @@
 //! The recorded decisions in `tests/conformance`, decided by the binary and judged by the corpus' own script.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed step fails the test"
+)]
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
