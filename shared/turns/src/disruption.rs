@@ -42,13 +42,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report.look_again(due);
     }
     let checked = plancheck::filter(&observed.snapshot, decision.plan);
-    report.planned.extend(
-        checked
-            .plan
-            .actions
-            .iter()
-            .map(|planned| planned.because.clone()),
-    );
+    report.plan(&checked.plan.actions);
     report.refused.extend(
         checked
             .refused

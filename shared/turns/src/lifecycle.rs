@@ -38,13 +38,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     }
     let decision = planner::lifecycle(&observed.snapshot);
     seen(&observed, &mut report);
-    report.planned.extend(
-        decision
-            .plan
-            .actions
-            .iter()
-            .map(|planned| planned.because.clone()),
-    );
+    report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
         report.look_again(due);
     }

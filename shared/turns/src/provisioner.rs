@@ -178,13 +178,7 @@ async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
 
 fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
     seen(observed, report);
-    report.planned.extend(
-        checked
-            .plan
-            .actions
-            .iter()
-            .map(|planned| planned.because.clone()),
-    );
+    report.plan(&checked.plan.actions);
     report.refused.extend(
         checked
             .refused

@@ -1,5 +1,5 @@
 use jiff::Timestamp;
-use model::{ClusterName, Lane, ids::TurnId};
+use model::{ClusterName, Lane, ids::TurnId, plan::Planned};
 use serde::Serialize;
 
 /// One turn, for its journal record and its log line.
@@ -80,6 +80,15 @@ impl Report {
             && self.failed.is_empty()
             && self.problems.is_empty())
             || matches!(self.outcome, Outcome::Failed(_))
+    }
+
+    /// Notes what is to be done, and why.
+    pub(crate) fn plan(&mut self, actions: &[Planned]) {
+        self.planned.extend(
+            actions
+                .iter()
+                .map(|planned| format!("{}: {}", planned.action, planned.because)),
+        );
     }
 
     pub(crate) fn take(&mut self, outcome: &executor::Outcome) {

@@ -43,13 +43,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let gone = gone(turn, &observed.snapshot).await?;
     let decision = planner::terminate(&observed.snapshot, &gone);
     seen(&observed, &mut report);
-    report.planned.extend(
-        decision
-            .plan
-            .actions
-            .iter()
-            .map(|planned| planned.because.clone()),
-    );
+    report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
         report.look_again(due);
     }
