@@ -34,15 +34,18 @@ pub(crate) enum Ties {
     FirstByName,
 }
 
-/// The other ways to answer.
+/// Filling the oldest claim first opens fewer nodes than keeping all equally full.
+const DENSE: Strategy = Strategy {
+    order: Order::OldestFirst,
+    ties: Ties::Cheapest,
+};
+
+/// The other ways to answer, the most promising first.
 const OTHERS: [Strategy; 3] = [
+    DENSE,
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::FirstByName,
-    },
-    Strategy {
-        order: Order::OldestFirst,
-        ties: Ties::Cheapest,
     },
     Strategy {
         order: Order::OldestFirst,
@@ -50,18 +53,24 @@ const OTHERS: [Strategy; 3] = [
     },
 ];
 
-/// Beyond this many pods one answer has to do: a turn must stay quick.
+/// Up to so many pods, all ways are compared; up to [`COMPARED_PODS_MAX`], two; beyond, one has to do: a turn must stay quick.
+const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
 pub(crate) fn best(input: &Input<'_>) -> Answer {
-    let mut best = answer(input, Strategy::default());
-    if input.pods.len() > COMPARED_PODS_MAX {
-        return best;
+    let for_cost = input.options.optimize == Optimize::Cost;
+    if for_cost && input.pods.len() > COMPARED_PODS_MAX {
+        return answer(input, DENSE);
     }
-    for strategy in OTHERS {
-        let for_cost = input.options.optimize == Optimize::Cost;
-        let as_upstream = strategy.order == Order::EmptiestFirst && !best.unplaced.is_empty();
-        if for_cost || as_upstream {
+    let mut best = answer(input, Strategy::default());
+    let others = match input.pods.len() {
+        0..=FEW_PODS => OTHERS.len(),
+        _ => 1,
+    };
+    for strategy in OTHERS.into_iter().take(others) {
+        let as_upstream = strategy.order == Order::EmptiestFirst;
+        let worthwhile = !best.unplaced.is_empty() || for_cost && cost(&best) > 0;
+        if worthwhile && (for_cost || as_upstream) {
             let other = answer(input, strategy);
             if is_better(&other, &best, for_cost) {
                 best = other;
