@@ -20,7 +20,7 @@ enum Kind {
     Accelerated(Arc<Mutex<Pace>>),
 }
 
-/// Time that goes faster than the wall's while nobody is at work.
+/// Time that begins in the past and goes faster than the wall's while nobody is at work, until it has caught up.
 #[derive(Debug)]
 struct Pace {
     rate: u32,
@@ -49,12 +49,14 @@ impl WorldClock {
         ))))
     }
 
-    /// Starts with the wall's time and goes `rate` times as fast, except while somebody is [`Self::at_work`].
-    pub fn accelerated(rate: u32) -> Self {
+    /// Starts this much in the past and goes `rate` times as fast as the wall's time, except while somebody is
+    /// [`Self::at_work`]. It never gets ahead of the wall's, because clients would take fresh objects for objects of the
+    /// future.
+    pub fn accelerated(rate: u32, behind: SignedDuration) -> Self {
         Self(Kind::Accelerated(Arc::new(Mutex::new(Pace {
             rate,
             working: 0,
-            from: wall(),
+            from: wall().checked_sub(behind).unwrap_or(Timestamp::MIN),
             since: Instant::now(),
         }))))
     }
@@ -121,7 +123,9 @@ impl Pace {
     fn now(&self) -> Timestamp {
         let gone = self.since.elapsed().saturating_mul(self.pace());
         let gone = SignedDuration::try_from(gone).unwrap_or(SignedDuration::MAX);
-        self.from.checked_add(gone).unwrap_or(Timestamp::MAX)
+        let ahead = self.from.checked_add(gone).unwrap_or(Timestamp::MAX);
+        // What was told once is not taken back, also if somebody sets the wall's clock.
+        ahead.min(wall().max(self.from))
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Self)) {
@@ -147,14 +151,16 @@ fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
 mod tests {
     use super::*;
 
+    fn pause() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
     #[test]
     fn an_accelerated_clock_goes_as_the_walls_while_somebody_works() {
-        let clock = WorldClock::accelerated(1_000_000);
-        let pause = || std::thread::sleep(Duration::from_millis(1));
+        let clock = WorldClock::accelerated(1_000_000, SignedDuration::from_hours(24 * 365));
         let start = clock.now();
         pause();
-        let later = clock.now();
-        assert!(later.duration_since(start) >= SignedDuration::from_secs(1_000));
+        assert!(clock.now().duration_since(start) >= SignedDuration::from_secs(1_000));
 
         let (one, other) = (clock.at_work(), clock.at_work());
         let (begun, at) = (Instant::now(), clock.now());
@@ -169,8 +175,17 @@ mod tests {
     }
 
     #[test]
+    fn an_accelerated_clock_does_not_get_ahead_of_the_wall() {
+        let clock = WorldClock::accelerated(1_000_000, SignedDuration::from_secs(10));
+        let start = clock.now();
+        pause();
+        assert!(clock.now().duration_since(start) >= SignedDuration::from_secs(10));
+        assert!(clock.now() <= wall());
+    }
+
+    #[test]
     fn sleepers_look_again_because_the_pace_may_change() {
-        let clock = WorldClock::accelerated(20);
+        let clock = WorldClock::accelerated(20, SignedDuration::from_hours(1));
         let far = clock.now() + SignedDuration::from_hours(1);
         assert_eq!(clock.sleep_until(far), LOOK_AGAIN);
         assert_eq!(clock.sleep_until(Timestamp::MIN), Duration::ZERO);

@@ -11,6 +11,7 @@
 
 mod clock;
 pub mod controllers;
+pub mod ec2;
 pub mod error;
 pub mod faults;
 mod http;

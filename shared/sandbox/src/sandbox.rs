@@ -16,6 +16,7 @@ use tokio::{
 use crate::{
     clock::WorldClock,
     controllers::NodeJoin,
+    ec2::Ec2,
     faults::{Effect, Fault},
     http::{
         self,
@@ -155,6 +156,12 @@ impl Sandbox {
         )
     }
 
+    /// The account beside the cluster, as turns see it.
+    pub fn account(&self) -> Ec2 {
+        let authority = self.authority_pem.clone();
+        Ec2::new(self.shared.clone(), self.tls_url(), authority)
+    }
+
     pub fn now(&self) -> Timestamp {
         self.shared.now()
     }
@@ -184,7 +191,7 @@ impl Sandbox {
     /// Looks at or changes the world from within.
     pub fn with<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
         let result = self.shared.write(act);
-        self.shared.nudge.notify_one();
+        self.shared.nudge();
         result
     }
 
@@ -325,6 +332,11 @@ impl Shared {
             self.writes.send_replace(after);
         }
         result
+    }
+
+    /// Lets the world look whether there is something to do.
+    pub(crate) fn nudge(&self) {
+        self.nudge.notify_one();
     }
 
     pub(crate) fn credentials(&self) -> &[Credential] {

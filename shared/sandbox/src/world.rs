@@ -1,17 +1,21 @@
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     controllers::{Controllers, KubeletOptions, Machines, NodeJoin},
+    ec2::{Account, AccountOptions},
     server::ApiServer,
     store::HISTORY_LIMIT,
 };
 
-/// The whole simulated world: one API server, and everything that acts on it.
+/// The whole simulated world: one API server, everything that acts on it, and the account its nodes come from.
 #[derive(Debug)]
 pub struct World {
     pub server: ApiServer,
     pub controllers: Controllers,
     pub machines: Machines,
+    pub account: Account,
 }
 
 /// What a world is made with.
@@ -22,6 +26,7 @@ pub struct WorldOptions {
     /// Events kept per kind; older resource versions answer 410.
     pub history_limit: usize,
     pub kubelet: KubeletOptions,
+    pub account: AccountOptions,
 }
 
 impl Default for WorldOptions {
@@ -30,6 +35,7 @@ impl Default for WorldOptions {
             seed: 1,
             history_limit: HISTORY_LIMIT,
             kubelet: KubeletOptions::default(),
+            account: AccountOptions::us_east_1(Arc::new(Vec::new()), "sandbox"),
         }
     }
 }
@@ -40,13 +46,17 @@ impl World {
             server: ApiServer::new(options.seed, options.history_limit, now),
             controllers: Controllers::new(&options.kubelet),
             machines: Machines::default(),
+            account: Account::new(options.account.clone(), now),
         }
     }
 
     /// Lets everybody act who has something to do; answers with the time of the next thing to do.
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.controllers
-            .step(&mut self.server, &mut self.machines, now)
+        let in_account = self.account.step(&mut self.machines, now);
+        let in_cluster = self
+            .controllers
+            .step(&mut self.server, &mut self.machines, now);
+        [in_account, in_cluster].into_iter().flatten().min()
     }
 
     /// Starts a machine that joins as a node after a while.

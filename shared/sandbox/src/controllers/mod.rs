@@ -23,6 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 pub(crate) use client::Client;
 pub use kubelet::KubeletOptions;
 pub use machines::{Machine, MachineState, Machines, NodeJoin};
+pub(crate) use owned::fnv as digest;
 
 use crate::{error::ApiResult, server::ApiServer, store::TableId};
 

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::{json, store::Object};
 
 /// FNV-1a: the names made from it need to be the same on every run, not secret.
-pub(super) fn fnv(parts: &[&str]) -> u64 {
+pub(crate) fn fnv(parts: &[&str]) -> u64 {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
         for byte in part.bytes().chain([0]) {

@@ -1,0 +1,321 @@
+//! A simulated AWS account: EC2 with pools of capacity, quotas, throttling and spot interruptions, and what NodeClasses
+//! select. Its instances boot as nodes of the cluster beside it.
+//!
+//! [`Account`] is pure and works in turns like the rest of the world; [`Ec2`] is the handle that implements `ports`.
+
+mod boot;
+mod events;
+mod fleet;
+mod handle;
+mod limits;
+mod network;
+mod node_classes;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    CapacityType, InstanceId, InstanceType, NanosPerHour,
+    ids::LaunchToken,
+    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+};
+use serde_json::Value;
+
+pub use handle::Ec2;
+pub use limits::{Api, Quotas, Rate};
+pub use network::{Image, SecurityGroup, Subnet};
+
+use crate::controllers::Machines;
+use limits::Buckets;
+
+/// One way to buy an instance: capacity type, instance type, zone.
+pub type Pool = (CapacityType, String, String);
+
+/// What an account is made with.
+#[derive(Clone, Debug)]
+pub struct AccountOptions {
+    pub region: String,
+    /// Zone name → zone id.
+    pub zones: BTreeMap<String, String>,
+    /// What EC2 sells, as every NodeClass sees it; prices are those of the offerings.
+    pub catalog: Arc<Vec<InstanceType>>,
+    pub subnets: Vec<Subnet>,
+    pub security_groups: Vec<SecurityGroup>,
+    /// Besides those that aliases name, which all exist.
+    pub images: Vec<Image>,
+    /// The `major.minor` that the cluster's control plane reports.
+    pub kubernetes_version: String,
+    /// From launch to the node's registration.
+    pub boot: SignedDuration,
+    /// How long new instances are missing from descriptions.
+    pub describe_lag: SignedDuration,
+    pub quotas: Quotas,
+    /// Calls above EC2's rates are refused.
+    pub throttling: bool,
+    /// Whether a repeated ClientToken gives the first answer again.
+    pub honors_client_tokens: bool,
+}
+
+/// The account's state.
+#[derive(Debug)]
+pub struct Account {
+    pub options: AccountOptions,
+    instances: BTreeMap<InstanceId, Record>,
+    /// Instances left in a pool; one that is not named has no bound.
+    capacity: BTreeMap<Pool, u32>,
+    answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
+    /// Every CreateFleet request that reached EC2, with the time of its arrival.
+    requests: Vec<(Timestamp, FleetRequest)>,
+    templates: BTreeSet<String>,
+    buckets: Buckets,
+    /// EventBridge events that nobody has taken yet.
+    events: Vec<Value>,
+    next_number: u32,
+}
+
+/// An instance and what the account alone knows of it.
+#[derive(Clone, Debug)]
+struct Record {
+    instance: Instance,
+    /// The name of its node.
+    node: String,
+    vcpus: i64,
+    price: NanosPerHour,
+    state_since: Timestamp,
+    /// When EC2 takes it back.
+    reclaimed_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+}
+
+/// From launch to running, and from shutting down to terminated.
+const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(2);
+/// Between the notice and the end of a spot instance.
+const SPOT_NOTICE: SignedDuration = SignedDuration::from_secs(120);
+
+impl Account {
+    pub fn new(options: AccountOptions, now: Timestamp) -> Self {
+        Self {
+            buckets: Buckets::full(now),
+            options,
+            instances: BTreeMap::new(),
+            capacity: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            requests: Vec::new(),
+            templates: BTreeSet::new(),
+            events: Vec::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Bounds a pool: 0 makes it answer with insufficient capacity.
+    pub fn set_capacity(&mut self, pool: Pool, instances: u32) {
+        self.capacity.insert(pool, instances);
+    }
+
+    /// Takes a pool's bound away.
+    pub fn clear_capacity(&mut self, pool: &Pool) {
+        self.capacity.remove(pool);
+    }
+
+    /// Every instance there ever was, in any state.
+    pub fn instances(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.values().map(|record| &record.instance)
+    }
+
+    /// Instances that cost money.
+    pub fn alive(&self) -> impl Iterator<Item = &Instance> {
+        self.instances()
+            .filter(|instance| instance.state.is_alive())
+    }
+
+    pub fn requests(&self) -> &[(Timestamp, FleetRequest)] {
+        &self.requests
+    }
+
+    /// What an instance costs, whatever became of it.
+    pub fn price(&self, id: &InstanceId) -> Option<NanosPerHour> {
+        self.instances.get(id).map(|record| record.price)
+    }
+
+    /// What all instances cost together, at this moment.
+    pub fn hourly_cost(&self) -> NanosPerHour {
+        let alive = self
+            .instances
+            .values()
+            .filter(|record| record.instance.state.is_alive());
+        NanosPerHour(alive.map(|record| record.price.0).sum())
+    }
+
+    /// What was spent until now, in nano-dollars, by the second.
+    pub fn spent_nanos(&self, now: Timestamp) -> i64 {
+        const SECONDS_PER_HOUR: i128 = 3600;
+        let spent = self.instances.values().map(|record| {
+            let start = record.instance.launched_at.unwrap_or(now);
+            let end = record.ended_at.unwrap_or(now);
+            let seconds = i128::from(end.duration_since(start).as_secs().max(0));
+            seconds * i128::from(record.price.0) / SECONDS_PER_HOUR
+        });
+        i64::try_from(spent.sum::<i128>()).unwrap_or(i64::MAX)
+    }
+
+    /// Asks for the end of an instance, as its owner or anybody with the right may. Whether it was alive.
+    pub fn terminate(&mut self, id: &InstanceId, machines: &mut Machines, now: Timestamp) -> bool {
+        let reason = "Client.UserInitiatedShutdown: User initiated shutdown";
+        self.shut_down(id, reason, machines, now)
+    }
+
+    /// EC2 announces that it takes a spot instance back, and does so two minutes later.
+    pub fn interrupt_spot(&mut self, id: &InstanceId, now: Timestamp) -> bool {
+        let Some(record) = self.spot_record(id) else {
+            return false;
+        };
+        record.reclaimed_at = now.checked_add(SPOT_NOTICE).ok();
+        self.events
+            .push(events::spot_interruption(&self.options.region, id, now));
+        true
+    }
+
+    /// EC2 says that a spot instance is at risk.
+    pub fn recommend_rebalance(&mut self, id: &InstanceId, now: Timestamp) -> bool {
+        if self.spot_record(id).is_none() {
+            return false;
+        }
+        self.events
+            .push(events::rebalance(&self.options.region, id, now));
+        true
+    }
+
+    /// EventBridge events since the last call.
+    pub fn take_events(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Moves instances along; answers with the time of the next change.
+    pub(crate) fn step(&mut self, machines: &mut Machines, now: Timestamp) -> Option<Timestamp> {
+        let reclaimed: Vec<InstanceId> = self
+            .instances
+            .iter()
+            .filter(|(_, record)| record.reclaimed_at.is_some_and(|at| at <= now))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in reclaimed {
+            let reason = "Server.SpotInstanceTermination: Spot instance termination";
+            self.shut_down(&id, reason, machines, now);
+        }
+        let mut due = None;
+        let ids: Vec<InstanceId> = self.instances.keys().cloned().collect();
+        for id in ids {
+            let next = self.move_along(&id, now);
+            due = [due, next].into_iter().flatten().min();
+        }
+        due
+    }
+
+    fn move_along(&mut self, id: &InstanceId, now: Timestamp) -> Option<Timestamp> {
+        let record = self.instances.get_mut(id)?;
+        let next = match record.instance.state {
+            InstanceState::Pending => InstanceState::Running,
+            InstanceState::ShuttingDown => InstanceState::Terminated,
+            InstanceState::Running => return record.reclaimed_at,
+            InstanceState::Stopping | InstanceState::Stopped | InstanceState::Terminated => {
+                return None;
+            }
+        };
+        let change = record.state_since.checked_add(STATE_CHANGE).unwrap_or(now);
+        if now < change {
+            return Some(change);
+        }
+        record.instance.state = next;
+        record.state_since = now;
+        let reclaimed_at = record.reclaimed_at;
+        let event = events::state_change(&self.options.region, id, next, now);
+        self.events.push(event);
+        reclaimed_at
+    }
+
+    fn shut_down(
+        &mut self,
+        id: &InstanceId,
+        reason: &str,
+        machines: &mut Machines,
+        now: Timestamp,
+    ) -> bool {
+        let Some(record) = self.instances.get_mut(id) else {
+            return false;
+        };
+        if !record.instance.state.is_alive() {
+            return false;
+        }
+        record.instance.state = InstanceState::ShuttingDown;
+        record.instance.state_reason = Some(reason.to_owned());
+        record.state_since = now;
+        record.reclaimed_at = None;
+        record.ended_at = Some(now);
+        machines.stop(&record.node);
+        let state = InstanceState::ShuttingDown;
+        let event = events::state_change(&self.options.region, id, state, now);
+        self.events.push(event);
+        true
+    }
+
+    fn spot_record(&mut self, id: &InstanceId) -> Option<&mut Record> {
+        self.instances.get_mut(id).filter(|record| {
+            record.instance.state.is_alive() && record.instance.capacity_type == CapacityType::Spot
+        })
+    }
+
+    /// What descriptions show: new instances only after the lag.
+    fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
+        let lag = self.options.describe_lag;
+        self.instances().filter(move |instance| {
+            instance
+                .launched_at
+                .is_none_or(|launched| now.duration_since(launched) >= lag)
+        })
+    }
+
+    fn instance_type(&self, name: &str) -> Option<&InstanceType> {
+        self.options
+            .catalog
+            .iter()
+            .find(|candidate| candidate.name == name)
+    }
+}
+
+impl AccountOptions {
+    /// An account in us-east-1 with a subnet in each zone of its catalog, selectable by `karpenter.sh/discovery: <cluster>`.
+    pub fn us_east_1(catalog: Arc<Vec<InstanceType>>, cluster: &str) -> Self {
+        let offerings = || catalog.iter().flat_map(|kind| &kind.offerings);
+        let zones: BTreeMap<String, String> = offerings()
+            .map(|offering| (offering.zone.clone(), offering.zone_id.clone()))
+            .collect();
+        let tags = BTreeMap::from([("karpenter.sh/discovery".to_owned(), cluster.to_owned())]);
+        Self {
+            region: "us-east-1".to_owned(),
+            subnets: zones
+                .iter()
+                .enumerate()
+                .map(|(index, (zone, zone_id))| Subnet::numbered(index, zone, zone_id, &tags))
+                .collect(),
+            security_groups: vec![SecurityGroup {
+                id: "sg-0123456789abcdef0".to_owned(),
+                name: format!("{cluster}-node"),
+                tags,
+            }],
+            images: Vec::new(),
+            kubernetes_version: "1.37".to_owned(),
+            zones,
+            catalog,
+            boot: SignedDuration::from_secs(30),
+            describe_lag: SignedDuration::ZERO,
+            quotas: Quotas::default(),
+            throttling: true,
+            honors_client_tokens: true,
+        }
+    }
+}
