@@ -5,8 +5,8 @@
 //! object never stops the others.
 
 mod amounts;
-mod claim_conditions;
 pub mod catalog_file;
+mod claim_conditions;
 mod node;
 mod node_claim;
 mod node_pool;

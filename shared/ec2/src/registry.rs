@@ -47,6 +47,10 @@ fn registry_error(error: CloudError) -> RegistryError {
     let (action, message) = (ACTION.to_owned(), error.to_string());
     match error {
         CloudError::Denied { message, .. } => RegistryError::Denied { action, message },
-        _ => RegistryError::Unavailable { action, message },
+        CloudError::NoCapacity { .. }
+        | CloudError::NotFound { .. }
+        | CloudError::Throttled { .. }
+        | CloudError::Invalid { .. }
+        | CloudError::Unknown { .. } => RegistryError::Unavailable { action, message },
     }
 }

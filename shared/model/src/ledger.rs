@@ -314,6 +314,9 @@ mod tests {
         }
         assert_eq!(waits, [3, 6, 12, 24, 30, 30]);
         let later = now + SignedDuration::from_mins(30);
-        assert_eq!(UnavailableOffering::after(key, last.as_ref(), later).count, 1);
+        assert_eq!(
+            UnavailableOffering::after(key, last.as_ref(), later).count,
+            1
+        );
     }
 }

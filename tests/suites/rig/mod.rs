@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use model::{ClusterName, Lane, Resources, Wake, ids::TurnId, ledger::RelayBeat};
 use turns::World;
 
-pub struct Rig {
+pub(crate) struct Rig {
     pub sim: Sim,
     pub world: World,
     pub relay: Relay,
@@ -23,7 +23,7 @@ pub struct Rig {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Relay {
+pub(crate) enum Relay {
     Watching,
     Dead,
 }
@@ -36,20 +36,20 @@ struct Seen {
     pods: Vec<String>,
 }
 
-pub fn secs(seconds: i64) -> SignedDuration {
+pub(crate) fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-pub fn cpu(millicores: i64) -> Resources {
+pub(crate) fn cpu(millicores: i64) -> Resources {
     Resources::from([("cpu", millicores), ("memory", 512 << 20)])
 }
 
 /// Two pods need one m5.xlarge each at most.
-pub const POD: i64 = 1_500;
+pub(crate) const POD: i64 = 1_500;
 
 impl Rig {
     /// An active cluster with one NodePool, swept twice so that everything is resolved.
-    pub fn new(relay: Relay) -> Self {
+    pub(crate) fn new(relay: Relay) -> Self {
         let sim = Sim::new("demo");
         sim.with(|world| {
             world
@@ -91,36 +91,36 @@ impl Rig {
     }
 
     /// A cluster in which the first sweeps have happened and the NodePool is ready.
-    pub async fn ready(relay: Relay) -> Self {
+    pub(crate) async fn ready(relay: Relay) -> Self {
         let mut rig = Self::new(relay);
         rig.pass(secs(150)).await;
         assert_eq!(rig.errors, Vec::<String>::new());
         rig
     }
 
-    pub fn cluster() -> ClusterName {
+    pub(crate) fn cluster() -> ClusterName {
         "demo".into()
     }
 
-    pub fn next_turn(&mut self) -> TurnId {
+    pub(crate) fn next_turn(&mut self) -> TurnId {
         self.turn += 1;
         TurnId(format!("turn-{}", self.turn))
     }
 
-    pub fn scale(&self, replicas: usize) {
+    pub(crate) fn scale(&self, replicas: usize) {
         self.sim
             .with(|world| world.api.scale("web", replicas, cpu(POD)));
     }
 
     /// Lets time pass; a process that died is replaced by a new one at once.
-    pub async fn pass(&mut self, time: SignedDuration) {
+    pub(crate) async fn pass(&mut self, time: SignedDuration) {
         for _ in 0..time.as_secs() {
             self.second().await;
         }
     }
 
     /// Lets time pass until the world looks so; says after how many seconds, or `None` if it never did within `limit`.
-    pub async fn until(
+    pub(crate) async fn until(
         &mut self,
         limit: SignedDuration,
         is_so: impl Fn(&mut fakes::World) -> bool,
@@ -272,7 +272,7 @@ impl Rig {
 }
 
 /// Every pod runs.
-pub fn all_bound(world: &mut fakes::World) -> bool {
+pub(crate) fn all_bound(world: &mut fakes::World) -> bool {
     let wanted: usize = world
         .api
         .deployments
@@ -283,14 +283,14 @@ pub fn all_bound(world: &mut fakes::World) -> bool {
 }
 
 /// Nothing is left of a cluster's nodes.
-pub fn all_gone(world: &mut fakes::World) -> bool {
+pub(crate) fn all_gone(world: &mut fakes::World) -> bool {
     world.account.alive().count() == 0
         && world.api.node_claims.is_empty()
         && world.api.nodes.is_empty()
 }
 
 /// As many instances, NodeClaims and Nodes as one another, each pointing at the next.
-pub fn consistent(world: &mut fakes::World) -> bool {
+pub(crate) fn consistent(world: &mut fakes::World) -> bool {
     let provider_ids: Vec<String> = {
         let mut ids: Vec<String> = world
             .account
@@ -318,7 +318,7 @@ pub fn consistent(world: &mut fakes::World) -> bool {
 }
 
 /// Nothing is under way in the ledger, and no NodeClaim was made twice.
-pub fn settled(world: &mut fakes::World) -> bool {
+pub(crate) fn settled(world: &mut fakes::World) -> bool {
     let mut created = world.api.created.clone();
     created.sort();
     let total = created.len();

@@ -38,6 +38,10 @@ pub(super) fn instance(described: types::Instance) -> Option<Instance> {
 }
 
 /// A state that did not exist when this was written counts as running: the safe side for what carries pods.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the SDK's enums are not exhaustive"
+)]
 fn state(name: InstanceStateName) -> InstanceState {
     match name {
         InstanceStateName::Pending => InstanceState::Pending,
