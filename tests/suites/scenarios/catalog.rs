@@ -44,13 +44,16 @@ fn amd64() -> String {
 pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Arc<Vec<InstanceType>>, String> {
     let path = format!("{}/../catalogs/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).map_err(|error| format!("catalog {name}: {error}"))?;
-    let catalog: Catalog = serde_saphyr::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+    let catalog: Catalog =
+        serde_saphyr::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
     let mut types = Vec::new();
     for one in &catalog.types {
         types.push(entry(one, &catalog, unavailable)?);
     }
     let json = serde_json::to_vec(&types).map_err(|error| error.to_string())?;
-    api::convert::catalog_file::read(&json).map(Arc::new).map_err(|error| format!("catalog {name}: {error}"))
+    api::convert::catalog_file::read(&json)
+        .map(Arc::new)
+        .map_err(|error| format!("catalog {name}: {error}"))
 }
 
 fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value, String> {
@@ -69,14 +72,24 @@ fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value,
             "reservationId": id, "reservationCapacity": capacity,
         }));
     }
-    let mut zones: Vec<&Value> = offerings.iter().filter_map(|offering| offering.get("zone")).collect();
+    let mut zones: Vec<&Value> = offerings
+        .iter()
+        .filter_map(|offering| offering.get("zone"))
+        .collect();
     zones.sort_by_key(|zone| zone.to_string());
     zones.dedup();
-    let mut capacity_types: Vec<&Value> = offerings.iter().filter_map(|one| one.get("capacityType")).collect();
+    let mut capacity_types: Vec<&Value> = offerings
+        .iter()
+        .filter_map(|one| one.get("capacityType"))
+        .collect();
     capacity_types.dedup();
     let family = one.name.split('.').next().unwrap_or_default();
     let ids: Vec<&String> = one.reservations.keys().collect();
-    let reservation = if ids.is_empty() { json!({ "operator": "DoesNotExist" }) } else { json!({ "operator": "In", "values": ids }) };
+    let reservation = if ids.is_empty() {
+        json!({ "operator": "DoesNotExist" })
+    } else {
+        json!({ "operator": "In", "values": ids })
+    };
     let mut requirements = vec![
         json!({ "key": words::key("instance-type"), "operator": "In", "values": [one.name] }),
         json!({ "key": words::key("arch"), "operator": "In", "values": [one.arch] }),
@@ -97,5 +110,9 @@ fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value,
 
 fn is_about(text: &str, name: &str, capacity_type: &str, zone: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.len() == 3 && words.iter().zip([name, capacity_type, zone]).all(|(word, own)| *word == "*" || *word == own)
+    words.len() == 3
+        && words
+            .iter()
+            .zip([name, capacity_type, zone])
+            .all(|(word, own)| *word == "*" || *word == own)
 }

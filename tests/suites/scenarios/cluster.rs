@@ -10,21 +10,15 @@ use api::{
 };
 use jiff::Timestamp;
 use model::{
-    CapacityType, InstanceType, Snapshot,
-    ids::ClusterName,
-    ledger::{Intent, IntentState},
-    node_claim::NodeClaimSpec,
-    plan::{ExpectedOffering, Launch},
-    requirement::Requirements,
-    snapshot::Settings,
+    InstanceType, Snapshot, ids::ClusterName, requirement::Requirements, snapshot::Settings,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
     catalog,
-    given::{Given, InFlight, Node, NodePool},
-    words,
+    given::{Given, Node, NodePool},
+    in_flight, words,
 };
 
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -46,24 +40,33 @@ pub(crate) fn snapshot(given: &Given) -> Result<Snapshot, String> {
             "metadata": { "name": daemon_set.name, "namespace": "default" },
             "spec": { "selector": {}, "template": daemon_set.template() },
         });
-        snapshot.daemon_sets.push(read::<kubernetes::DaemonSet>(manifest)?.into());
+        snapshot
+            .daemon_sets
+            .push(read::<kubernetes::DaemonSet>(manifest)?.into());
     }
     for manifest in given.pods.iter().flat_map(|pod| pod.manifests()) {
-        snapshot.pods.push(read::<kubernetes::Pod>(manifest)?.into());
+        snapshot
+            .pods
+            .push(read::<kubernetes::Pod>(manifest)?.into());
     }
     let mut storage = storage(given)?;
     add_manifests(&mut snapshot, &mut storage, &given.manifests)?;
     snapshot.storage = storage.into();
     for node in &given.nodes {
         if !node.attach_limits.is_empty() {
-            snapshot.storage.attach_limits.insert(node.name.as_str().into(), node.attach_limits.clone());
+            snapshot
+                .storage
+                .attach_limits
+                .insert(node.name.as_str().into(), node.attach_limits.clone());
         }
     }
     for pool in &snapshot.node_pools {
-        snapshot.instance_types.insert(pool.name.clone(), Arc::clone(&types));
+        snapshot
+            .instance_types
+            .insert(pool.name.clone(), Arc::clone(&types));
     }
-    for in_flight in &given.in_flight {
-        let intent = intent(&snapshot, in_flight, &types)?;
+    for launch in &given.in_flight {
+        let intent = in_flight::intent(&snapshot, launch, &types)?;
         snapshot.intents.push(intent);
     }
     Ok(snapshot)
@@ -75,7 +78,9 @@ fn read<T: DeserializeOwned>(manifest: Value) -> Result<T, String> {
 }
 
 fn empty(given: &Given) -> Result<Snapshot, String> {
-    let now: Timestamp = NOW.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let now: Timestamp = NOW
+        .parse()
+        .map_err(|error: jiff::Error| error.to_string())?;
     let settings = &given.settings;
     let well_known = [label::WELL_KNOWN_AWS, label::WELL_KNOWN_IN_AWS_DOMAIN].concat();
     Ok(Snapshot {
@@ -118,9 +123,19 @@ fn node_class() -> Value {
 }
 
 fn node_pool(pool: &NodePool) -> Value {
-    let taints = |texts: &[String]| texts.iter().map(|text| words::taint(text)).collect::<Vec<_>>();
-    let requirements: Vec<Value> = pool.requirements.iter().map(|text| words::requirement(text)).collect();
-    let mut metadata = json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
+    let taints = |texts: &[String]| {
+        texts
+            .iter()
+            .map(|text| words::taint(text))
+            .collect::<Vec<_>>()
+    };
+    let requirements: Vec<Value> = pool
+        .requirements
+        .iter()
+        .map(|text| words::requirement(text))
+        .collect();
+    let mut metadata =
+        json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
     if pool.deleting {
         metadata["deletionTimestamp"] = NOW.into();
     }
@@ -163,16 +178,18 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
     labels.extend(node.labels.clone());
     let amounts = |amounts: &model::Resources| -> BTreeMap<String, String> {
         let amounts = amounts.iter();
-        amounts.map(|(name, amount)| (name.to_owned(), model::resources::amount_text(name, amount))).collect()
+        amounts
+            .map(|(name, amount)| (name.to_owned(), model::resources::amount_text(name, amount)))
+            .collect()
     };
     let (capacity, allocatable) = (amounts(&of_type.capacity), amounts(&of_type.allocatable()));
-    let condition = |kind: &str| {
-        json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": LONG_AGO })
-    };
+    let condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": LONG_AGO });
     let conditions: Vec<Value> = if node.launched {
         vec![condition("Launched")]
     } else {
-        ["Launched", "Registered", "Initialized"].map(condition).into()
+        ["Launched", "Registered", "Initialized"]
+            .map(condition)
+            .into()
     };
     let mut claim = json!({
         "metadata": {
@@ -191,7 +208,9 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
     if node.deleting {
         claim["metadata"]["deletionTimestamp"] = NOW.into();
     }
-    snapshot.node_claims.push(read::<api::NodeClaim>(claim)?.into());
+    snapshot
+        .node_claims
+        .push(read::<api::NodeClaim>(claim)?.into());
     if node.launched {
         return Ok(());
     }
@@ -204,12 +223,17 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
         "spec": { "providerID": provider_id, "taints": node.taints.iter().map(|text| words::taint(text)).collect::<Vec<_>>() },
         "status": { "capacity": capacity, "allocatable": allocatable, "conditions": [condition("Ready")] },
     });
-    snapshot.nodes.push(read::<kubernetes::Node>(manifest)?.into());
+    snapshot
+        .nodes
+        .push(read::<kubernetes::Node>(manifest)?.into());
     Ok(())
 }
 
-fn find<'t>(types: &'t [InstanceType], name: &str) -> Result<&'t InstanceType, String> {
-    types.iter().find(|one| one.name == name).ok_or_else(|| format!("the catalog has no instance type {name}"))
+pub(crate) fn find<'t>(types: &'t [InstanceType], name: &str) -> Result<&'t InstanceType, String> {
+    types
+        .iter()
+        .find(|one| one.name == name)
+        .ok_or_else(|| format!("the catalog has no instance type {name}"))
 }
 
 fn storage(given: &Given) -> Result<StorageObjects, String> {
@@ -230,7 +254,15 @@ fn storage(given: &Given) -> Result<StorageObjects, String> {
     Ok(storage)
 }
 
-fn add_manifests(snapshot: &mut Snapshot, storage: &mut StorageObjects, text: &str) -> Result<(), String> {
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other kinds are refused alike"
+)]
+fn add_manifests(
+    snapshot: &mut Snapshot,
+    storage: &mut StorageObjects,
+    text: &str,
+) -> Result<(), String> {
     let mut manifests = Manifests::default();
     manifests.read("manifests", text);
     if let Some(error) = manifests.errors.first() {
@@ -248,74 +280,11 @@ fn add_manifests(snapshot: &mut Snapshot, storage: &mut StorageObjects, text: &s
             Object::PersistentVolume(volume) => storage.volumes.push(*volume),
             Object::PersistentVolumeClaim(claim) => storage.claims.push(*claim),
             Object::StorageClass(class) => storage.classes.push(*class),
-            Object::PodDisruptionBudget(budget) => snapshot.disruption_budgets.push((*budget).into()),
+            Object::PodDisruptionBudget(budget) => {
+                snapshot.disruption_budgets.push((*budget).into())
+            }
             other => return Err(format!("a {} has no place in a scenario", other.kind())),
         }
     }
     Ok(())
-}
-
-/// A launch under way, as what it is expected to become.
-fn intent(snapshot: &Snapshot, in_flight: &InFlight, types: &[InstanceType]) -> Result<Intent, String> {
-    let of_type = find(types, &in_flight.r#type)?;
-    let pool = snapshot
-        .node_pools
-        .iter()
-        .find(|pool| pool.name.as_str() == in_flight.node_pool)
-        .ok_or_else(|| format!("there is no NodePool {}", in_flight.node_pool))?;
-    let capacity_type: CapacityType =
-        in_flight.capacity_type.parse().map_err(|error: model::catalog::UnknownCapacityType| error.to_string())?;
-    let offering = of_type
-        .offerings
-        .iter()
-        .find(|offering| offering.zone == in_flight.zone && offering.capacity_type == capacity_type)
-        .ok_or_else(|| format!("{} is not offered as {capacity_type} in {}", of_type.name, in_flight.zone))?;
-    let one_of = |key: &str, value: &str| {
-        read::<api::karpenter::Requirement>(words::requirement(&format!("{key} In {value}")))
-            .map(|one| model::selector::NodeSelectorRequirement {
-                key: one.key,
-                operator: model::selector::Operator::In,
-                values: one.values,
-                min_values: None,
-            })
-    };
-    let mut labels = pool.template.labels.clone();
-    labels.insert(words::key("nodepool"), pool.name.0.clone());
-    let launch = Launch {
-        name: in_flight.name.as_str().into(),
-        node_pool: pool.name.clone(),
-        node_pool_uid: pool.uid.clone(),
-        labels,
-        annotations: BTreeMap::new(),
-        spec: NodeClaimSpec {
-            node_class: pool.template.node_class.clone(),
-            requirements: vec![
-                one_of("instance-type", &of_type.name)?,
-                one_of("zone", &in_flight.zone)?,
-                one_of("capacity-type", &in_flight.capacity_type)?,
-            ],
-            requests: model::Resources::default(),
-            taints: pool.template.taints.clone(),
-            startup_taints: pool.template.startup_taints.clone(),
-            expire_after: None,
-            termination_grace_period: None,
-        },
-        pods: Vec::new(),
-        instance_types: vec![of_type.name.clone()],
-        cheapest: ExpectedOffering {
-            instance_type: of_type.name.clone(),
-            capacity_type,
-            zone: in_flight.zone.clone(),
-            price: offering.price,
-            capacity: of_type.capacity.clone(),
-        },
-    };
-    Ok(Intent {
-        plan: "earlier".into(),
-        generation: 1,
-        launch,
-        state: IntentState::Intended,
-        lease: None,
-        committed_at: snapshot.now,
-    })
 }

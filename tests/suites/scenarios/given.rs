@@ -38,7 +38,10 @@ impl Default for Given {
             catalog: "small".to_owned(),
             settings: Settings::default(),
             unavailable: Vec::new(),
-            node_pools: vec![NodePool { name: "default".to_owned(), ..NodePool::default() }],
+            node_pools: vec![NodePool {
+                name: "default".to_owned(),
+                ..NodePool::default()
+            }],
             nodes: Vec::new(),
             in_flight: Vec::new(),
             daemon_sets: Vec::new(),

@@ -3,14 +3,14 @@
 //! `UPDATE_EXPECT=1` writes what is decided into the file's `expect` block and leaves the rest as it is.
 
 #![expect(
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "a test harness: what fails must say so where the test's output is read"
+    clippy::indexing_slicing,
+    reason = "on JSON values, where assigning adds the field"
 )]
 
 mod catalog;
 mod cluster;
 mod given;
+mod in_flight;
 mod pod;
 mod words;
 
@@ -38,19 +38,28 @@ struct Scenario {
 
 fn scenario(path: &Path) -> datatest_stable::Result<()> {
     let text = fs::read_to_string(path)?;
-    let scenario: Scenario = serde_saphyr::from_str(&text).map_err(|error| problem(path, &error.to_string()))?;
-    let snapshot = scenario.given.snapshot().map_err(|error| problem(path, &error))?;
+    let scenario: Scenario =
+        serde_saphyr::from_str(&text).map_err(|error| problem(path, &error.to_string()))?;
+    let snapshot = scenario
+        .given
+        .snapshot()
+        .map_err(|error| problem(path, &error))?;
     let decided = check(&snapshot);
     if decided.trim_end() == scenario.expect.trim_end() {
         return Ok(());
     }
     #[expect(clippy::disallowed_methods, reason = "the one setting of this harness")]
-    let update = std::env::var("UPDATE_EXPECT").is_ok_and(|value| !value.is_empty() && value != "0");
+    let update =
+        std::env::var("UPDATE_EXPECT").is_ok_and(|value| !value.is_empty() && value != "0");
     if update {
         fs::write(path, with_expectation(&text, &decided))?;
         return Ok(());
     }
-    eprintln!("{}\n--- expected\n{}\n--- decided\n{decided}", path.display(), scenario.expect);
+    eprintln!(
+        "{}\n--- expected\n{}\n--- decided\n{decided}",
+        path.display(),
+        scenario.expect
+    );
     Err("what is decided is not what is expected; UPDATE_EXPECT=1 accepts it".into())
 }
 
@@ -84,7 +93,9 @@ fn number_launches(plan: &mut Plan) {
 
 /// Replaces everything after `expect:`, which ends the page.
 fn with_expectation(page: &str, decided: &str) -> String {
-    let head = page.find("\nexpect:").map_or(page, |at| page.split_at(at + 1).0);
+    let head = page
+        .find("\nexpect:")
+        .map_or(page, |at| page.split_at(at + 1).0);
     let body: String = decided.lines().map(|line| format!("  {line}\n")).collect();
     format!("{head}expect: |\n{body}")
 }

@@ -80,7 +80,9 @@ impl Pod {
     pub(crate) fn manifests(&self) -> Vec<Value> {
         match self.count {
             None => vec![self.manifest(&self.name)],
-            Some(count) => (0..count).map(|index| self.manifest(&format!("{}-{index}", self.name))).collect(),
+            Some(count) => (0..count)
+                .map(|index| self.manifest(&format!("{}-{index}", self.name)))
+                .collect(),
         }
     }
 
@@ -90,7 +92,8 @@ impl Pod {
             status = json!({ "phase": "Running", "startTime": CREATED, "conditions": [
                 { "type": "Ready", "status": "True" }] });
         } else if !self.gated {
-            status["conditions"] = json!([{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }]);
+            status["conditions"] =
+                json!([{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }]);
         }
         json!({
             "metadata": {
@@ -113,16 +116,33 @@ impl Pod {
 
     fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.labels.clone();
-        labels.entry("app".to_owned()).or_insert_with(|| self.name.clone());
+        labels
+            .entry("app".to_owned())
+            .or_insert_with(|| self.name.clone());
         labels
     }
 
     fn spec(&self) -> Value {
-        let mut requests: BTreeMap<&str, Value> = self.requests.iter().map(|(name, amount)| (name.as_str(), amount.clone())).collect();
+        let mut requests: BTreeMap<&str, Value> = self
+            .requests
+            .iter()
+            .map(|(name, amount)| (name.as_str(), amount.clone()))
+            .collect();
         requests.insert("cpu", self.cpu.clone().unwrap_or_else(|| json!("100m")));
-        requests.insert("memory", self.memory.clone().unwrap_or_else(|| json!("100Mi")));
-        let ports: Vec<Value> = self.host_port.iter().map(|port| json!({ "containerPort": port, "hostPort": port })).collect();
-        let volumes: Vec<Value> = self.volumes.iter().map(|claim| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } })).collect();
+        requests.insert(
+            "memory",
+            self.memory.clone().unwrap_or_else(|| json!("100Mi")),
+        );
+        let ports: Vec<Value> = self
+            .host_port
+            .iter()
+            .map(|port| json!({ "containerPort": port, "hostPort": port }))
+            .collect();
+        let volumes: Vec<Value> = self
+            .volumes
+            .iter()
+            .map(|claim| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } }))
+            .collect();
         let mut spec = json!({
             "containers": [{ "name": "app", "resources": { "requests": requests }, "ports": ports }],
             "nodeSelector": self.node_selector.iter().map(|(alias, value)| (words::key(alias), value)).collect::<BTreeMap<_, _>>(),
@@ -137,7 +157,11 @@ impl Pod {
             "schedulingGates": if self.gated { json!([{ "name": "scenario" }]) } else { json!([]) },
         });
         if let Value::Object(fields) = &mut spec {
-            fields.extend(self.node.iter().map(|node| ("nodeName".to_owned(), json!(node))));
+            fields.extend(
+                self.node
+                    .iter()
+                    .map(|node| ("nodeName".to_owned(), json!(node))),
+            );
             fields.extend(self.spec.clone());
         }
         spec
@@ -145,17 +169,32 @@ impl Pod {
 
     fn node_affinity(&self) -> Value {
         let mut affinity = Map::new();
-        let requirements = |texts: &[String]| texts.iter().map(|text| words::requirement(text)).collect::<Vec<_>>();
-        let terms: Vec<Value> = self.affinity.iter().map(|term| json!({ "matchExpressions": requirements(term) })).collect();
+        let requirements = |texts: &[String]| {
+            texts
+                .iter()
+                .map(|text| words::requirement(text))
+                .collect::<Vec<_>>()
+        };
+        let terms: Vec<Value> = self
+            .affinity
+            .iter()
+            .map(|term| json!({ "matchExpressions": requirements(term) }))
+            .collect();
         if !terms.is_empty() {
-            affinity.insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!({ "nodeSelectorTerms": terms }));
+            affinity.insert(
+                "requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
+                json!({ "nodeSelectorTerms": terms }),
+            );
         }
         let preferred: Vec<Value> = self
             .prefer
             .iter()
             .map(|(weight, text)| json!({ "weight": weight.parse::<i32>().unwrap_or(1), "preference": { "matchExpressions": [words::requirement(text)] } }))
             .collect();
-        affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
+        affinity.insert(
+            "preferredDuringSchedulingIgnoredDuringExecution".to_owned(),
+            json!(preferred),
+        );
         affinity.into()
     }
 
@@ -169,7 +208,11 @@ impl Pod {
             "matchLabelKeys": spread.match_label_keys,
         });
         if let Value::Object(fields) = &mut constraint {
-            fields.extend(spread.min_domains.map(|least| ("minDomains".to_owned(), json!(least))));
+            fields.extend(
+                spread
+                    .min_domains
+                    .map(|least| ("minDomains".to_owned(), json!(least))),
+            );
             if spread.honor_taints {
                 fields.insert("nodeTaintsPolicy".to_owned(), "Honor".into());
             }

@@ -22,10 +22,16 @@ pub(crate) fn key(alias: &str) -> String {
 /// `key Operator value…`, such as `zone In a b` or `team Exists`, with `minValues=2` at the end if need be.
 pub(crate) fn requirement(text: &str) -> Value {
     let mut words = text.split_whitespace();
-    let (alias, operator) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (least, values): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("minValues="));
+    let (alias, operator) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let (least, values): (Vec<&str>, Vec<&str>) =
+        words.partition(|word| word.starts_with("minValues="));
     let mut requirement = json!({ "key": key(alias), "operator": operator, "values": values });
-    let least = least.first().and_then(|word| word.strip_prefix("minValues=")?.parse::<u32>().ok());
+    let least = least
+        .first()
+        .and_then(|word| word.strip_prefix("minValues=")?.parse::<u32>().ok());
     if let (Some(least), Value::Object(fields)) = (least, &mut requirement) {
         fields.insert("minValues".to_owned(), least.into());
     }
@@ -43,7 +49,9 @@ pub(crate) fn taint(text: &str) -> Value {
 pub(crate) fn toleration(text: &str) -> Value {
     let (name, effect) = text.split_once(':').unwrap_or((text, ""));
     match name.split_once('=') {
-        Some((key, value)) => json!({ "key": key, "operator": "Equal", "value": value, "effect": effect }),
+        Some((key, value)) => {
+            json!({ "key": key, "operator": "Equal", "value": value, "effect": effect })
+        }
         None if name == "*" => json!({ "operator": "Exists", "effect": effect }),
         None => json!({ "key": name, "operator": "Exists", "effect": effect }),
     }

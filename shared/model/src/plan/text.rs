@@ -2,13 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{
-    Action, Expected, Launch, NodeClaimUpdate, NodeUpdate, Plan, Planned, Refusal, Unplaced,
-};
-use crate::{
-    labels::{INSTANCE_TYPE, NODE_POOL, WELL_KNOWN},
-    selector::NodeSelectorRequirement,
-};
+use super::{Action, Expected, NodeClaimUpdate, NodeUpdate, Plan, Planned, Refusal, Unplaced};
 
 /// So many names are listed; the others are counted.
 const NAMED_MAX: usize = 10;
@@ -38,18 +32,17 @@ impl Display for Plan {
     }
 }
 
-/// What is done and why, then (for launches) what the node must be.
 impl Display for Planned {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Action::Launch(launch) = &self.action else {
-            return write!(f, "{}: {}", self.action, self.because);
-        };
-        write!(f, "launch {} {}", launch.name, self.because)?;
-        let must_be = must_be(launch);
-        if must_be.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "\n  must be {}", must_be.join(", "))
+        match &self.action {
+            // The reason begins with the pods that the launch is for.
+            Action::Launch(_) => write!(f, "{} {}", self.action, self.because),
+            Action::DeleteNodeClaim(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => write!(f, "{}: {}", self.action, self.because),
         }
     }
 }
@@ -110,40 +103,6 @@ impl Display for Refusal {
             None => f.write_str(&self.text),
         }
     }
-}
-
-/// `key Operator [values]`, with `minValues` where it is set.
-impl Display for NodeSelectorRequirement {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.key, self.operator)?;
-        if !self.values.is_empty() {
-            write!(f, " [{}]", names(self.values.iter()))?;
-        }
-        match self.min_values {
-            Some(least) => write!(f, " minValues {least}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What is required beyond being of its NodePool and one of its types.
-fn must_be(launch: &Launch) -> Vec<String> {
-    let class = &launch.spec.node_class;
-    let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
-    let requirements = launch.spec.requirements.iter().filter(|requirement| {
-        let key = requirement.key.as_str();
-        key != NODE_POOL
-            && key != class_label
-            && (key != INSTANCE_TYPE || requirement.min_values.is_some())
-    });
-    let mut texts: Vec<(bool, String)> = requirements
-        .map(|requirement| {
-            let is_known = WELL_KNOWN.contains(&requirement.key.as_str());
-            (!is_known, requirement.to_string())
-        })
-        .collect();
-    texts.sort();
-    texts.into_iter().map(|(_, text)| text).collect()
 }
 
 fn changes_of_node(update: &NodeUpdate) -> String {
