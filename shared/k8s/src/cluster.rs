@@ -152,6 +152,7 @@ impl Cluster for KubeCluster {
             .ok_or_else(|| ClusterError::NotFound { what: what.clone() })?;
         let patch = NodeClaimPatch::new(update, &current);
         let mut written = current;
+        let mut version = &update.resource_version;
         // Status first: removing the last finalizer ends the object.
         if let Some(status) = patch.status {
             written = self
@@ -159,9 +160,12 @@ impl Cluster for KubeCluster {
                 .merge::<api::NodeClaim>(claim_path(&update.name).sub("status"), &status, &what)
                 .await?
                 .into();
+            version = &written.resource_version;
+        } else if version.is_empty() {
+            version = &written.resource_version;
         }
         if let Some(metadata) = patch.metadata {
-            let metadata = judged_by(metadata, &written.resource_version);
+            let metadata = judged_by(metadata, version);
             written = self
                 .transport
                 .merge::<api::NodeClaim>(claim_path(&update.name), &metadata, &what)
@@ -347,7 +351,7 @@ fn delete_options(uid: &Uid, grace_seconds: Option<i64>) -> Value {
     }
 }
 
-/// The same patch, on condition of the version that our own previous patch left.
+/// The same patch, on condition of this version.
 fn judged_by(mut patch: Value, resource_version: &str) -> Value {
     if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
         metadata.insert("resourceVersion".to_owned(), resource_version.into());

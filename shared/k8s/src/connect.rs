@@ -65,6 +65,8 @@ impl Access {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         config.write_timeout = Some(READ_TIMEOUT);
+        // A turn has its own patience: an answer that proves nothing is recorded, and the next turn comes.
+        config.default_retry = false;
         config.root_cert = self
             .certificate_authority
             .as_deref()

@@ -12,3 +12,4 @@ mod transport;
 
 pub use cluster::KubeCluster;
 pub use connect::{Access, ConnectError, Credentials};
+pub use kube::Client;
