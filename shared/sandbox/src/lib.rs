@@ -5,6 +5,9 @@
 //! everything is pure and works in turns: [`store`] keeps objects, [`server`] has the API server's rules,
 //! [`controllers`] stand in for scheduler, kubelets and the control plane's controllers.
 //!
+//! It simulates what decides about nodes and pods, and leaves out what does not: containers have no logs and cannot be
+//! entered, services carry no traffic, nobody preempts, scales by load or admits by webhook.
+//!
 //! For demonstrations and tests only. It may use tokio, axum and `k8s-openapi`, and implement `ports`; it must never
 //! depend on an AWS SDK, on a Kubernetes client outside of tests, or on what decides (scheduling, planner): the world
 //! must not share its mistakes with those who act in it.

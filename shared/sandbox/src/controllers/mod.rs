@@ -73,6 +73,8 @@ struct Runner {
 
 /// One step is over after this many rounds even if controllers go on; the next step continues.
 const MOST_ROUNDS: usize = 100;
+/// Problems kept until somebody takes them: the first ones and the latest tell the most.
+const MOST_PROBLEMS: usize = 100;
 /// A controller that failed looks again after this time.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);
 
@@ -125,6 +127,7 @@ impl Controllers {
                     Ok(due) => runner.due = due,
                     Err(error) => {
                         let name = runner.controller.name();
+                        self.problems.truncate(MOST_PROBLEMS - 1);
                         self.problems.push(format!("{now} {name}: {error}"));
                         runner.due = now.checked_add(RETRY).ok();
                     }

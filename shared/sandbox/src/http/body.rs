@@ -4,6 +4,7 @@ use axum::{
 };
 use serde_json::Value;
 
+use super::protobuf;
 use crate::error::{ApiError, ApiResult};
 
 /// Larger bodies are refused, as API servers do.
@@ -26,20 +27,16 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
     given.split(';').next().unwrap_or_default().trim()
 }
 
-/// A body in JSON or YAML.
+/// A body in JSON, YAML or protobuf.
 pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> ApiResult<Value> {
     let media_type = media_type(headers);
     match media_type {
         "" | "application/json" => parse_json(body),
         "application/yaml" => parse_yaml(body),
-        "application/vnd.kubernetes.protobuf" => Err(ApiError::new(
-            415,
-            "UnsupportedMediaType",
-            "the simulated cluster reads JSON and YAML, not protobuf: with kubectl use `kubectl create … --dry-run=client -o yaml | kubectl apply -f -`",
-        )),
+        protobuf::MEDIA_TYPE => protobuf::decode(body),
         other => Err(ApiError::unsupported_media_type(
             other,
-            &["application/json", "application/yaml"],
+            &["application/json", "application/yaml", protobuf::MEDIA_TYPE],
         )),
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod listener;
 mod objects;
 mod openapi;
 mod path;
+mod protobuf;
 mod query;
 mod respond;
 mod subresources;

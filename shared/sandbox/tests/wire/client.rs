@@ -14,7 +14,7 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{watcher, watcher::Event as Seen},
 };
-use sandbox::SandboxOptions;
+use sandbox::{SandboxOptions, WorldOptions, server::WriteOptions};
 use serde_json::json;
 
 use crate::support::{Bench, eventually};
@@ -151,6 +151,48 @@ async fn a_watch_from_forgotten_times_is_told_to_list_again() {
         event => panic!("{event:?}"),
     }
     assert!(watch.try_next().await.unwrap().is_none(), "the stream ends");
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_the_history_is_let_go_without_a_word() {
+    let options = SandboxOptions {
+        world: WorldOptions {
+            history_limit: 16,
+            ..WorldOptions::default()
+        },
+        ..SandboxOptions::default()
+    };
+    let bench = Bench::start_with(options).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+    let mut watch = maps
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    maps.create(&PostParams::default(), &config_map("first"))
+        .await
+        .unwrap();
+    assert!(matches!(
+        watch.try_next().await.unwrap(),
+        Some(WatchEvent::Added(_))
+    ));
+    bench.sandbox.with(|world, now| {
+        let kind = world
+            .server
+            .kinds
+            .by_kind("v1", "ConfigMap")
+            .unwrap()
+            .clone();
+        for index in 0..17 {
+            let map = json!({"metadata": {"name": format!("map-{index}")}});
+            let options = WriteOptions::default();
+            world
+                .server
+                .create(&kind, "default", map, &options, now)
+                .unwrap();
+        }
+    });
+    assert!(watch.try_next().await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -359,3 +359,68 @@ async fn access_is_what_roles_allow() {
         "{unknown}"
     );
 }
+
+#[tokio::test]
+async fn creates_what_kubectl_sends_in_protobuf() {
+    let bench = Bench::start().await;
+    bench.join_node("node-a");
+    for command in [
+        "create namespace team",
+        "create serviceaccount robot",
+        "create configmap settings --from-literal=color=red",
+        "create secret generic key --from-literal=token=abc",
+        "create quota small --hard=cpu=2,pods=3",
+        "create priorityclass high --value=10",
+        "create role reader --verb=get,list --resource=pods",
+        "create rolebinding reader --role=reader --serviceaccount=default:robot",
+        "create clusterrole scaler --verb=patch --resource=deployments.apps",
+        "create clusterrolebinding scaler --clusterrole=scaler --user=ann",
+        "create deployment web --image=web:1 --replicas=2 --port=80",
+        "create service clusterip web --tcp=80:8080",
+        "create job once --image=once:1 -- echo done",
+        "create pdb web --selector=app=web --min-available=50%",
+    ] {
+        let arguments: Vec<&str> = command.split(' ').collect();
+        bench.kubectl(&arguments).await;
+    }
+    for (path, object, expected) in [
+        ("{.data.color}", "configmap/settings", "red"),
+        ("{.data.token}", "secret/key", "YWJj"),
+        ("{.spec.hard.cpu}", "quota/small", "2"),
+        ("{.value}", "priorityclass/high", "10"),
+        ("{.rules[0].verbs}", "role/reader", r#"["get","list"]"#),
+        ("{.subjects[0].name}", "rolebinding/reader", "robot"),
+        ("{.rules[0].apiGroups[0]}", "clusterrole/scaler", "apps"),
+        ("{.roleRef.name}", "clusterrolebinding/scaler", "scaler"),
+        ("{.spec.replicas}", "deployment/web", "2"),
+        (
+            "{.spec.template.spec.containers[0].ports[0].containerPort}",
+            "deployment/web",
+            "80",
+        ),
+        ("{.spec.ports[0].targetPort}", "service/web", "8080"),
+        (
+            "{.spec.template.spec.containers[0].command}",
+            "job/once",
+            r#"["echo","done"]"#,
+        ),
+        ("{.spec.minAvailable}", "pdb/web", "50%"),
+    ] {
+        let output = format!("jsonpath={path}");
+        let shown = bench.kubectl(&["get", object, "-o", &output]).await;
+        assert_eq!(shown, expected, "{object} {path}");
+    }
+    bench
+        .kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])
+        .await;
+    assert_eq!(
+        bench.kubectl(&["auth", "can-i", "delete", "pods"]).await,
+        "yes\n"
+    );
+    assert!(
+        bench
+            .kubectl(&["auth", "whoami"])
+            .await
+            .contains("kubernetes-admin")
+    );
+}
