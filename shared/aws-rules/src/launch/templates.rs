@@ -25,6 +25,9 @@ use crate::{
     user_data::Boot,
 };
 
+/// EC2's limit, before base64.
+const USER_DATA_MAX: usize = 16_384;
+
 /// What two types must share to boot from the same template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
@@ -189,6 +192,15 @@ fn template(
         | user_data::UserDataError::Toml(_)
         | user_data::UserDataError::Kubelet(_) => failed(error.to_string()),
     })?;
+    if user_data.len() > USER_DATA_MAX {
+        return Err(LaunchProblem::Create {
+            reason: "UserDataSizeLimitExceeded",
+            message: format!(
+                "the user data has {} bytes with what the node needs to join, and EC2 takes {USER_DATA_MAX}: shorten spec.userData",
+                user_data.len()
+            ),
+        });
+    }
     let profile = status.and_then(|status| status.instance_profile.clone());
     let nested = class.spec.cpu_options.as_ref();
     let nested = nested.and_then(|options| options.nested_virtualization.as_ref());

@@ -1,0 +1,215 @@
+use api::karpenter::{Ami, EC2NodeClassStatus, SecurityGroup};
+use aws_rules::{
+    ProviderSettings,
+    node_class::{
+        Discovered, Discovery, Filters, SubnetFact, security_group_queries, status, subnet_queries,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::world::{cluster, node_class};
+
+fn subnet(id: &str, free_addresses: i64) -> SubnetFact {
+    SubnetFact {
+        id: id.into(),
+        zone: "us-east-1a".into(),
+        zone_id: Some("use1-az6".into()),
+        free_addresses,
+    }
+}
+
+fn found() -> Discovered {
+    let group = |id: &str| SecurityGroup {
+        id: id.into(),
+        name: None,
+    };
+    Discovered {
+        subnets: Discovery::Found(vec![
+            subnet("subnet-2", 5),
+            subnet("subnet-1", 5),
+            subnet("subnet-3", 9),
+        ]),
+        security_groups: Discovery::Found(vec![group("sg-2"), group("sg-1")]),
+        amis: Discovery::Found(vec![Ami {
+            id: "ami-1".into(),
+            ..Ami::default()
+        }]),
+        instance_profile: Discovery::Found("demo_profile".into()),
+    }
+}
+
+/// The status of a new NodeClass with these changes to its spec.
+fn judged(spec: Value, discovered: Discovered) -> EC2NodeClassStatus {
+    let class = node_class(json!({ "spec": spec, "status": null }));
+    let now = "2026-08-22T12:00:00Z".parse().unwrap();
+    status(
+        &class,
+        discovered,
+        &cluster(),
+        &ProviderSettings::default(),
+        now,
+    )
+}
+
+fn condition<'a>(status: &'a EC2NodeClassStatus, kind: &str) -> (&'a str, &'a str, &'a str) {
+    let conditions = status.conditions.as_deref().unwrap();
+    let found = conditions
+        .iter()
+        .find(|condition| condition.r#type == kind)
+        .unwrap();
+    (found.status.as_str(), &found.reason, &found.message)
+}
+
+#[test]
+fn everything_found_makes_the_node_class_ready() {
+    let status = judged(json!({}), found());
+    assert_eq!(condition(&status, "Ready").0, "True");
+    let ids: Vec<_> = status
+        .subnets
+        .unwrap()
+        .into_iter()
+        .map(|subnet| subnet.id)
+        .collect();
+    assert_eq!(
+        ids,
+        ["subnet-3", "subnet-1", "subnet-2"],
+        "most free addresses first"
+    );
+    let ids: Vec<_> = status
+        .security_groups
+        .unwrap()
+        .into_iter()
+        .map(|group| group.id)
+        .collect();
+    assert_eq!(ids, ["sg-1", "sg-2"]);
+    assert_eq!(status.instance_profile.as_deref(), Some("demo_profile"));
+}
+
+#[test]
+fn what_is_not_found_keeps_it_from_being_ready() {
+    let status = judged(
+        json!({}),
+        Discovered {
+            subnets: Discovery::Found(Vec::new()),
+            ..found()
+        },
+    );
+    assert_eq!(
+        condition(&status, "SubnetsReady"),
+        (
+            "False",
+            "SubnetsNotFound",
+            "SubnetSelector did not match any Subnets"
+        )
+    );
+    assert_eq!(
+        condition(&status, "ValidationSucceeded"),
+        ("False", "DependenciesNotReady", "Awaiting SubnetsReady")
+    );
+    assert_eq!(condition(&status, "Ready").0, "False");
+}
+
+#[test]
+fn a_missing_permission_is_told_and_a_missing_answer_changes_nothing() {
+    let denied = Discovered {
+        subnets: Discovery::Refused {
+            reason: "Unauthorized",
+            message: "ec2:DescribeSubnets was denied".into(),
+        },
+        ..found()
+    };
+    let status = judged(json!({}), denied);
+    let expected = ("False", "Unauthorized", "ec2:DescribeSubnets was denied");
+    assert_eq!(condition(&status, "SubnetsReady"), expected);
+
+    let mut class = node_class(json!({ "status": null }));
+    let settings = ProviderSettings::default();
+    let now = "2026-08-22T12:00:00Z".parse().unwrap();
+    class.status = Some(judged(json!({}), found()));
+    let throttled = Discovered {
+        subnets: Discovery::Unanswered {
+            message: "throttled".into(),
+        },
+        ..found()
+    };
+    let after = aws_rules::node_class::status(&class, throttled, &cluster(), &settings, now);
+    assert_eq!(Some(&after), class.status.as_ref());
+}
+
+#[test]
+fn what_cannot_work_fails_validation_with_a_reason() {
+    for (spec, reason, part) in [
+        (
+            json!({ "tags": { "karpenter.sh/nodeclaim": "x" } }),
+            "TagValidationFailed",
+            "karpenter.sh/nodeclaim",
+        ),
+        (
+            json!({ "kubelet": { "maxPods": -1 } }),
+            "InvalidKubeletConfiguration",
+            "spec.kubelet.maxPods",
+        ),
+        (
+            json!({ "kubelet": { "maxPods": "vcpus * 8" } }),
+            "KubeletExpressionsDisabled",
+            "NodeClassCEL",
+        ),
+        (
+            json!({ "amiFamily": "Bottlerocket", "kubelet": { "podPidsLimit": 1 },
+                    "amiSelectorTerms": [{ "alias": "bottlerocket@latest" }] }),
+            "UnsupportedKubeletConfiguration",
+            "podPidsLimit",
+        ),
+        (
+            json!({ "subnetSelectorTerms": [{ "tags": {} }] }),
+            "InvalidSpec",
+            "spec.subnetSelectorTerms[0]",
+        ),
+    ] {
+        let status = judged(spec, found());
+        let (value, got, message) = condition(&status, "ValidationSucceeded");
+        assert_eq!((value, got), ("False", reason), "{message}");
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_yet_is_not_passed_over() {
+    let reservations = json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] });
+    let status = judged(reservations, found());
+    assert_eq!(condition(&status, "CapacityReservationsReady").0, "False");
+    let status = judged(
+        json!({ "placementGroupSelector": { "name": "p" } }),
+        found(),
+    );
+    assert_eq!(condition(&status, "PlacementGroupReady").0, "False");
+}
+
+#[test]
+fn terms_are_ored_and_tags_within_a_term_are_anded() {
+    let text = |queries: Vec<Filters>| -> Vec<String> {
+        let filter =
+            |(name, values): &(String, Vec<String>)| format!("{name}={}", values.join(","));
+        queries
+            .iter()
+            .map(|query| query.iter().map(filter).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let class = node_class(json!({ "spec": {
+        "subnetSelectorTerms": [
+            { "id": "subnet-2" }, { "tags": { "a": "1", "b": "*" } }, { "id": "subnet-1" }, { "tags": {} },
+        ],
+        "securityGroupSelectorTerms": [{ "name": "node" }, { "id": "sg-1" }, { "name": "db" }],
+    }}));
+    assert_eq!(
+        text(subnet_queries(&class.spec.subnet_selector_terms)),
+        ["subnet-id=subnet-1,subnet-2", "tag:a=1 tag-key=b"],
+        "empty tags select nothing, not everything"
+    );
+    assert_eq!(
+        text(security_group_queries(
+            &class.spec.security_group_selector_terms
+        )),
+        ["group-id=sg-1", "group-name=db,node"]
+    );
+}
