@@ -12,6 +12,14 @@ use anyhow::{Context, Result, bail};
 use flate2::read::GzDecoder;
 use model::InstanceType;
 
+/// On-demand and spot prices, capacity and labels of every instance type of us-east-1, as far as they are public.
+const US_EAST_1: &[u8] = include_bytes!("../data/us-east-1.json.gz");
+
+/// The instance types that this program brings along.
+pub(crate) fn us_east_1() -> Result<Vec<InstanceType>> {
+    Ok(api::convert::catalog_file::read(&unpacked(US_EAST_1)?)?)
+}
+
 /// Catalogs by name, read once.
 pub(crate) struct Catalogs {
     folders: Vec<PathBuf>,
@@ -62,7 +70,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-pub(crate) fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
+fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(packed).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -4,6 +4,7 @@ mod catalogs;
 mod cluster;
 mod conformance;
 mod decision;
+mod demo;
 mod plan;
 mod timing;
 
@@ -23,6 +24,8 @@ struct Arguments {
 enum Command {
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
+    /// Tells a story of pods and nodes, in a simulated account and cluster.
+    Demo(demo::Arguments),
     /// Shows what would be launched for manifests, and why.
     Plan(plan::Arguments),
 }
@@ -30,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
     };
     match outcome {

@@ -21,9 +21,6 @@ use model::{
 
 use crate::{catalogs, cluster, decision};
 
-/// On-demand and spot prices, capacity and labels of every instance type of us-east-1, as far as they are public.
-const US_EAST_1: &[u8] = include_bytes!("../data/us-east-1.json.gz");
-
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Manifests: NodePools, workloads, pods, nodes, volumes …; `-` reads standard input.
@@ -59,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let types = match &arguments.catalog {
         Some(path) => catalogs::read(path)?,
-        None => api::convert::catalog_file::read(&catalogs::unpacked(US_EAST_1)?)?,
+        None => catalogs::us_east_1()?,
     };
     #[expect(
         clippy::disallowed_methods,

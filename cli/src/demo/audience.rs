@@ -1,0 +1,209 @@
+//! Turns what happens into lines worth reading, and remembers what the summary needs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{InstanceId, NanosPerHour, Uid};
+use tokio::sync::{mpsc::UnboundedReceiver, watch};
+use turns::{Outcome, Report, SweepReport};
+
+use super::{
+    lanes::News,
+    picture::{Bought, NodeLine, Picture, Stage, is_running},
+    screen::{Line, Screen},
+};
+
+/// What the story tells besides pictures.
+pub(super) enum Cue {
+    Chapter(String),
+    Typed(Timestamp, String),
+}
+
+pub(super) struct Audience {
+    screen: Screen,
+    tally: Tally,
+    lines: BTreeMap<String, NodeLine>,
+    pods: (usize, usize),
+    /// Said once each.
+    warned: BTreeSet<String>,
+}
+
+/// What the summary is made of.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) started: Timestamp,
+    pub(super) ended: Timestamp,
+    /// Of every pod that ran: from its creation to Running.
+    pub(super) waits: BTreeMap<Uid, SignedDuration>,
+    pub(super) bought: BTreeMap<InstanceId, Bought>,
+    pub(super) spent_nanos: i64,
+    pub(super) highest_hourly: NanosPerHour,
+    pub(super) remaining: usize,
+}
+
+impl Audience {
+    pub(super) fn new(screen: Screen, start: Timestamp) -> Self {
+        Self {
+            screen,
+            tally: Tally::new(start),
+            lines: BTreeMap::new(),
+            pods: (0, 0),
+            warned: BTreeSet::new(),
+        }
+    }
+
+    /// Watches until the story has nothing more to tell.
+    pub(super) async fn watch(
+        mut self,
+        mut cues: UnboundedReceiver<Cue>,
+        mut news: UnboundedReceiver<News>,
+        mut pictures: watch::Receiver<Arc<Picture>>,
+    ) -> Tally {
+        loop {
+            tokio::select! {
+                // A command is told before what comes of it.
+                biased;
+                cue = cues.recv() => match cue {
+                    Some(cue) => self.hear(cue),
+                    None => break,
+                },
+                Some(news) = news.recv() => self.learn(news),
+                Ok(()) = pictures.changed() => {
+                    let picture = pictures.borrow_and_update().clone();
+                    self.see(&picture);
+                }
+            }
+        }
+        let picture = pictures.borrow().clone();
+        self.see(&picture);
+        self.screen.end();
+        self.tally
+    }
+
+    fn hear(&mut self, cue: Cue) {
+        match cue {
+            Cue::Chapter(text) => self.screen.say(&Line::Chapter(text)),
+            Cue::Typed(at, command) => {
+                let at = self.since_start(at);
+                self.screen.say(&Line::Typed(at, command));
+            }
+        }
+    }
+
+    fn learn(&mut self, news: News) {
+        match news {
+            News::Turn(report) => self.turn(&report),
+            News::Sweep(report) => self.sweep(&report),
+            News::Broken(error) => self.warn(None, error.to_string()),
+        }
+    }
+
+    fn turn(&mut self, report: &Report) {
+        for planned in &report.planned {
+            // What other lanes do shows in the nodes themselves.
+            let line = match planned.split_once(": ") {
+                Some((act, why))
+                    if act.starts_with("launch ") || act.starts_with("delete nodeclaim/") =>
+                {
+                    Line::Decided(self.since_start(report.at), act.to_owned(), why.to_owned())
+                }
+                Some(_) | None => continue,
+            };
+            self.screen.say(&line);
+        }
+        let failed = match &report.outcome {
+            Outcome::Failed(error) => Some(error),
+            Outcome::Done | Outcome::Held => None,
+        };
+        let troubles = report
+            .failed
+            .iter()
+            .chain(&report.refused)
+            .chain(&report.problems);
+        for trouble in troubles.chain(failed) {
+            self.warn(Some(report.at), format!("{}: {trouble}", report.lane));
+        }
+    }
+
+    fn sweep(&mut self, report: &SweepReport) {
+        for trouble in report.alarms.iter().chain(&report.problems) {
+            self.warn(None, format!("sweep: {trouble}"));
+        }
+    }
+
+    fn warn(&mut self, at: Option<Timestamp>, trouble: String) {
+        if self.warned.insert(trouble.clone()) {
+            let at = self.since_start(at.unwrap_or(self.tally.ended));
+            self.screen.say(&Line::Trouble(at, trouble));
+        }
+    }
+
+    fn see(&mut self, picture: &Picture) {
+        let at = self.since_start(picture.at);
+        self.tally.see(picture);
+        let lines: BTreeMap<String, NodeLine> = picture
+            .lines()
+            .into_iter()
+            .map(|line| (line.claim.clone(), line))
+            .collect();
+        for (claim, line) in &lines {
+            let before = self.lines.get(claim).map(|line| line.stage);
+            if line.stage == Stage::Ready && before != Some(Stage::Ready) {
+                self.screen.say(&Line::Ready(at, line.clone()));
+            }
+        }
+        for (claim, line) in &self.lines {
+            if !lines.contains_key(claim) {
+                self.screen.say(&Line::Gone(at, line.clone()));
+            }
+        }
+        self.lines = lines;
+        let running = picture.pods.iter().filter(|pod| is_running(pod)).count();
+        let pods = (running, picture.pods.len());
+        if pods != self.pods {
+            self.screen
+                .say(&Line::Pods(at, running, picture.pods.len()));
+            self.pods = pods;
+        }
+        self.screen.show(picture);
+    }
+
+    fn since_start(&self, at: Timestamp) -> SignedDuration {
+        at.duration_since(self.tally.started)
+    }
+}
+
+impl Tally {
+    fn new(start: Timestamp) -> Self {
+        Self {
+            started: start,
+            ended: start,
+            waits: BTreeMap::new(),
+            bought: BTreeMap::new(),
+            spent_nanos: 0,
+            highest_hourly: NanosPerHour(0),
+            remaining: 0,
+        }
+    }
+
+    fn see(&mut self, picture: &Picture) {
+        self.ended = picture.at;
+        for pod in picture.pods.iter().filter(|pod| is_running(pod)) {
+            let created = pod.created_at.unwrap_or(picture.at);
+            let wait = picture.at.duration_since(created);
+            self.waits.entry(pod.uid.clone()).or_insert(wait);
+        }
+        for priced in &picture.instances {
+            let bought = || Bought::of(priced);
+            self.bought
+                .entry(priced.instance.id.clone())
+                .or_insert_with(bought);
+        }
+        self.spent_nanos = picture.spent_nanos;
+        self.highest_hourly = self.highest_hourly.max(picture.hourly);
+        self.remaining = picture.remaining().count();
+    }
+}

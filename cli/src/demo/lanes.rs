@@ -1,0 +1,144 @@
+//! What SQS, Lambda and the Scheduler do for the functions: wakes are delivered when they are due, each is a turn of its
+//! own, and every minute there is a sweep.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, Lane, Wake, ids::TurnId};
+use ports::{QueueError, Wakes};
+use sandbox::WorldClock;
+use tokio::{
+    sync::{Notify, mpsc::UnboundedSender},
+    task::JoinSet,
+};
+use turns::{Report, SweepReport, TurnError};
+
+/// What happened behind the scenes.
+pub(super) enum News {
+    Turn(Report),
+    Sweep(SweepReport),
+    /// A turn or sweep that could not even record its failure.
+    Broken(TurnError),
+}
+
+/// Wakes on their way. Two for the same lane and time are one.
+pub(super) struct Queue {
+    clock: WorldClock,
+    waiting: Mutex<BTreeMap<Timestamp, BTreeSet<(ClusterName, Lane)>>>,
+    arrived: Notify,
+}
+
+impl Queue {
+    pub(super) fn new(clock: WorldClock) -> Self {
+        Self {
+            clock,
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+        }
+    }
+
+    pub(super) fn put(&self, cluster: &ClusterName, lane: Lane, delay: SignedDuration) {
+        let now = self.clock.now();
+        let due = now.checked_add(delay).unwrap_or(now);
+        self.with(|waiting| {
+            waiting
+                .entry(due)
+                .or_default()
+                .insert((cluster.clone(), lane));
+        });
+        self.arrived.notify_one();
+    }
+
+    /// The lanes whose wakes are due, once each; waits for the first.
+    async fn take(&self) -> BTreeSet<(ClusterName, Lane)> {
+        loop {
+            let now = self.clock.now();
+            let (due, next) = self.with(|waiting| {
+                let mut due = BTreeSet::new();
+                while let Some(first) = waiting.first_entry().filter(|first| *first.key() <= now) {
+                    due.append(&mut first.remove());
+                }
+                (due, waiting.keys().next().copied())
+            });
+            if !due.is_empty() {
+                return due;
+            }
+            let nap = next.map_or(Duration::MAX, |next| self.clock.sleep_until(next));
+            tokio::select! {
+                () = self.arrived.notified() => {}
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+    }
+
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut BTreeMap<Timestamp, BTreeSet<(ClusterName, Lane)>>) -> T,
+    ) -> T {
+        act(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Wakes for Queue {
+    async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
+        self.put(&wake.cluster, wake.lane, delay);
+        Ok(())
+    }
+}
+
+/// Runs a turn for every wake. Turns of one lane may overlap, as they do in Lambda: the lane's lease keeps them apart.
+pub(super) async fn serve(
+    world: turns::World,
+    queue: Arc<Queue>,
+    clock: WorldClock,
+    news: UnboundedSender<News>,
+) {
+    let mut turns = JoinSet::new();
+    loop {
+        for (cluster, lane) in queue.take().await {
+            let (world, clock, news) = (world.clone(), clock.clone(), news.clone());
+            turns.spawn(async move {
+                let _at_work = clock.at_work();
+                let turn = Box::pin(turns::run(&world, &cluster, lane, &next_turn())).await;
+                tell(&news, turn.map_or_else(News::Broken, News::Turn));
+            });
+        }
+        while turns.try_join_next().is_some() {}
+    }
+}
+
+const SWEEP: SignedDuration = SignedDuration::from_mins(1);
+
+/// Sweeps at once and every minute.
+pub(super) async fn sweep(world: turns::World, clock: WorldClock, news: UnboundedSender<News>) {
+    loop {
+        let at_work = clock.at_work();
+        let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
+        drop(at_work);
+        tell(&news, swept.map_or_else(News::Broken, News::Sweep));
+        let now = clock.now();
+        let next = now.checked_add(SWEEP).unwrap_or(now);
+        while clock.now() < next {
+            tokio::time::sleep(clock.sleep_until(next)).await;
+        }
+    }
+}
+
+/// Nobody listens any more when the story has ended.
+fn tell(news: &UnboundedSender<News>, item: News) {
+    drop(news.send(item));
+}
+
+fn next_turn() -> TurnId {
+    static TURNS: AtomicU64 = AtomicU64::new(1);
+    TurnId(format!("turn-{}", TURNS.fetch_add(1, Ordering::Relaxed)))
+}

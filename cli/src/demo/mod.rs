@@ -1,0 +1,119 @@
+//! `whittle demo`: pending pods become nodes in a simulated account and cluster, and nodes go when nothing needs them.
+//!
+//! Everything but AWS and the machines is real: turns plan, check, commit and act, and talk to the cluster over HTTP.
+
+mod audience;
+mod kubectl;
+mod lanes;
+mod picture;
+mod relay;
+mod screen;
+mod story;
+mod summary;
+mod world;
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::Arc,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use jiff::SignedDuration;
+use sandbox::WorldClock;
+use tokio::sync::mpsc;
+
+use self::{
+    audience::Audience,
+    screen::{Screen, print},
+    story::Story,
+    summary::summary,
+    world::World,
+};
+use crate::catalogs;
+
+/// How much faster time goes in the cluster while no turn works.
+const RATE: u32 = 25;
+/// More than the story takes, so that it need not slow down; little enough for ages to look right when it is over.
+const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Leaves the cluster up after the story, for kubectl, until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
+    /// Tells the story in plain lines, as it does where standard output is no terminal, or NO_COLOR or CI is set.
+    #[arg(long)]
+    plain: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    runtime.block_on(Box::pin(demo(arguments)))
+}
+
+async fn demo(arguments: &Arguments) -> Result<()> {
+    let begun = Instant::now();
+    let catalog = Arc::new(catalogs::us_east_1()?);
+    let (news, heard) = mpsc::unbounded_channel();
+    let clock = WorldClock::accelerated(RATE, HEAD_START);
+    let world = World::start(catalog, clock, news).await?;
+    let (cues, told) = mpsc::unbounded_channel();
+    let audience = Audience::new(screen(arguments), world.now());
+    let audience = tokio::spawn(audience.watch(told, heard, world.pictures()));
+    let played = tokio::select! {
+        played = Box::pin(Story::new(&world, cues).play(!arguments.keep)) => Some(played),
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted.context("cannot wait for Ctrl-C")?;
+            None
+        }
+    };
+    let tally = audience.await?;
+    let Some(played) = played else {
+        world.stop().await;
+        bail!("interrupted; nothing is left running");
+    };
+    let missing = played?;
+    print("");
+    print(summary(&tally, &missing, !arguments.keep, begun.elapsed()).trim_end());
+    if arguments.keep {
+        keep(&world).await?;
+    }
+    world.stop().await;
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        bail!("the story did not end as it should: {}", missing.join("; "))
+    }
+}
+
+fn screen(arguments: &Arguments) -> Screen {
+    let asked = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if arguments.plain || asked("NO_COLOR") || asked("CI") || !std::io::stdout().is_terminal() {
+        Screen::plain()
+    } else {
+        Screen::bars()
+    }
+}
+
+/// Says how to reach the cluster, and waits for Ctrl-C.
+async fn keep(world: &World) -> Result<()> {
+    let mut kubeconfig = tempfile::Builder::new()
+        .prefix("whittle-demo-")
+        .suffix(".yaml")
+        .tempfile()
+        .context("cannot write a kubeconfig")?;
+    kubeconfig.write_all(world.kubeconfig_yaml().as_bytes())?;
+    print(&format!(
+        "\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get nodeclaims\n  \
+         kubectl scale deployment inflate --replicas=20\n\nCtrl-C ends it.",
+        kubeconfig.path().display()
+    ));
+    tokio::signal::ctrl_c()
+        .await
+        .context("cannot wait for Ctrl-C")
+}

@@ -1,0 +1,57 @@
+//! Where the story is told: on a terminal with a bar per node below it, elsewhere line by line.
+
+mod bars;
+mod line;
+
+use console::Term;
+
+use self::bars::Bars;
+pub(super) use self::line::{Line, age};
+use super::picture::Picture;
+
+pub(super) enum Screen {
+    Plain,
+    Bars(Bars),
+}
+
+impl Screen {
+    pub(super) fn plain() -> Self {
+        Self::Plain
+    }
+
+    pub(super) fn bars() -> Self {
+        Self::Bars(Bars::new())
+    }
+
+    pub(super) fn say(&self, line: &Line) {
+        match self {
+            Self::Plain => print(&line.text(false)),
+            Self::Bars(bars) => {
+                if line.is_told_by_bars() {
+                    return;
+                }
+                bars.say(&line.text(true));
+            }
+        }
+    }
+
+    pub(super) fn show(&mut self, picture: &Picture) {
+        match self {
+            Self::Plain => {}
+            Self::Bars(bars) => bars.show(picture),
+        }
+    }
+
+    /// Takes the bars away.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::Plain => {}
+            Self::Bars(bars) => bars.clear(),
+        }
+    }
+}
+
+/// A reader that went away, as `head` does, is no reason to stop.
+pub(super) fn print(line: &str) {
+    drop(Term::stdout().write_line(line));
+}

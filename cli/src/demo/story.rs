@@ -1,0 +1,234 @@
+//! The story: what somebody who tries Whittle out would type, and what should come of it.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use model::CapacityType;
+use tokio::sync::{mpsc::UnboundedSender, watch};
+
+use super::{
+    audience::Cue,
+    kubectl::Kubectl,
+    picture::{Bought, Picture, Stage, is_running},
+    world::World,
+};
+
+const NODE_CLASS: &str = include_str!("manifests/node-class.yaml");
+const NODE_POOL: &str = include_str!("manifests/node-pool.yaml");
+const INFLATE: &str = include_str!("manifests/inflate.yaml");
+const WEB: &str = include_str!("manifests/web.yaml");
+const CACHE: &str = include_str!("manifests/cache.yaml");
+
+/// Every Deployment and its largest size.
+pub(super) const DEPLOYMENTS: [(&str, usize); 3] = [("inflate", 50), ("web", 24), ("cache", 3)];
+
+/// The longest wait for one thing, in the time of the story and in that of whoever watches: the machine may be slow.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(20);
+const REAL_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What should have come and did not.
+pub(super) type Missing = String;
+
+pub(super) struct Story<'a> {
+    world: &'a World,
+    kubectl: Kubectl,
+    pictures: watch::Receiver<Arc<Picture>>,
+    cues: UnboundedSender<Cue>,
+    missing: Vec<Missing>,
+}
+
+impl<'a> Story<'a> {
+    pub(super) fn new(world: &'a World, cues: UnboundedSender<Cue>) -> Self {
+        Self {
+            world,
+            kubectl: Kubectl::new(world.client()),
+            pictures: world.pictures(),
+            cues,
+            missing: Vec::new(),
+        }
+    }
+
+    /// Plays all of it, the end only if `to_the_end`. Answers with what is missing.
+    pub(super) async fn play(mut self, to_the_end: bool) -> Result<Vec<Missing>> {
+        self.chapter("A cluster without nodes, and a NodePool that may buy spot and on-demand, arm64 and amd64");
+        for crd in api::schema::crds() {
+            self.kubectl.apply_one(&crd.manifest).await?;
+        }
+        self.typed("kubectl apply -f infra/chart/crds");
+        self.apply("node-class.yaml", NODE_CLASS).await?;
+        self.apply("node-pool.yaml", NODE_POOL).await?;
+        self.apply("inflate.yaml", INFLATE).await?;
+        for replicas in [10, 50] {
+            self.scale("inflate", replicas).await?;
+            self.runs("inflate", replicas).await;
+        }
+
+        self.chapter(
+            "Two NodePools by weight: spot first, up to 16 CPUs; the rest falls back to on-demand",
+        );
+        self.apply("web.yaml", WEB).await?;
+        self.runs("web", 24).await;
+        self.found(
+            "web",
+            "both spot and on-demand nodes, with at most 16 CPUs of spot",
+            |nodes| {
+                let of = |kind| {
+                    nodes
+                        .iter()
+                        .filter(move |(bought, _)| bought.capacity_type == kind)
+                };
+                let spot: u64 = of(CapacityType::Spot)
+                    .map(|(_, millicores)| millicores)
+                    .sum();
+                (1..=16_000).contains(&spot) && of(CapacityType::OnDemand).next().is_some()
+            },
+        );
+
+        self.chapter(
+            "Layered constraints: pods that ask for r6gd.xlarge, on-demand, arm64, in us-east-1a",
+        );
+        self.apply("cache.yaml", CACHE).await?;
+        self.runs("cache", 3).await;
+        self.found(
+            "cache",
+            "exactly one r6gd.xlarge, on-demand in us-east-1a",
+            |nodes| {
+                matches!(nodes, [(only, _)] if only.instance_type == "r6gd.xlarge"
+                && only.capacity_type == CapacityType::OnDemand
+                && only.zone == "us-east-1a")
+            },
+        );
+
+        if to_the_end {
+            self.chapter("Nothing left to run: nodes are empty for a minute, and go");
+            for (deployment, _) in DEPLOYMENTS {
+                self.scale(deployment, 0).await?;
+            }
+            self.all_gone().await;
+        }
+        Ok(self.missing)
+    }
+
+    fn chapter(&self, text: &str) {
+        self.cue(Cue::Chapter(text.to_owned()));
+    }
+
+    fn typed(&self, command: &str) {
+        self.cue(Cue::Typed(self.world.now(), command.to_owned()));
+    }
+
+    /// Nobody may be watching any more.
+    fn cue(&self, cue: Cue) {
+        drop(self.cues.send(cue));
+    }
+
+    async fn apply(&self, file: &str, manifests: &str) -> Result<()> {
+        self.typed(&format!("kubectl apply -f {file}"));
+        self.kubectl.apply(manifests).await.map(drop)
+    }
+
+    async fn scale(&self, deployment: &str, replicas: usize) -> Result<()> {
+        self.typed(&format!(
+            "kubectl scale deployment {deployment} --replicas={replicas}"
+        ));
+        self.kubectl.scale(deployment, replicas).await
+    }
+
+    /// Until all pods of a Deployment run, on nodes that are Ready.
+    async fn runs(&mut self, app: &str, replicas: usize) {
+        let count = |picture: &Picture| picture.pods_of(app).filter(|pod| is_running(pod)).count();
+        let settled = |picture: &Picture| {
+            let young = |stage: Stage| stage < Stage::Ready;
+            count(picture) == replicas && !picture.lines().iter().any(|line| young(line.stage))
+        };
+        if let Err(picture) = self.wait(settled).await {
+            let running = count(&picture);
+            let young: Vec<String> = picture
+                .lines()
+                .into_iter()
+                .filter(|line| line.stage < Stage::Ready)
+                .map(|line| line.claim)
+                .collect();
+            self.missing.push(if running == replicas {
+                format!("nodes that became Ready: {}", young.join(", "))
+            } else {
+                format!("{running} of {replicas} pods of deployment/{app} run")
+            });
+        }
+    }
+
+    /// Whether a Deployment runs on the right nodes: what was bought, and how many millicores each has.
+    fn found(&mut self, app: &str, what: &str, right: impl Fn(&[(Bought, u64)]) -> bool) {
+        let picture = self.pictures.borrow().clone();
+        let runs_here = |claim: &model::node_claim::NodeClaim| {
+            let node = claim.status.node_name.as_ref();
+            node.is_some_and(|node| {
+                let mut pods = picture.pods_of(app);
+                pods.any(|pod| pod.node_name.as_ref() == Some(node))
+            })
+        };
+        let nodes: Vec<(Bought, u64)> = picture
+            .claims
+            .iter()
+            .filter(|claim| runs_here(claim))
+            .filter_map(|claim| {
+                let millicores = claim.status.capacity.get(model::resources::CPU);
+                let bought = Bought::of(picture.instance_of(claim)?);
+                Some((bought, u64::try_from(millicores).unwrap_or(0)))
+            })
+            .collect();
+        if !right(&nodes) {
+            let found: Vec<String> = nodes.iter().map(|(bought, _)| bought.to_string()).collect();
+            self.missing.push(format!(
+                "deployment/{app} should run on {what}, and runs on: {}",
+                found.join(", ")
+            ));
+        }
+    }
+
+    async fn all_gone(&mut self) {
+        let gone = |picture: &Picture| {
+            picture.remaining().next().is_none()
+                && picture.claims.is_empty()
+                && picture.nodes.is_empty()
+        };
+        if let Err(picture) = self.wait(gone).await {
+            let instances = picture
+                .remaining()
+                .map(|priced| format!("instance {}", priced.instance.id));
+            let claims = picture
+                .claims
+                .iter()
+                .map(|claim| format!("nodeclaim/{}", claim.name));
+            let nodes = picture.nodes.keys().map(|name| format!("node/{name}"));
+            let left: Vec<String> = instances.chain(claims).chain(nodes).collect();
+            self.missing
+                .push(format!("still there: {}", left.join(", ")));
+        }
+    }
+
+    /// Waits until something is so; gives up with the last picture.
+    async fn wait(&mut self, is_so: impl Fn(&Picture) -> bool) -> Result<(), Arc<Picture>> {
+        let until = self
+            .world
+            .now()
+            .checked_add(PATIENCE)
+            .unwrap_or(Timestamp::MAX);
+        let watch = async {
+            loop {
+                let picture = self.pictures.borrow_and_update().clone();
+                if is_so(&picture) {
+                    return Ok(());
+                }
+                if picture.at > until || self.pictures.changed().await.is_err() {
+                    return Err(picture);
+                }
+            }
+        };
+        match tokio::time::timeout(REAL_PATIENCE, watch).await {
+            Ok(seen) => seen,
+            Err(_) => Err(self.pictures.borrow().clone()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The end of the story in a few lines.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use jiff::SignedDuration;
+use model::NanosPerHour;
+
+use super::{audience::Tally, screen::age, story::Missing};
+
+pub(super) fn summary(
+    tally: &Tally,
+    missing: &[Missing],
+    to_the_end: bool,
+    real: Duration,
+) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:8} {value}");
+    };
+    let mut waits: Vec<SignedDuration> = tally.waits.values().copied().collect();
+    waits.sort_unstable();
+    let wait = |index: usize| age(waits.get(index).copied().unwrap_or_default());
+    line(
+        "pods",
+        format!(
+            "{} ran; from creation to Running {} in the median, {} at most",
+            waits.len(),
+            wait(waits.len() / 2),
+            wait(waits.len().saturating_sub(1))
+        ),
+    );
+    line("nodes", format!("{} launched", tally.bought.len()));
+    for (kind, count) in kinds(tally) {
+        line("", format!("{count} × {kind}"));
+    }
+    line(
+        "cost",
+        format!(
+            "${} for all of it, at most ${}/h",
+            NanosPerHour(tally.spent_nanos),
+            tally.highest_hourly
+        ),
+    );
+    let lasted = tally.ended.duration_since(tally.started);
+    line(
+        "time",
+        format!(
+            "{} of the cluster's in {} s of yours",
+            age(lasted),
+            real.as_secs()
+        ),
+    );
+    if to_the_end && tally.remaining == 0 {
+        line("gone", "every instance, node and NodeClaim".to_owned());
+    }
+    for what in missing {
+        line("MISSING", what.clone());
+    }
+    text
+}
+
+/// `m8g.large spot` → how many.
+fn kinds(tally: &Tally) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for bought in tally.bought.values() {
+        let kind = format!("{} {}", bought.instance_type, bought.capacity_type);
+        *kinds.entry(kind).or_insert(0) += 1;
+    }
+    kinds
+}

@@ -1,0 +1,213 @@
+//! The whole of Whittle over the embedded world: a cluster with an account beside it, the ledger in memory, and the turns
+//! that run when they are woken.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use k8s::{Access, Client, Credentials, KubeCluster};
+use model::{ClusterName, InstanceType, NanosPerHour, NodeName, launch::Instance};
+use ports::{
+    Clock, Cluster, ClusterError, Clusters, Registry, RegistryError, registry::RegistryEntry,
+};
+use sandbox::{
+    Sandbox, SandboxOptions, WorldClock, WorldOptions,
+    ec2::{AccountOptions, Ec2},
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc::UnboundedSender, watch},
+    task::JoinSet,
+};
+
+use super::{
+    lanes::{self, News, Queue},
+    picture::{Picture, Priced},
+    relay,
+};
+
+/// What the cluster and its registry entry are called, and what its subnets are tagged with.
+pub(super) const CLUSTER: &str = "demo";
+const LEASE_NAMESPACE: &str = "kube-system";
+/// From a machine's launch to its node's registration.
+const BOOT: SignedDuration = SignedDuration::from_secs(30);
+
+/// A running world. Everything ends when it is dropped.
+pub(super) struct World {
+    sandbox: Sandbox,
+    clock: WorldClock,
+    client: Client,
+    pictures: watch::Receiver<Arc<Picture>>,
+    tasks: JoinSet<()>,
+}
+
+impl World {
+    /// Starts everything, over this catalog; `news` hears what turns did.
+    pub(super) async fn start(
+        catalog: Arc<Vec<InstanceType>>,
+        clock: WorldClock,
+        news: UnboundedSender<News>,
+    ) -> Result<Self> {
+        let account = AccountOptions {
+            boot: BOOT,
+            ..AccountOptions::us_east_1(catalog, CLUSTER)
+        };
+        let options = SandboxOptions {
+            world: WorldOptions {
+                account,
+                ..WorldOptions::default()
+            },
+            clock: clock.clone(),
+            ..SandboxOptions::default()
+        };
+        let sandbox = Sandbox::start(options)
+            .await
+            .context("cannot start the simulated cluster")?;
+        let access = Access {
+            endpoint: sandbox.url(),
+            certificate_authority: None,
+            credentials: Credentials::BearerToken(sandbox.token().into()),
+        };
+        let client = access.client()?;
+        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), LEASE_NAMESPACE));
+        let account = Arc::new(sandbox.account());
+        let queue = Arc::new(Queue::new(clock.clone()));
+        let world = turns::World {
+            cloud: account.clone(),
+            ledger: Arc::new(fakes::Sim::new(CLUSTER)),
+            wakes: queue.clone(),
+            clock: Arc::new(SharedClock(clock.clone())),
+            catalog: account.clone(),
+            node_classes: account.clone(),
+            launches: account.clone(),
+            registry: Arc::new(OneCluster(json!({
+                "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
+            }))),
+            clusters: Arc::new(Connected(api.clone())),
+            holder: "whittle/000000000000/us-east-1/demo".to_owned(),
+        };
+        let (sender, pictures) = watch::channel(Arc::new(Picture::default()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(photograph(api, account, clock.clone(), sender));
+        tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
+        tasks.spawn(lanes::serve(
+            world.clone(),
+            queue,
+            clock.clone(),
+            news.clone(),
+        ));
+        tasks.spawn(lanes::sweep(world, clock.clone(), news));
+        Ok(Self {
+            sandbox,
+            clock,
+            client,
+            pictures,
+            tasks,
+        })
+    }
+
+    /// A client of the cluster with all rights.
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(super) fn kubeconfig_yaml(&self) -> String {
+        self.sandbox.kubeconfig_yaml()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What there is, a few times a second.
+    pub(super) fn pictures(&self) -> watch::Receiver<Arc<Picture>> {
+        self.pictures.clone()
+    }
+
+    /// Ends everything, and waits for it.
+    pub(super) async fn stop(mut self) {
+        self.tasks.shutdown().await;
+        self.sandbox.stop().await;
+    }
+}
+
+/// How often the world is looked at.
+const EXPOSURE: std::time::Duration = std::time::Duration::from_millis(150);
+
+async fn photograph(
+    api: Arc<dyn Cluster>,
+    account: Arc<Ec2>,
+    clock: WorldClock,
+    pictures: watch::Sender<Arc<Picture>>,
+) {
+    loop {
+        // A cluster without the CRDs yet has nothing to look at.
+        if let Ok(picture) = picture(&*api, &account, &clock).await {
+            pictures.send_replace(Arc::new(picture));
+        }
+        tokio::time::sleep(EXPOSURE).await;
+    }
+}
+
+async fn picture(
+    api: &dyn Cluster,
+    account: &Ec2,
+    clock: &WorldClock,
+) -> Result<Picture, ClusterError> {
+    let (claims, nodes, pods) = tokio::try_join!(api.node_claims(), api.nodes(), api.pods())?;
+    let (instances, hourly, spent_nanos) = account.with(|account, _, now| {
+        let priced = |instance: &Instance| Priced {
+            instance: instance.clone(),
+            price: account.price(&instance.id).unwrap_or(NanosPerHour(0)),
+        };
+        (
+            account.instances().map(priced).collect(),
+            account.hourly_cost(),
+            account.spent_nanos(now),
+        )
+    });
+    Ok(Picture {
+        at: clock.now(),
+        claims,
+        nodes: nodes
+            .into_iter()
+            .map(|node| (NodeName::clone(&node.name), node))
+            .collect(),
+        pods,
+        instances,
+        hourly,
+        spent_nanos,
+    })
+}
+
+struct SharedClock(WorldClock);
+
+impl Clock for SharedClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// A registry with one entry.
+struct OneCluster(Value);
+
+#[async_trait]
+impl Registry for OneCluster {
+    async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError> {
+        Ok(vec![RegistryEntry {
+            cluster: CLUSTER.into(),
+            body: Ok(self.0.clone()),
+        }])
+    }
+}
+
+/// A cluster that is connected already.
+struct Connected(Arc<dyn Cluster>);
+
+#[async_trait]
+impl Clusters for Connected {
+    async fn connect(&self, _: &ClusterName, _: &Value) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Ok(self.0.clone())
+    }
+}
