@@ -35,12 +35,12 @@ pub(crate) async fn take(
         let take = match due {
             None => Write::update(
                 &key,
-                "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #again",
+                "SET #leaseOwner = :me, #leaseUntil = :until",
             )
             .when(FREE_NOT_DUE),
             Some(due) => Write::update(
                 &key,
-                "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #again, #due",
+                "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #due",
             )
             .when(FREE_DUE)
             .value("due", due),
