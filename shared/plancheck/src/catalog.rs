@@ -19,8 +19,10 @@ use crate::{
 
 pub(crate) struct Catalog<'a> {
     types: &'a [InstanceType],
-    /// Indexes of the types, sorted by name; found by the first letters of the name, read as one number.
-    by_name: Vec<(u64, usize)>,
+    /// Indexes of the types, sorted by name.
+    by_name: Vec<usize>,
+    /// Digests of the names with the indexes, sorted: most plans name thousands of types.
+    by_digest: Vec<(u64, usize)>,
     /// All offerings of all types, type by type.
     offerings: Vec<&'a Offering>,
     /// Where the offerings of each type begin; one more for the end.
@@ -46,13 +48,12 @@ pub(crate) struct Values<'a> {
 
 impl<'a> Catalog<'a> {
     pub(crate) fn new(types: &'a [InstanceType], reservation_label: &'a str) -> Self {
-        let names = types.iter().map(|one| one.name.as_str());
-        let mut by_name: Vec<(&str, usize)> = names.zip(0..).collect();
+        let names = || types.iter().map(|one| one.name.as_str()).zip(0..);
+        let mut by_name: Vec<(&str, usize)> = names().collect();
         by_name.sort_unstable();
-        let by_name = by_name
-            .into_iter()
-            .map(|(name, index)| (first_letters(name), index))
-            .collect();
+        let mut by_digest: Vec<(u64, usize)> =
+            names().map(|(name, index)| (digest(name), index)).collect();
+        by_digest.sort_unstable();
         let offerings: Vec<&Offering> = types.iter().flat_map(|one| &one.offerings).collect();
         let mut begin = vec![0];
         begin.extend(types.iter().scan(0, |end, one| {
@@ -67,7 +68,8 @@ impl<'a> Catalog<'a> {
             }),
             allocatable: vec![OnceCell::new(); types.len()],
             types,
-            by_name,
+            by_name: by_name.into_iter().map(|(_, index)| index).collect(),
+            by_digest,
             offerings,
             begin,
             reservation_label,
@@ -83,25 +85,24 @@ impl<'a> Catalog<'a> {
     }
 
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        let first = first_letters(name);
+        let wanted = digest(name);
         let from = self
-            .by_name
-            .partition_point(|(letters, _)| *letters < first);
+            .by_digest
+            .partition_point(|(digest, _)| *digest < wanted);
         let alike = self
-            .by_name
+            .by_digest
             .iter()
             .skip(from)
-            .take_while(|(letters, _)| *letters == first);
+            .take_while(|(digest, _)| *digest == wanted);
         let mut indexes = alike.map(|(_, index)| *index);
         indexes.find(|index| self.types.get(*index).is_some_and(|one| one.name == name))
     }
 
     /// The names of these types, sorted.
     pub(crate) fn names(&self, types: &Bits) -> impl Iterator<Item = &'a str> {
-        let indexes = self.by_name.iter().map(|(_, index)| *index);
-        indexes
-            .filter(|index| types.contains(*index))
-            .filter_map(|index| self.types.get(index))
+        let listed = self.by_name.iter().filter(|index| types.contains(**index));
+        listed
+            .filter_map(|index| self.types.get(*index))
             .map(|one| one.name.as_str())
     }
 
@@ -259,10 +260,11 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// So that comparing numbers is comparing the beginnings of names.
-fn first_letters(name: &str) -> u64 {
-    let letters = name.bytes().chain(std::iter::repeat(0)).take(8);
-    letters.fold(0, |number, letter| number << 8 | u64::from(letter))
+/// FNV-1a. Equal digests of different names cost a comparison, nothing else.
+fn digest(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn cached<K: Clone + Ord>(
