@@ -33,11 +33,8 @@ pub(crate) async fn take(
         // The due time is consumed only as it was read: what is asked for in between is not lost.
         let due = before.as_ref().and_then(|row| row.number("due"));
         let take = match due {
-            None => Write::update(
-                &key,
-                "SET #leaseOwner = :me, #leaseUntil = :until",
-            )
-            .when(FREE_NOT_DUE),
+            None => Write::update(&key, "SET #leaseOwner = :me, #leaseUntil = :until")
+                .when(FREE_NOT_DUE),
             Some(due) => Write::update(
                 &key,
                 "SET #leaseOwner = :me, #leaseUntil = :until REMOVE #due",
