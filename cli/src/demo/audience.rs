@@ -64,17 +64,17 @@ impl Audience {
     ) -> Tally {
         loop {
             tokio::select! {
-                // A command is told before what comes of it.
+                // What led to a command is told before the command.
                 biased;
-                cue = cues.recv() => match cue {
-                    Some(cue) => self.hear(cue),
-                    None => break,
-                },
                 Some(news) = news.recv() => self.learn(news),
                 Ok(()) = pictures.changed() => {
                     let picture = pictures.borrow_and_update().clone();
                     self.see(&picture);
                 }
+                cue = cues.recv() => match cue {
+                    Some(cue) => self.hear(cue),
+                    None => break,
+                },
             }
         }
         let picture = pictures.borrow().clone();

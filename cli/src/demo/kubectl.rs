@@ -20,17 +20,16 @@ impl Kubectl {
         Self { client }
     }
 
-    /// Server-side apply of every document. Answers with `kind/name` of each.
-    pub(super) async fn apply(&self, manifests: &str) -> Result<Vec<String>> {
+    /// Server-side apply of every document.
+    pub(super) async fn apply(&self, manifests: &str) -> Result<()> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(manifests)?;
-        let mut applied = Vec::new();
         for document in &documents {
-            applied.push(self.apply_one(document).await?);
+            self.apply_one(document).await?;
         }
-        Ok(applied)
+        Ok(())
     }
 
-    pub(super) async fn apply_one(&self, object: &Value) -> Result<String> {
+    pub(super) async fn apply_one(&self, object: &Value) -> Result<()> {
         let (path, what) = path(object)?;
         let uri = format!("{path}?fieldManager=kubectl&fieldValidation=Strict");
         let body = serde_json::to_vec(object)?;
@@ -44,7 +43,7 @@ impl Kubectl {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Ok(what)
+        Ok(())
     }
 
     pub(super) async fn scale(&self, deployment: &str, replicas: usize) -> Result<()> {

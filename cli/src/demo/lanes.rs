@@ -23,7 +23,7 @@ use turns::{Report, SweepReport, TurnError};
 
 /// What happened behind the scenes.
 pub(super) enum News {
-    Turn(Report),
+    Turn(Box<Report>),
     Sweep(SweepReport),
     /// A turn or sweep that could not even record its failure.
     Broken(TurnError),
@@ -109,7 +109,10 @@ pub(super) async fn serve(
             turns.spawn(async move {
                 let _at_work = clock.at_work();
                 let turn = Box::pin(turns::run(&world, &cluster, lane, &next_turn())).await;
-                tell(&news, turn.map_or_else(News::Broken, News::Turn));
+                tell(
+                    &news,
+                    turn.map_or_else(News::Broken, |report| News::Turn(Box::new(report))),
+                );
             });
         }
         while turns.try_join_next().is_some() {}

@@ -9,7 +9,6 @@ use tokio::sync::{mpsc::UnboundedSender, watch};
 
 use super::{
     audience::Cue,
-    kubectl::Kubectl,
     picture::{Bought, Picture, Stage, is_running},
     world::World,
 };
@@ -32,7 +31,6 @@ pub(super) type Missing = String;
 
 pub(super) struct Story<'a> {
     world: &'a World,
-    kubectl: Kubectl,
     pictures: watch::Receiver<Arc<Picture>>,
     cues: UnboundedSender<Cue>,
     missing: Vec<Missing>,
@@ -42,7 +40,6 @@ impl<'a> Story<'a> {
     pub(super) fn new(world: &'a World, cues: UnboundedSender<Cue>) -> Self {
         Self {
             world,
-            kubectl: Kubectl::new(world.client()),
             pictures: world.pictures(),
             cues,
             missing: Vec::new(),
@@ -52,10 +49,6 @@ impl<'a> Story<'a> {
     /// Plays all of it, the end only if `to_the_end`. Answers with what is missing.
     pub(super) async fn play(mut self, to_the_end: bool) -> Result<Vec<Missing>> {
         self.chapter("A cluster without nodes, and a NodePool that may buy spot and on-demand, arm64 and amd64");
-        for crd in api::schema::crds() {
-            self.kubectl.apply_one(&crd.manifest).await?;
-        }
-        self.typed("kubectl apply -f infra/chart/crds");
         self.apply("node-class.yaml", NODE_CLASS).await?;
         self.apply("node-pool.yaml", NODE_POOL).await?;
         self.apply("inflate.yaml", INFLATE).await?;
@@ -125,14 +118,14 @@ impl<'a> Story<'a> {
 
     async fn apply(&self, file: &str, manifests: &str) -> Result<()> {
         self.typed(&format!("kubectl apply -f {file}"));
-        self.kubectl.apply(manifests).await.map(drop)
+        self.world.kubectl().apply(manifests).await
     }
 
     async fn scale(&self, deployment: &str, replicas: usize) -> Result<()> {
         self.typed(&format!(
             "kubectl scale deployment {deployment} --replicas={replicas}"
         ));
-        self.kubectl.scale(deployment, replicas).await
+        self.world.kubectl().scale(deployment, replicas).await
     }
 
     /// Until all pods of a Deployment run, on nodes that are Ready.

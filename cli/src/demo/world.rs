@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use k8s::{Access, Client, Credentials, KubeCluster};
-use model::{ClusterName, InstanceType, NanosPerHour, NodeName, launch::Instance};
+use k8s::{Access, Credentials, KubeCluster};
+use model::{ClusterName, InstanceType, NanosPerHour, launch::Instance};
 use ports::{
     Clock, Cluster, ClusterError, Clusters, Registry, RegistryError, registry::RegistryEntry,
 };
@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use super::{
+    kubectl::Kubectl,
     lanes::{self, News, Queue},
     picture::{Picture, Priced},
     relay,
@@ -37,7 +38,7 @@ const BOOT: SignedDuration = SignedDuration::from_secs(30);
 pub(super) struct World {
     sandbox: Sandbox,
     clock: WorldClock,
-    client: Client,
+    kubectl: Kubectl,
     pictures: watch::Receiver<Arc<Picture>>,
     tasks: JoinSet<()>,
 }
@@ -70,7 +71,12 @@ impl World {
             credentials: Credentials::BearerToken(sandbox.token().into()),
         };
         let client = access.client()?;
-        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), LEASE_NAMESPACE));
+        let kubectl = Kubectl::new(client.clone());
+        // As the chart does, which comes before the first wake.
+        for crd in api::schema::crds() {
+            kubectl.apply_one(&crd.manifest).await?;
+        }
+        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client, LEASE_NAMESPACE));
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
         let world = turns::World {
@@ -101,15 +107,14 @@ impl World {
         Ok(Self {
             sandbox,
             clock,
-            client,
+            kubectl,
             pictures,
             tasks,
         })
     }
 
-    /// A client of the cluster with all rights.
-    pub(super) fn client(&self) -> Client {
-        self.client.clone()
+    pub(super) fn kubectl(&self) -> &Kubectl {
+        &self.kubectl
     }
 
     pub(super) fn kubeconfig_yaml(&self) -> String {
@@ -142,7 +147,7 @@ async fn photograph(
     pictures: watch::Sender<Arc<Picture>>,
 ) {
     loop {
-        // A cluster without the CRDs yet has nothing to look at.
+        // A cluster that does not answer now is looked at again.
         if let Ok(picture) = picture(&*api, &account, &clock).await {
             pictures.send_replace(Arc::new(picture));
         }
@@ -172,7 +177,7 @@ async fn picture(
         claims,
         nodes: nodes
             .into_iter()
-            .map(|node| (NodeName::clone(&node.name), node))
+            .map(|node| (node.name.clone(), node))
             .collect(),
         pods,
         instances,

@@ -17,6 +17,8 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 pub(crate) struct Applied {
     pub(crate) events: Vec<Event>,
     pub(crate) deleted_claims: bool,
+    /// NodeClaims that are gone now.
+    pub(crate) finished_claims: bool,
     pub(crate) acted: bool,
 }
 
@@ -107,6 +109,7 @@ async fn act(
                 executor.finish_claim(claim).await?;
             }
             turn.api.update_node_claim(update).await?;
+            applied.finished_claims |= ends;
         }
         Action::DeleteNodeClaim(target) => {
             turn.api.delete_node_claim(target).await?;

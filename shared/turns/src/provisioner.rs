@@ -87,6 +87,7 @@ async fn round_of(
         report.look_again(until);
     }
     if !turn.is_active() {
+        report.plan(&plan.actions);
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(false);
     }
@@ -94,10 +95,15 @@ async fn round_of(
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
     let planned = plan.clone();
-    let (plan, outcome) = match executor
+    let commitment = executor
         .commit(snapshot.clone(), plan, "Provisioning", &recheck)
-        .await?
-    {
+        .await?;
+    // Committing gives NodeClaims their names.
+    report.plan(match &commitment {
+        Commitment::Made(made) => &made.plan.actions,
+        Commitment::Nothing | Commitment::Stopped(_) | Commitment::Lost => &planned.actions,
+    });
+    let (plan, outcome) = match commitment {
         Commitment::Nothing => (planned, executor::Outcome::default()),
         Commitment::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
@@ -178,7 +184,6 @@ async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
 
 fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
     seen(observed, report);
-    report.plan(&checked.plan.actions);
     report.refused.extend(
         checked
             .refused

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use executor::{Executor, Released};
 use jiff::SignedDuration;
 use model::{
-    InstanceId, Snapshot,
+    InstanceId, Lane, Snapshot,
     launch::{Instance, InstanceState},
     ledger::{Holder, Notice},
     node_claim::NodeClaim,
@@ -65,6 +65,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     if applied.acted {
         // Acting changed objects that the next step is judged by.
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+    }
+    if applied.finished_claims {
+        // A budget that counted them may allow the next one.
+        turn.wake(Lane::Disruption, "nodeclaim-gone").await?;
     }
     events::post(turn, &applied.events, &mut report).await;
     Ok(Done {

@@ -36,6 +36,15 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
+/// Where a pod says which nodes it must have.
+const NODE_TERMS: [&str; 5] = [
+    "spec",
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+];
+
 impl Controller for DaemonSets {
     fn name(&self) -> &'static str {
         COMPONENT
@@ -65,8 +74,8 @@ impl Controller for DaemonSets {
     }
 }
 
-/// The pod that a DaemonSet wants on a node: pinned there by name.
-fn daemon(set: &Object, node: &str) -> Value {
+/// The pod that a DaemonSet wants on every node that admits it.
+fn unpinned(set: &Object) -> Value {
     let template = json::at(set.value(), &["spec", "template"]);
     let mut pod = pod_from_template(set, template);
     json::set(
@@ -79,48 +88,40 @@ fn daemon(set: &Object, node: &str) -> Value {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": effect}));
         }
     }
-    let required = [
-        "spec",
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ];
+    pod
+}
+
+/// The same for one node: pinned there by name.
+fn daemon(set: &Object, node: &str) -> Value {
+    let mut pod = unpinned(set);
     let pinned = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
-    let mut terms = json::items(&pod, &required).to_vec();
+    let mut terms = json::items(&pod, &NODE_TERMS).to_vec();
     if terms.is_empty() {
         terms.push(json!({}));
     }
     for term in &mut terms {
         json::set(term, &["matchFields"], pinned.clone());
     }
-    json::set(&mut pod, &required, terms);
+    json::set(&mut pod, &NODE_TERMS, terms);
     pod
 }
 
-fn wants(set: &Object, node: &NodeInfo) -> bool {
-    let info = PodInfo::of_spec(&daemon(set, &node.name));
-    info.is_admitted_by(node)
+/// The nodes that a DaemonSet wants its pods on.
+fn wanted<'n>(set: &Object, nodes: &'n [NodeInfo]) -> BTreeSet<&'n str> {
+    let daemon = PodInfo::of_spec(&unpinned(set));
+    let fitting = nodes.iter().filter(|node| daemon.is_admitted_by(node));
+    fitting.map(|node| node.name.as_str()).collect()
 }
 
 /// The node that a pod runs on or is pinned to.
 fn target(pod: &Object) -> &str {
     match node_name(pod) {
-        "" => {
-            let terms = [
-                "spec",
-                "affinity",
-                "nodeAffinity",
-                "requiredDuringSchedulingIgnoredDuringExecution",
-                "nodeSelectorTerms",
-            ];
-            json::items(pod.value(), &terms)
-                .iter()
-                .flat_map(|term| json::items(term, &["matchFields"]))
-                .flat_map(|field| json::items(field, &["values"]))
-                .find_map(Value::as_str)
-                .unwrap_or_default()
-        }
+        "" => json::items(pod.value(), &NODE_TERMS)
+            .iter()
+            .flat_map(|term| json::items(term, &["matchFields"]))
+            .flat_map(|field| json::items(field, &["values"]))
+            .find_map(Value::as_str)
+            .unwrap_or_default(),
         node => node,
     }
 }
@@ -131,11 +132,7 @@ fn own_pods(client: &Client<'_>, set: &Object) -> Vec<Arc<Object>> {
 }
 
 fn place(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
-    let wanted: BTreeSet<&str> = nodes
-        .iter()
-        .filter(|node| wants(set, node))
-        .map(|node| node.name.as_str())
-        .collect();
+    let wanted = wanted(set, nodes);
     let mut served: BTreeSet<String> = BTreeSet::new();
     for pod in own_pods(client, set) {
         let node = target(&pod).to_owned();
@@ -198,11 +195,7 @@ fn renew(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
 }
 
 fn report(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
-    let wanted: BTreeSet<&str> = nodes
-        .iter()
-        .filter(|node| wants(set, node))
-        .map(|node| node.name.as_str())
-        .collect();
+    let wanted = wanted(set, nodes);
     let pods = own_pods(client, set);
     let hash = template_hash(json::at(set.value(), &["spec", "template"]));
     let placed = || {

@@ -4,8 +4,11 @@ use super::{Client, Controller, EVENTS};
 use crate::{error::ApiResult, json, server::parse_time, store::TableId};
 
 /// Forgets events after an hour, as API servers do.
-#[derive(Debug)]
-pub(super) struct Expiry;
+#[derive(Debug, Default)]
+pub(super) struct Expiry {
+    /// Nothing expires before.
+    next: Option<Timestamp>,
+}
 
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
@@ -19,6 +22,9 @@ impl Controller for Expiry {
     }
 
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
+        if self.next.is_some_and(|next| client.now < next) {
+            return Ok(self.next);
+        }
         let mut next = None;
         for event in client.all(&EVENTS) {
             let seen = [
@@ -38,6 +44,7 @@ impl Controller for Expiry {
                 next = [next, Some(end)].into_iter().flatten().min();
             }
         }
+        self.next = next;
         Ok(next)
     }
 }

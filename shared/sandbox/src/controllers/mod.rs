@@ -87,11 +87,16 @@ impl Controllers {
             Box::new(job::Jobs),
             Box::new(volumes::Volumes),
             Box::new(scheduler::Scheduler::default()),
-            Box::new(kubelet::Kubelets::new(kubelet.clone())),
+            Box::new(kubelet::NodeAgents {
+                options: kubelet.clone(),
+            }),
+            Box::new(kubelet::PodWorkers {
+                options: kubelet.clone(),
+            }),
             Box::new(node_lifecycle::NodeLifecycle::new(kubelet)),
             Box::new(budget::Budgets),
             Box::new(collector::Collector),
-            Box::new(events::Expiry),
+            Box::new(events::Expiry::default()),
         ];
         Self {
             runners: controllers

@@ -51,7 +51,8 @@ impl Controller for NodeLifecycle {
     }
 
     fn inputs(&self) -> &'static [TableId] {
-        const { &[NODES, PODS, LEASES] }
+        // Leases are looked at when they run out.
+        const { &[NODES, PODS] }
     }
 
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {

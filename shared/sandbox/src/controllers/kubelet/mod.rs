@@ -6,7 +6,7 @@ mod pod;
 use jiff::{SignedDuration, Timestamp};
 pub(super) use node::{LEASE_NAMESPACE, after};
 
-use super::{Client, Controller, LEASES, NODES, PODS, owned::node_name};
+use super::{Client, Controller, NODES, PODS, owned::node_name};
 use crate::{error::ApiResult, store::TableId};
 
 /// How fast nodes and pods are.
@@ -42,30 +42,45 @@ impl Default for KubeletOptions {
     }
 }
 
+/// The part of kubelets that speaks for nodes. Pods do not concern it, and its heartbeats do not concern pods.
 #[derive(Debug)]
-pub(super) struct Kubelets {
-    options: KubeletOptions,
+pub(super) struct NodeAgents {
+    pub(super) options: KubeletOptions,
 }
 
-pub(super) const COMPONENT: &str = "kubelet";
-
-impl Kubelets {
-    pub(super) fn new(options: KubeletOptions) -> Self {
-        Self { options }
-    }
+/// The part of kubelets that runs pods.
+#[derive(Debug)]
+pub(super) struct PodWorkers {
+    pub(super) options: KubeletOptions,
 }
 
-impl Controller for Kubelets {
+const COMPONENT: &str = "kubelet";
+
+impl Controller for NodeAgents {
     fn name(&self) -> &'static str {
-        COMPONENT
+        "kubelet-nodes"
     }
 
     fn inputs(&self) -> &'static [TableId] {
-        const { &[PODS, NODES, LEASES] }
+        const { &[NODES] }
     }
 
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
-        let mut due = node::serve_machines(client, &self.options)?;
+        node::serve_machines(client, &self.options)
+    }
+}
+
+impl Controller for PodWorkers {
+    fn name(&self) -> &'static str {
+        "kubelet-pods"
+    }
+
+    fn inputs(&self) -> &'static [TableId] {
+        const { &[PODS, NODES] }
+    }
+
+    fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
+        let mut due = None;
         for pod in client.all(&PODS) {
             let node = node_name(&pod);
             if !node.is_empty() && client.machines.is_served(node) {

@@ -247,6 +247,8 @@ fn renew_lease(
 ) -> ApiResult<Option<Timestamp>> {
     let key = ObjectKey::new(LEASE_NAMESPACE, node.name());
     let (now, next) = (client.now, after(client.now, options.heartbeat));
+    // A little early is soon enough: so all leases come to be renewed together.
+    let due = |renewed: Timestamp| after(renewed, options.heartbeat / 2);
     match client.get(&LEASES, &key) {
         None => {
             let lease = json!({
@@ -260,10 +262,10 @@ fn renew_lease(
         }
         Some(lease) => {
             let renewed = parse_time(json::text(lease.value(), &["spec", "renewTime"]));
-            if let Some(beat) = renewed.map(|renewed| after(renewed, options.heartbeat))
-                && now < beat
+            if let Some(renewed) = renewed
+                && now < due(renewed)
             {
-                return Ok(Some(beat));
+                return Ok(Some(after(renewed, options.heartbeat)));
             }
             client.change(&LEASES, &key, Part::Main, |lease| {
                 json::set(lease, &["spec", "renewTime"], micro_time(now));

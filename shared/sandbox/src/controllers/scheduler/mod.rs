@@ -22,7 +22,8 @@ use self::{
 };
 use super::{
     CLAIMS, CSI_NODES, Client, Controller, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES,
-    client::Severity, owned::is_finished,
+    client::Severity,
+    owned::{is_finished, node_name},
 };
 use crate::{
     error::ApiResult,
@@ -62,6 +63,9 @@ impl Controller for Scheduler {
 
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
         let pods = client.all(&PODS);
+        if pods.iter().all(|pod| !node_name(pod).is_empty()) {
+            return Ok(None);
+        }
         let mut pending: Vec<(Arc<PodInfo>, Arc<Object>)> = Vec::new();
         let mut placed: Vec<Arc<PodInfo>> = Vec::new();
         let mut known = BTreeMap::new();
