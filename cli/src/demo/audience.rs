@@ -7,19 +7,31 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, NanosPerHour, Uid};
-use tokio::sync::{mpsc::UnboundedReceiver, watch};
-use turns::{Outcome, Report, SweepReport};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use turns::{Outcome, Report, SweepReport, TurnError};
 
 use super::{
-    lanes::News,
     picture::{Bought, NodeLine, Picture, Stage, is_running},
     screen::{Line, Screen},
 };
 
-/// What the story tells besides pictures.
-pub(super) enum Cue {
+/// What there is to tell. It is told in one queue, so that nothing is told before what led to it.
+pub(super) enum Told {
     Chapter(String),
     Typed(Timestamp, String),
+    Turn(Box<Report>),
+    Sweep(SweepReport),
+    /// A turn or sweep that could not even record its failure.
+    Broken(TurnError),
+    Picture(Arc<Picture>),
+    End,
+}
+
+pub(super) type Teller = UnboundedSender<Told>;
+
+/// Nobody listens any more when the story has ended.
+pub(super) fn tell(teller: &Teller, told: Told) {
+    drop(teller.send(told));
 }
 
 pub(super) struct Audience {
@@ -27,6 +39,7 @@ pub(super) struct Audience {
     tally: Tally,
     lines: BTreeMap<String, NodeLine>,
     pods: (usize, usize),
+    told_until: Timestamp,
     /// Said once each.
     warned: BTreeSet<String>,
 }
@@ -51,54 +64,35 @@ impl Audience {
             tally: Tally::new(start),
             lines: BTreeMap::new(),
             pods: (0, 0),
+            told_until: start,
             warned: BTreeSet::new(),
         }
     }
 
-    /// Watches until the story has nothing more to tell.
-    pub(super) async fn watch(
-        mut self,
-        mut cues: UnboundedReceiver<Cue>,
-        mut news: UnboundedReceiver<News>,
-        mut pictures: watch::Receiver<Arc<Picture>>,
-    ) -> Tally {
-        loop {
-            tokio::select! {
-                // What led to a command is told before the command.
-                biased;
-                Some(news) = news.recv() => self.learn(news),
-                Ok(()) = pictures.changed() => {
-                    let picture = pictures.borrow_and_update().clone();
-                    self.see(&picture);
+    /// Listens until the story has ended. Terminals may be slow, so this blocks.
+    pub(super) fn listen(mut self, mut told: UnboundedReceiver<Told>) -> Tally {
+        while let Some(next) = told.blocking_recv() {
+            match next {
+                Told::Chapter(text) => self.screen.say(&Line::Chapter(text)),
+                Told::Typed(at, command) => {
+                    let at = self.since_start(at);
+                    self.screen.say(&Line::Typed(at, command));
                 }
-                cue = cues.recv() => match cue {
-                    Some(cue) => self.hear(cue),
-                    None => break,
-                },
+                Told::Turn(report) => self.turn(&report),
+                Told::Sweep(report) => self.sweep(&report),
+                Told::Broken(error) => self.warn(None, error.to_string()),
+                Told::Picture(picture) => {
+                    self.see(&picture);
+                    // Whoever is behind draws only the last.
+                    if told.is_empty() {
+                        self.screen.show(&picture);
+                    }
+                }
+                Told::End => break,
             }
         }
-        let picture = pictures.borrow().clone();
-        self.see(&picture);
         self.screen.end();
         self.tally
-    }
-
-    fn hear(&mut self, cue: Cue) {
-        match cue {
-            Cue::Chapter(text) => self.screen.say(&Line::Chapter(text)),
-            Cue::Typed(at, command) => {
-                let at = self.since_start(at);
-                self.screen.say(&Line::Typed(at, command));
-            }
-        }
-    }
-
-    fn learn(&mut self, news: News) {
-        match news {
-            News::Turn(report) => self.turn(&report),
-            News::Sweep(report) => self.sweep(&report),
-            News::Broken(error) => self.warn(None, error.to_string()),
-        }
     }
 
     fn turn(&mut self, report: &Report) {
@@ -168,11 +162,12 @@ impl Audience {
                 .say(&Line::Pods(at, running, picture.pods.len()));
             self.pods = pods;
         }
-        self.screen.show(picture);
     }
 
-    fn since_start(&self, at: Timestamp) -> SignedDuration {
-        at.duration_since(self.tally.started)
+    /// Turns are told when they end and dated when they began; what is told later is not dated earlier.
+    fn since_start(&mut self, at: Timestamp) -> SignedDuration {
+        self.told_until = self.told_until.max(at);
+        self.told_until.duration_since(self.tally.started)
     }
 }
 

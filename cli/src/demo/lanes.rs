@@ -15,19 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, Wake, ids::TurnId};
 use ports::{QueueError, Wakes};
 use sandbox::WorldClock;
-use tokio::{
-    sync::{Notify, mpsc::UnboundedSender},
-    task::JoinSet,
-};
-use turns::{Report, SweepReport, TurnError};
+use tokio::{sync::Notify, task::JoinSet};
 
-/// What happened behind the scenes.
-pub(super) enum News {
-    Turn(Box<Report>),
-    Sweep(SweepReport),
-    /// A turn or sweep that could not even record its failure.
-    Broken(TurnError),
-}
+use super::audience::{Teller, Told, tell};
 
 /// Wakes on their way. Two for the same lane and time are one.
 pub(super) struct Queue {
@@ -100,19 +90,17 @@ pub(super) async fn serve(
     world: turns::World,
     queue: Arc<Queue>,
     clock: WorldClock,
-    news: UnboundedSender<News>,
+    teller: Teller,
 ) {
     let mut turns = JoinSet::new();
     loop {
         for (cluster, lane) in queue.take().await {
-            let (world, clock, news) = (world.clone(), clock.clone(), news.clone());
+            let (world, clock, teller) = (world.clone(), clock.clone(), teller.clone());
             turns.spawn(async move {
                 let _at_work = clock.at_work();
                 let turn = Box::pin(turns::run(&world, &cluster, lane, &next_turn())).await;
-                tell(
-                    &news,
-                    turn.map_or_else(News::Broken, |report| News::Turn(Box::new(report))),
-                );
+                let turned = |report| Told::Turn(Box::new(report));
+                tell(&teller, turn.map_or_else(Told::Broken, turned));
             });
         }
         while turns.try_join_next().is_some() {}
@@ -122,23 +110,18 @@ pub(super) async fn serve(
 const SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
 /// Sweeps at once and every minute.
-pub(super) async fn sweep(world: turns::World, clock: WorldClock, news: UnboundedSender<News>) {
+pub(super) async fn sweep(world: turns::World, clock: WorldClock, teller: Teller) {
     loop {
         let at_work = clock.at_work();
         let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
         drop(at_work);
-        tell(&news, swept.map_or_else(News::Broken, News::Sweep));
+        tell(&teller, swept.map_or_else(Told::Broken, Told::Sweep));
         let now = clock.now();
         let next = now.checked_add(SWEEP).unwrap_or(now);
         while clock.now() < next {
             tokio::time::sleep(clock.sleep_until(next)).await;
         }
     }
-}
-
-/// Nobody listens any more when the story has ended.
-fn tell(news: &UnboundedSender<News>, item: News) {
-    drop(news.send(item));
 }
 
 fn next_turn() -> TurnId {

@@ -14,6 +14,8 @@ mod world;
 
 use std::{
     io::{IsTerminal, Write},
+    path::Path,
+    pin::pin,
     sync::Arc,
     time::Instant,
 };
@@ -22,12 +24,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use jiff::SignedDuration;
 use sandbox::WorldClock;
+use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
 use self::{
-    audience::Audience,
+    audience::{Audience, Told, tell},
     screen::{Screen, print},
-    story::Story,
+    story::{Missing, Story},
     summary::summary,
     world::World,
 };
@@ -59,19 +62,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn demo(arguments: &Arguments) -> Result<()> {
     let begun = Instant::now();
     let catalog = Arc::new(catalogs::us_east_1()?);
-    let (news, heard) = mpsc::unbounded_channel();
+    let (teller, told) = mpsc::unbounded_channel();
     let clock = WorldClock::accelerated(RATE, HEAD_START);
-    let world = World::start(catalog, clock, news).await?;
-    let (cues, told) = mpsc::unbounded_channel();
+    let world = World::start(catalog, clock, teller.clone()).await?;
     let audience = Audience::new(screen(arguments), world.now());
-    let audience = tokio::spawn(audience.watch(told, heard, world.pictures()));
+    let audience = tokio::task::spawn_blocking(move || audience.listen(told));
+    // One for all of it: none is lost between two waits.
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
+    let story = Story::new(&world, teller.clone());
     let played = tokio::select! {
-        played = Box::pin(Story::new(&world, cues).play(!arguments.keep)) => Some(played),
-        interrupted = tokio::signal::ctrl_c() => {
+        played = Box::pin(story.play(!arguments.keep)) => Some(played),
+        interrupted = &mut interrupted => {
             interrupted.context("cannot wait for Ctrl-C")?;
             None
         }
     };
+    tell(&teller, Told::End);
     let tally = audience.await?;
     let Some(played) = played else {
         world.stop().await;
@@ -81,9 +87,15 @@ async fn demo(arguments: &Arguments) -> Result<()> {
     print("");
     print(summary(&tally, &missing, !arguments.keep, begun.elapsed()).trim_end());
     if arguments.keep {
-        keep(&world).await?;
+        let kubeconfig = kubeconfig(&world)?;
+        print(&how_to_reach(kubeconfig.path()));
+        interrupted.await.context("cannot wait for Ctrl-C")?;
     }
     world.stop().await;
+    verdict(&missing)
+}
+
+fn verdict(missing: &[Missing]) -> Result<()> {
     if missing.is_empty() {
         Ok(())
     } else {
@@ -100,20 +112,22 @@ fn screen(arguments: &Arguments) -> Screen {
     }
 }
 
-/// Says how to reach the cluster, and waits for Ctrl-C.
-async fn keep(world: &World) -> Result<()> {
-    let mut kubeconfig = tempfile::Builder::new()
+/// A file for kubectl, which goes when this is dropped.
+fn kubeconfig(world: &World) -> Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new()
         .prefix("whittle-demo-")
         .suffix(".yaml")
         .tempfile()
         .context("cannot write a kubeconfig")?;
-    kubeconfig.write_all(world.kubeconfig_yaml().as_bytes())?;
-    print(&format!(
+    file.write_all(world.kubeconfig_yaml().as_bytes())
+        .context("cannot write a kubeconfig")?;
+    Ok(file)
+}
+
+fn how_to_reach(kubeconfig: &Path) -> String {
+    format!(
         "\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get nodeclaims\n  \
          kubectl scale deployment inflate --replicas=20\n\nCtrl-C ends it.",
-        kubeconfig.path().display()
-    ));
-    tokio::signal::ctrl_c()
-        .await
-        .context("cannot wait for Ctrl-C")
+        kubeconfig.display()
+    )
 }

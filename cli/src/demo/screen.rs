@@ -25,12 +25,12 @@ impl Screen {
 
     pub(super) fn say(&self, line: &Line) {
         match self {
-            Self::Plain => print(&line.text(false)),
+            Self::Plain => print(&line.plain()),
             Self::Bars(bars) => {
                 if line.is_told_by_bars() {
                     return;
                 }
-                bars.say(&line.text(true));
+                bars.say(&line.styled(width()));
             }
         }
     }
@@ -38,7 +38,7 @@ impl Screen {
     pub(super) fn show(&mut self, picture: &Picture) {
         match self {
             Self::Plain => {}
-            Self::Bars(bars) => bars.show(picture),
+            Self::Bars(bars) => bars.show(picture, width()),
         }
     }
 
@@ -49,6 +49,12 @@ impl Screen {
             Self::Bars(bars) => bars.clear(),
         }
     }
+}
+
+/// Columns of the terminal.
+fn width() -> usize {
+    let (_, columns) = Term::stdout().size();
+    columns.into()
 }
 
 /// A reader that went away, as `head` does, is no reason to stop.

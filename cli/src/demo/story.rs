@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use model::CapacityType;
-use tokio::sync::{mpsc::UnboundedSender, watch};
+use tokio::sync::watch;
 
 use super::{
-    audience::Cue,
+    audience::{Teller, Told, tell},
     picture::{Bought, Picture, Stage, is_running},
     world::World,
 };
@@ -19,8 +19,7 @@ const INFLATE: &str = include_str!("manifests/inflate.yaml");
 const WEB: &str = include_str!("manifests/web.yaml");
 const CACHE: &str = include_str!("manifests/cache.yaml");
 
-/// Every Deployment and its largest size.
-pub(super) const DEPLOYMENTS: [(&str, usize); 3] = [("inflate", 50), ("web", 24), ("cache", 3)];
+const DEPLOYMENTS: [&str; 3] = ["inflate", "web", "cache"];
 
 /// The longest wait for one thing, in the time of the story and in that of whoever watches: the machine may be slow.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(20);
@@ -32,22 +31,34 @@ pub(super) type Missing = String;
 pub(super) struct Story<'a> {
     world: &'a World,
     pictures: watch::Receiver<Arc<Picture>>,
-    cues: UnboundedSender<Cue>,
+    teller: Teller,
+    patience: SignedDuration,
     missing: Vec<Missing>,
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn new(world: &'a World, cues: UnboundedSender<Cue>) -> Self {
+    pub(super) fn new(world: &'a World, teller: Teller) -> Self {
         Self {
             world,
             pictures: world.pictures(),
-            cues,
+            teller,
+            patience: PATIENCE,
             missing: Vec::new(),
         }
     }
 
     /// Plays all of it, the end only if `to_the_end`. Answers with what is missing.
     pub(super) async fn play(mut self, to_the_end: bool) -> Result<Vec<Missing>> {
+        self.one_pool().await?;
+        self.two_pools().await?;
+        self.layered_constraints().await?;
+        if to_the_end {
+            self.nothing_left().await?;
+        }
+        Ok(self.missing)
+    }
+
+    async fn one_pool(&mut self) -> Result<()> {
         self.chapter("A cluster without nodes, and a NodePool that may buy spot and on-demand, arm64 and amd64");
         self.apply("node-class.yaml", NODE_CLASS).await?;
         self.apply("node-pool.yaml", NODE_POOL).await?;
@@ -56,7 +67,10 @@ impl<'a> Story<'a> {
             self.scale("inflate", replicas).await?;
             self.runs("inflate", replicas).await;
         }
+        Ok(())
+    }
 
+    async fn two_pools(&mut self) -> Result<()> {
         self.chapter(
             "Two NodePools by weight: spot first, up to 16 CPUs; the rest falls back to on-demand",
         );
@@ -77,7 +91,10 @@ impl<'a> Story<'a> {
                 (1..=16_000).contains(&spot) && of(CapacityType::OnDemand).next().is_some()
             },
         );
+        Ok(())
+    }
 
+    async fn layered_constraints(&mut self) -> Result<()> {
         self.chapter(
             "Layered constraints: pods that ask for r6gd.xlarge, on-demand, arm64, in us-east-1a",
         );
@@ -92,28 +109,25 @@ impl<'a> Story<'a> {
                 && only.zone == "us-east-1a")
             },
         );
+        Ok(())
+    }
 
-        if to_the_end {
-            self.chapter("Nothing left to run: nodes are empty for a minute, and go");
-            for (deployment, _) in DEPLOYMENTS {
-                self.scale(deployment, 0).await?;
-            }
-            self.all_gone().await;
+    async fn nothing_left(&mut self) -> Result<()> {
+        self.chapter("Nothing left to run: nodes are empty for a minute, and go");
+        for deployment in DEPLOYMENTS {
+            self.scale(deployment, 0).await?;
         }
-        Ok(self.missing)
+        self.all_gone().await;
+        Ok(())
     }
 
     fn chapter(&self, text: &str) {
-        self.cue(Cue::Chapter(text.to_owned()));
+        tell(&self.teller, Told::Chapter(text.to_owned()));
     }
 
     fn typed(&self, command: &str) {
-        self.cue(Cue::Typed(self.world.now(), command.to_owned()));
-    }
-
-    /// Nobody may be watching any more.
-    fn cue(&self, cue: Cue) {
-        drop(self.cues.send(cue));
+        let typed = Told::Typed(self.world.now(), command.to_owned());
+        tell(&self.teller, typed);
     }
 
     async fn apply(&self, file: &str, manifests: &str) -> Result<()> {
@@ -173,9 +187,12 @@ impl<'a> Story<'a> {
             .collect();
         if !right(&nodes) {
             let found: Vec<String> = nodes.iter().map(|(bought, _)| bought.to_string()).collect();
+            let found = match found.as_slice() {
+                [] => "nothing".to_owned(),
+                found => found.join(", "),
+            };
             self.missing.push(format!(
-                "deployment/{app} should run on {what}, and runs on: {}",
-                found.join(", ")
+                "deployment/{app} should run on {what}, and runs on: {found}"
             ));
         }
     }
@@ -206,7 +223,7 @@ impl<'a> Story<'a> {
         let until = self
             .world
             .now()
-            .checked_add(PATIENCE)
+            .checked_add(self.patience)
             .unwrap_or(Timestamp::MAX);
         let watch = async {
             loop {
@@ -223,5 +240,69 @@ impl<'a> Story<'a> {
             Ok(seen) => seen,
             Err(_) => Err(self.pictures.borrow().clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use sandbox::WorldClock;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{catalogs, demo::verdict};
+
+    /// A world without what the first chapter brings, except its NodeClass and NodePool.
+    async fn world(teller: &Teller) -> World {
+        let catalog = Arc::new(catalogs::us_east_1().unwrap());
+        let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));
+        World::start(catalog, clock, teller.clone()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn pods_that_never_run_and_nodes_that_never_go_are_missing() {
+        let (teller, _told) = mpsc::unbounded_channel();
+        let world = world(&teller).await;
+        let only_one = (
+            CapacityType::OnDemand,
+            "r6gd.xlarge".to_owned(),
+            "us-east-1a".to_owned(),
+        );
+        world.set_capacity(only_one.clone(), 0);
+        let mut story = Story::new(&world, teller);
+        story.patience = SignedDuration::from_mins(2);
+        story.apply("node-class.yaml", NODE_CLASS).await.unwrap();
+        story.apply("node-pool.yaml", NODE_POOL).await.unwrap();
+
+        story.layered_constraints().await.unwrap();
+        assert_eq!(
+            story.missing,
+            [
+                "0 of 3 pods of deployment/cache run",
+                "deployment/cache should run on exactly one r6gd.xlarge, on-demand in us-east-1a, and runs on: nothing",
+            ]
+        );
+        let error = verdict(&story.missing).unwrap_err().to_string();
+        assert!(error.contains("0 of 3 pods"), "{error}");
+
+        world.set_capacity(only_one, 1);
+        story.missing.clear();
+        story.patience = PATIENCE;
+        story.runs("cache", 3).await;
+        assert_eq!(story.missing, Vec::<Missing>::new());
+        story.patience = SignedDuration::from_secs(30);
+        story.all_gone().await;
+        let [left] = story.missing.as_slice() else {
+            panic!("{:?}", story.missing);
+        };
+        for kind in ["instance i-", "nodeclaim/default-", "node/ip-"] {
+            assert!(left.contains(kind), "{left}");
+        }
+        world.stop().await;
+    }
+
+    #[test]
+    fn a_story_with_nothing_missing_ends_well() {
+        assert!(verdict(&[]).is_ok());
     }
 }

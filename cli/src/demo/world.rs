@@ -16,14 +16,12 @@ use sandbox::{
     ec2::{AccountOptions, Ec2},
 };
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc::UnboundedSender, watch},
-    task::JoinSet,
-};
+use tokio::{sync::watch, task::JoinSet};
 
 use super::{
+    audience::{Teller, Told, tell},
     kubectl::Kubectl,
-    lanes::{self, News, Queue},
+    lanes::{self, Queue},
     picture::{Picture, Priced},
     relay,
 };
@@ -44,11 +42,11 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts everything, over this catalog; `news` hears what turns did.
+    /// Starts everything, over this catalog; `teller` hears what turns did and what there is.
     pub(super) async fn start(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
-        news: UnboundedSender<News>,
+        teller: Teller,
     ) -> Result<Self> {
         let account = AccountOptions {
             boot: BOOT,
@@ -95,15 +93,21 @@ impl World {
         };
         let (sender, pictures) = watch::channel(Arc::new(Picture::default()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(photograph(api, account, clock.clone(), sender));
+        tasks.spawn(photograph(
+            api,
+            account,
+            clock.clone(),
+            sender,
+            teller.clone(),
+        ));
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
         tasks.spawn(lanes::serve(
             world.clone(),
             queue,
             clock.clone(),
-            news.clone(),
+            teller.clone(),
         ));
-        tasks.spawn(lanes::sweep(world, clock.clone(), news));
+        tasks.spawn(lanes::sweep(world, clock.clone(), teller));
         Ok(Self {
             sandbox,
             clock,
@@ -123,6 +127,14 @@ impl World {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Bounds a pool of the account: 0 makes it answer with insufficient capacity.
+    #[cfg(test)]
+    pub(super) fn set_capacity(&self, pool: sandbox::ec2::Pool, instances: u32) {
+        self.sandbox
+            .account()
+            .with(|account, _, _| account.set_capacity(pool, instances));
     }
 
     /// What there is, a few times a second.
@@ -145,11 +157,15 @@ async fn photograph(
     account: Arc<Ec2>,
     clock: WorldClock,
     pictures: watch::Sender<Arc<Picture>>,
+    teller: Teller,
 ) {
     loop {
         // A cluster that does not answer now is looked at again.
         if let Ok(picture) = picture(&*api, &account, &clock).await {
-            pictures.send_replace(Arc::new(picture));
+            let picture = Arc::new(picture);
+            // Told before anybody acts on it.
+            tell(&teller, Told::Picture(picture.clone()));
+            pictures.send_replace(picture);
         }
         tokio::time::sleep(EXPOSURE).await;
     }

@@ -8,7 +8,7 @@ use crate::demo::picture::{NodeLine, Picture, Stage, is_running};
 /// So many nodes get a bar; further ones are counted.
 const SHOWN_MAX: usize = 12;
 /// Fine enough for one CPU of a large node to show.
-const EIGHTHS: &str = "█▉▊▋▌▍▎▏ ";
+const EIGHTHS: &str = "█▉▊▋▌▍▎▏·";
 
 /// A bar per node, filling up, and a line of totals.
 pub(in crate::demo) struct Bars {
@@ -33,7 +33,7 @@ impl Bars {
         drop(self.all.println(line));
     }
 
-    pub(super) fn show(&mut self, picture: &Picture) {
+    pub(super) fn show(&mut self, picture: &Picture, width: usize) {
         let lines = picture.lines();
         let shown = || lines.iter().take(SHOWN_MAX);
         let gone: Vec<String> = self
@@ -51,7 +51,7 @@ impl Bars {
                 .nodes
                 .entry(line.claim.clone())
                 .or_insert_with(|| self.all.insert_before(&self.totals, ProgressBar::new(0)));
-            draw(bar, line);
+            draw(bar, line, width);
         }
         self.totals.set_message(totals(picture, lines.len()));
     }
@@ -64,42 +64,57 @@ impl Bars {
     }
 }
 
-fn draw(bar: &ProgressBar, line: &NodeLine) {
+/// Terminals from this width on show more of each node.
+const WIDE: usize = 120;
+/// Columns of a bar.
+const NARROWEST: usize = 8;
+const WIDEST: usize = 32;
+
+fn draw(bar: &ProgressBar, line: &NodeLine, width: usize) {
     let colour = match line.stage {
         Stage::Launching | Stage::Booting | Stage::Joining => "yellow",
         Stage::Ready => "green",
         Stage::Leaving => "red",
     };
-    bar.set_style(
-        style(&format!("  {{prefix}} {{bar:24.{colour}/dim}} {{msg}}")).progress_chars(EIGHTHS),
-    );
     let bought = line.bought.as_ref().map_or_else(
-        || format!("{:48}", ""),
+        || format!("{:45}", ""),
         |bought| {
             format!(
-                "{:15} {:10} {:11} ${}/h",
+                "{:13} {:9} {:10} {:>10}",
                 bought.instance_type,
                 bought.capacity_type.as_str(),
                 bought.zone,
-                bought.price
+                format!("${}/h", bought.price)
             )
         },
     );
-    bar.set_prefix(format!("{:26} {bought}", line.claim));
+    let used = format!(
+        "{:>4} of {:>4} CPUs",
+        cores(line.cpu_used),
+        cores(line.cpu_allocatable)
+    );
+    let (prefix, filled) = if width < WIDE {
+        (bought, used)
+    } else {
+        let pods = format!("{used} {:3} pods", line.pods);
+        (format!("{:29} {bought}", line.claim), pods)
+    };
+    let message = match line.stage {
+        Stage::Launching => "launching",
+        Stage::Booting => "booting",
+        Stage::Joining => "joining",
+        Stage::Ready => &filled,
+        Stage::Leaving => "leaving",
+    };
+    // Two columns before, one between, and one that stays free: a line that fills the last one may wrap.
+    let taken = 5 + prefix.chars().count() + filled.chars().count();
+    let length = width.saturating_sub(taken).clamp(NARROWEST, WIDEST);
+    let template = format!("  {{prefix}} {{bar:{length}.{colour}/dim}} {{msg}}");
+    bar.set_style(style(&template).progress_chars(EIGHTHS));
+    bar.set_prefix(prefix);
     bar.set_length(line.cpu_allocatable.max(1));
     bar.set_position(line.cpu_used);
-    bar.set_message(match line.stage {
-        Stage::Launching => "launching".to_owned(),
-        Stage::Booting => "booting".to_owned(),
-        Stage::Joining => "joining".to_owned(),
-        Stage::Ready => format!(
-            "{} of {} CPUs, {} pods",
-            cores(line.cpu_used),
-            cores(line.cpu_allocatable),
-            line.pods
-        ),
-        Stage::Leaving => "leaving".to_owned(),
-    });
+    bar.set_message(message.to_owned());
 }
 
 fn totals(picture: &Picture, nodes: usize) -> String {

@@ -22,26 +22,48 @@ impl Line {
         matches!(self, Self::Pods(..))
     }
 
-    pub(super) fn text(&self, styled: bool) -> String {
-        let paint =
-            |style: Style, text: &str| style.force_styling(styled).apply_to(text).to_string();
+    /// One line, as other programs like it.
+    pub(super) fn plain(&self) -> String {
         let (at, text) = match self {
-            Self::Chapter(text) => return format!("\n{}", paint(Style::new().bold(), text)),
+            Self::Chapter(text) => return format!("\n{text}"),
+            Self::Typed(at, command) => (at, format!("$ {command}")),
+            Self::Decided(at, act, why) => (at, format!("{act}: {why}")),
+            Self::Ready(at, node) => (at, format!("Ready {}", described(node))),
+            Self::Gone(at, node) => (at, format!("gone {}", described(node))),
+            Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
+            Self::Trouble(at, trouble) => (at, format!("! {trouble}")),
+        };
+        format!("{:>7}  {text}", age(*at))
+    }
+
+    /// In colours, each reason on a line of its own, no line wider than the terminal.
+    pub(super) fn styled(&self, width: usize) -> String {
+        let room = width.saturating_sub(MARGIN);
+        let paint = |style: Style, text: &str| {
+            let style = style.force_styling(true);
+            style.apply_to(shortened(text, room)).to_string()
+        };
+        let (at, text) = match self {
+            Self::Chapter(text) => {
+                let style = Style::new().bold().force_styling(true);
+                return format!("\n{}", style.apply_to(shortened(text, width)));
+            }
             Self::Typed(at, command) => (at, paint(Style::new().cyan(), &format!("$ {command}"))),
             Self::Decided(at, act, why) => {
-                let why = paint(Style::new().dim(), why);
-                (
-                    at,
-                    format!("{} {why}", paint(Style::new().bold(), &format!("{act}:"))),
-                )
+                let mut text = paint(Style::new().bold(), act);
+                for reason in why.split("; ") {
+                    let reason = paint(Style::new().dim(), &format!("  {reason}"));
+                    text.push_str(&format!("\n{:MARGIN$}{reason}", ""));
+                }
+                (at, text)
             }
             Self::Ready(at, node) => {
-                let ready = paint(Style::new().green(), "Ready");
-                (at, format!("{ready} {}", described(node)))
+                let text = format!("Ready {}", described(node));
+                (at, paint(Style::new().green(), &text))
             }
             Self::Gone(at, node) => {
-                let gone = paint(Style::new().yellow(), "gone");
-                (at, format!("{gone} {}", described(node)))
+                let text = format!("gone {}", described(node));
+                (at, paint(Style::new().yellow(), &text))
             }
             Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
             Self::Trouble(at, trouble) => (at, paint(Style::new().red(), &format!("! {trouble}"))),
@@ -49,6 +71,17 @@ impl Line {
         let at = paint(Style::new().dim(), &format!("{:>7}", age(*at)));
         format!("{at}  {text}")
     }
+}
+
+/// What the time takes at the beginning of a line.
+const MARGIN: usize = 9;
+
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 fn described(node: &NodeLine) -> String {
@@ -93,12 +126,22 @@ mod tests {
         let line = Line::Decided(
             SignedDuration::from_secs(65),
             "launch default-1".to_owned(),
-            "for default/web".to_owned(),
+            "for default/web; cheapest of 12 instance types".to_owned(),
         );
         assert_eq!(
-            line.text(false),
-            "  1m05s  launch default-1: for default/web"
+            line.plain(),
+            "  1m05s  launch default-1: for default/web; cheapest of 12 instance types"
         );
-        assert!(line.text(true).contains('\u{1b}'));
+        let styled = line.styled(30);
+        assert!(styled.contains('\u{1b}'));
+        let shown = console::strip_ansi_codes(&styled).into_owned();
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "  1m05s  launch default-1",
+                "           for default/web",
+                "           cheapest of 12 ins…"
+            ]
+        );
     }
 }
