@@ -132,7 +132,14 @@ fn commit(id: &str, base: u64, names: &[&str]) -> Commit {
         turn: turn("t1"),
         base,
         plan: Plan::default(),
-        intents: names.iter().map(|name| intent(name, "t1")).collect(),
+        intents: names
+            .iter()
+            .map(|name| Intent {
+                plan: PlanId::from(id),
+                generation: base + 1,
+                ..intent(name, "t1")
+            })
+            .collect(),
         commands: Vec::new(),
         due: vec![(Lane::Provisioner, at(60))],
         now: at(0),

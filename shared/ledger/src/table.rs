@@ -9,7 +9,6 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, ConditionCheck, Put, TransactWriteItem, Update},
 };
 use ports::{LedgerError, ledger::Moved};
-use sha2::{Digest, Sha256};
 
 use crate::{
     key::Key,
@@ -241,6 +240,9 @@ impl Table {
     }
 
     /// All or nothing. `No` says that some condition did not hold; the caller reads back to learn which.
+    ///
+    /// The SDK gives each request a ClientRequestToken and keeps it while it retries. Another call is another request, even
+    /// with the same content: its conditions are judged anew.
     pub(crate) async fn transact(&self, writes: Vec<Write>) -> Result<Moved, LedgerError> {
         let Some(key) = writes.first().map(|write| write.key.clone()) else {
             return Ok(Moved::Yes);
@@ -254,7 +256,6 @@ impl Table {
             let answer = self
                 .client
                 .transact_write_items()
-                .client_request_token(token(&items))
                 .set_transact_items(Some(items.clone()))
                 .send()
                 .await;
@@ -336,16 +337,6 @@ impl Table {
 
 /// Two transactions on one row cancel each other now and then; each is short.
 const CONFLICT_TRIES: usize = 5;
-
-/// Names the transaction by its content, so that an SDK retry after a lost answer is the same transaction.
-fn token(items: &[TransactWriteItem]) -> String {
-    let digest = Sha256::digest(format!("{items:?}"));
-    digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
 
 enum Refusal {
     Condition(Option<Attributes>),

@@ -1,7 +1,8 @@
 //! The seam between deciding and the world: what a turn may ask of EC2, the cluster's API server, the ledger, the
 //! queues and the clock, in Whittle's words.
 //!
-//! Traits are object-safe and domain-level; no SDK or client type crosses them. Errors say what the caller may do.
+//! Traits are object-safe and domain-level; no SDK or client type crosses them, and this crate must never depend on one,
+//! nor on whoever decides or acts. Errors say what the caller may do.
 //! Implementations: `ec2`, `k8s`, `ledger` (real), `fakes` (in memory, with faults), `sandbox` (a simulated account).
 
 pub mod clock;

@@ -5,7 +5,7 @@ Worth knowing about moto 5.2.5:
   out of capacity, does not know ClientToken and answers 500 for capacity reservations; prices (Pricing) are 500 too.
 - Permissions are not enforced; any credentials do, and unknown ones belong to MOTO_ACCOUNT_ID.
 - SSM refuses to put /aws/…, and RegisterImage forgets the architecture: both are put behind its back.
-- DescribeInstanceTypes for all types takes four seconds and is not paged; ask for the types a test is about.
+- DescribeInstanceTypes for all its types takes four seconds of a core and is not paged, so only FAMILIES are left of them.
 """
 
 import json
@@ -22,10 +22,26 @@ os.environ["MOTO_ACCOUNT_ID"] = wire.ACCOUNT
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 import seed  # noqa: E402
+import moto.ec2.models.instance_types as instance_types  # noqa: E402
 from moto.core.utils import utcnow  # noqa: E402
 from moto.ec2.models import ec2_backends  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from moto.ssm.models import Parameter, ssm_backends  # noqa: E402
+
+
+# One of each kind that decisions tell apart: generations, processors, burstable, local disks, accelerators.
+FAMILIES = "c5 c6g c7g g5 inf2 m5 m5d m6g m7g m7i r5 r7g t3 t4g".split()
+
+
+def keep_few_families() -> None:
+    def is_kept(name: str) -> bool:
+        return name.split(".")[0] in FAMILIES
+
+    types = instance_types.InstanceTypeBackend.instance_types
+    types[:] = [kind for kind in types if is_kept(kind.name)]
+    for by_region in instance_types.INSTANCE_TYPE_OFFERINGS.values():
+        for offerings in by_region.values():
+            offerings[:] = [offering for offering in offerings if is_kept(offering["InstanceType"])]
 
 
 def describe_image_behind_motos_back(image: str, architecture: str) -> None:
@@ -41,6 +57,7 @@ def put_parameter_behind_motos_back(name: str, value: str) -> None:
     parameters[name].append(parameter)
 
 
+keep_few_families()
 # One line per request would bury what went wrong.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

@@ -50,6 +50,22 @@ pub fn built_function(logical_id: &str) -> PathBuf {
     built(&format!("{logical_id}/bootstrap"))
 }
 
+/// A program of this workspace that was built together with the running test, such as `relay`.
+#[must_use]
+pub fn built_program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_else(|error| panic!("this test: {error}"));
+    // Tests lie in `deps` beside the programs.
+    let programs = test.ancestors().nth(2);
+    let program = programs.unwrap_or_else(|| panic!("no directory above {}", test.display()));
+    let program = program.join(name);
+    assert!(
+        program.exists(),
+        "{} is missing: run `cargo build -p {name}`",
+        program.display()
+    );
+    program
+}
+
 /// The search path with the pinned tools in front, for scripts that expect them there.
 #[must_use]
 pub fn path_with_tools() -> OsString {

@@ -1,0 +1,1 @@
+//! What happens with what users get wrong.

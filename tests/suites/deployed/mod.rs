@@ -1,0 +1,166 @@
+//! The product as users run it: the stack deployed into a local AWS, a cluster with an API server of its own, the relay
+//! beside it, and somebody who does what machines do.
+#![allow(dead_code, reason = "every suite uses a part of it")]
+
+mod cluster;
+mod machines;
+mod relay;
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use harness::{LocalAws, Stack};
+use serde_json::{Value, json};
+
+pub(crate) use cluster::Cluster;
+use machines::Kubelets;
+pub(crate) use relay::Relay;
+
+pub(crate) const CLUSTER: &str = "demo";
+const CREDENTIALS: &str = "/whittle/credentials/demo";
+/// How often a condition is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The schedule's minute is shortened: a sweep may come at any time.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+pub(crate) struct Deployed<'a> {
+    pub(crate) aws: &'a LocalAws,
+    pub(crate) stack: Stack<'a>,
+    pub(crate) cluster: Cluster,
+    kubelets: Kubelets,
+    swept: Instant,
+}
+
+impl<'a> Deployed<'a> {
+    /// Deploys the stack and registers a cluster that has Karpenter's CRDs and no node.
+    pub(crate) fn start(aws: &'a LocalAws) -> Self {
+        let stack = aws.deploy("whittle");
+        let cluster = Cluster::start();
+        let token = json!({
+            "Name": CREDENTIALS, "Type": "SecureString", "Value": cluster.sandbox.token(), "Overwrite": true,
+        });
+        aws.moto.call("ssm", "put_parameter", token);
+        let deployed = Self {
+            aws,
+            stack,
+            kubelets: Kubelets::default(),
+            swept: Instant::now(),
+            cluster,
+        };
+        deployed.register(CLUSTER, &deployed.entry());
+        deployed
+    }
+
+    /// The registry entry of the cluster.
+    pub(crate) fn entry(&self) -> Value {
+        json!({
+            "type": "endpoint", "endpoint": self.cluster.sandbox.url(), "credentials": CREDENTIALS,
+            "reach": "public", "mode": "active",
+            "settings": {"kubernetesVersion": "1.34", "serviceCIDR": "10.100.0.0/16"},
+        })
+    }
+
+    /// As `aws ssm put-parameter` does.
+    pub(crate) fn register(&self, cluster: &str, entry: &Value) {
+        let parameter = json!({
+            "Name": format!("/whittle/clusters/{cluster}"), "Type": "String", "Value": entry.to_string(), "Overwrite": true,
+        });
+        self.aws.moto.call("ssm", "put_parameter", parameter);
+    }
+
+    /// Invokes the housekeeper as its schedule does.
+    pub(crate) fn sweep(&mut self) -> Value {
+        self.swept = Instant::now();
+        let event = json!({"source": "aws.scheduler"});
+        self.stack
+            .invoke("housekeeper", &event)
+            .unwrap_or_else(|error| panic!("the sweep failed: {error}"))
+    }
+
+    /// Lets time pass until the condition holds: machines boot and end, and the sweep comes round.
+    ///
+    /// A condition that answers `Err` says what it still waits for.
+    pub(crate) fn until<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut look: impl FnMut(&Self) -> Result<T, String>,
+    ) -> T {
+        let started = Instant::now();
+        loop {
+            self.kubelets.attend(&self.aws.moto, &self.cluster.sandbox);
+            let missing = match look(self) {
+                Ok(found) => {
+                    eprintln!("{what}: after {:.0?}", started.elapsed());
+                    return found;
+                }
+                Err(missing) => missing,
+            };
+            if started.elapsed() > limit {
+                panic!(
+                    "{what}: not within {limit:?}: {missing}\n{}",
+                    self.testimony()
+                );
+            }
+            if self.swept.elapsed() > SWEEP_EVERY {
+                self.sweep();
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// The cluster's instances that are not terminated, whatever tagged them.
+    pub(crate) fn instances(&self) -> Vec<Value> {
+        machines::alive(&self.aws.moto)
+    }
+
+    /// Every instance there ever was.
+    pub(crate) fn instances_ever(&self) -> Vec<Value> {
+        machines::all(&self.aws.moto)
+    }
+
+    /// What people look at when something does not happen.
+    fn testimony(&self) -> String {
+        let mut lines = Vec::new();
+        let kinds = "nodepools,ec2nodeclasses,nodeclaims,nodes,pods,events";
+        match self.cluster.try_kubectl(&["get", kinds, "-A"], "") {
+            Ok(text) | Err(text) => lines.push(text),
+        }
+        for function in [
+            "housekeeper",
+            "provisioner",
+            "lifecycle",
+            "disruption",
+            "terminator",
+        ] {
+            lines.push(format!("---- {function} ----"));
+            let mut logs = self.stack.logs(function);
+            // Lambda's own lines, and turns that found their lane taken, tell nothing.
+            logs.retain(|line| line.starts_with('{') && !line.contains(r#""outcome":"held""#));
+            let last = logs.len().saturating_sub(12);
+            lines.extend(logs.drain(last..));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Tags of an AWS resource by key.
+pub(crate) fn tags(resource: &Value) -> BTreeMap<&str, &str> {
+    let tags = resource["Tags"].as_array().into_iter().flatten();
+    tags.filter_map(|tag| Some((tag["Key"].as_str()?, tag["Value"].as_str()?)))
+        .collect()
+}
+
+/// A condition's status, `Unknown` if the object does not have it.
+pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind)
+        .and_then(|condition| condition["status"].as_str())
+        .unwrap_or("Unknown")
+}

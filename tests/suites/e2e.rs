@@ -1,0 +1,324 @@
+//! The stack as it is deployed, end to end: `sam deploy` into a local AWS, a cluster, kubectl, and the functions' own processes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+mod deployed;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use deployed::{CLUSTER, Deployed, Relay, condition, tags};
+use harness::LocalAws;
+use sandbox::faults::{Effect, Fault};
+use serde_json::{Value, json};
+
+const MANIFESTS: &str = "
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: KarpenterNodeRole-demo
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  tags: {team: payments}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    metadata: {labels: {tier: web}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge]}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}
+  limits: {cpu: 100}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: example.com/web:1
+        resources: {requests: {cpu: '1', memory: 256Mi}}
+";
+
+/// For anything that a wake starts at once.
+const SOON: Duration = Duration::from_secs(90);
+/// For what waits until the relay counts as silent, or a lease has lapsed.
+const BY_SWEEP: Duration = Duration::from_secs(240);
+
+#[test]
+fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_their_pods() {
+    let aws = LocalAws::start(CLUSTER);
+    let mut deployed = Deployed::start(&aws);
+    let relay = Relay::start(&deployed);
+    deployed.cluster.apply(MANIFESTS);
+    deployed.sweep();
+    deployed.until("the NodePool is ready", SOON, |world| {
+        all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
+    });
+
+    deployed.cluster.scale("web", 1);
+    deployed.until("the first pod runs", SOON, |world| all_run(world, 1));
+    an_instance_is_what_the_node_pool_asks_for(&deployed);
+    let claims = deployed.until("its NodeClaim is initialized", SOON, initialized);
+    a_node_claim_names_its_instance_and_node(&deployed, &claims[0]);
+
+    drop(relay);
+    deployed.cluster.scale("web", 5);
+    deployed.until("five pods run without the relay", BY_SWEEP, |world| {
+        all_run(world, 5)
+    });
+    deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
+
+    deployed.cluster.scale("web", 0);
+    deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+}
+
+fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
+    let instances = deployed.instances();
+    let [instance] = instances.as_slice() else {
+        panic!("one pod needs one instance: {instances:#?}")
+    };
+    assert_eq!(
+        instance["InstanceType"], "m5.large",
+        "the cheapest that fits"
+    );
+    assert!(
+        aws_subnets(deployed).contains(instance["SubnetId"].as_str().unwrap()),
+        "{instance:#}"
+    );
+
+    let claims = deployed.cluster.list("nodeclaims");
+    let claim = claims[0]["metadata"]["name"].as_str().unwrap();
+    let tags = tags(instance);
+    for (key, value) in [
+        ("karpenter.sh/nodepool", "default"),
+        ("karpenter.sh/nodeclaim", claim),
+        ("karpenter.k8s.aws/ec2nodeclass", "default"),
+        ("eks:eks-cluster-name", CLUSTER),
+        ("kubernetes.io/cluster/demo", "owned"),
+        ("team", "payments"),
+    ] {
+        assert_eq!(tags.get(key), Some(&value), "{key} of {tags:#?}");
+    }
+    assert!(tags.contains_key("whittle.sh/launch"), "{tags:#?}");
+
+    let ec2 = |operation, parameters| deployed.aws.moto.call("ec2", operation, parameters);
+    let templates = ec2("describe_launch_templates", json!({}));
+    let templates = templates["LaunchTemplates"].as_array().unwrap();
+    assert!(!templates.is_empty());
+    // One for each number of pods that an instance type can hold.
+    for template in templates {
+        let name = template["LaunchTemplateName"].as_str().unwrap();
+        assert!(name.starts_with("karpenter.k8s.aws/"), "{name}");
+        let latest =
+            json!({"LaunchTemplateId": template["LaunchTemplateId"], "Versions": ["$Latest"]});
+        let versions = ec2("describe_launch_template_versions", latest);
+        let data = &versions["LaunchTemplateVersions"][0]["LaunchTemplateData"];
+        a_launch_template_makes_nodes_of_the_cluster(deployed, instance, data);
+    }
+}
+
+fn a_launch_template_makes_nodes_of_the_cluster(
+    deployed: &Deployed<'_>,
+    instance: &Value,
+    data: &Value,
+) {
+    assert_eq!(data["ImageId"], instance["ImageId"]);
+    assert_eq!(
+        data["MetadataOptions"]["HttpTokens"], "required",
+        "IMDSv2 only: {data:#}"
+    );
+    let group = &deployed.aws.moto.seed.security_group;
+    assert_eq!(data["NetworkInterfaces"][0]["Groups"], json!([group]));
+    let user_data = BASE64_STANDARD
+        .decode(data["UserData"].as_str().unwrap())
+        .unwrap();
+    let user_data = String::from_utf8(user_data).unwrap();
+    for part in [
+        "apiVersion: node.eks.aws/v1alpha1",
+        "kind: NodeConfig",
+        "name: demo",
+        &deployed.cluster.sandbox.url(),
+        "karpenter.sh/nodepool=default",
+        "karpenter.sh/unregistered",
+    ] {
+        assert!(user_data.contains(part), "no {part:?} in:\n{user_data}");
+    }
+}
+
+fn a_node_claim_names_its_instance_and_node(deployed: &Deployed<'_>, claim: &Value) {
+    let instance = &deployed.instances()[0];
+    let provider_id = claim["status"]["providerID"].as_str().unwrap();
+    let id = instance["InstanceId"].as_str().unwrap();
+    assert!(provider_id.starts_with("aws:///us-east-1"), "{provider_id}");
+    assert!(provider_id.ends_with(id), "{provider_id} is not {id}");
+    assert_eq!(claim["status"]["imageID"], instance["ImageId"]);
+    assert_eq!(
+        claim["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+        instance["InstanceType"]
+    );
+    let nodes = deployed.cluster.list("nodes");
+    let [node] = nodes.as_slice() else {
+        panic!("one node: {nodes:#?}")
+    };
+    assert_eq!(claim["status"]["nodeName"], node["metadata"]["name"]);
+    assert_eq!(node["metadata"]["labels"]["tier"], "web");
+    assert_eq!(
+        node["metadata"]["labels"]["karpenter.sh/initialized"],
+        "true"
+    );
+    assert_eq!(
+        node["metadata"]["ownerReferences"][0]["uid"], claim["metadata"]["uid"],
+        "deleting the NodeClaim's node deletes the NodeClaim's node only"
+    );
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let unregistered = taints.filter(|taint| taint["key"] == "karpenter.sh/unregistered");
+    assert_eq!(unregistered.count(), 0, "{node:#}");
+}
+
+fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
+    let subnets = deployed.aws.moto.seed.subnets.values();
+    subnets.map(String::as_str).collect()
+}
+
+/// A function, and the request to the API server in whose midst it is killed.
+const DEATHS: [(&str, &str, &str); 5] = [
+    // The plan is committed and nothing is launched.
+    ("provisioner", "create", "nodeclaims"),
+    // The instances run and nobody has said so.
+    ("provisioner", "patch", "nodeclaims/status"),
+    ("lifecycle", "patch", "nodes"),
+    ("disruption", "delete", "nodeclaims"),
+    ("terminator", "patch", "nodeclaims"),
+];
+
+#[test]
+fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
+    let aws = LocalAws::start(CLUSTER);
+    let mut deployed = Deployed::start(&aws);
+    let _relay = Relay::start(&deployed);
+    deployed.cluster.apply(MANIFESTS);
+    deployed.sweep();
+    deployed.until("the NodePool is ready", SOON, |world| {
+        all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
+    });
+
+    let (growing, shrinking) = DEATHS.split_at(3);
+    let [before_launch, after_launch, at_registration] = growing else {
+        unreachable!()
+    };
+    arm(&deployed, before_launch);
+    deployed.cluster.scale("web", 3);
+    kill_when_it_hangs(&mut deployed, before_launch);
+    arm(&deployed, after_launch);
+    kill_when_it_hangs(&mut deployed, after_launch);
+    arm(&deployed, at_registration);
+    kill_when_it_hangs(&mut deployed, at_registration);
+    deployed.until("all pods run", BY_SWEEP, |world| all_run(world, 3));
+    deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
+
+    let claims = deployed.cluster.list("nodeclaims");
+    let named: BTreeSet<&str> = claims
+        .iter()
+        .map(|claim| claim["status"]["providerID"].as_str().unwrap())
+        .collect();
+    assert_eq!(named.len(), claims.len(), "an instance each: {named:?}");
+    assert_eq!(
+        deployed.instances_ever().len(),
+        claims.len(),
+        "no instance too many"
+    );
+
+    deployed.cluster.scale("web", 0);
+    for death in shrinking {
+        arm(&deployed, death);
+        kill_when_it_hangs(&mut deployed, death);
+    }
+    deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+    assert_eq!(deployed.instances_ever().len(), claims.len());
+}
+
+/// The next such request hangs until its sender is dead.
+fn arm(deployed: &Deployed<'_>, (_, verb, resource): &(&str, &str, &str)) {
+    let hang = Effect::Delay(Duration::from_secs(600));
+    let fault = Fault::new(hang, 1).on_verb(verb).on_resource(resource);
+    deployed.cluster.sandbox.inject(fault);
+}
+
+fn kill_when_it_hangs(
+    deployed: &mut Deployed<'_>,
+    (function, verb, resource): &(&str, &str, &str),
+) {
+    let what = format!("{function} hangs in {verb} {resource}");
+    deployed.until(&what, BY_SWEEP, |world| {
+        match world.cluster.sandbox.pending_faults() {
+            0 => Ok(()),
+            _ => Err("not yet".into()),
+        }
+    });
+    let name = format!("whittle-{function}");
+    assert!(deployed.aws.ministack.kill_function(&name) > 0, "{what}");
+}
+
+fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), String> {
+    let pods = deployed.cluster.list("pods");
+    let running = pods.iter().filter(|pod| {
+        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+    });
+    match running.count() {
+        running if running == count && pods.len() == count => Ok(()),
+        running => Err(format!("{running} of {} pods run", pods.len())),
+    }
+}
+
+fn initialized(deployed: &Deployed<'_>) -> Result<Vec<Value>, String> {
+    let claims = deployed.cluster.list("nodeclaims");
+    let steps = ["Launched", "Registered", "Initialized", "Ready"];
+    all_true(&claims, &steps, deployed.instances().len()).map(|()| claims)
+}
+
+fn all_true(objects: &[Value], conditions: &[&str], count: usize) -> Result<(), String> {
+    let missing: Vec<String> = objects
+        .iter()
+        .flat_map(|object| conditions.iter().map(move |kind| (object, kind)))
+        .filter(|(object, kind)| condition(object, kind) != "True")
+        .map(|(object, kind)| format!("{} is not {kind}", object["metadata"]["name"]))
+        .collect();
+    if missing.is_empty() && objects.len() == count {
+        return Ok(());
+    }
+    Err(format!(
+        "{} of {count}: {}",
+        objects.len(),
+        missing.join(", ")
+    ))
+}
+
+fn nothing_is_left(deployed: &Deployed<'_>) -> Result<(), String> {
+    let left = [
+        ("instances", deployed.instances().len()),
+        ("NodeClaims", deployed.cluster.list("nodeclaims").len()),
+        ("nodes", deployed.cluster.list("nodes").len()),
+    ];
+    if left.iter().all(|(_, count)| *count == 0) {
+        return Ok(());
+    }
+    Err(format!("{left:?}"))
+}

@@ -1,0 +1,296 @@
+//! The rules of the repository, as tests: which crate may know which, and what every function and file must have.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Who may depend on whom: every crate of the workspace, its normal dependencies within it. A new arrow is a decision: add
+/// it here and say why in the commit.
+const ARROWS: &[(&str, &[&str])] = &[
+    // Nouns and rules.
+    ("model", &[]),
+    ("api", &["model"]),
+    ("scheduling", &["model"]),
+    ("plancheck", &["model"]),
+    ("planner", &["api", "model", "scheduling"]),
+    ("aws-rules", &["api", "model"]),
+    // What a turn is, and the seam below it.
+    ("ports", &["api", "model"]),
+    ("executor", &["api", "model", "ports"]),
+    (
+        "turns",
+        &["api", "executor", "model", "plancheck", "planner", "ports"],
+    ),
+    // Behind the ports.
+    ("ec2", &["api", "aws-rules", "model", "ports"]),
+    ("k8s", &["api", "model", "ports"]),
+    ("ledger", &["model", "ports"]),
+    ("fakes", &["api", "model", "ports"]),
+    ("sandbox", &["api", "aws-rules", "model", "ports"]),
+    // What runs.
+    (
+        "shell",
+        &["ec2", "k8s", "ledger", "model", "ports", "turns"],
+    ),
+    ("provisioner", &["model", "shell"]),
+    ("lifecycle", &["model", "shell"]),
+    ("disruption", &["model", "shell"]),
+    ("terminator", &["model", "shell"]),
+    ("interruption", &["model", "shell", "turns"]),
+    ("housekeeper", &["shell"]),
+    ("relay", &["model"]),
+    (
+        "whittle",
+        &[
+            "api",
+            "aws-rules",
+            "fakes",
+            "k8s",
+            "model",
+            "plancheck",
+            "planner",
+            "ports",
+            "sandbox",
+            "scheduling",
+            "turns",
+        ],
+    ),
+    // Tests, which reach down as development dependencies.
+    ("harness", &[]),
+    ("scenarios", &[]),
+    ("whittle-tests", &[]),
+];
+
+/// Crates that decide, and what would let the world in.
+const PURE: &[&str] = &[
+    "model",
+    "api",
+    "scheduling",
+    "planner",
+    "plancheck",
+    "aws-rules",
+];
+const IMPURE: &[&str] = &[
+    "tokio",
+    "tracing",
+    "kube",
+    "kube-client",
+    "hyper",
+    "reqwest",
+    "rand",
+    "aws-config",
+    "lambda_runtime",
+];
+
+/// SDK crate → the only workspace crates that may name it.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("aws-sdk-ec2", &["ec2"]),
+    ("aws-sdk-ssm", &["ec2"]),
+    ("aws-sdk-eks", &["ec2"]),
+    ("aws-sdk-iam", &["ec2"]),
+    ("aws-sdk-dynamodb", &["ledger", "relay"]),
+    ("aws-sdk-sqs", &["ledger", "relay"]),
+    ("kube", &["k8s", "relay"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+/// Package → its normal dependencies, as cargo resolves them.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let normal = |package: &serde_json::Value| {
+        package["dependencies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|dependency| dependency["kind"].is_null())
+            .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| {
+            (
+                package["name"].as_str().unwrap().to_owned(),
+                normal(package),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn dependency_arrows_point_down() {
+    let graph = dependencies();
+    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    for (package, dependencies) in &graph {
+        let allowed = arrows
+            .get(package.as_str())
+            .unwrap_or_else(|| panic!("ARROWS does not say what {package} may depend on"));
+        for dependency in dependencies.iter().filter(|name| graph.contains_key(*name)) {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{package} must not depend on {dependency}"
+            );
+        }
+    }
+    for package in arrows.keys() {
+        assert!(
+            graph.contains_key(*package),
+            "{package} is gone: remove it from ARROWS"
+        );
+    }
+}
+
+#[test]
+fn pure_crates_know_no_world() {
+    let graph = dependencies();
+    for package in PURE {
+        for dependency in &graph[*package] {
+            assert!(
+                !IMPURE.contains(&dependency.as_str()) && !dependency.starts_with("aws-sdk"),
+                "{package} is pure and must not depend on {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_sdk_has_one_owner() {
+    for (package, dependencies) in dependencies() {
+        for (sdk, owners) in OWNERS {
+            assert!(
+                !dependencies.contains(*sdk) || owners.contains(&package.as_str()),
+                "{package} must not name {sdk}: only {owners:?} may"
+            );
+        }
+    }
+}
+
+fn folders(path: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn every_function_is_deployed_sampled_and_explained() {
+    let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let functions = folders("functions");
+    assert_eq!(functions.len(), 6, "six functions, found {functions:?}");
+    for function in functions {
+        assert!(
+            template.contains(&format!("functions/{function}")),
+            "sam-template.yaml has no function {function}"
+        );
+        assert!(
+            readme.contains(&function),
+            "README.md does not name {function}"
+        );
+        let samples = folders(&format!("events/{function}"));
+        assert!(
+            samples.iter().any(|name| name.ends_with(".json")),
+            "events/{function} has no sample"
+        );
+    }
+}
+
+/// All files that git tracks, with these endings.
+fn tracked(endings: &[&str]) -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let files = String::from_utf8(output.stdout).unwrap();
+    let files: Vec<_> = files
+        .lines()
+        .filter(|file| endings.iter().any(|ending| file.ends_with(ending)))
+        .map(|file| root().join(file))
+        .collect();
+    assert!(!files.is_empty());
+    files
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    for file in tracked(&[".rs"]) {
+        let lines = fs::read_to_string(&file)
+            .unwrap_or_default()
+            .lines()
+            .count();
+        assert!(
+            lines <= 1_000,
+            "{} has {lines} lines: split it by concept",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn every_crate_says_what_it_is_for() {
+    for file in tracked(&["src/lib.rs"]) {
+        let text = fs::read_to_string(&file).unwrap();
+        let opening: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with("//!"))
+            .collect();
+        let opening = opening.join(" ");
+        assert!(
+            opening.contains("depend"),
+            "{} must open with what the crate is for and what it must never depend on",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn no_rust_test_file_is_forgotten() {
+    let manifest = fs::read_to_string(root().join("tests/Cargo.toml")).unwrap();
+    for suite in folders("tests/suites")
+        .iter()
+        .filter(|name| name.ends_with(".rs"))
+    {
+        assert!(
+            manifest.contains(&format!("suites/{suite}")),
+            "tests/Cargo.toml has no [[test]] for suites/{suite}"
+        );
+    }
+}
