@@ -12,15 +12,16 @@ where
     R: std::fmt::Debug + 'static,
 {
     move |error| {
-        let Some(service) = error.as_service_error() else {
+        let service = error.as_service_error();
+        // Without a code it is not the service that spoke, or nobody understood what it said.
+        let Some((service, code)) = service.and_then(|said| Some((said, said.code()?))) else {
             return CloudError::Unknown {
                 action: action.to_owned(),
                 message: DisplayErrorContext(&error).to_string(),
             };
         };
-        let code = service.code().unwrap_or("Unknown").to_owned();
         let message = service.message().unwrap_or("no message").to_owned();
-        cloud_error(action, code, message)
+        cloud_error(action, code.to_owned(), message)
     }
 }
 

@@ -4,11 +4,20 @@ use serde_json::json;
 
 use crate::world::{named, node_class, types_of};
 
+/// Name, pods, cpu, memory in MiB, and other resources.
+type Allocatable = (
+    &'static str,
+    i64,
+    &'static str,
+    i64,
+    &'static [(&'static str, i64)],
+);
+
 /// Values that EKS nodes of these types report, from upstream's reference (spec/aws §5.3).
 #[test]
 fn allocatable_resources_are_those_of_real_nodes() {
     const MIB: i64 = 1 << 20;
-    let golden: [(&str, i64, &str, i64, &[(&str, i64)]); 11] = [
+    let golden: [Allocatable; 11] = [
         (
             "a1.medium",
             8,

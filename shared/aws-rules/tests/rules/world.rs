@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 /// As `aws ec2 describe-instance-types` prints them, fields that nobody reads left out.
 const TYPES: &str = include_str!("../data/instance-types.json");
 
-pub const ZONES: [(&str, &str); 3] = [
+pub(crate) const ZONES: [(&str, &str); 3] = [
     ("us-east-1a", "use1-az6"),
     ("us-east-1b", "use1-az1"),
     ("us-east-1c", "use1-az2"),
 ];
 
-pub fn cluster() -> ClusterFacts {
+pub(crate) fn cluster() -> ClusterFacts {
     ClusterFacts {
         name: "demo".into(),
         region: "us-east-1".into(),
@@ -36,7 +36,7 @@ pub fn cluster() -> ClusterFacts {
 }
 
 /// Every type in every zone; spot for a third of the on-demand price.
-pub fn catalog() -> RegionCatalog {
+pub(crate) fn catalog() -> RegionCatalog {
     let infos: Vec<InstanceTypeInfo> = serde_json::from_str(TYPES).unwrap();
     let zones: BTreeSet<String> = ZONES.iter().map(|(zone, _)| (*zone).to_owned()).collect();
     let on_demand = static_prices();
@@ -58,7 +58,7 @@ pub fn catalog() -> RegionCatalog {
 }
 
 /// An AL2023 NodeClass that is ready, with `changes` merged over its manifest.
-pub fn node_class(changes: Value) -> EC2NodeClass {
+pub(crate) fn node_class(changes: Value) -> EC2NodeClass {
     let arch =
         |arch: &str| json!({ "key": "kubernetes.io/arch", "operator": "In", "values": [arch] });
     let plain = |key: &str| json!({ "key": key, "operator": "DoesNotExist" });
@@ -104,7 +104,7 @@ fn merge(into: &mut Value, changes: Value) {
     }
 }
 
-pub fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
+pub(crate) fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
     let through = Through {
         node_class: class,
         settings: &ProviderSettings::default(),
@@ -113,18 +113,18 @@ pub fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
     instance_types(&catalog(), through).unwrap()
 }
 
-pub fn named<'a>(types: &'a [InstanceType], name: &str) -> &'a InstanceType {
+pub(crate) fn named<'a>(types: &'a [InstanceType], name: &str) -> &'a InstanceType {
     types.iter().find(|t| t.name == name).unwrap()
 }
 
 /// A NodeClaim of NodePool `default`.
-pub struct TestClaim {
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub spec: NodeClaimSpec,
+pub(crate) struct TestClaim {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) spec: NodeClaimSpec,
 }
 
-pub fn claim() -> TestClaim {
+pub(crate) fn claim() -> TestClaim {
     TestClaim {
         labels: [("karpenter.sh/nodepool".to_owned(), "default".to_owned())].into(),
         annotations: BTreeMap::new(),
@@ -136,7 +136,7 @@ pub fn claim() -> TestClaim {
 }
 
 impl TestClaim {
-    pub fn wants(mut self, key: &str, values: &[&str]) -> Self {
+    pub(crate) fn wants(mut self, key: &str, values: &[&str]) -> Self {
         self.spec.requirements.push(NodeSelectorRequirement {
             key: key.to_owned(),
             operator: Operator::In,
@@ -146,20 +146,20 @@ impl TestClaim {
         self
     }
 
-    pub fn types(self, names: &[&str]) -> Self {
+    pub(crate) fn types(self, names: &[&str]) -> Self {
         self.wants("node.kubernetes.io/instance-type", names)
     }
 
-    pub fn capacity(self, capacity_types: &[&str]) -> Self {
+    pub(crate) fn capacity(self, capacity_types: &[&str]) -> Self {
         self.wants("karpenter.sh/capacity-type", capacity_types)
     }
 
-    pub fn asks(mut self, resource: &str, amount: i64) -> Self {
+    pub(crate) fn asks(mut self, resource: &str, amount: i64) -> Self {
         self.spec.requests.set(resource, amount);
         self
     }
 
-    pub fn get(&self) -> Claim<'_> {
+    pub(crate) fn get(&self) -> Claim<'_> {
         Claim {
             labels: &self.labels,
             annotations: &self.annotations,
@@ -168,11 +168,14 @@ impl TestClaim {
     }
 }
 
-pub fn launch(class: &EC2NodeClass, claim: &TestClaim) -> Result<FleetRequest, LaunchProblem> {
+pub(crate) fn launch(
+    class: &EC2NodeClass,
+    claim: &TestClaim,
+) -> Result<FleetRequest, LaunchProblem> {
     launch_from(class, claim, &types_of(class), &FreeAddresses::new())
 }
 
-pub fn launch_from(
+pub(crate) fn launch_from(
     class: &EC2NodeClass,
     claim: &TestClaim,
     types: &[InstanceType],
@@ -189,14 +192,14 @@ pub fn launch_from(
 }
 
 /// `type zone` of every override, in order.
-pub fn overrides(request: &FleetRequest) -> Vec<String> {
+pub(crate) fn overrides(request: &FleetRequest) -> Vec<String> {
     let overrides = request.templates.iter().flat_map(|t| &t.overrides);
     overrides
         .map(|choice| format!("{} {}", choice.instance_type, choice.zone))
         .collect()
 }
 
-pub fn types_asked_for(request: &FleetRequest) -> BTreeSet<&str> {
+pub(crate) fn types_asked_for(request: &FleetRequest) -> BTreeSet<&str> {
     let overrides = request.templates.iter().flat_map(|t| &t.overrides);
     overrides
         .map(|choice| choice.instance_type.as_str())

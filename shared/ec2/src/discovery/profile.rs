@@ -68,15 +68,15 @@ impl Account {
         cluster: &ClusterName,
         class: &EC2NodeClass,
     ) -> Result<Vec<InstanceProfile>, CloudError> {
-        let call = self
-            .iam
-            .list_instance_profiles()
-            .path_prefix(self.profile_path(cluster, class));
+        let path = self.profile_path(cluster, class);
+        let call = self.iam.list_instance_profiles().path_prefix(&path);
         let mut pages = call.into_paginator().items().send();
         let mut profiles = Vec::new();
         while let Some(profile) = pages.next().await {
             profiles.push(profile.map_err(refused("iam:ListInstanceProfiles"))?);
         }
+        // What is deleted with the NodeClass must be ours, however the prefix was understood.
+        profiles.retain(|profile| profile.path == path);
         Ok(profiles)
     }
 

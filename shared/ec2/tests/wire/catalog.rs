@@ -1,0 +1,62 @@
+use model::CapacityType;
+use ports::{Catalog, NodeClassResolver};
+use serde_json::{Value, json};
+
+use crate::aws::{CLUSTER, NOW, account, node_class, register};
+
+on_one_moto! {
+    instance_types_come_with_zones_and_prices,
+    settings_that_make_no_sense_are_named,
+}
+
+async fn instance_types_come_with_zones_and_prices() {
+    register(CLUSTER);
+    let account = account();
+    let mut class = node_class(json!({}));
+    let cluster = CLUSTER.into();
+    let status = account
+        .resolve(&cluster, &class, NOW.parse().unwrap())
+        .await;
+    class.status = Some(status.unwrap());
+    let types = account
+        .instance_types(&cluster, &class, &Value::Null)
+        .await
+        .unwrap();
+    let m5_large = types.iter().find(|t| t.name == "m5.large").unwrap();
+    assert_eq!(m5_large.capacity.get("pods"), 29);
+    assert_eq!(m5_large.allocatable().get("cpu"), 1_930);
+    let available: Vec<_> = m5_large.offerings.iter().filter(|o| o.available).collect();
+    let bought = |wanted| {
+        available
+            .iter()
+            .filter(|o| o.capacity_type == wanted)
+            .count()
+    };
+    let zones = class
+        .status
+        .as_ref()
+        .unwrap()
+        .subnets
+        .as_ref()
+        .unwrap()
+        .len();
+    assert_eq!(bought(CapacityType::OnDemand), zones);
+    assert_eq!(bought(CapacityType::Spot), zones);
+    let on_demand = available
+        .iter()
+        .find(|o| o.capacity_type == CapacityType::OnDemand);
+    assert_eq!(on_demand.unwrap().price.to_string(), "0.0960");
+}
+
+async fn settings_that_make_no_sense_are_named() {
+    let settings = json!({ "vmMemoryOverheadPercent": "much" });
+    let class = node_class(json!({}));
+    let types = account()
+        .instance_types(&CLUSTER.into(), &class, &settings)
+        .await;
+    let error = types.unwrap_err().to_string();
+    assert!(
+        error.contains("vmMemoryOverheadPercent \"much\""),
+        "{error}"
+    );
+}

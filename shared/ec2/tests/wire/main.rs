@@ -1,0 +1,32 @@
+//! The adapter on the wire: against moto where moto can, and against recorded answers for what it cannot do.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do, by panicking"
+)]
+
+/// The examples of one file as one test: nextest gives each test a process of its own, and each process would start a
+/// moto, which costs a core for seconds. Every example that fails is named.
+macro_rules! on_one_moto {
+    ($($example:ident),+ $(,)?) => {
+        #[tokio::test]
+        async fn on_moto() {
+            let examples = [$((stringify!($example), tokio::spawn($example()))),+];
+            let mut failed = Vec::new();
+            for (name, example) in examples {
+                if example.await.is_err() {
+                    failed.push(name);
+                }
+            }
+            assert!(failed.is_empty(), "{failed:#?}");
+        }
+    };
+}
+
+mod aws;
+mod catalog;
+mod discovery;
+mod launches;
+mod recorded;
+mod registry;

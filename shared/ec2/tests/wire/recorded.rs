@@ -1,0 +1,201 @@
+//! What moto cannot do, with answers as EC2 words them: no capacity, throttling, denials, misused tokens.
+
+use std::sync::Arc;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use ec2::{Account, Options};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    CapacityType,
+    launch::{
+        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchTemplate,
+        TemplateOverrides,
+    },
+};
+use ports::{Cloud, CloudError};
+
+use crate::aws::{FixedClock, NOW, config};
+
+/// Gives CreateFleet one answer; launch templates are there already.
+#[derive(Clone, Copy, Debug)]
+struct Ec2 {
+    status: u16,
+    answer: &'static str,
+}
+
+impl HttpConnector for Ec2 {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = request.body().bytes().unwrap_or_default();
+        let is_fleet = String::from_utf8_lossy(body).contains("Action=CreateFleet");
+        let (status, body) = if is_fleet {
+            (self.status, self.answer)
+        } else {
+            (200, TEMPLATES)
+        };
+        let answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
+        HttpConnectorFuture::ready(Ok(answer))
+    }
+}
+
+fn account(ec2: Ec2) -> Account {
+    let http = http_client_fn(move |_, _| SharedHttpConnector::new(ec2));
+    let config = config().to_builder().http_client(http).build();
+    Account::new(&config, Options::default(), Arc::new(FixedClock))
+}
+
+const TEMPLATES: &str = r#"<DescribeLaunchTemplatesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+    <launchTemplates><item><launchTemplateName>karpenter.k8s.aws/1</launchTemplateName></item></launchTemplates>
+</DescribeLaunchTemplatesResponse>"#;
+
+const PARTLY_FILLED: &str = r#"<CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+    <fleetId>fleet-1</fleetId>
+    <errorSet><item>
+        <errorCode>InsufficientInstanceCapacity</errorCode>
+        <errorMessage>We currently do not have sufficient m5.large capacity in us-east-1a.</errorMessage>
+        <lifecycle>on-demand</lifecycle>
+        <launchTemplateAndOverrides><overrides>
+            <instanceType>m5.large</instanceType><availabilityZone>us-east-1a</availabilityZone><subnetId>subnet-a</subnetId>
+        </overrides></launchTemplateAndOverrides>
+    </item></errorSet>
+    <fleetInstanceSet><item>
+        <instanceIds><item>i-2</item><item>i-1</item></instanceIds>
+        <instanceType>m5.xlarge</instanceType>
+        <lifecycle>on-demand</lifecycle>
+        <launchTemplateAndOverrides><overrides>
+            <instanceType>m5.xlarge</instanceType><subnetId>subnet-b</subnetId>
+        </overrides></launchTemplateAndOverrides>
+    </item></fleetInstanceSet>
+</CreateFleetResponse>"#;
+
+fn request() -> FleetRequest {
+    let choice = |instance_type: &str, zone: &str, subnet: &str| FleetOverride {
+        instance_type: instance_type.into(),
+        zone: zone.into(),
+        subnet: Some(subnet.into()),
+        image: "ami-1".into(),
+        priority: 96_000_000,
+    };
+    FleetRequest {
+        cluster: "demo".into(),
+        token: "launch-1".into(),
+        node_class: "default".into(),
+        capacity_type: CapacityType::OnDemand,
+        target_capacity: 3,
+        allocation: Some(AllocationStrategy::LowestPrice),
+        context: None,
+        templates: vec![TemplateOverrides {
+            template: LaunchTemplate {
+                name: "karpenter.k8s.aws/1".into(),
+                ..LaunchTemplate::default()
+            },
+            overrides: vec![
+                choice("m5.large", "us-east-1a", "subnet-a"),
+                choice("m5.xlarge", "us-east-1b", "subnet-b"),
+            ],
+        }],
+        tags: Default::default(),
+    }
+}
+
+async fn launch(status: u16, answer: &'static str) -> Result<FleetAnswer, CloudError> {
+    let not_after = NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(30);
+    account(Ec2 { status, answer })
+        .launch(&request(), not_after)
+        .await
+}
+
+#[tokio::test]
+async fn an_answer_may_hold_instances_and_failures() {
+    let answer = launch(200, PARTLY_FILLED).await.unwrap();
+    let launched: Vec<_> = answer
+        .instances
+        .iter()
+        .map(|i| format!("{} {} {} {}", i.instance, i.instance_type, i.zone, i.image))
+        .collect();
+    let expected = [
+        "i-2 m5.xlarge us-east-1b ami-1",
+        "i-1 m5.xlarge us-east-1b ami-1",
+    ];
+    assert_eq!(
+        launched, expected,
+        "the zone is that of the subnet asked for"
+    );
+    let [failure] = answer.failures.as_slice() else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(
+        (
+            failure.code.as_str(),
+            failure.instance_type.as_str(),
+            failure.zone.as_str()
+        ),
+        ("InsufficientInstanceCapacity", "m5.large", "us-east-1a")
+    );
+}
+
+macro_rules! refusal {
+    ($code:literal, $message:literal) => {
+        concat!(
+            "<Response><Errors><Error><Code>",
+            $code,
+            "</Code><Message>",
+            $message,
+            "</Message></Error></Errors><RequestID>r</RequestID></Response>"
+        )
+    };
+}
+
+#[tokio::test]
+async fn refusals_say_what_can_be_done() {
+    let throttled = refusal!("RequestLimitExceeded", "Request limit exceeded.");
+    let denied = refusal!(
+        "UnauthorizedOperation",
+        "You are not authorized to perform: ec2:CreateFleet"
+    );
+    let misused = refusal!(
+        "IdempotentParameterMismatch",
+        "Arguments on this idempotent request are inconsistent"
+    );
+    let full = refusal!("VcpuLimitExceeded", "You have requested more vCPU capacity");
+    let broken = refusal!("InternalError", "An internal error has occurred");
+    for (status, answer, expected) in [
+        (
+            503,
+            throttled,
+            "RequestLimitExceeded: EC2 throttles ec2:CreateFleet",
+        ),
+        (
+            403,
+            denied,
+            "ec2:CreateFleet was denied: UnauthorizedOperation: You are not authorized to perform: ec2:CreateFleet",
+        ),
+        (
+            400,
+            misused,
+            "ec2:CreateFleet was refused, IdempotentParameterMismatch: Arguments on this idempotent request are inconsistent",
+        ),
+        (
+            400,
+            full,
+            "VcpuLimitExceeded: You have requested more vCPU capacity",
+        ),
+        (
+            500,
+            broken,
+            "ec2:CreateFleet has no known outcome: InternalError: An internal error has occurred",
+        ),
+    ] {
+        let error = launch(status, answer).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_nobody_can_read_proves_nothing() {
+    let error = launch(200, "<html>gateway</html").await.unwrap_err();
+    assert!(matches!(error, CloudError::Unknown { .. }), "{error}");
+}

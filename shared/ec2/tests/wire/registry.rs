@@ -1,0 +1,106 @@
+use ec2::ClusterCredentials;
+use ports::Registry;
+use secrecy::ExposeSecret;
+use serde_json::json;
+
+use crate::aws::{MOTO, account, register};
+
+on_one_moto! {
+    every_entry_is_read_and_a_broken_one_stops_no_other,
+    an_endpoint_cluster_is_reached_with_what_its_parameter_holds,
+    an_eks_cluster_is_reached_with_a_token_of_our_own,
+    an_entry_that_cannot_work_is_named,
+}
+
+async fn every_entry_is_read_and_a_broken_one_stops_no_other() {
+    register("registered");
+    let broken = json!({ "Name": "/whittle/clusters/broken", "Value": "{\"type\":", "Type": "String", "Overwrite": true });
+    MOTO.call("ssm", "put_parameter", broken);
+    let entries = account().entries().await.unwrap();
+    let entry = |name: &str| entries.iter().find(|e| e.cluster.as_str() == name).unwrap();
+    assert_eq!(
+        entry("registered").body.as_ref().unwrap()["type"],
+        "endpoint"
+    );
+    let problem = entry("broken").body.as_ref().unwrap_err();
+    assert!(
+        problem.contains("/whittle/clusters/broken is not JSON"),
+        "{problem}"
+    );
+}
+
+async fn an_endpoint_cluster_is_reached_with_what_its_parameter_holds() {
+    let entry = register("reached");
+    let put = |value: &str| {
+        let parameter = json!({ "Name": "/whittle/credentials/reached", "Value": value, "Type": "SecureString", "Overwrite": true });
+        MOTO.call("ssm", "put_parameter", parameter);
+    };
+    put("t0ken\n");
+    let access = account()
+        .cluster_access(&"reached".into(), &entry)
+        .await
+        .unwrap();
+    assert_eq!(access.endpoint, "https://demo.example.com");
+    let ClusterCredentials::BearerToken(token) = access.credentials else {
+        panic!("{access:?}")
+    };
+    assert_eq!(token.expose_secret(), "t0ken");
+
+    put(
+        &json!({ "clientCertificate": "-----BEGIN CERTIFICATE-----", "clientKey": "a2V5" })
+            .to_string(),
+    );
+    let access = account()
+        .cluster_access(&"reached".into(), &entry)
+        .await
+        .unwrap();
+    let ClusterCredentials::ClientCertificate { certificate, key } = access.credentials else {
+        panic!("{access:?}")
+    };
+    assert_eq!(certificate, "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t");
+    assert_eq!(key.expose_secret(), "a2V5");
+}
+
+async fn an_eks_cluster_is_reached_with_a_token_of_our_own() {
+    let cluster = json!({
+        "name": "eks-demo", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
+        "resourcesVpcConfig": { "subnetIds": MOTO.seed.subnets.values().collect::<Vec<_>>() },
+    });
+    let created = MOTO.call("eks", "create_cluster", cluster);
+    let entry = json!({ "type": "eks" });
+    let access = account()
+        .cluster_access(&"eks-demo".into(), &entry)
+        .await
+        .unwrap();
+    assert_eq!(
+        Some(access.endpoint.as_str()),
+        created["cluster"]["endpoint"].as_str()
+    );
+    assert!(access.until.is_some());
+    let ClusterCredentials::BearerToken(token) = access.credentials else {
+        panic!("{access:?}")
+    };
+    assert!(token.expose_secret().starts_with("k8s-aws-v1."));
+}
+
+async fn an_entry_that_cannot_work_is_named() {
+    for (entry, part) in [
+        (json!({ "type": "gke" }), "expected \"eks\" or \"endpoint\""),
+        (
+            json!({ "type": "endpoint", "endpoint": "https://x" }),
+            "credentials is missing",
+        ),
+        (
+            json!({ "type": "endpoint", "endpoint": "https://x", "credentials": "/no/such" }),
+            "does not exist",
+        ),
+        (
+            json!({ "type": "eks" }),
+            "No cluster found for name: nowhere",
+        ),
+    ] {
+        let access = account().cluster_access(&"nowhere".into(), &entry).await;
+        let error = access.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
