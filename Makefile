@@ -18,12 +18,13 @@ HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench crds package invoke tools clean
+.PHONY: help demo test check unit functions e2e bench bench-scheduling crds package invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Watch pending pods become nodes in a simulated account and cluster (KEEP=1 leaves it up)
+	@cargo build --locked -p whittle
 	@cargo run --quiet --locked -p whittle -- demo $(if $(KEEP),--keep)
 
 # The last lines are nextest's summary. Cargo, nextest and the tests themselves fail on whatever is missing; none skips.
@@ -56,6 +57,14 @@ bench: tools ## Print the numbers: zip sizes and cold start
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 	infra/tools/bench $(WHITTLE_SAM_BUILD)-release
+
+# The recorded decisions of Karpenter, which are no part of this repository.
+CONFORMANCE ?= ../shared/conformance
+# Optimized, and of the command line alone: it links no AWS SDK.
+bench-scheduling: ## Print the numbers: CPU time and memory of planning, against Karpenter's (CONFORMANCE=…)
+	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
+	cargo build --release --locked -p whittle
+	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/release/whittle $(CONFORMANCE)
 
 crds: ## Generate infra/chart/crds from the API types
 	cargo run --quiet --locked -p api --example crds -- infra/chart/crds

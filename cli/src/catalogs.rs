@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::Read,
+    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -55,17 +55,25 @@ pub(crate) fn read(path: &Path) -> Result<Vec<InstanceType>> {
     api::convert::catalog_file::read(&bytes).with_context(|| path.display().to_string())
 }
 
-/// A file's content, unpacked if it is gzipped.
-pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
-    let mut packed = Vec::new();
-    File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut packed))
+/// A file's content, unpacked if it is gzipped, as it is read.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+    let mut file = File::open(path)
+        .map(BufReader::new)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    if packed.starts_with(&GZIP) {
-        unpacked(&packed).with_context(|| format!("cannot unpack {}", path.display()))
+    let is_packed = file.fill_buf()?.starts_with(&GZIP);
+    Ok(if is_packed {
+        Box::new(BufReader::new(GzDecoder::new(file)))
     } else {
-        Ok(packed)
-    }
+        Box::new(file)
+    })
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
 }
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];

@@ -1,28 +1,22 @@
 //! `whittle conformance`: decides recorded cases, to be judged by the corpus' own scripts.
 
+mod case;
+
 use std::{
     io::{BufRead, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
-use api::manifests::{Manifests, Object};
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
-use model::{
-    InstanceType, Snapshot,
-    snapshot::{
-        MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Service, Settings,
-    },
-};
-use serde::Deserialize;
+use model::Snapshot;
 use serde_json::{Value, json};
 
+use self::case::Case;
 use crate::{
     catalogs::{self, Catalogs},
-    cluster, decision,
+    decision,
     timing::{Span, Times},
 };
 
@@ -43,9 +37,9 @@ pub(crate) struct Arguments {
     /// Add CPU times, wall times and peak memory to each line; every case runs in a process of its own.
     #[arg(long)]
     time: bool,
-    /// The one case to decide and measure in this process.
+    /// Decide and measure the one case on standard input, which is of the file named.
     #[arg(long, hide = true)]
-    measure: Option<String>,
+    measure: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -54,80 +48,49 @@ enum Goal {
     Cost,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Case {
-    id: String,
-    kind: String,
-    compare: String,
-    now: Timestamp,
-    #[serde(default)]
-    options: Option<CaseOptions>,
-    #[serde(default)]
-    catalog: Option<String>,
-    #[serde(default)]
-    instance_types: Option<Value>,
-    objects: Vec<Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct CaseOptions {
-    preference_policy: Option<PreferencePolicy>,
-    min_values_policy: Option<MinValuesPolicy>,
-    reserved_offering_mode: Option<ReservedOfferingMode>,
-    feature_gates: std::collections::BTreeMap<String, bool>,
-    scheduler_config: Option<Value>,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for file in &arguments.files {
         let beside = file.parent().map(Path::to_owned).unwrap_or_default();
         let folders = [Some(beside), arguments.data.clone()];
         let mut catalogs = Catalogs::new(folders.into_iter().flatten().collect());
-        let bytes = catalogs::bytes(file)?;
-        for (number, line) in bytes.lines().enumerate() {
-            let line = line.with_context(|| format!("{}:{}", file.display(), number + 1))?;
-            if line.trim().is_empty() {
-                continue;
-            }
-            let case: Case = serde_json::from_str(&line)
-                .with_context(|| format!("{}:{}: no case", file.display(), number + 1))?;
-            if !arguments.wants(&case.id) {
-                continue;
-            }
-            if arguments.time && arguments.measure.is_none() {
-                out.write_all(&measured_apart(file, &case.id, arguments)?)?;
-                continue;
-            }
-            let id = case.id.clone();
-            let answer = match decide(case, arguments.optimize, &mut catalogs) {
-                Ok((got, times)) if arguments.time => json!({"id": id, "got": got, "ms": times}),
-                Ok((got, _)) => json!({"id": id, "got": got}),
-                Err(error) => json!({"id": id, "error": format!("{error:#}")}),
-            };
+        if arguments.measure {
+            let line = std::io::read_to_string(std::io::stdin())?;
+            let answer = answer(line, arguments, &mut catalogs).context("standard input")?;
             writeln!(out, "{answer}")?;
+            continue;
+        }
+        for (number, line) in catalogs::open(file)?.lines().enumerate() {
+            let place = || format!("{}:{}", file.display(), number + 1);
+            let line = line.with_context(place)?;
+            if line.trim().is_empty() || !arguments.wants(&line).with_context(place)? {
+                continue;
+            }
+            if arguments.time {
+                let measured = measured_apart(file, &line, arguments).with_context(place)?;
+                out.write_all(&measured)?;
+            } else {
+                let answer = answer(line, arguments, &mut catalogs).with_context(place)?;
+                writeln!(out, "{answer}")?;
+            }
         }
     }
     Ok(())
 }
 
 impl Arguments {
-    fn wants(&self, id: &str) -> bool {
-        match (&self.measure, &self.only) {
-            (Some(one), _) => id == one,
-            (None, Some(part)) => id.contains(part),
-            (None, None) => true,
-        }
+    fn wants(&self, line: &str) -> Result<bool> {
+        let case: Case<'_> = serde_json::from_str(line).context("no case")?;
+        let part = self.only.as_deref().unwrap_or_default();
+        Ok(case.id.contains(part))
     }
 }
 
-/// The line that a process of its own prints for a case.
-fn measured_apart(file: &Path, id: &str, arguments: &Arguments) -> Result<Vec<u8>> {
+/// What a process of its own prints for a case.
+fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<u8>> {
     let mut command = Command::new(std::env::current_exe()?);
     command
-        .args(["conformance", "--time", "--measure", id])
+        .args(["conformance", "--time", "--measure"])
         .arg(file);
     if let Some(data) = &arguments.data {
         command.arg("--data").arg(data);
@@ -135,27 +98,49 @@ fn measured_apart(file: &Path, id: &str, arguments: &Arguments) -> Result<Vec<u8
     if let Some(goal) = arguments.optimize.and_then(|goal| goal.to_possible_value()) {
         command.args(["--optimize", goal.get_name()]);
     }
-    let output = command.stderr(Stdio::inherit()).output()?;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // Dropping the pipe ends the child's input.
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(line.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("case {id}: its process ended with {}", output.status);
+        bail!("the case's process ended with {}", output.status);
     }
     Ok(output.stdout)
 }
 
-fn decide(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<(Value, Times)> {
-    if case.kind != "provisioning" {
-        bail!("cases of kind {} are not decided here", case.kind);
-    }
+fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Result<Value> {
+    let case: Case<'_> = serde_json::from_str(&line).context("no case")?;
     let id = case.id.clone();
-    let snapshot = snapshot(case, goal, catalogs)?;
+    let snapshot = case.snapshot(arguments.optimize, catalogs);
+    // Its text may be larger than all that planning needs.
+    drop(line);
+    Ok(match snapshot {
+        Ok(snapshot) => {
+            let (got, times) = decide(&id, &snapshot);
+            if arguments.time {
+                json!({"id": id, "got": got, "ms": times})
+            } else {
+                json!({"id": id, "got": got})
+            }
+        }
+        Err(error) => json!({"id": id, "error": format!("{error:#}")}),
+    })
+}
+
+fn decide(id: &str, snapshot: &Snapshot) -> (Value, Times) {
     let mut solve = Span::default();
     let (plan, whole) = Span::of(|| {
-        let plan = planner::provision_with(&snapshot, |question| {
+        let plan = planner::provision_with(snapshot, |question| {
             let (answer, span) = Span::of(|| scheduling::solve(question));
             solve = span;
             answer
         });
-        plancheck::filter(&snapshot, plan)
+        plancheck::filter(snapshot, plan)
     });
     for refused in &plan.refused {
         eprintln!(
@@ -164,132 +149,5 @@ fn decide(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<(Va
         );
     }
     let times = Times::new(&solve, &whole);
-    Ok((decision::provisioning(&plan.plan), times))
-}
-
-fn snapshot(case: Case, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Snapshot> {
-    let types: Arc<Vec<InstanceType>> = match (&case.instance_types, &case.catalog) {
-        (Some(inline), _) => Arc::new(api::convert::catalog_file::read(&serde_json::to_vec(
-            inline,
-        )?)?),
-        (None, Some(name)) => catalogs.named(name)?,
-        (None, None) => bail!("the case names no catalog"),
-    };
-    let on_aws = case
-        .catalog
-        .as_ref()
-        .is_some_and(|name| name.starts_with("aws"));
-    let mut settings = if on_aws {
-        cluster::aws_settings()
-    } else {
-        generic_settings()
-    };
-    settings.optimize = match goal {
-        Some(Goal::Upstream) => Optimize::Upstream,
-        Some(Goal::Cost) => Optimize::Cost,
-        None if case.compare == "exact" => Optimize::Upstream,
-        None => Optimize::Cost,
-    };
-    apply(case.options.unwrap_or_default(), &mut settings)?;
-    let mut snapshot = cluster::empty(case.now, settings);
-    snapshot.services = case.objects.iter().filter_map(service).collect();
-    let ready = ready_pools(&case.objects);
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": case.objects});
-    let mut manifests = Manifests::default();
-    manifests.read(&case.id, &list.to_string());
-    if let Some(error) = manifests.errors.first() {
-        bail!("{error}");
-    }
-    let objects: Vec<Object> = manifests
-        .objects
-        .into_iter()
-        .map(|one| one.object)
-        .collect();
-    cluster::add_objects(&mut snapshot, objects, &types);
-    for pool in &mut snapshot.node_pools {
-        let class = &pool.template.node_class;
-        let managed = NODE_CLASSES.contains(&(class.group.as_str(), class.kind.as_str()));
-        if !managed {
-            pool.not_ready = Some(format!(
-                "node class {}/{} is not ours",
-                class.group, class.kind
-            ));
-        } else if !ready.contains(&pool.name.0) && pool.not_ready.is_none() {
-            pool.not_ready = Some("its status has no condition Ready".to_owned());
-        }
-    }
-    Ok(snapshot)
-}
-
-const NODE_CLASSES: [(&str, &str); 2] = [
-    ("karpenter.test.sh", "TestNodeClass"),
-    ("karpenter.k8s.aws", "EC2NodeClass"),
-];
-
-/// The labels of the corpus' made-up provider.
-fn generic_settings() -> Settings {
-    let own = [
-        "karpenter.test.sh/reservation-id",
-        "karpenter.test.sh/instance-family",
-        "karpenter.test.sh/instance-size",
-        "karpenter.test.sh/instance-cpu",
-        "karpenter.test.sh/instance-memory",
-        "karpenter.test.sh/instance-generation",
-        "karpenter.test.sh/instance-gpu-name",
-        "karpenter.test.sh/instance-gpu-count",
-        "karpenter.test.sh/instance-local-nvme",
-    ];
-    cluster::settings(&own, &[], "karpenter.test.sh/reservation-id")
-}
-
-fn apply(options: CaseOptions, settings: &mut Settings) -> Result<()> {
-    settings.preference_policy = options.preference_policy.unwrap_or_default();
-    settings.min_values_policy = options.min_values_policy.unwrap_or_default();
-    settings.reserved_offering_mode = options.reserved_offering_mode.unwrap_or_default();
-    settings.feature_gates = options.feature_gates;
-    let spread = options.scheduler_config.and_then(|config| {
-        config
-            .pointer("/podTopologySpread/defaultConstraints")
-            .cloned()
-    });
-    if let Some(constraints) = spread {
-        // A pod is the one thing that has such constraints.
-        let pod = json!({"metadata": {"name": ""}, "spec": {"containers": [], "topologySpreadConstraints": constraints}});
-        let pod: api::kubernetes::Pod = serde_json::from_value(pod).context("schedulerConfig")?;
-        settings.default_topology_spread = model::pod::Pod::from(pod).topology_spread;
-    }
-    Ok(())
-}
-
-fn ready_pools(objects: &[Value]) -> Vec<String> {
-    let is_ready = |pool: &&Value| {
-        let conditions = pool.pointer("/status/conditions").and_then(Value::as_array);
-        conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-    };
-    let pools = objects.iter().filter(|object| object["kind"] == "NodePool");
-    let names = pools
-        .filter(is_ready)
-        .filter_map(|pool| pool.pointer("/metadata/name"));
-    names.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn service(object: &Value) -> Option<Service> {
-    if object["kind"] != "Service" {
-        return None;
-    }
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-    let selector = object.pointer("/spec/selector")?.as_object()?;
-    Some(Service {
-        key: model::PodKey::new(
-            text("/metadata/namespace").unwrap_or("default"),
-            text("/metadata/name").unwrap_or_default(),
-        ),
-        selector: selector
-            .iter()
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect(),
-    })
+    (decision::provisioning(&plan.plan), times)
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// Wall time and CPU time of one piece of work.
@@ -51,11 +52,10 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// CPU time of this process's main thread; zero where the system does not tell.
+/// CPU time of this thread. Planning has no other.
 fn cpu_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanos = text.split(' ').next().and_then(|first| first.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or(0))
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.try_into().unwrap_or_default()
 }
 
 /// The most memory the process has had; zero where the system does not tell.

@@ -1,0 +1,193 @@
+//! One recorded case, and the cluster it describes.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use api::{
+    conditions::ConditionStatus,
+    manifests::{Manifests, Object},
+};
+use jiff::Timestamp;
+use model::{
+    InstanceType, Snapshot,
+    snapshot::{
+        MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Service, Settings,
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::Goal;
+use crate::{catalogs::Catalogs, cluster};
+
+/// A line of a file of cases. Its objects are decoded one at a time: a large cluster as a tree of JSON values needs many
+/// times the memory of what planning looks at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Case<'a> {
+    pub(super) id: String,
+    kind: String,
+    compare: String,
+    now: Timestamp,
+    #[serde(default)]
+    options: Option<CaseOptions>,
+    #[serde(default)]
+    catalog: Option<String>,
+    #[serde(borrow, default)]
+    instance_types: Option<&'a RawValue>,
+    #[serde(borrow)]
+    objects: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CaseOptions {
+    preference_policy: Option<PreferencePolicy>,
+    min_values_policy: Option<MinValuesPolicy>,
+    reserved_offering_mode: Option<ReservedOfferingMode>,
+    feature_gates: std::collections::BTreeMap<String, bool>,
+    scheduler_config: Option<Value>,
+}
+
+impl Case<'_> {
+    pub(super) fn snapshot(self, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Snapshot> {
+        if self.kind != "provisioning" {
+            bail!("cases of kind {} are not decided here", self.kind);
+        }
+        let types: Arc<Vec<InstanceType>> = match (self.instance_types, &self.catalog) {
+            (Some(inline), _) => {
+                Arc::new(api::convert::catalog_file::read(inline.get().as_bytes())?)
+            }
+            (None, Some(name)) => catalogs.named(name)?,
+            (None, None) => bail!("the case names no catalog"),
+        };
+        let on_aws = self
+            .catalog
+            .as_ref()
+            .is_some_and(|name| name.starts_with("aws"));
+        let mut settings = if on_aws {
+            cluster::aws_settings()
+        } else {
+            generic_settings()
+        };
+        settings.optimize = match goal {
+            Some(Goal::Upstream) => Optimize::Upstream,
+            Some(Goal::Cost) => Optimize::Cost,
+            None if self.compare == "exact" => Optimize::Upstream,
+            None => Optimize::Cost,
+        };
+        apply(self.options.unwrap_or_default(), &mut settings)?;
+        let mut snapshot = cluster::empty(self.now, settings);
+        let mut reader = Reader::default();
+        let objects = self.objects.iter().enumerate();
+        let objects = objects.filter_map(|(at, text)| reader.read(&self.id, at, text.get()));
+        cluster::add_objects(&mut snapshot, objects, &types);
+        if let Some(error) = reader.error {
+            bail!("{error}");
+        }
+        snapshot.services = reader.services;
+        for pool in &mut snapshot.node_pools {
+            let class = &pool.template.node_class;
+            let managed = NODE_CLASSES.contains(&(class.group.as_str(), class.kind.as_str()));
+            if !managed {
+                pool.not_ready = Some(format!(
+                    "node class {}/{} is not ours",
+                    class.group, class.kind
+                ));
+            } else if !reader.ready.contains(&pool.name.0) && pool.not_ready.is_none() {
+                pool.not_ready = Some("its status has no condition Ready".to_owned());
+            }
+        }
+        Ok(snapshot)
+    }
+}
+
+/// Objects as planning takes them, and what it does not take but a case may depend on.
+#[derive(Default)]
+struct Reader {
+    /// The NodePools that say they are ready.
+    ready: Vec<String>,
+    services: Vec<Service>,
+    /// The first object that could not be read.
+    error: Option<String>,
+}
+
+impl Reader {
+    fn read(&mut self, case: &str, at: usize, text: &str) -> Option<Object> {
+        let mut manifests = Manifests::default();
+        manifests.read(&format!("{case}: object {}", at + 1), text);
+        if let Some(error) = manifests.errors.first() {
+            self.error.get_or_insert_with(|| error.to_string());
+        }
+        if manifests.ignored.iter().any(|one| one.kind == "Service") {
+            self.services
+                .extend(serde_json::from_str(text).ok().as_ref().and_then(service));
+        }
+        let object = manifests.objects.pop()?.object;
+        if let Object::NodePool(pool) = &object {
+            let conditions = pool.status.as_ref().and_then(|s| s.conditions.as_ref());
+            let is_ready = conditions.into_iter().flatten().any(|condition| {
+                condition.r#type == "Ready" && condition.status == ConditionStatus::True
+            });
+            if is_ready {
+                self.ready.push(pool.metadata.name.clone());
+            }
+        }
+        Some(object)
+    }
+}
+
+const NODE_CLASSES: [(&str, &str); 2] = [
+    ("karpenter.test.sh", "TestNodeClass"),
+    ("karpenter.k8s.aws", "EC2NodeClass"),
+];
+
+/// The labels of the corpus' made-up provider.
+fn generic_settings() -> Settings {
+    let own = [
+        "karpenter.test.sh/reservation-id",
+        "karpenter.test.sh/instance-family",
+        "karpenter.test.sh/instance-size",
+        "karpenter.test.sh/instance-cpu",
+        "karpenter.test.sh/instance-memory",
+        "karpenter.test.sh/instance-generation",
+        "karpenter.test.sh/instance-gpu-name",
+        "karpenter.test.sh/instance-gpu-count",
+        "karpenter.test.sh/instance-local-nvme",
+    ];
+    cluster::settings(&own, &[], "karpenter.test.sh/reservation-id")
+}
+
+fn apply(options: CaseOptions, settings: &mut Settings) -> Result<()> {
+    settings.preference_policy = options.preference_policy.unwrap_or_default();
+    settings.min_values_policy = options.min_values_policy.unwrap_or_default();
+    settings.reserved_offering_mode = options.reserved_offering_mode.unwrap_or_default();
+    settings.feature_gates = options.feature_gates;
+    let spread = options.scheduler_config.and_then(|config| {
+        config
+            .pointer("/podTopologySpread/defaultConstraints")
+            .cloned()
+    });
+    if let Some(constraints) = spread {
+        // A pod is the one thing that has such constraints.
+        let pod = json!({"metadata": {"name": ""}, "spec": {"containers": [], "topologySpreadConstraints": constraints}});
+        let pod: api::kubernetes::Pod = serde_json::from_value(pod).context("schedulerConfig")?;
+        settings.default_topology_spread = model::pod::Pod::from(pod).topology_spread;
+    }
+    Ok(())
+}
+
+fn service(object: &Value) -> Option<Service> {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let selector = object.pointer("/spec/selector")?.as_object()?;
+    Some(Service {
+        key: model::PodKey::new(
+            text("/metadata/namespace").unwrap_or("default"),
+            text("/metadata/name").unwrap_or_default(),
+        ),
+        selector: selector
+            .iter()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect(),
+    })
+}
