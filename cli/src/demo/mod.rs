@@ -127,7 +127,7 @@ fn kubeconfig(world: &World) -> Result<NamedTempFile> {
 fn how_to_reach(kubeconfig: &Path) -> String {
     format!(
         "\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get nodeclaims\n  \
-         kubectl scale deployment inflate --replicas=20\n\nCtrl-C ends it.",
+         kubectl scale deployment inflate --replicas=80\n\nCtrl-C ends it.",
         kubeconfig.display()
     )
 }
