@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::support::{Bench, eventually};
 
 /// Counts, not times: that a cluster of this size works at all, in pages and compressed.
-const NODES: usize = 500;
-const PODS: usize = 5000;
+const NODES: usize = 100;
+const PODS: usize = 1000;
 
 #[tokio::test]
 async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
