@@ -1,1 +1,241 @@
-//! What happens with what users get wrong.
+//! What users get wrong: each mistake is told where they look, the rest goes on, and nothing is lost.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+mod deployed;
+mod rig;
+
+use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, all_run, condition};
+use fakes::Fault;
+use harness::LocalAws;
+use rig::{Relay, Rig, all_bound, secs};
+use serde_json::{Value, json};
+
+/// A NodePool without its NodeClass, a NodeClass without subnets with a NodePool of its own, and a pod that no machine holds.
+const MISTAKES: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: orphan}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: forgotten}
+      requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: nowhere}
+spec:
+  role: KarpenterNodeRole-demo
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: elsewhere}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: nowhere}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: nowhere}
+      requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge, namespace: kube-public}
+spec:
+  containers:
+  - name: huge
+    image: example.com/huge:1
+    resources: {requests: {cpu: 10k}}
+";
+
+const UNKNOWN_OPERATOR: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: odd}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: kubernetes.io/arch, operator: Near, values: [amd64]}]
+";
+
+#[test]
+fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
+    let aws = LocalAws::start(CLUSTER);
+    let mut deployed = Deployed::start(&aws);
+    clusters_that_cannot_work(&deployed);
+    deployed.cluster.apply(MANIFESTS);
+    deployed.cluster.apply(MISTAKES);
+    let refused = deployed
+        .cluster
+        .try_kubectl(&["apply", "-f", "-"], UNKNOWN_OPERATOR);
+    let refused = refused.unwrap_err();
+    for part in ["requirements[0].operator", "Near", "NotIn"] {
+        assert!(refused.contains(part), "no {part:?} in {refused}");
+    }
+    deployed.cluster.scale("web", 2);
+    deployed.sweep();
+    send(&deployed, "no wake");
+    send(
+        &deployed,
+        r#"{"v":1,"cluster":"nobodys","lane":"provisioner","reason":"test"}"#,
+    );
+
+    deployed.until("the good pods run", BY_SWEEP, |world| all_run(world, 2));
+    deployed.until("the objects say what is wrong", BY_SWEEP, objects_tell);
+    deployed.until("the logs say what is wrong", BY_SWEEP, logs_tell);
+    let left = queued(&deployed);
+    assert!(
+        left >= 2,
+        "what nobody understands is kept for the dead-letter queue: {left}"
+    );
+}
+
+/// Clusters in the registry: one whose server is not there, one whose token is not accepted, and no JSON.
+fn clusters_that_cannot_work(deployed: &Deployed<'_>) {
+    let mut absent = deployed.entry();
+    absent["endpoint"] = json!("https://127.0.0.1:1");
+    deployed.register("absent", &absent);
+
+    let name = "/whittle/credentials/expired";
+    let token = json!({"Name": name, "Type": "SecureString", "Value": "not-the-token"});
+    deployed.aws.moto.call("ssm", "put_parameter", token);
+    let mut expired = deployed.entry();
+    expired["credentials"] = json!(name);
+    deployed.register("expired", &expired);
+
+    let broken =
+        json!({"Name": "/whittle/clusters/broken", "Type": "String", "Value": "{\"type\":"});
+    deployed.aws.moto.call("ssm", "put_parameter", broken);
+}
+
+fn send(deployed: &Deployed<'_>, body: &str) {
+    let queue = deployed.stack.output("ProvisionQueueUrl");
+    let message = json!({"QueueUrl": queue, "MessageBody": body});
+    deployed.aws.ministack.call("sqs", "send_message", message);
+}
+
+/// Messages in the queue, also those that a function holds.
+fn queued(deployed: &Deployed<'_>) -> u64 {
+    let queue = deployed.stack.output("ProvisionQueueUrl");
+    let asked = json!({"QueueUrl": queue, "AttributeNames": ["All"]});
+    let answer = deployed
+        .aws
+        .ministack
+        .call("sqs", "get_queue_attributes", asked);
+    let count = |name: &str| {
+        answer["Attributes"][name]
+            .as_str()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    count("ApproximateNumberOfMessages") + count("ApproximateNumberOfMessagesNotVisible")
+}
+
+fn objects_tell(deployed: &Deployed<'_>) -> Result<(), String> {
+    let named = |kind: &str, name: &str| {
+        let mut objects = deployed.cluster.list(kind);
+        objects.retain(|object| object["metadata"]["name"] == name);
+        objects.pop().unwrap_or_default()
+    };
+    let orphan = named("nodepools", "orphan");
+    tells(
+        &orphan,
+        "NodeClassReady",
+        "NodeClassNotFound",
+        "NodeClass not found on cluster",
+    )?;
+    let nowhere = named("ec2nodeclasses", "nowhere");
+    tells(
+        &nowhere,
+        "SubnetsReady",
+        "SubnetsNotFound",
+        "SubnetSelector did not match any Subnets",
+    )?;
+    for unready in [&orphan, &nowhere, &named("nodepools", "nowhere")] {
+        if condition(unready, "Ready") != "False" {
+            return Err(format!("{} is not told to be unready", unready["metadata"]));
+        }
+    }
+    let events = deployed.cluster.list("events");
+    let told = events.iter().find(|event| {
+        event["involvedObject"]["name"] == "huge"
+            && event["reason"] == "FailedScheduling"
+            && event["source"]["component"] != "default-scheduler"
+    });
+    let message = told.map(|event| event["message"].as_str().unwrap_or_default());
+    match message {
+        Some(text) if text.contains("default") && text.contains("cpu") => Ok(()),
+        other => Err(format!("pod huge is told {other:?}")),
+    }
+}
+
+fn tells(object: &Value, kind: &str, reason: &str, message: &str) -> Result<(), String> {
+    let conditions = object["status"]["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind);
+    let text = |key: &str| {
+        found
+            .and_then(|condition| condition[key].as_str())
+            .unwrap_or_default()
+    };
+    if text("status") == "False" && text("reason") == reason && text("message").contains(message) {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or("?");
+    Err(format!("{name} says of {kind}: {found:?}"))
+}
+
+fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
+    let provisioner = deployed.stack.logs("provisioner").join("\n");
+    let housekeeper = deployed.stack.logs("housekeeper").join("\n");
+    for (log, part) in [
+        (&provisioner, "the message is no wake"),
+        (&provisioner, "cluster nobodys is not registered"),
+        (&housekeeper, "/whittle/clusters/broken is not JSON"),
+    ] {
+        if !log.contains(part) {
+            return Err(format!("nobody says {part:?}"));
+        }
+    }
+    for (cluster, part) in [("absent", "https://127.0.0.1:1"), ("expired", "401")] {
+        let of_cluster = format!(r#""cluster":"{cluster}""#);
+        if !provisioner
+            .lines()
+            .any(|line| line.contains(&of_cluster) && line.contains(part))
+        {
+            return Err(format!("nobody says {part:?} of cluster {cluster}"));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_told_on_the_node_claim_and_costs_no_pod() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.fail_next("launch", Fault::Denied);
+    rig.scale(1);
+    let told = rig.until(secs(30), |world| {
+        world.api.node_claims.values().any(|claim| {
+            claim.status.conditions.iter().any(|condition| {
+                condition.kind == "Launched"
+                    && condition.reason == "Unauthorized"
+                    && condition.message.contains("not authorized")
+            })
+        })
+    });
+    assert!(told.await.is_some(), "{:#?}", rig.transcript);
+    assert!(
+        rig.until(secs(400), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}

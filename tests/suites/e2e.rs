@@ -10,57 +10,12 @@ mod deployed;
 use std::{collections::BTreeSet, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use deployed::{CLUSTER, Deployed, Relay, condition, tags};
+use deployed::{
+    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, Relay, SOON, all_run, all_true, condition, tags,
+};
 use harness::LocalAws;
 use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
-
-const MANIFESTS: &str = "
-apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {name: default}
-spec:
-  role: KarpenterNodeRole-demo
-  amiSelectorTerms: [{alias: al2023@latest}]
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
-  tags: {team: payments}
----
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    metadata: {labels: {tier: web}}
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      requirements:
-      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-      - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge]}
-  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}
-  limits: {cpu: 100}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers:
-      - name: web
-        image: example.com/web:1
-        resources: {requests: {cpu: '1', memory: 256Mi}}
-";
-
-/// For anything that a wake starts at once.
-const SOON: Duration = Duration::from_secs(90);
-/// For what waits until the relay counts as silent, or a lease has lapsed.
-const BY_SWEEP: Duration = Duration::from_secs(240);
 
 #[test]
 fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_their_pods() {
@@ -78,6 +33,7 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
     an_instance_is_what_the_node_pool_asks_for(&deployed);
     let claims = deployed.until("its NodeClaim is initialized", SOON, initialized);
     a_node_claim_names_its_instance_and_node(&deployed, &claims[0]);
+    deployed.until("the NodePool counts it", SOON, the_node_pool_counts_it);
 
     drop(relay);
     deployed.cluster.scale("web", 5);
@@ -163,6 +119,15 @@ fn a_launch_template_makes_nodes_of_the_cluster(
     }
 }
 
+fn the_node_pool_counts_it(deployed: &Deployed<'_>) -> Result<(), String> {
+    let pools = deployed.cluster.list("nodepools");
+    let status = &pools[0]["status"];
+    if status["nodes"] == 1 && status["resources"]["cpu"] == "2" {
+        return Ok(());
+    }
+    Err(format!("{status}"))
+}
+
 fn a_node_claim_names_its_instance_and_node(deployed: &Deployed<'_>, claim: &Value) {
     let instance = &deployed.instances()[0];
     let provider_id = claim["status"]["providerID"].as_str().unwrap();
@@ -198,6 +163,9 @@ fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
     subnets.map(String::as_str).collect()
 }
 
+/// Who comes after a dead function waits until its lease has lapsed, which is when it would have ended at the latest.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
 /// A function, and the request to the API server in whose midst it is killed.
 const DEATHS: [(&str, &str, &str); 5] = [
     // The plan is committed and nothing is launched.
@@ -213,6 +181,9 @@ const DEATHS: [(&str, &str, &str); 5] = [
 fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
+    for (function, ..) in DEATHS {
+        deployed.stack.set_timeout(function, TIMEOUT);
+    }
     let _relay = Relay::start(&deployed);
     deployed.cluster.apply(MANIFESTS);
     deployed.sweep();
@@ -277,38 +248,10 @@ fn kill_when_it_hangs(
     assert!(deployed.aws.ministack.kill_function(&name) > 0, "{what}");
 }
 
-fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), String> {
-    let pods = deployed.cluster.list("pods");
-    let running = pods.iter().filter(|pod| {
-        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
-    });
-    match running.count() {
-        running if running == count && pods.len() == count => Ok(()),
-        running => Err(format!("{running} of {} pods run", pods.len())),
-    }
-}
-
 fn initialized(deployed: &Deployed<'_>) -> Result<Vec<Value>, String> {
     let claims = deployed.cluster.list("nodeclaims");
     let steps = ["Launched", "Registered", "Initialized", "Ready"];
     all_true(&claims, &steps, deployed.instances().len()).map(|()| claims)
-}
-
-fn all_true(objects: &[Value], conditions: &[&str], count: usize) -> Result<(), String> {
-    let missing: Vec<String> = objects
-        .iter()
-        .flat_map(|object| conditions.iter().map(move |kind| (object, kind)))
-        .filter(|(object, kind)| condition(object, kind) != "True")
-        .map(|(object, kind)| format!("{} is not {kind}", object["metadata"]["name"]))
-        .collect();
-    if missing.is_empty() && objects.len() == count {
-        return Ok(());
-    }
-    Err(format!(
-        "{} of {count}: {}",
-        objects.len(),
-        missing.join(", ")
-    ))
 }
 
 fn nothing_is_left(deployed: &Deployed<'_>) -> Result<(), String> {

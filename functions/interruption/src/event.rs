@@ -76,9 +76,14 @@ pub(crate) fn interruptions(body: &str) -> Result<Vec<Interruption>, EventError>
                 deadline,
             )
         }
+        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => one(
+            instance()?.instance_id,
+            InterruptionKind::CapacityReservationInterruption,
+            None,
+        ),
         ("aws.ec2", "EC2 Instance State-change Notification") => {
             let InstanceDetail { instance_id, state } = instance()?;
-            match state.as_str() {
+            match state.to_ascii_lowercase().as_str() {
                 "stopping" | "stopped" => {
                     one(instance_id, InterruptionKind::InstanceStopping, None)
                 }
@@ -142,11 +147,23 @@ mod tests {
                 .map(|found| found.kind)
         };
         assert_eq!(kind("running"), None);
-        assert_eq!(kind("stopping"), Some(InterruptionKind::InstanceStopping));
+        assert_eq!(kind("STOPPING"), Some(InterruptionKind::InstanceStopping));
         assert_eq!(
             kind("shutting-down"),
             Some(InterruptionKind::InstanceTerminated)
         );
+    }
+
+    #[test]
+    fn an_interrupted_capacity_reservation_ends_its_instance() {
+        let detail = serde_json::json!({"instance-id": "i-1", "instance-action": "terminate"});
+        let found = event(
+            "aws.ec2",
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            detail,
+        );
+        let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
+        assert_eq!(kinds, [InterruptionKind::CapacityReservationInterruption]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub struct Interruption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptionKind {
     SpotInterruption,
+    CapacityReservationInterruption,
     ScheduledChange,
     InstanceStopping,
     InstanceTerminated,
@@ -36,6 +37,7 @@ impl InterruptionKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SpotInterruption => "spot-interruption",
+            Self::CapacityReservationInterruption => "capacity-reservation-interruption",
             Self::ScheduledChange => "scheduled-change",
             Self::InstanceStopping => "instance-stopping",
             Self::InstanceTerminated => "instance-terminated",

@@ -1,6 +1,6 @@
 //! The product deployed: the real template, the really built functions.
 
-use std::{collections::BTreeMap, process::Command};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -114,6 +114,15 @@ impl<'a> Stack<'a> {
         } else {
             Ok(payload)
         }
+    }
+
+    /// Changes how long a function may run, as the console does.
+    pub fn set_timeout(&self, function: &str, timeout: Duration) {
+        let name = format!("{}-{function}", self.name);
+        let parameters = json!({"FunctionName": name, "Timeout": timeout.as_secs()});
+        self.aws
+            .ministack
+            .call("lambda", "update_function_configuration", parameters);
     }
 
     /// The environment a function of the stack runs in, as `sam local invoke --env-vars` would give it.

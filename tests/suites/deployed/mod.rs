@@ -26,6 +26,54 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The schedule's minute is shortened: a sweep may come at any time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
+/// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods.
+pub(crate) const MANIFESTS: &str = "
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: KarpenterNodeRole-demo
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  tags: {team: payments}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    metadata: {labels: {tier: web}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge]}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}
+  limits: {cpu: 100}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: example.com/web:1
+        resources: {requests: {cpu: '1', memory: 256Mi}}
+";
+
+/// For anything that a wake starts at once.
+pub(crate) const SOON: Duration = Duration::from_secs(90);
+/// For what waits until the relay counts as silent, or a lease has lapsed.
+pub(crate) const BY_SWEEP: Duration = Duration::from_secs(240);
+
 pub(crate) struct Deployed<'a> {
     pub(crate) aws: &'a LocalAws,
     pub(crate) stack: Stack<'a>,
@@ -163,4 +211,32 @@ pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
         .find(|condition| condition["type"] == kind)
         .and_then(|condition| condition["status"].as_str())
         .unwrap_or("Unknown")
+}
+
+pub(crate) fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), String> {
+    let pods = deployed.cluster.list("pods");
+    let running = pods.iter().filter(|pod| {
+        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+    });
+    match running.count() {
+        running if running == count && pods.len() == count => Ok(()),
+        running => Err(format!("{running} of {} pods run", pods.len())),
+    }
+}
+
+pub(crate) fn all_true(objects: &[Value], conditions: &[&str], count: usize) -> Result<(), String> {
+    let missing: Vec<String> = objects
+        .iter()
+        .flat_map(|object| conditions.iter().map(move |kind| (object, kind)))
+        .filter(|(object, kind)| condition(object, kind) != "True")
+        .map(|(object, kind)| format!("{} is not {kind}", object["metadata"]["name"]))
+        .collect();
+    if missing.is_empty() && objects.len() == count {
+        return Ok(());
+    }
+    Err(format!(
+        "{} of {count}: {}",
+        objects.len(),
+        missing.join(", ")
+    ))
 }
