@@ -18,6 +18,7 @@ mod outcome;
 mod ports;
 mod prices;
 mod reason;
+mod repack;
 mod reservations;
 mod room;
 mod setup;

@@ -62,19 +62,31 @@ pub struct Unplaced {
     pub reasons: Vec<(Option<usize>, Reason)>,
 }
 
-pub(crate) fn conclude(solver: &mut Solver<'_>, left: Vec<(usize, ShapeId, Failure)>) -> Answer {
-    let mut answer = Answer::default();
+/// Why each of these pods has no place.
+pub(crate) fn explain(
+    solver: &mut Solver<'_>,
+    left: Vec<(usize, ShapeId, Failure)>,
+) -> Vec<Unplaced> {
+    let mut unplaced = Vec::new();
     let mut told: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
     for (pod, shape, failure) in left {
         let reasons = told
             .entry(shape)
             .or_insert_with(|| explain::reasons(solver, shape));
-        answer.unplaced.push(Unplaced {
+        unplaced.push(Unplaced {
             pod,
             deferred: failure == Failure::Deferred,
             reasons: reasons.clone(),
         });
     }
+    unplaced
+}
+
+pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answer {
+    let mut answer = Answer {
+        unplaced,
+        ..Answer::default()
+    };
     for claim in std::mem::take(&mut solver.claims) {
         match finish(&claim, &mut solver.world) {
             Ok(node) => answer.new_nodes.push(node),

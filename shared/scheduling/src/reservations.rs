@@ -38,6 +38,10 @@ impl<'a> Reservations<'a> {
         Self { mode, left }
     }
 
+    pub(crate) fn are_counted(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// What a node with these options could hold, given what it holds already.
     pub(crate) fn offer(
         &self,

@@ -68,6 +68,18 @@ impl<'a> Core<'a> {
     pub(crate) fn ports(&self) -> &'a [HostPort] {
         &self.spec.pod.host_ports
     }
+
+    /// The same, asking for something else.
+    pub(crate) fn with_requests(&self, requests: Box<[i64]>) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            requests,
+            sets: self.sets,
+            tolerations: self.tolerations,
+            volumes: Rc::clone(&self.volumes),
+            member: self.member.clone(),
+        }
+    }
 }
 
 /// Where a shape still has to look. What can never take it is forgotten.

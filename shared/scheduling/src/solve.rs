@@ -35,10 +35,12 @@ pub(crate) struct Solver<'a> {
     pub(crate) claims: Vec<Claim<'a>>,
     pub(crate) shapes: Vec<(Rc<Core<'a>>, Search)>,
     identities: BTreeMap<Identity<'a>, ShapeId>,
-    next_host: u32,
+    pub(crate) next_host: u32,
     has_topology: bool,
     /// Giving up PreferNoSchedule exists only if a NodePool has such a taint (spec/scheduling §16).
     may_tolerate: bool,
+    /// Per pod, as what it was placed.
+    pub(crate) placed_as: Vec<ShapeId>,
     /// Moves with every placement.
     placements: u64,
     strategy: Strategy,
@@ -72,6 +74,7 @@ impl<'a> Solver<'a> {
             next_host,
             has_topology,
             may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+            placed_as: vec![ShapeId(u32::MAX); input.pods.len()],
             placements: 0,
             strategy,
         };
@@ -154,7 +157,12 @@ impl<'a> Solver<'a> {
             .or_else(|| self.try_claims(pod, &core, &mut search))
             .map_or_else(|| self.try_templates(pod, &core, &mut search), Ok);
         match outcome {
-            Ok(()) => self.placements += 1,
+            Ok(()) => {
+                self.placements += 1;
+                if let Some(slot) = self.placed_as.get_mut(pod) {
+                    *slot = shape;
+                }
+            }
             Err(failure) => search.failed_at = Some((self.placements, failure)),
         }
         if let Some((_, kept)) = self.shapes.get_mut(shape.0 as usize) {

@@ -8,6 +8,7 @@ use model::snapshot::Optimize;
 use crate::{
     input::Input,
     outcome::{self, Answer},
+    repack::repack,
     solve::Solver,
 };
 
@@ -34,44 +35,43 @@ pub(crate) enum Ties {
     FirstByName,
 }
 
-/// Filling the oldest claim first opens fewer nodes than keeping all equally full.
-const DENSE: Strategy = Strategy {
-    order: Order::OldestFirst,
-    ties: Ties::Cheapest,
-};
-
-/// The other ways to answer, the most promising first.
-const OTHERS: [Strategy; 3] = [
-    DENSE,
+/// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
+const WAYS: [Strategy; 4] = [
+    Strategy {
+        order: Order::OldestFirst,
+        ties: Ties::Cheapest,
+    },
     Strategy {
         order: Order::EmptiestFirst,
-        ties: Ties::FirstByName,
+        ties: Ties::Cheapest,
     },
     Strategy {
         order: Order::OldestFirst,
         ties: Ties::FirstByName,
     },
+    Strategy {
+        order: Order::EmptiestFirst,
+        ties: Ties::FirstByName,
+    },
 ];
 
-/// Up to so many pods, all ways are compared; up to [`COMPARED_PODS_MAX`], two; beyond, one has to do: a turn must stay quick.
-const FEW_PODS: usize = 250;
-const COMPARED_PODS_MAX: usize = 1_000;
+/// Up to so many pods, all ways are compared for cost; up to [`RETRIED_PODS_MAX`], another is tried only if pods are left
+/// without a place; beyond, one has to do: a turn must stay quick.
+const COMPARED_PODS_MAX: usize = 250;
+const RETRIED_PODS_MAX: usize = 1_000;
 
 pub(crate) fn best(input: &Input<'_>) -> Answer {
     let for_cost = input.options.optimize == Optimize::Cost;
-    if for_cost && input.pods.len() > COMPARED_PODS_MAX {
-        return answer(input, DENSE);
-    }
-    let mut best = answer(input, Strategy::default());
-    let others = match input.pods.len() {
-        0..=FEW_PODS => OTHERS.len(),
-        _ => 1,
-    };
-    for strategy in OTHERS.into_iter().take(others) {
-        let as_upstream = strategy.order == Order::EmptiestFirst;
-        let worthwhile = !best.unplaced.is_empty() || for_cost && cost(&best) > 0;
-        if worthwhile && (for_cost || as_upstream) {
-            let other = answer(input, strategy);
+    let pods = input.pods.len();
+    let mut ways = WAYS
+        .into_iter()
+        .filter(|way| for_cost || way.order == Order::EmptiestFirst);
+    let mut best = answer(input, ways.next().unwrap_or_default());
+    for way in ways {
+        let retry = pods <= RETRIED_PODS_MAX && !best.unplaced.is_empty();
+        let compare = for_cost && pods <= COMPARED_PODS_MAX && cost(&best) > 0;
+        if retry || compare {
+            let other = answer(input, way);
             if is_better(&other, &best, for_cost) {
                 best = other;
             }
@@ -89,7 +89,11 @@ fn is_better(other: &Answer, best: &Answer, for_cost: bool) -> bool {
 fn answer(input: &Input<'_>, strategy: Strategy) -> Answer {
     let mut solver = Solver::new(input, strategy);
     let left = solver.run();
-    outcome::conclude(&mut solver, left)
+    let unplaced = outcome::explain(&mut solver, left);
+    if input.options.optimize == Optimize::Cost {
+        repack(&mut solver);
+    }
+    outcome::conclude(&mut solver, unplaced)
 }
 
 fn unplaced(answer: &Answer) -> BTreeSet<usize> {

@@ -30,6 +30,8 @@ pub(crate) struct Template {
     /// The types that could make a node for the smallest pod.
     pub(crate) base: Bits,
     pub(crate) room: Room,
+    /// Per row of the catalog, what is left for pods; `None` for those outside `base`.
+    pub(crate) left: Vec<Option<Box<[i64]>>>,
     pub(crate) daemons: Vec<DaemonGroup>,
     /// What limits leave, per limited resource.
     pub(crate) remaining: BTreeMap<String, i64>,
@@ -132,6 +134,7 @@ impl Template {
             catalog: at,
             base,
             room: Room::new(&left, dimensions.len()),
+            left,
             daemons,
             remaining: pool.remaining.0.clone(),
             has_min_values,

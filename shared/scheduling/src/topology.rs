@@ -43,6 +43,7 @@ pub(crate) struct Place {
 }
 
 /// What a pod brings to topology.
+#[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) class: ClassId,
     /// Its requirements without preferences: the domains it counts for itself.
@@ -374,6 +375,13 @@ impl<'a> Topology<'a> {
             counts_itself: self.selects(group, member.class),
         });
         obeyed.collect()
+    }
+
+    /// The groups that count a pod, wherever it is placed.
+    pub(crate) fn counting(&mut self, member: &Member) -> Vec<GroupId> {
+        let mut groups = self.selecting(member.class, false);
+        groups.extend(&member.inverse);
+        groups
     }
 
     /// How many groups there are: relaxing a pod may make new ones.

@@ -1,0 +1,185 @@
+//! From the plan on paper to claims, through the same checks as every other placement.
+
+use std::rc::Rc;
+
+use crate::{
+    claim::{Claim, Stage},
+    repack::{
+        Cost,
+        items::{Item, Movable},
+        nodes::Plan,
+    },
+    shape::Core,
+    solve::Solver,
+    world::World,
+};
+
+/// Replaces the movable claims by those of the plan, if every pod finds a place and all cost less.
+pub(crate) fn replace<'a>(
+    solver: &mut Solver<'a>,
+    template: usize,
+    movable: &Movable<'a>,
+    plan: &Plan,
+    known: Cost,
+) {
+    let Some(limits) = free_limits(solver, template, movable) else {
+        return;
+    };
+    let made = build(solver, template, movable, plan);
+    let mut cost = Cost::default();
+    for claim in made.iter().flatten() {
+        cost.add(claim, &mut solver.world);
+    }
+    let cheaper = cost.price < known.price && cost.with_upkeep < known.with_upkeep;
+    if let Some(made) = made.filter(|_| cheaper) {
+        let mut at = 0;
+        solver.claims.retain(|_| {
+            at += 1;
+            movable.claims.binary_search(&(at - 1)).is_err()
+        });
+        solver.claims.extend(made);
+    } else if let Some(mould) = solver.world.templates.get_mut(template) {
+        mould.remaining = limits;
+    }
+}
+
+/// Gives back what the movable claims count against limits; returns what was left before.
+fn free_limits(
+    solver: &mut Solver<'_>,
+    template: usize,
+    movable: &Movable<'_>,
+) -> Option<std::collections::BTreeMap<String, i64>> {
+    let pool = solver.world.input.pools.get(template)?;
+    let mould = solver.world.templates.get_mut(template)?;
+    let catalog = solver.world.catalogs.get(mould.catalog)?;
+    let before = std::mem::replace(&mut mould.remaining, pool.remaining.0.clone());
+    for (at, claim) in solver.claims.iter().enumerate() {
+        if claim.template == template && movable.claims.binary_search(&at).is_err() {
+            mould.spend(catalog, &claim.rows);
+        }
+    }
+    Some(before)
+}
+
+fn build<'a>(
+    solver: &mut Solver<'a>,
+    template: usize,
+    movable: &Movable<'a>,
+    plan: &Plan,
+) -> Option<Vec<Claim<'a>>> {
+    let mut made: Vec<Claim<'a>> = Vec::new();
+    let mut left: Vec<(&Item<'a>, usize)> = Vec::new();
+    let mut pods: Vec<&[usize]> = movable
+        .items
+        .iter()
+        .map(|item| item.pods.as_slice())
+        .collect();
+    for (node, times) in &plan.nodes {
+        for _ in 0..*times {
+            let mut claim = empty(solver, template)?;
+            for (at, number) in &node.items {
+                let (item, waiting) = (movable.items.get(*at)?, pods.get_mut(*at)?);
+                let (now, later) = waiting.split_at_checked(usize::try_from(*number).ok()?)?;
+                *waiting = later;
+                let refused = join(&mut claim, item, now, &mut solver.world);
+                left.extend(refused.iter().map(|pod| (item, *pod)));
+            }
+            if !claim.pods.is_empty() {
+                close(solver, template, &claim);
+                made.push(claim);
+            }
+        }
+    }
+    for (item, pod) in left {
+        let world = &mut solver.world;
+        let placed = made
+            .iter_mut()
+            .any(|claim| join(claim, item, &[pod], world).is_empty());
+        if !placed {
+            let mut claim = empty(solver, template)?;
+            if !join(&mut claim, item, &[pod], &mut solver.world).is_empty() {
+                return None;
+            }
+            close(solver, template, &claim);
+            made.push(claim);
+        }
+    }
+    Some(made)
+}
+
+fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
+    let claim = solver.empty_claim(template).ok()?;
+    solver.next_host += 1;
+    Some(claim)
+}
+
+/// Counts a claim against limits, once it is known how large it may become.
+fn close(solver: &mut Solver<'_>, template: usize, claim: &Claim<'_>) {
+    let World {
+        templates,
+        catalogs,
+        ..
+    } = &mut solver.world;
+    if let Some(mould) = templates.get_mut(template)
+        && let Some(catalog) = catalogs.get(mould.catalog)
+    {
+        mould.spend(catalog, &claim.rows);
+    }
+}
+
+/// Puts pods of one item on a claim, all at once where no rule counts them; returns those it refuses.
+fn join<'p, 'a>(
+    claim: &mut Claim<'a>,
+    item: &Item<'a>,
+    pods: &'p [usize],
+    world: &mut World<'a>,
+) -> &'p [usize] {
+    if item.rules.is_empty() {
+        let all = times(&item.core, pods.len());
+        return if add(claim, &all, item, pods, world) {
+            &[]
+        } else {
+            pods
+        };
+    }
+    for (at, pod) in pods.iter().enumerate() {
+        if !add(claim, &item.core, item, std::slice::from_ref(pod), world) {
+            return pods.get(at..).unwrap_or_default();
+        }
+    }
+    &[]
+}
+
+fn add<'a>(
+    claim: &mut Claim<'a>,
+    core: &Rc<Core<'a>>,
+    item: &Item<'a>,
+    pods: &[usize],
+    world: &mut World<'a>,
+) -> bool {
+    let stage = if claim.pods.is_empty() {
+        Stage::New
+    } else {
+        Stage::InFlight
+    };
+    let (Ok(fit), [first, others @ ..]) = (claim.check(core, &item.obeyed, stage, world), pods)
+    else {
+        return false;
+    };
+    claim.commit(*first, core, fit, world);
+    claim.pods.extend_from_slice(others);
+    true
+}
+
+/// What several pods ask for together.
+fn times<'a>(core: &Rc<Core<'a>>, pods: usize) -> Rc<Core<'a>> {
+    let number = i64::try_from(pods).unwrap_or(i64::MAX);
+    if number == 1 {
+        return Rc::clone(core);
+    }
+    let requests = core
+        .requests
+        .iter()
+        .map(|amount| amount.saturating_mul(number));
+    Rc::new(core.with_requests(requests.collect()))
+}

@@ -1,0 +1,204 @@
+//! Which pods may move to other new nodes, and what each of them brings along.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use crate::{
+    algebra::{Algebra, SetId, Sym},
+    claim::Claim,
+    shape::{Core, Sets, ShapeId, VolumeNeeds},
+    solve::Solver,
+    topology::{GroupId, Obeyed, group::Kind},
+    world::World,
+};
+
+/// The pods of those new nodes of a NodePool that may be made differently.
+pub(crate) struct Movable<'a> {
+    /// By index.
+    pub(crate) claims: Vec<usize>,
+    pub(crate) items: Vec<Item<'a>>,
+}
+
+/// Pods that nothing tells apart.
+pub(crate) struct Item<'a> {
+    /// With the labels that stay decided among its requirements.
+    pub(crate) core: Rc<Core<'a>>,
+    /// Of the groups it obeys, those that count per host.
+    pub(crate) obeyed: Vec<Obeyed>,
+    pub(crate) rules: Rc<[HostRule]>,
+    pub(crate) pods: Vec<usize>,
+}
+
+impl Item<'_> {
+    pub(crate) fn requirements(&self) -> SetId {
+        self.core.sets.on_claims
+    }
+}
+
+/// What an item has to do with a group that counts per host.
+#[derive(Clone, Copy)]
+pub(crate) struct HostRule {
+    pub(crate) group: GroupId,
+    /// It may join only where at most so many are counted.
+    pub(crate) most: Option<i64>,
+    pub(crate) counts: bool,
+}
+
+/// What binds the pods of a shape to where they are.
+struct Ties {
+    keys: Vec<Tie>,
+    rules: Rc<[HostRule]>,
+    obeyed: Vec<Obeyed>,
+}
+
+/// A label that must stay what it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Tie {
+    key: Sym,
+    /// It was counted in one domain, or not at all.
+    in_one_domain: bool,
+}
+
+/// `None` where there is nothing to gain: no node, or nobody may move.
+pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Movable<'a>> {
+    let mut ties: BTreeMap<ShapeId, Option<Ties>> = BTreeMap::new();
+    let mut claims = Vec::new();
+    let mut found: BTreeMap<(ShapeId, SetId), Vec<usize>> = BTreeMap::new();
+    for (at, claim) in solver.claims.iter().enumerate() {
+        if claim.template != template {
+            continue;
+        }
+        let members = members(claim, &solver.placed_as, |shape| {
+            let known = ties.entry(shape).or_insert_with(|| {
+                let core = solver.shapes.get(shape.0 as usize).map(|(core, _)| core);
+                core.and_then(|core| ties_of(core, &mut solver.world))
+            });
+            let pins = pins(known.as_ref()?, claim.set, &mut solver.world.algebra)?;
+            Some((shape, pins))
+        });
+        if let Some(members) = members {
+            claims.push(at);
+            for (pod, key) in members {
+                found.entry(key).or_default().push(pod);
+            }
+        }
+    }
+    let items = found.into_iter().filter_map(|((shape, pins), mut pods)| {
+        pods.sort_by_key(|pod| solver.world.input.pods.get(*pod).map(|pod| &pod.key));
+        let (core, _) = solver.shapes.get(shape.0 as usize)?;
+        let ties = ties.get(&shape)?.as_ref()?;
+        Some(Item {
+            core: Rc::new(pinned(core, pins, &mut solver.world.algebra)),
+            obeyed: ties.obeyed.clone(),
+            rules: Rc::clone(&ties.rules),
+            pods,
+        })
+    });
+    let items: Vec<Item<'a>> = items.collect();
+    (!items.is_empty()).then_some(Movable { claims, items })
+}
+
+/// The pods of a claim with their shapes and what is decided about them, unless one of them has to stay.
+fn members(
+    claim: &Claim<'_>,
+    placed_as: &[ShapeId],
+    mut decided: impl FnMut(ShapeId) -> Option<(ShapeId, SetId)>,
+) -> Option<Vec<(usize, (ShapeId, SetId))>> {
+    let pods = claim.pods.iter();
+    pods.map(|pod| Some((*pod, decided(*placed_as.get(*pod)?)?)))
+        .collect()
+}
+
+/// `None` for pods that stay: those with host ports, those that need company on their host, and those that a spread
+/// constraint counts without being theirs, as it may look at some nodes only.
+fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
+    if !core.ports().is_empty() {
+        return None;
+    }
+    let topology = &mut world.topology;
+    let (obeyed, counting) = (
+        topology.obeyed(&core.member),
+        topology.counting(&core.member),
+    );
+    let mut keys: BTreeSet<Tie> = BTreeSet::new();
+    let mut rules = Vec::new();
+    let groups: BTreeSet<GroupId> = obeyed
+        .iter()
+        .map(|one| one.group)
+        .chain(counting.iter().copied())
+        .collect();
+    for id in groups {
+        let group = topology.group(id)?;
+        let mine = obeyed.iter().find(|one| one.group == id);
+        let counts = counting.contains(&id);
+        if group.kind == Kind::Spread && mine.is_none()
+            || group.by_host && group.kind == Kind::Affinity
+        {
+            return None;
+        }
+        if group.by_host {
+            rules.push(HostRule {
+                group: id,
+                most: mine.map(|mine| match group.kind {
+                    Kind::Spread => group.max_skew - i64::from(mine.counts_itself),
+                    Kind::Affinity | Kind::AntiAffinity => 0,
+                }),
+                counts,
+            });
+        } else {
+            keys.insert(Tie {
+                key: group.key,
+                in_one_domain: group.kind != Kind::AntiAffinity,
+            });
+        }
+    }
+    let algebra = &world.algebra;
+    for alternative in &core.volumes.alternatives {
+        keys.extend(
+            algebra
+                .set(alternative.on_claims)
+                .iter()
+                .map(|(key, _)| Tie {
+                    key: *key,
+                    in_one_domain: false,
+                }),
+        );
+    }
+    Some(Ties {
+        keys: keys.into_iter().collect(),
+        rules: rules.into(),
+        obeyed: obeyed
+            .into_iter()
+            .filter(|one| topology.group(one.group).is_some_and(|group| group.by_host))
+            .collect(),
+    })
+}
+
+/// The labels that stay decided, as the claim has them.
+fn pins(ties: &Ties, claim: SetId, algebra: &mut Algebra) -> Option<SetId> {
+    let mut pins = Algebra::EMPTY;
+    for tie in &ties.keys {
+        let req = algebra.get(claim, tie.key)?;
+        let one = algebra
+            .values(claim, tie.key)
+            .is_some_and(|req| req.values.len() == 1);
+        if tie.in_one_domain && !one {
+            return None;
+        }
+        pins = algebra.add(pins, tie.key, req);
+    }
+    Some(pins)
+}
+
+fn pinned<'a>(core: &Core<'a>, pins: SetId, algebra: &mut Algebra) -> Core<'a> {
+    Core {
+        sets: Sets {
+            on_claims: algebra.merge(core.sets.on_claims, pins),
+            ..core.sets
+        },
+        volumes: Rc::new(VolumeNeeds::default()),
+        ..core.with_requests(core.requests.clone())
+    }
+}

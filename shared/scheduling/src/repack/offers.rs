@@ -1,0 +1,129 @@
+//! What can be bought: each way to launch a node for at least one item, with its price. Ways that another one beats at
+//! everything are left out.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    algebra::{SetId, Undefined},
+    bits::Bits,
+    catalog,
+    repack::{UPKEEP, items::Movable},
+    world::World,
+};
+
+pub(crate) struct Offers {
+    /// Cheapest first.
+    pub(crate) all: Vec<Offer>,
+    /// Per item, its bit among the kinds.
+    pub(crate) kinds: Vec<u128>,
+}
+
+pub(crate) struct Offer {
+    /// Upkeep included.
+    pub(crate) price: i64,
+    pub(crate) room: Box<[i64]>,
+    /// Items of these kinds may use it.
+    pub(crate) kinds: u128,
+}
+
+/// Requirements that differ among the items of one NodePool: one bit each. Clusters have a handful.
+const KINDS_MAX: usize = 128;
+
+impl Offers {
+    /// `None` if the items want too many different things.
+    pub(crate) fn new(
+        movable: &Movable<'_>,
+        template: usize,
+        rows: &mut Bits,
+        world: &mut World<'_>,
+    ) -> Option<Self> {
+        let World {
+            templates,
+            catalogs,
+            algebra,
+            ..
+        } = world;
+        let mould = templates.get(template)?;
+        let catalog = catalogs.get_mut(mould.catalog)?;
+        mould.keep_within_limits(catalog, rows);
+        let mut sets: Vec<SetId> = movable
+            .items
+            .iter()
+            .map(|item| item.requirements())
+            .collect();
+        sets.sort_unstable();
+        sets.dedup();
+        if sets.len() > KINDS_MAX {
+            return None;
+        }
+        let bit = |set: SetId| sets.binary_search(&set).map_or(0, |at| 1u128 << at);
+        let kinds = movable.items.iter().map(|item| bit(item.requirements()));
+        let kinds: Vec<u128> = kinds.collect();
+        // Per row and per set of kinds, the cheapest offer.
+        let mut prices: BTreeMap<(usize, u128), i64> = BTreeMap::new();
+        let mut open: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
+        for set in &sets {
+            let Some(joint) = algebra.narrow(mould.set, *set, Undefined::WellKnown) else {
+                continue;
+            };
+            let matching = catalog.matching(joint, algebra);
+            let mut usable = catalog.remembered(matching).clone();
+            usable.and(rows);
+            for row in usable.iter() {
+                for offer in catalog
+                    .rows
+                    .get(row)
+                    .into_iter()
+                    .flat_map(|row| &row.offers)
+                {
+                    if catalog::compatible(algebra, joint, offer.set) {
+                        *open.entry((row, offer.set)).or_default() |= bit(*set);
+                    }
+                }
+            }
+        }
+        for row in rows.iter() {
+            for offer in catalog
+                .rows
+                .get(row)
+                .into_iter()
+                .flat_map(|row| &row.offers)
+            {
+                if let Some(kinds) = open.get(&(row, offer.set)) {
+                    let price = prices.entry((row, *kinds)).or_insert(i64::MAX);
+                    *price = (*price).min(offer.price.0);
+                }
+            }
+        }
+        let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
+            Some(Offer {
+                price: price.saturating_add(UPKEEP.0),
+                room: mould.left.get(row)?.clone()?,
+                kinds,
+            })
+        });
+        Some(Self {
+            all: undominated(offers.collect()),
+            kinds,
+        })
+    }
+}
+
+fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
+    offers.sort_by(|a, b| (a.price, &b.room, b.kinds).cmp(&(b.price, &a.room, a.kinds)));
+    let mut kept: Vec<Offer> = Vec::new();
+    for offer in offers {
+        let beaten = kept.iter().any(|known| {
+            known.kinds | offer.kinds == known.kinds
+                && offer
+                    .room
+                    .iter()
+                    .zip(&known.room)
+                    .all(|(less, more)| less <= more)
+        });
+        if !beaten {
+            kept.push(offer);
+        }
+    }
+    kept
+}
