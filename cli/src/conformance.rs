@@ -1,5 +1,6 @@
 //! `whittle conformance`: decides recorded cases, to be judged by the corpus' own scripts.
 
+mod aws;
 mod case;
 
 use std::{
@@ -53,6 +54,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for file in &arguments.files {
         let beside = file.parent().map(Path::to_owned).unwrap_or_default();
         let folders = [Some(beside), arguments.data.clone()];
+        if !arguments.measure && aws::is_document(file)? {
+            let only = arguments.only.as_deref().unwrap_or_default();
+            aws::run(file, arguments.data.as_deref(), only, &mut out)?;
+            continue;
+        }
         let mut catalogs = Catalogs::new(folders.into_iter().flatten().collect());
         if arguments.measure {
             let line = std::io::read_to_string(std::io::stdin())?;

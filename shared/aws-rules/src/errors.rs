@@ -21,6 +21,11 @@ pub const SERVICE_LINKED_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotP
 pub const NO_FREE_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 pub const TEMPLATE_NOT_FOUND: &str = "InvalidLaunchTemplateName.NotFoundException";
 pub const TEMPLATE_EXISTS: &str = "InvalidLaunchTemplateName.AlreadyExistsException";
+pub const RESERVATION_EXCEEDED: &str = "ReservationCapacityExceeded";
+pub const REQUEST_LIMIT_EXCEEDED: &str = "RequestLimitExceeded";
+pub const UNAUTHORIZED: &str = "UnauthorizedOperation";
+/// A dry run's way to say that the call would have worked.
+pub const DRY_RUN: &str = "DryRunOperation";
 
 /// Codes with which an override of a fleet request fails for want of capacity.
 const CAPACITY: [&str; 8] = [
@@ -31,13 +36,24 @@ const CAPACITY: [&str; 8] = [
     "Unsupported",
     NO_FREE_ADDRESSES,
     "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
+    RESERVATION_EXCEEDED,
 ];
 
-const NOT_FOUND: [&str; 3] = ["QueueDoesNotExist", "NoSuchEntity", "ParameterNotFound"];
+/// Codes that say that what a call names is gone.
+pub const NOT_FOUND: [&str; 7] = [
+    "InvalidCapacityReservationId.NotFound",
+    "InvalidInstanceID.NotFound",
+    "InvalidLaunchTemplateId.NotFound",
+    TEMPLATE_NOT_FOUND,
+    "NoSuchEntity",
+    "ParameterNotFound",
+    "QueueDoesNotExist",
+];
+
+pub const ALREADY_EXISTS: [&str; 1] = ["EntityAlreadyExists"];
 
 const THROTTLED: [&str; 9] = [
-    "RequestLimitExceeded",
+    REQUEST_LIMIT_EXCEEDED,
     "EC2ThrottledException",
     "ThrottledException",
     "Throttling",
@@ -49,7 +65,7 @@ const THROTTLED: [&str; 9] = [
 ];
 
 const DENIED: [&str; 12] = [
-    "UnauthorizedOperation",
+    UNAUTHORIZED,
     "AccessDenied",
     "AccessDeniedException",
     "AuthFailure",
@@ -90,7 +106,7 @@ pub fn class(code: &str) -> ErrorClass {
         ErrorClass::Unknown
     } else if is_not_found() {
         ErrorClass::NotFound
-    } else if code == "EntityAlreadyExists" || code == TEMPLATE_EXISTS {
+    } else if ALREADY_EXISTS.contains(&code) || code == TEMPLATE_EXISTS {
         ErrorClass::AlreadyExists
     } else {
         ErrorClass::Invalid
@@ -113,7 +129,7 @@ pub struct LaunchFailure {
 /// (spec/aws §14.2).
 pub fn launch_failure(text: &str) -> LaunchFailure {
     let has = |part: &str| text.contains(part);
-    let is_denied = ["UnauthorizedOperation", "AccessDenied", "AuthFailure"]
+    let is_denied = [UNAUTHORIZED, "AccessDenied", "AuthFailure"]
         .into_iter()
         .any(has);
     let (reason, message) = if has(SERVICE_LINKED_ROLE) {
@@ -190,8 +206,8 @@ const REASONS: [(&str, &str, &str); 13] = [
         "The AMI does not exist, or the account may not use it",
     ),
     (
-        "RequestLimitExceeded",
-        "RequestLimitExceeded",
+        REQUEST_LIMIT_EXCEEDED,
+        REQUEST_LIMIT_EXCEEDED,
         "The account's request limit is exceeded",
     ),
     (

@@ -25,6 +25,7 @@ pub use unavailable::Unavailable;
 use crate::{
     ProviderSettings,
     families::{Family, FamilyError},
+    placement::PlacementGroupFact,
     resource,
 };
 
@@ -35,6 +36,8 @@ pub struct Through<'a> {
     pub settings: &'a ProviderSettings,
     /// Instance type → memory that its nodes were seen to have, in bytes (spec/aws §5.4).
     pub measured_memory: &'a BTreeMap<String, i64>,
+    /// What the NodeClass's selector was resolved to.
+    pub placement_group: Option<&'a PlacementGroupFact>,
 }
 
 /// Every type of the catalog. Those that the NodeClass cannot launch are there too, without an available offering, so that
@@ -69,12 +72,12 @@ fn instance_type(
         kubelet,
         settings: through.settings,
     };
-    let place = offerings::Place::of(catalog, info, class, through.settings);
+    let place = offerings::Place::of(catalog, info, through);
     let mut capacity = node.capacity();
     if let Some(measured) = through.measured_memory.get(&info.instance_type) {
         capacity.set(model::resources::MEMORY, *measured);
     }
-    let fits = !incompatible(info, family, &class.spec);
+    let fits = !incompatible(info, family, &class.spec, through.placement_group);
     InstanceType {
         name: info.instance_type.clone(),
         requirements: labels::requirements(info, family, &place),

@@ -30,7 +30,7 @@ use crate::{ClusterFacts, ProviderSettings};
 pub use filters::Candidate;
 pub use outcome::{LaunchedClaim, Lessons, launched_claim, lessons, verdict};
 pub use problem::LaunchProblem;
-pub use subnets::{FreeAddresses, addresses_taken};
+pub use subnets::{FreeAddresses, addresses_taken, give_back, take};
 
 /// Everything a launch depends on.
 #[derive(Clone, Copy, Debug)]

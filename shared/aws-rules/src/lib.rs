@@ -13,6 +13,7 @@ pub mod families;
 pub mod instance_types;
 pub mod launch;
 pub mod node_class;
+pub mod placement;
 pub mod resource;
 pub mod settings;
 pub mod user_data;

@@ -45,6 +45,7 @@ impl Catalog for Account {
             .map_err(|error| unusable("the registry entry", error.to_string()))?;
         let catalog = self.catalog().await?;
         let through = Through {
+            placement_group: None,
             node_class,
             settings: &settings,
             measured_memory: &BTreeMap::new(),

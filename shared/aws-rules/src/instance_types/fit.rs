@@ -3,10 +3,15 @@
 use api::karpenter::{EC2NodeClassSpec, InterfaceType, NetworkInterface, Switch};
 
 use super::facts::InstanceTypeInfo;
-use crate::families::Family;
+use crate::{families::Family, placement::PlacementGroupFact};
 
 /// Whether something keeps the NodeClass from launching this type.
-pub fn incompatible(info: &InstanceTypeInfo, family: Family, spec: &EC2NodeClassSpec) -> bool {
+pub fn incompatible(
+    info: &InstanceTypeInfo,
+    family: Family,
+    spec: &EC2NodeClassSpec,
+    placement_group: Option<&PlacementGroupFact>,
+) -> bool {
     let interfaces = spec.network_interfaces.as_deref();
     let lacks_interfaces = interfaces.is_some_and(|wanted| !has_interfaces(info, wanted));
     // The first Graviton generation lacks instructions that AL2023 needs.
@@ -18,7 +23,10 @@ pub fn incompatible(info: &InstanceTypeInfo, family: Family, spec: &EC2NodeClass
         && !features.any(|feature| feature == "nested-virtualization");
     let is_nitro = info.hypervisor.as_deref() == Some("nitro");
     let cannot_track = spec.connection_tracking.is_some() && !is_nitro;
-    lacks_interfaces || cannot_boot || cannot_nest || cannot_track
+    let strategies = &info.placement_group_info.supported_strategies;
+    let cannot_be_placed =
+        placement_group.is_some_and(|group| !strategies.contains(&group.strategy));
+    lacks_interfaces || cannot_boot || cannot_nest || cannot_track || cannot_be_placed
 }
 
 fn has_interfaces(info: &InstanceTypeInfo, interfaces: &[NetworkInterface]) -> bool {

@@ -97,6 +97,16 @@ fn location(labels: &mut Labels, info: &InstanceTypeInfo, place: &Place<'_>) {
             .iter()
             .map(|reservation| is_interruptible(reservation).to_string()),
     );
+    if let Some(group) = place.group {
+        labels.set(label::PLACEMENT_GROUP_ID, [group.group_id.as_str()]);
+        let partitions: Vec<_> = group
+            .partitions()
+            .map(|number| number.to_string())
+            .collect();
+        if !partitions.is_empty() {
+            labels.set(label::PLACEMENT_GROUP_PARTITION, partitions);
+        }
+    }
 }
 
 pub(super) fn is_interruptible(reservation: &CapacityReservation) -> bool {

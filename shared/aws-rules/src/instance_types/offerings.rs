@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{
-    karpenter::{CapacityReservation, CapacityReservationState, EC2NodeClass},
+    karpenter::{CapacityReservation, CapacityReservationState},
     names::label,
 };
 use model::{
@@ -13,8 +13,11 @@ use model::{
     selector::Operator,
 };
 
-use super::facts::{InstanceTypeInfo, RegionCatalog};
-use crate::ProviderSettings;
+use super::{
+    Through,
+    facts::{InstanceTypeInfo, RegionCatalog},
+};
+use crate::placement::PlacementGroupFact;
 
 /// Reserved capacity is paid for already; its price only keeps the order of the types.
 const RESERVED_PRICE_DIVISOR: i64 = 10_000_000;
@@ -28,6 +31,8 @@ pub(super) struct Place<'a> {
     pub(super) reservations: Vec<&'a CapacityReservation>,
     /// Whether reservations may be used.
     pub(super) uses_reservations: bool,
+    /// The placement group that everything is launched into.
+    pub(super) group: Option<&'a PlacementGroupFact>,
     offered: Option<&'a std::collections::BTreeSet<String>>,
 }
 
@@ -35,10 +40,9 @@ impl<'a> Place<'a> {
     pub(super) fn of(
         catalog: &'a RegionCatalog,
         info: &InstanceTypeInfo,
-        class: &'a EC2NodeClass,
-        settings: &ProviderSettings,
+        through: Through<'a>,
     ) -> Self {
-        let status = class.status.as_ref();
+        let status = through.node_class.status.as_ref();
         let subnets = status.and_then(|status| status.subnets.as_deref());
         let reservations = status.and_then(|status| status.capacity_reservations.as_deref());
         Self {
@@ -58,7 +62,8 @@ impl<'a> Place<'a> {
                 .iter()
                 .filter(|reservation| reservation.instance_type == info.instance_type)
                 .collect(),
-            uses_reservations: settings.reserved_capacity,
+            uses_reservations: through.settings.reserved_capacity,
+            group: through.placement_group,
             offered: catalog.zones.get(&info.instance_type),
         }
     }
@@ -74,7 +79,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// One for each zone of the NodeClass and capacity type of the type, and one for each reservation.
+/// One for each zone of the NodeClass and capacity type of the type, and one for each reservation; each of them once for every
+/// partition of the placement group.
 pub(super) fn offerings(
     catalog: &RegionCatalog,
     info: &InstanceTypeInfo,
@@ -109,7 +115,26 @@ pub(super) fn offerings(
         let reservations = place.reservations.iter();
         offerings.extend(reservations.map(|r| reserved(catalog, info, place, fits, r)));
     }
-    offerings
+    let partitions: Vec<i32> = place
+        .group
+        .iter()
+        .flat_map(|group| group.partitions())
+        .collect();
+    if partitions.is_empty() {
+        return offerings;
+    }
+    let of_each = offerings.iter().flat_map(|offering| {
+        partitions.iter().map(|partition| {
+            let mut offering = offering.clone();
+            offering.requirements.add(Requirement::new(
+                label::PLACEMENT_GROUP_PARTITION,
+                Operator::In,
+                [partition.to_string()],
+            ));
+            offering
+        })
+    });
+    of_each.collect()
 }
 
 fn price(

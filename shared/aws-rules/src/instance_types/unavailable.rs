@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::karpenter::EC2NodeClass;
+use api::{karpenter::EC2NodeClass, names::label};
 use model::{
     CapacityType, InstanceType,
     ledger::{OfferingKey, UnavailableOffering},
+};
+
+use crate::{
+    launch::Lessons,
+    placement::{partition, partition_scope},
 };
 
 /// What is known to be unavailable now.
@@ -15,6 +20,8 @@ pub struct Unavailable {
     pub capacity_types: BTreeSet<CapacityType>,
     /// Subnets without free addresses.
     pub subnets: BTreeSet<String>,
+    /// Zones that traffic has been shifted away from.
+    pub zone_ids: BTreeSet<String>,
     /// Reservation → instances left in it.
     pub reservations: BTreeMap<String, u32>,
 }
@@ -31,6 +38,22 @@ impl Unavailable {
         }
     }
 
+    /// Adds what a launch taught.
+    pub fn learn(&mut self, lessons: Lessons) {
+        self.offerings.extend(lessons.offerings);
+        self.subnets.extend(lessons.full_subnets);
+        if lessons.no_spot_role {
+            self.capacity_types.insert(CapacityType::Spot);
+        }
+        for (reservation, instances) in lessons.reserved {
+            let left = self.reservations.entry(reservation).or_default();
+            *left = left.saturating_sub(instances);
+        }
+        for reservation in lessons.spent_reservations {
+            self.reservations.insert(reservation, 0);
+        }
+    }
+
     /// Marks what cannot be had; a zone goes only when every subnet that the NodeClass has there is full.
     pub fn mark(&self, types: &mut [InstanceType], class: &EC2NodeClass) {
         let status = class.status.as_ref();
@@ -42,23 +65,33 @@ impl Unavailable {
             *zone = *zone && is_full;
         }
         for instance_type in types {
+            let group = instance_type.requirements.get(label::PLACEMENT_GROUP_ID);
+            let group = group.and_then(|group| group.values.first()).cloned();
             for offering in &mut instance_type.offerings {
+                offering.available &= !self.zone_ids.contains(&offering.zone_id);
                 if let Some(reservation) = &mut offering.reservation {
                     let left = self.reservations.get(&reservation.id).copied();
                     reservation.capacity = left.unwrap_or(0);
                     offering.available &= reservation.capacity > 0;
                     continue;
                 }
-                let key = OfferingKey {
+                let partition = partition(&offering.requirements);
+                let in_partition = |group: &String| Some(partition_scope(group, partition?));
+                let scopes = [None, group.clone(), group.as_ref().and_then(in_partition)];
+                let mut key = OfferingKey {
                     capacity_type: offering.capacity_type,
                     instance_type: instance_type.name.clone(),
                     zone_id: offering.zone_id.clone(),
                     scope: None,
                 };
+                let is_marked = scopes.into_iter().any(|scope| {
+                    key.scope = scope;
+                    self.offerings.contains(&key)
+                });
                 let is_full = full.get(offering.zone.as_str()).copied().unwrap_or(false);
                 offering.available &= !is_full
                     && !self.capacity_types.contains(&offering.capacity_type)
-                    && !self.offerings.contains(&key);
+                    && !is_marked;
             }
         }
     }

@@ -8,13 +8,18 @@ use api::{
 };
 use model::{
     CapacityType, InstanceType, Resources,
-    launch::{FleetAnswer, FleetRequest, Launched},
+    launch::{FleetAnswer, FleetRequest, Launched, ReservationUse},
     ledger::OfferingKey,
     requirement::Requirements,
 };
 
 use super::{Claim, LaunchProblem};
-use crate::{compatibility::admits, errors, resource};
+use crate::{
+    compatibility::admits,
+    errors,
+    placement::{placement, scope},
+    resource,
+};
 
 /// What a NodeClaim gets once its instance exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,6 +114,20 @@ fn labels(
         labels.extend(id.map(|r| (label::CAPACITY_RESERVATION_ID.to_owned(), r.id.clone())));
         labels.extend(reserved.into_iter().flat_map(|o| certain(&o.requirements)));
     }
+    if instance_type
+        .requirements
+        .get(label::PLACEMENT_GROUP_PARTITION)
+        .is_some()
+    {
+        // Empty where EC2 chooses: it is filled in once the instance runs.
+        let placement = placement(&claim.requirements(), instance_type);
+        let partition = placement.and_then(|placement| placement.partition);
+        let text = partition.map(|partition| partition.to_string());
+        labels.insert(
+            label::PLACEMENT_GROUP_PARTITION.to_owned(),
+            text.unwrap_or_default(),
+        );
+    }
     let node_pool = claim.labels.get(label::NODE_POOL);
     labels.extend(node_pool.map(|name| (label::NODE_POOL.to_owned(), name.clone())));
     labels
@@ -131,50 +150,77 @@ pub struct Lessons {
     pub offerings: BTreeSet<OfferingKey>,
     /// Subnets that have no free address left. They say nothing about their zone's capacity.
     pub full_subnets: BTreeSet<String>,
+    /// Reservation → instances launched into it.
+    pub reserved: BTreeMap<String, u32>,
     /// Reservations that are used up.
     pub spent_reservations: BTreeSet<String>,
     /// The account lacks the service-linked role, without which there is no spot at all.
     pub no_spot_role: bool,
 }
 
+/// What EC2 says when a spread placement group has as many instances in a zone as it may: no type helps there.
+const SPREAD_GROUP_FULL: &str = "limit of instances in this spread placement group";
+
 /// Reads an answer's failures. `zone_id` knows zones by name.
-pub fn lessons<'a>(
+pub fn lessons(
     request: &FleetRequest,
     answer: &FleetAnswer,
-    zone_id: impl Fn(&str) -> Option<&'a str>,
+    zone_id: impl Fn(&str) -> String,
 ) -> Lessons {
-    use model::launch::ReservationUse;
     let mut lessons = Lessons::default();
+    for launched in &answer.instances {
+        for reservation in reservations(request, &launched.instance_type, &launched.zone) {
+            *lessons.reserved.entry(reservation).or_default() += 1;
+        }
+    }
     for failure in &answer.failures {
-        lessons.no_spot_role |= failure.code == errors::SERVICE_LINKED_ROLE;
+        lessons.no_spot_role |= failure.code == errors::SERVICE_LINKED_ROLE
+            && request.capacity_type != CapacityType::Reserved;
         if !errors::is_capacity(&failure.code) {
             continue;
         }
-        let reservations = request.templates.iter().filter_map(|config| {
-            let is_of_it = config.overrides.iter().any(|choice| {
-                choice.instance_type == failure.instance_type && choice.zone == failure.zone
-            });
-            match &config.template.reservation {
-                ReservationUse::Only { id, .. } if is_of_it => Some(id.clone()),
-                ReservationUse::Only { .. }
-                | ReservationUse::None
-                | ReservationUse::Unspecified => None,
-            }
-        });
         if request.capacity_type == CapacityType::Reserved {
-            lessons.spent_reservations.extend(reservations);
-        } else if failure.code == errors::NO_FREE_ADDRESSES && failure.subnet.is_some() {
+            let spent = reservations(request, &failure.instance_type, &failure.zone);
+            lessons.spent_reservations.extend(spent);
+        }
+        if failure.code == errors::NO_FREE_ADDRESSES && failure.subnet.is_some() {
             lessons.full_subnets.extend(failure.subnet.clone());
-        } else {
-            lessons.offerings.insert(OfferingKey {
-                capacity_type: request.capacity_type,
-                instance_type: failure.instance_type.clone(),
-                zone_id: zone_id(&failure.zone).unwrap_or(&failure.zone).to_owned(),
-                scope: None,
-            });
+        } else if request.capacity_type != CapacityType::Reserved {
+            let is_spread_full = failure.message.contains(SPREAD_GROUP_FULL);
+            for config in &request.templates {
+                let hit = config.overrides.iter().filter(|choice| {
+                    choice.zone == failure.zone
+                        && (is_spread_full || choice.instance_type == failure.instance_type)
+                });
+                lessons.offerings.extend(hit.map(|choice| OfferingKey {
+                    capacity_type: request.capacity_type,
+                    instance_type: choice.instance_type.clone(),
+                    zone_id: zone_id(&failure.zone),
+                    scope: scope(&config.template),
+                }));
+            }
         }
     }
     lessons
+}
+
+/// The reservations that a request may launch this type into in this zone.
+fn reservations(
+    request: &FleetRequest,
+    instance_type: &str,
+    zone: &str,
+) -> impl Iterator<Item = String> {
+    request.templates.iter().filter_map(move |config| {
+        let mut overrides = config.overrides.iter();
+        let is_of_it =
+            overrides.any(|choice| choice.instance_type == instance_type && choice.zone == zone);
+        match &config.template.reservation {
+            ReservationUse::Only { id, .. } if is_of_it => Some(id.clone()),
+            ReservationUse::Only { .. } | ReservationUse::None | ReservationUse::Unspecified => {
+                None
+            }
+        }
+    })
 }
 
 /// Why an answer without any instance left its claims without one: capacity alone gives the claim up, anything else is

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use model::{InstanceType, launch::FleetRequest, resources::PODS};
+use model::{
+    InstanceType,
+    launch::{FleetAnswer, FleetRequest},
+    resources::PODS,
+};
 
 use super::{LaunchInput, LaunchProblem};
 
@@ -58,4 +62,26 @@ pub fn addresses_taken(request: &FleetRequest, types: &[InstanceType]) -> FreeAd
         *entry = (*entry).min(addresses);
     }
     taken
+}
+
+/// Counts what a call will take as taken, so that the next call looks elsewhere. Subnets nobody counted stay so.
+pub fn take(free: &mut FreeAddresses, taken: &FreeAddresses) {
+    for (subnet, addresses) in taken {
+        if let Some(left) = free.get_mut(subnet) {
+            *left -= addresses;
+        }
+    }
+}
+
+/// Undoes [`take`] for the subnets that the call did not use after all.
+pub fn give_back(free: &mut FreeAddresses, taken: &FreeAddresses, answer: Option<&FleetAnswer>) {
+    let launched = answer.into_iter().flat_map(|answer| &answer.instances);
+    let used: Vec<_> = launched
+        .filter_map(|launched| launched.subnet.as_ref())
+        .collect();
+    for (subnet, addresses) in taken.iter().filter(|(subnet, _)| !used.contains(subnet)) {
+        if let Some(left) = free.get_mut(subnet) {
+            *left += addresses;
+        }
+    }
 }

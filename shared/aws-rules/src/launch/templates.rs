@@ -9,7 +9,7 @@ use model::{
     catalog::Offering,
     launch::{
         BlockDevice, ConnectionTracking, FleetOverride, Ipv6, LaunchTemplate, MetadataOptions,
-        NetworkInterface, ReservationKind, ReservationUse, TemplateOverrides,
+        NetworkInterface, PlacementGroup, ReservationKind, ReservationUse, TemplateOverrides,
     },
     quantity::Quantity,
     requirement::Requirements,
@@ -21,8 +21,8 @@ use super::{
     filters::{self, Candidate},
 };
 use crate::{
-    ami, cluster::IpFamily, compatibility::admits, families::Family, resource, user_data,
-    user_data::Boot,
+    ami, cluster::IpFamily, compatibility::admits, families::Family, placement::placement,
+    resource, user_data, user_data::Boot,
 };
 
 /// EC2's limit, before base64.
@@ -36,6 +36,7 @@ struct Group {
     /// The kubelet's maxPods; a Custom image is told nothing.
     pods: i64,
     reservation: Option<(String, ReservationKind)>,
+    placement: Option<(String, Option<i32>)>,
 }
 
 /// Templates with their overrides, cheapest first in each; templates in the order of their groups.
@@ -66,7 +67,9 @@ pub(super) fn templates(
             if !admits(pinned, offering) {
                 continue;
             }
-            let group = group(claim, family, candidate.instance_type, offering, image);
+            let mut group = group(claim, family, candidate.instance_type, offering, image);
+            group.placement = placement(pinned, candidate.instance_type)
+                .map(|placement| (placement.id, placement.partition));
             let of_group = groups
                 .entry(group)
                 .or_insert_with(|| (candidate.instance_type, Vec::new()));
@@ -157,6 +160,7 @@ fn group(
             filters::pods(instance_type)
         },
         reservation: offering.reservation.as_ref().map(|r| (r.id.clone(), kind)),
+        placement: None,
     }
 }
 
@@ -223,7 +227,13 @@ fn template(
             },
         },
         tenancy: tenancy(&claim.requirements()).to_owned(),
-        placement_group: None,
+        placement_group: group
+            .placement
+            .as_ref()
+            .map(|(id, partition)| PlacementGroup {
+                id: id.clone(),
+                partition: *partition,
+            }),
         nested_virtualization: nested.map(|switch| *switch == Switch::Enabled),
         enclaves: claim.spec.requests.get(resource::ENCLAVES) > 0,
         tags: tags.clone(),

@@ -27,11 +27,9 @@ fn answer(failures: &[OfferingFailure]) -> FleetAnswer {
     }
 }
 
-fn zone_id(zone: &str) -> Option<&'static str> {
-    ZONES
-        .iter()
-        .find(|(name, _)| *name == zone)
-        .map(|(_, id)| *id)
+fn zone_id(zone: &str) -> String {
+    let mut zones = ZONES.iter();
+    zones.find(|(name, _)| *name == zone).unwrap().1.to_owned()
 }
 
 #[test]

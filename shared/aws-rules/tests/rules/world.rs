@@ -109,6 +109,7 @@ pub(crate) fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
         node_class: class,
         settings: &ProviderSettings::default(),
         measured_memory: &BTreeMap::new(),
+        placement_group: None,
     };
     instance_types(&catalog(), through).unwrap()
 }

@@ -56,6 +56,7 @@ fn m5_large(class: &api::EC2NodeClass) -> Vec<InstanceType> {
         node_class: class,
         settings: &ProviderSettings::default(),
         measured_memory: &BTreeMap::new(),
+        placement_group: None,
     };
     instance_types(&catalog, through).unwrap()
 }

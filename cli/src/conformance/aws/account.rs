@@ -1,0 +1,279 @@
+//! The raw EC2 facts that cases share, and what a case changes about them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result, bail};
+use api::EC2NodeClass;
+use aws_rules::{
+    ProviderSettings,
+    instance_types::{
+        InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types, price, static_prices,
+    },
+    placement::PlacementGroupFact,
+};
+use model::{InstanceType, NanosPerHour, ledger::OfferingKey};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error},
+};
+use serde_json::{Value, json};
+
+use crate::catalogs;
+
+/// Answers of EC2, in the shape that the AWS CLI prints.
+pub(super) struct RegionFacts {
+    pub(super) types: BTreeMap<String, InstanceTypeInfo>,
+    zones: BTreeMap<String, BTreeSet<String>>,
+    spot: BTreeMap<String, BTreeMap<String, NanosPerHour>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct InstanceTypes {
+    instance_types: Vec<InstanceTypeInfo>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TypeOfferings {
+    instance_type_offerings: Vec<TypeOffering>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct TypeOffering {
+    instance_type: String,
+    location: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SpotPrices {
+    spot_price_history: Vec<SpotPrice>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SpotPrice {
+    instance_type: String,
+    availability_zone: String,
+    spot_price: String,
+}
+
+impl RegionFacts {
+    pub(super) fn read(folders: &[PathBuf]) -> Result<Self> {
+        let types: InstanceTypes = document(folders, "describe-instance-types.json.gz")?;
+        let offerings: TypeOfferings = document(folders, "instance-type-offerings.json.gz")?;
+        let prices: SpotPrices = document(folders, "spot-prices.json.gz")?;
+        let mut facts = Self {
+            types: types
+                .instance_types
+                .into_iter()
+                .map(|info| (info.instance_type.clone(), info))
+                .collect(),
+            zones: BTreeMap::new(),
+            spot: BTreeMap::new(),
+        };
+        for offering in offerings.instance_type_offerings {
+            let zones = facts.zones.entry(offering.instance_type).or_default();
+            zones.insert(offering.location);
+        }
+        for row in prices.spot_price_history {
+            if let Some(price) = price(&row.spot_price) {
+                let of_type = facts.spot.entry(row.instance_type).or_default();
+                of_type.insert(row.availability_zone, price);
+            }
+        }
+        Ok(facts)
+    }
+}
+
+fn document<T: DeserializeOwned>(folders: &[PathBuf], name: &str) -> Result<T> {
+    let file = folders.iter().map(|folder| folder.join(name));
+    let Some(file) = file.into_iter().find(|file| file.exists()) else {
+        bail!("{name} is not beside the cases; --data names another folder");
+    };
+    serde_json::from_reader(catalogs::open(&file)?).with_context(|| file.display().to_string())
+}
+
+/// What is going on in the account of a case.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AccountState {
+    ice: Vec<String>,
+    available_instance_count: BTreeMap<String, u32>,
+    zonal_shifts: Vec<ZonalShift>,
+    registered_nodes: Vec<RegisteredNode>,
+    extra_instance_type_offerings: Vec<TypeOffering>,
+    /// `type/zone` → dollars per hour.
+    spot_price_overrides: BTreeMap<String, String>,
+    placement_groups: Vec<PlacementGroupFact>,
+    /// Whether spot prices have been read yet.
+    #[serde(skip)]
+    pub(super) spot_prices_known: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ZonalShift {
+    away_from: String,
+    expires_in_seconds: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RegisteredNode {
+    instance_type: String,
+    memory: String,
+}
+
+impl Default for AccountState {
+    fn default() -> Self {
+        Self {
+            ice: Vec::new(),
+            available_instance_count: BTreeMap::new(),
+            zonal_shifts: Vec::new(),
+            registered_nodes: Vec::new(),
+            extra_instance_type_offerings: Vec::new(),
+            spot_price_overrides: BTreeMap::new(),
+            placement_groups: Vec::new(),
+            spot_prices_known: true,
+        }
+    }
+}
+
+impl AccountState {
+    /// The types as resolved through the NodeClass, before anything is marked unavailable.
+    pub(super) fn resolve(
+        &self,
+        facts: &RegionFacts,
+        types: &BTreeSet<String>,
+        zones: Option<&[String]>,
+        class: &EC2NodeClass,
+        settings: &ProviderSettings,
+        region: &str,
+    ) -> Result<Vec<InstanceType>> {
+        let mut offered = facts.zones.clone();
+        for extra in &self.extra_instance_type_offerings {
+            let zones = offered.entry(extra.instance_type.clone()).or_default();
+            zones.insert(extra.location.clone());
+        }
+        if let Some(zones) = zones {
+            for offered in offered.values_mut() {
+                offered.retain(|zone| zones.contains(zone));
+            }
+        }
+        let infos = types.iter().filter_map(|name| facts.types.get(name));
+        let catalog = RegionCatalog {
+            region: region.to_owned(),
+            instance_types: infos.cloned().collect(),
+            zones: offered,
+            on_demand: static_prices(),
+            spot: self.spot_prices_known.then(|| self.spot(facts)),
+        };
+        let mut measured_memory = BTreeMap::new();
+        for node in &self.registered_nodes {
+            let memory: model::quantity::Quantity = node.memory.parse()?;
+            measured_memory.insert(node.instance_type.clone(), memory.ceil());
+        }
+        let through = Through {
+            node_class: class,
+            settings,
+            measured_memory: &measured_memory,
+            placement_group: self.placement_group(class),
+        };
+        Ok(instance_types(&catalog, through)?)
+    }
+
+    /// The group that the NodeClass selects.
+    pub(super) fn placement_group(&self, class: &EC2NodeClass) -> Option<&PlacementGroupFact> {
+        let selector = class.spec.placement_group_selector.as_ref()?;
+        let mut groups = self.placement_groups.iter();
+        groups.find(|group| {
+            selector.id.as_ref() == Some(&group.group_id)
+                || selector.name.as_ref() == Some(&group.group_name)
+        })
+    }
+
+    fn spot(&self, facts: &RegionFacts) -> BTreeMap<String, BTreeMap<String, NanosPerHour>> {
+        let mut spot = facts.spot.clone();
+        for (offering, dollars) in &self.spot_price_overrides {
+            let Some(price) = price(dollars) else {
+                continue;
+            };
+            match offering.split_once('/') {
+                Some((name, zone)) => {
+                    let of_type = spot.entry(name.to_owned()).or_default();
+                    of_type.insert(zone.to_owned(), price);
+                }
+                None => spot
+                    .values_mut()
+                    .flat_map(BTreeMap::values_mut)
+                    .for_each(|known| *known = price),
+            }
+        }
+        spot
+    }
+
+    /// What the case says cannot be had.
+    pub(super) fn unavailable(&self, class: &EC2NodeClass) -> Unavailable {
+        let mut unavailable = Unavailable {
+            reservations: self.available_instance_count.clone(),
+            ..Unavailable::default()
+        };
+        for key in &self.ice {
+            let parts: Vec<_> = key.splitn(4, ':').collect();
+            match (parts.as_slice(), key.parse()) {
+                ([capacity_type, instance_type, zone, scope @ ..], _) => {
+                    if let Ok(capacity_type) = capacity_type.parse() {
+                        unavailable.offerings.insert(OfferingKey {
+                            capacity_type,
+                            instance_type: (*instance_type).to_owned(),
+                            zone_id: zone_id(class, zone),
+                            scope: scope.first().map(|scope| (*scope).to_owned()),
+                        });
+                    }
+                }
+                (_, Ok(capacity_type)) => {
+                    unavailable.capacity_types.insert(capacity_type);
+                }
+                (_, Err(_)) => {
+                    unavailable.subnets.insert(key.clone());
+                }
+            }
+        }
+        let shifts = self.zonal_shifts.iter();
+        unavailable.zone_ids = shifts
+            .filter(|shift| shift.expires_in_seconds > 0)
+            .map(|shift| shift.away_from.clone())
+            .collect();
+        unavailable
+    }
+}
+
+/// An EC2NodeClass as cases write it: one without metadata is named `default`.
+pub(super) fn node_class<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<EC2NodeClass, D::Error> {
+    let mut manifest = Value::deserialize(deserializer)?;
+    if let Some(fields) = manifest.as_object_mut() {
+        fields
+            .entry("metadata")
+            .or_insert_with(|| json!({"name": "default"}));
+    }
+    serde_json::from_value(manifest).map_err(D::Error::custom)
+}
+
+/// The id of a zone by the NodeClass's subnets; a zone without one stands for itself.
+pub(super) fn zone_id(class: &EC2NodeClass, zone: &str) -> String {
+    let subnets = class
+        .status
+        .iter()
+        .flat_map(|status| status.subnets.iter().flatten());
+    let mut of_zone = subnets.filter(|subnet| subnet.zone == zone);
+    let id = of_zone.find_map(|subnet| subnet.zone_id.clone());
+    id.unwrap_or_else(|| zone.to_owned())
+}

@@ -1,0 +1,74 @@
+//! Placement groups: which one a NodeClass launches into, and what that means for types, offerings and launches
+//! (spec/aws §7.3, §9.6).
+
+use api::names::label;
+use model::{
+    InstanceType,
+    launch::{LaunchTemplate, PlacementGroup},
+    requirement::Requirements,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::compatibility::admits;
+
+/// A placement group as DescribePlacementGroups shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PlacementGroupFact {
+    pub group_id: String,
+    pub group_name: String,
+    /// `cluster`, `partition` or `spread`.
+    pub strategy: String,
+    /// `available`, or on its way to or from it.
+    pub state: String,
+    pub partition_count: Option<i32>,
+}
+
+impl PlacementGroupFact {
+    /// The numbers of its partitions; none unless it is partitioned.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = i32> + use<> {
+        let count = self
+            .partition_count
+            .filter(|_| self.strategy == "partition");
+        1..=count.unwrap_or(0)
+    }
+}
+
+/// Where an instance of this type is placed. A partition only if the claim asks for some: then the smallest that it admits
+/// and that may be had.
+pub(crate) fn placement(
+    claim: &Requirements,
+    instance_type: &InstanceType,
+) -> Option<PlacementGroup> {
+    let group = instance_type.requirements.get(label::PLACEMENT_GROUP_ID)?;
+    let id = group.values.first()?.clone();
+    let asks = claim.get(label::PLACEMENT_GROUP_PARTITION).is_some();
+    let partitions = instance_type
+        .offerings
+        .iter()
+        .filter(|offering| asks && offering.available && admits(claim, offering))
+        .filter_map(|offering| partition(&offering.requirements));
+    Some(PlacementGroup {
+        id,
+        partition: partitions.min(),
+    })
+}
+
+/// The partition that an offering is bound to.
+pub(crate) fn partition(requirements: &Requirements) -> Option<i32> {
+    let requirement = requirements.get(label::PLACEMENT_GROUP_PARTITION)?;
+    requirement.values.first()?.parse().ok()
+}
+
+/// What a failure to launch through this template is bound to, as the memory of unavailable offerings writes it.
+pub(crate) fn scope(template: &LaunchTemplate) -> Option<String> {
+    let group = template.placement_group.as_ref()?;
+    Some(match group.partition {
+        None => group.id.clone(),
+        Some(partition) => partition_scope(&group.id, partition),
+    })
+}
+
+pub(crate) fn partition_scope(group: &str, partition: i32) -> String {
+    format!("{group}:{partition}")
+}
