@@ -53,10 +53,13 @@ functions: tools
 e2e: functions ## Deploy the stack into a local AWS and watch it work
 	cargo nextest run --locked -p whittle-tests --test e2e
 
-bench: tools ## Print the numbers: zip sizes and cold start
+# The turns' own costs are measured without the SDK, the relay's memory in the build that the tests share.
+bench: tools ## Print the numbers: zip sizes and cold start; turns and relay with 500 nodes and 5,000 pods
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 	infra/tools/bench $(WHITTLE_SAM_BUILD)-release
+	cargo bench --quiet --locked -p whittle --bench turns -- 500 5000
+	cargo bench --quiet --locked --workspace --profile dev --bench memory -- 500 5000
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance
