@@ -64,6 +64,8 @@ impl Access {
         let mut config = Config::new(uri);
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
+        // Else a request on a connection that was idle has only what its idleness left of that.
+        config.reset_reader_on_write = true;
         config.write_timeout = Some(READ_TIMEOUT);
         // A turn has its own patience: an answer that proves nothing is recorded, and the next turn comes.
         config.default_retry = false;
