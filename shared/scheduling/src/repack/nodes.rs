@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    amounts,
     repack::{
         items::Item,
         offers::{Offer, Offers},
@@ -32,12 +33,40 @@ pub(crate) struct Node {
     worth: i64,
 }
 
-/// Rounds after which prices hardly move any more.
-const ROUNDS: usize = 8;
+impl Node {
+    /// How many of the kind can be made of what is left.
+    fn times(&self, left: &[i64]) -> i64 {
+        let items = self.items.iter();
+        let times = items.map(|(item, number)| left.get(*item).map_or(0, |left| left / number));
+        times.min().unwrap_or(0)
+    }
+}
+
+/// What an offer is good for.
+#[derive(Clone, Default)]
+struct Draft {
+    /// The items that fit, once asked for.
+    order: Option<Vec<usize>>,
+    node: Node,
+    /// Worth for its price: of the node, or the most it could be before one was made.
+    hope: i64,
+}
+
+/// Worth for a price.
+fn value(worth: i64, price: i64) -> i64 {
+    worth.saturating_mul(SCALE) / price.max(1)
+}
+
+const ROUNDS_MAX: usize = 12;
+/// A round that saves less than this part is idle; after so many, prices have settled.
+const WORTHWHILE: i64 = 1_000;
+const IDLE_ROUNDS: i32 = 2;
 /// Items compared at a time while a node is filled; the others wait until one of these is used up or does not fit.
 const WINDOW: usize = 48;
+/// Offers looked at for each node.
+const LOOKS: usize = 16;
 /// Of what fits, this part is taken before comparing again.
-const PORTION: i64 = 4;
+const PORTION: i64 = 2;
 /// Fixed point of ratios.
 const SCALE: i64 = 1 << 16;
 
@@ -46,7 +75,7 @@ pub(crate) struct Work(u64);
 
 impl Work {
     const BASE: u64 = 200_000;
-    const PER_POD: u64 = 300;
+    const PER_POD: u64 = 30;
 
     pub(crate) fn for_pods(pods: usize) -> Self {
         let pods = u64::try_from(pods).unwrap_or(u64::MAX);
@@ -63,13 +92,19 @@ impl Work {
 pub(crate) fn cheapest(items: &[Item<'_>], offers: &Offers, work: &mut Work) -> Option<Plan> {
     let mut market = Market::new(items, offers, work)?;
     let mut best: Option<Plan> = None;
-    for _ in 0..ROUNDS {
+    let mut idle = 0;
+    for _ in 0..ROUNDS_MAX {
         let Some(plan) = market.round(work) else {
             break;
         };
         market.learn(&plan);
-        if best.as_ref().is_none_or(|best| plan.cost < best.cost) {
+        let known = best.as_ref().map_or(i64::MAX, |best| best.cost);
+        idle += i32::from(plan.cost > known - known / WORTHWHILE);
+        if plan.cost < known {
             best = Some(plan);
+        }
+        if idle == IDLE_ROUNDS {
+            break;
         }
     }
     best
@@ -106,10 +141,28 @@ impl<'m, 'a> Market<'m, 'a> {
                 .collect(),
             coarse: coarse.collect(),
         };
-        work.spend(items.len().saturating_mul(offers.all.len()))?;
-        let worth = (0..items.len()).map(|item| market.least(item));
-        market.worth = worth.collect::<Option<_>>()?;
+        work.spend(items.len() + offers.all.len())?;
+        market.worth = market.least_worth();
         Some(market)
+    }
+
+    /// What pods cost at least: their dearest resource, at the lowest price that any offer has for it.
+    fn least_worth(&self) -> Vec<i64> {
+        let lowest = (0..self.coarse.len()).map(|at| {
+            let prices = self.offers.all.iter().filter_map(|offer| {
+                let room = offer.room.get(at)? >> self.coarse.get(at)?;
+                (room > 0).then(|| offer.price.saturating_mul(SCALE) / room)
+            });
+            prices.min().unwrap_or(0)
+        });
+        let lowest: Vec<i64> = lowest.collect();
+        let items = self.items.iter().map(|item| {
+            let amounts = item.core.requests.iter().zip(&lowest).zip(&self.coarse);
+            let shares = amounts
+                .map(|((wanted, price), low)| (wanted >> low).saturating_mul(*price) / SCALE);
+            shares.max().unwrap_or(0).max(1)
+        });
+        items.collect()
     }
 
     fn usable(&self, item: usize, offer: &Offer) -> bool {
@@ -119,75 +172,115 @@ impl<'m, 'a> Market<'m, 'a> {
             .is_some_and(|kind| kind & offer.kinds != 0)
     }
 
-    fn requests(&self, item: usize) -> &[i64] {
-        self.items.get(item).map_or(&[], |item| &item.core.requests)
+    fn worth(&self, item: usize) -> i64 {
+        self.worth.get(item).copied().unwrap_or(0)
     }
 
-    /// The least that a pod's share of a full node can cost.
-    fn least(&self, item: usize) -> Option<i64> {
-        let offers = self.offers.all.iter();
-        let fitting = offers.filter(|offer| {
-            self.usable(item, offer) && copies(self.requests(item), &offer.room) > 0
-        });
-        let shares = fitting.map(|offer| {
-            let dimensions = self
-                .requests(item)
-                .iter()
-                .zip(&offer.room)
-                .zip(&self.coarse);
-            let share =
-                dimensions
-                    .filter(|((wanted, _), _)| **wanted > 0)
-                    .map(|((wanted, room), low)| {
-                        offer.price.saturating_mul((wanted >> low).max(1)) / (room >> low).max(1)
-                    });
-            share.max().unwrap_or(0)
-        });
-        shares.min().map(|share| share.max(1))
+    fn requests(&self, item: usize) -> &[i64] {
+        self.items.get(item).map_or(&[], |item| &item.core.requests)
     }
 
     fn round(&self, work: &mut Work) -> Option<Plan> {
         let mut plan = Plan::default();
         let mut left = self.numbers.clone();
         let mut unplaced: i64 = left.iter().sum();
-        let mut orders: Vec<Option<Vec<usize>>> = vec![None; self.offers.all.len()];
-        let mut nodes: Vec<Node> = vec![Node::default(); self.offers.all.len()];
-        // What is left only shrinks, so an old value is at least today's: only the best has to be looked at again.
-        let all = (0..self.offers.all.len()).map(|at| (i64::MAX, Reverse(at)));
-        let mut best: BinaryHeap<(i64, Reverse<usize>)> = all.collect();
+        let mut drafts: Vec<Draft> = self.drafts(work)?;
+        // What is left only shrinks, so what an offer was good for is at least what it is good for now.
+        let mut hopes: BinaryHeap<(i64, Reverse<usize>)> = drafts
+            .iter()
+            .enumerate()
+            .map(|(at, draft)| (draft.hope, Reverse(at)))
+            .collect();
         while unplaced > 0 {
-            let (value, Reverse(at)) = best.pop()?;
-            let (offer, node) = (self.offers.all.get(at)?, nodes.get_mut(at)?);
-            let times = node
-                .items
-                .iter()
-                .map(|(item, number)| left.get(*item).map_or(0, |left| left / number));
-            let times = times.min().unwrap_or(0);
-            if times == 0 {
-                let order = match orders.get_mut(at)? {
-                    Some(known) => known,
-                    unknown => unknown.insert(self.order(offer, work)?),
-                };
-                *node = self.filled(offer, order, &left, work)?;
-                if node.worth > 0 {
-                    best.push((
-                        node.worth.saturating_mul(SCALE) / offer.price.max(1),
-                        Reverse(at),
-                    ));
+            let mut looked_at = Vec::with_capacity(LOOKS);
+            let mut best: Option<(i64, Reverse<usize>)> = None;
+            while looked_at.len() < LOOKS
+                && let Some((hope, Reverse(at))) = hopes.pop()
+            {
+                if best.is_some_and(|best| best >= (hope, Reverse(at))) {
+                    hopes.push((hope, Reverse(at)));
+                    break;
                 }
-                continue;
+                let (offer, draft) = (self.offers.all.get(at)?, drafts.get_mut(at)?);
+                if draft.node.times(&left) == 0 {
+                    self.draft(offer, draft, &left, work)?;
+                }
+                if draft.hope > 0 {
+                    looked_at.push((draft.hope, Reverse(at)));
+                    best = best.max(Some((draft.hope, Reverse(at))));
+                }
             }
+            let (_, Reverse(at)) = best?;
+            let node = &drafts.get(at)?.node;
+            let times = node.times(&left);
             for (item, number) in &node.items {
                 if let Some(left) = left.get_mut(*item) {
                     *left -= number * times;
                 }
                 unplaced -= number * times;
             }
-            plan.cost = plan.cost.saturating_add(offer.price.saturating_mul(times));
+            plan.cost = plan.cost.saturating_add(node.price.saturating_mul(times));
             plan.nodes.push((node.clone(), times));
-            best.push((value, Reverse(at)));
+            hopes.extend(looked_at);
         }
         Some(plan)
+    }
+
+    /// Before anything is tried: each offer full of whatever is worth most per unit of its scarcest resource.
+    fn drafts(&self, work: &mut Work) -> Option<Vec<Draft>> {
+        work.spend(self.items.len() + self.offers.all.len())?;
+        let rates: Vec<i64> = (0..self.coarse.len())
+            .map(|at| {
+                let rates = (0..self.items.len()).map(|item| {
+                    let (wanted, low) = (self.requests(item).get(at), self.coarse.get(at));
+                    match (wanted, low) {
+                        (Some(wanted), Some(low)) if *wanted > 0 => {
+                            self.worth(item).saturating_mul(SCALE) / (wanted >> low).max(1)
+                        }
+                        _ => i64::MAX,
+                    }
+                });
+                rates.max().unwrap_or(0)
+            })
+            .collect();
+        let drafts = self.offers.all.iter().map(|offer| {
+            let full = offer
+                .room
+                .iter()
+                .zip(&rates)
+                .zip(&self.coarse)
+                .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
+            Draft {
+                hope: value(full.min().unwrap_or(0), offer.price),
+                ..Draft::default()
+            }
+        });
+        Some(drafts.collect())
+    }
+
+    /// Fills an offer with what is left, and takes the cheapest offer that holds as much.
+    fn draft(&self, offer: &Offer, draft: &mut Draft, left: &[i64], work: &mut Work) -> Option<()> {
+        let order = match &mut draft.order {
+            Some(known) => known,
+            unknown => unknown.insert(self.order(offer, work)?),
+        };
+        let mut node = self.filled(offer, order, left, work)?;
+        let mut total = vec![0; offer.room.len()];
+        for (item, number) in &node.items {
+            for (total, wanted) in total.iter_mut().zip(self.requests(*item)) {
+                *total += wanted * number;
+            }
+        }
+        let holds = |offer: &&Offer| {
+            amounts::fits(&total, &offer.room)
+                && node.items.iter().all(|(item, _)| self.usable(*item, offer))
+        };
+        if let Some(smaller) = self.offers.all.iter().find(holds) {
+            node.price = smaller.price;
+        }
+        draft.hope = value(node.worth, node.price);
+        draft.node = node;
+        Some(())
     }
 
     /// The items that fit an offer, those worth most for the room they take first.
@@ -203,7 +296,7 @@ impl<'m, 'a> Market<'m, 'a> {
 
     /// What `room` would be worth, filled with this item only.
     fn density(&self, item: usize, room: &[i64]) -> i64 {
-        let worth = self.worth.get(item).copied().unwrap_or(0);
+        let worth = self.worth(item);
         let dimensions = self.requests(item).iter().zip(room).zip(&self.coarse);
         let full =
             dimensions
@@ -226,52 +319,46 @@ impl<'m, 'a> Market<'m, 'a> {
             price: offer.price,
             ..Node::default()
         };
-        let mut taken: BTreeMap<usize, i64> = BTreeMap::new();
         let mut hosted: BTreeMap<GroupId, i64> = BTreeMap::new();
         let mut room = offer.room.to_vec();
-        let mut waiting = order.iter().copied();
-        let mut window: Vec<usize> = Vec::with_capacity(WINDOW);
+        let available = order
+            .iter()
+            .map(|item| (*item, left.get(*item).copied().unwrap_or(0)));
+        let mut waiting = available.filter(|(_, left)| *left > 0);
+        let mut window: Vec<(usize, i64)> = Vec::with_capacity(WINDOW);
         loop {
-            let mut choice: Option<(i64, Reverse<usize>, i64)> = None;
-            let mut closed = Vec::new();
-            while window.len() < WINDOW {
-                let Some(item) = waiting.next() else {
-                    break;
-                };
-                if left.get(item).is_some_and(|left| *left > 0) {
-                    window.push(item);
-                }
+            let free = WINDOW - window.len();
+            window.extend(waiting.by_ref().take(free));
+            if window.is_empty() {
+                break;
             }
             work.spend(window.len())?;
-            for item in &window {
-                let available =
-                    left.get(*item).copied().unwrap_or(0) - taken.get(item).copied().unwrap_or(0);
-                let number = available
-                    .min(self.hosting(*item, &hosted))
-                    .min(copies(self.requests(*item), &room));
-                if number <= 0 {
-                    closed.push(*item);
-                    continue;
+            let mut best: Option<(i64, Reverse<usize>)> = None;
+            window.retain(|&(item, left)| {
+                let fits = left > 0
+                    && amounts::fits(self.requests(item), &room)
+                    && self.hosting(item, &hosted) > 0;
+                if fits {
+                    best = best.max(Some((self.density(item, &room), Reverse(item))));
                 }
-                let density = self.density(*item, &room);
-                if choice.is_none_or(|best| (density, Reverse(*item)) > (best.0, best.1)) {
-                    choice = Some((density, Reverse(*item), number));
-                }
-            }
-            window.retain(|item| !closed.contains(item));
-            let Some((_, Reverse(item), number)) = choice else {
-                if window.is_empty() && waiting.len() == 0 {
-                    break;
-                }
+                fits
+            });
+            let chosen = best
+                .and_then(|(_, Reverse(item))| window.iter_mut().find(|(known, _)| *known == item));
+            let Some((item, left)) = chosen else {
                 continue;
             };
-            let number = (number + PORTION - 1) / PORTION;
-            for (left, wanted) in room.iter_mut().zip(self.requests(item)) {
-                *left -= wanted * number;
+            let fitting = copies(self.requests(*item), &room)
+                .min(self.hosting(*item, &hosted))
+                .min(*left);
+            let number = (fitting + PORTION - 1) / PORTION;
+            *left -= number;
+            for (room, wanted) in room.iter_mut().zip(self.requests(*item)) {
+                *room -= wanted * number;
             }
             for rule in self
                 .items
-                .get(item)
+                .get(*item)
                 .into_iter()
                 .flat_map(|item| item.rules.iter())
             {
@@ -281,10 +368,12 @@ impl<'m, 'a> Market<'m, 'a> {
             }
             node.worth = node
                 .worth
-                .saturating_add(self.worth.get(item)?.saturating_mul(number));
-            *taken.entry(item).or_default() += number;
+                .saturating_add(self.worth(*item).saturating_mul(number));
+            match node.items.iter_mut().find(|(known, _)| known == item) {
+                Some((_, known)) => *known += number,
+                None => node.items.push((*item, number)),
+            }
         }
-        node.items = taken.into_iter().collect();
         Some(node)
     }
 
