@@ -184,6 +184,9 @@ fn subresource_kind<'a>(
         "binding" => ("", "v1", "Binding", &["create"]),
         "finalize" => (&kind.group, &kind.version, &kind.kind, &["update"]),
         "log" => (&kind.group, &kind.version, &kind.kind, &["get"]),
+        "attach" => ("", "v1", "PodAttachOptions", &["create", "get"]),
+        "exec" => ("", "v1", "PodExecOptions", &["create", "get"]),
+        "portforward" => ("", "v1", "PodPortForwardOptions", &["create", "get"]),
         _ => (
             &kind.group,
             &kind.version,

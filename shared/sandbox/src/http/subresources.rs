@@ -68,6 +68,12 @@ pub(super) fn answer(
                 ..Answer::text("simulated containers write no logs\n".to_owned())
             }
         }
+        ("attach" | "exec" | "portforward", "get" | "create") => {
+            shared.read(|world| world.server.get(&request.kind, &request.key()))?;
+            return Err(ApiError::bad_request(
+                "simulated containers run nothing that could be reached",
+            ));
+        }
         _ => return Err(ApiError::method_not_allowed()),
     };
     Ok(answer.into_response(&request.headers))

@@ -82,7 +82,14 @@ impl ResourceType {
     pub fn subresources(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.is_pod() {
-            names.extend(["binding", "eviction", "log"]);
+            names.extend([
+                "attach",
+                "binding",
+                "eviction",
+                "exec",
+                "log",
+                "portforward",
+            ]);
         }
         if self.is_namespace() {
             names.push("finalize");

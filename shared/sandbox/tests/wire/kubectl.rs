@@ -174,6 +174,35 @@ async fn cordons_and_drains_under_a_budget() {
 }
 
 #[tokio::test]
+async fn says_what_simulated_containers_cannot_do() {
+    let bench = Bench::start().await;
+    bench.join_node("node-a");
+    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+    running(&bench, 2).await;
+    let pod = bench.kubectl(&["get", "pods", "-o", "name"]).await;
+    let pod = pod.lines().next().unwrap();
+    assert_eq!(
+        bench.kubectl(&["logs", pod]).await,
+        "simulated containers write no logs\n"
+    );
+    let missing = bench.try_kubectl(&["logs", "gone"], "").await.unwrap_err();
+    assert!(
+        missing.contains("(NotFound): pods \"gone\" not found"),
+        "{missing}"
+    );
+    for reach in [
+        &["exec", pod, "--", "ls"][..],
+        &["port-forward", pod, ":80"],
+    ] {
+        let refused = bench.try_kubectl(reach, "").await.unwrap_err();
+        assert!(
+            refused.contains("simulated containers run nothing that could be reached"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn labels_taints_patches_and_waits() {
     let bench = Bench::start().await;
     bench.join_node("node-a");
