@@ -106,7 +106,7 @@ fn draw(bar: &ProgressBar, line: &NodeLine, width: usize) {
         Stage::Ready => &filled,
         Stage::Leaving => "leaving",
     };
-    // Two columns before, one between, and one that stays free: a line that fills the last one may wrap.
+    // Two columns before, one on each side of the bar, and one that stays free: a line that fills the last one may wrap.
     let taken = 5 + prefix.chars().count() + filled.chars().count();
     let length = width.saturating_sub(taken).clamp(NARROWEST, WIDEST);
     let template = format!("  {{prefix}} {{bar:{length}.{colour}/dim}} {{msg}}");
