@@ -7,6 +7,7 @@
 mod algebra;
 mod amounts;
 mod bits;
+mod bound;
 mod catalog;
 mod claim;
 mod explain;
@@ -32,6 +33,7 @@ mod topology;
 mod volumes;
 mod world;
 
+pub use bound::least_cost;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use reason::Reason;

@@ -11,6 +11,8 @@ mod build;
 mod items;
 mod nodes;
 mod offers;
+#[cfg(test)]
+mod tests;
 
 use model::NanosPerHour;
 

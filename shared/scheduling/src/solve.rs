@@ -10,6 +10,7 @@ use std::{
 use model::{
     pod::Pod,
     resources::{CPU, MEMORY},
+    snapshot::Optimize,
     taint::TaintEffect,
 };
 
@@ -421,6 +422,7 @@ impl<'a> Solver<'a> {
 
     /// Joins the pod to its groups, making those that are new (spec/scheduling §17.7).
     fn member(&mut self, spec: &Spec<'a>, class: ClassId, volumes: &VolumeNeeds<'a>) -> Member {
+        let as_upstream = self.world.input.options.optimize == Optimize::Upstream;
         let World {
             topology,
             algebra,
@@ -454,7 +456,12 @@ impl<'a> Solver<'a> {
         }
         for constraint in &spec.spread {
             use model::pod::NodeInclusionPolicy::{Honor, Ignore};
-            let alternatives = spec.alternatives();
+            // Upstream forgets the terms it gave up, and with them pods that count (spec/scheduling §17.3).
+            let alternatives = if as_upstream {
+                spec.alternatives()
+            } else {
+                spec.all_alternatives()
+            };
             let filter = Filter {
                 honor_affinity: constraint.node_affinity_policy != Some(Ignore),
                 honor_taints: constraint.node_taints_policy == Some(Honor),

@@ -96,12 +96,21 @@ impl<'a> Spec<'a> {
         all
     }
 
-    /// Node selector with each required term: where a spread constraint may look.
+    /// Node selector with each required term that is left.
     pub(crate) fn alternatives(&self) -> Vec<Requirements> {
-        if self.required.is_empty() {
+        self.each(self.required)
+    }
+
+    /// Node selector with each required term that the pod came with: where Kubernetes' scheduler looks.
+    pub(crate) fn all_alternatives(&self) -> Vec<Requirements> {
+        self.each(&self.pod.node_affinity.required)
+    }
+
+    fn each(&self, required: &[NodeSelectorTerm]) -> Vec<Requirements> {
+        if required.is_empty() {
             return vec![self.requirements(None)];
         }
-        let terms = self.required.iter();
+        let terms = required.iter();
         terms.map(|term| self.requirements(Some(term))).collect()
     }
 
