@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// What to optimize for; unless given, cases compared exactly ask for upstream's answer and the others for cost.
     #[arg(long)]
     optimize: Option<Goal>,
+    /// Add to each answer what its new nodes would cost at least, however the pods were packed.
+    #[arg(long)]
+    bound: bool,
     /// Decide only the cases whose id contains this.
     #[arg(long)]
     only: Option<String>,
@@ -127,7 +130,7 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     drop(line);
     Ok(match snapshot {
         Ok(snapshot) => {
-            let (got, times) = decide(&id, &snapshot);
+            let (got, times) = decide(&id, &snapshot, arguments.bound);
             if arguments.time {
                 json!({"id": id, "got": got, "ms": times})
             } else {
@@ -138,12 +141,14 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     })
 }
 
-fn decide(id: &str, snapshot: &Snapshot) -> (Value, Times) {
+fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     let mut solve = Span::default();
+    let mut least = None;
     let (plan, whole) = Span::of(|| {
         let plan = planner::provision_with(snapshot, |question| {
             let (answer, span) = Span::of(|| scheduling::solve(question));
             solve = span;
+            least = bound.then(|| scheduling::least_cost(question, &answer));
             answer
         });
         plancheck::filter(snapshot, plan)
@@ -155,5 +160,10 @@ fn decide(id: &str, snapshot: &Snapshot) -> (Value, Times) {
         );
     }
     let times = Times::new(&solve, &whole);
-    (decision::provisioning(&plan.plan), times)
+    let mut got = decision::provisioning(&plan.plan);
+    if let (Some(least), Some(fields)) = (least, got.as_object_mut()) {
+        let bound = decision::dollars(model::NanosPerHour(least));
+        fields.insert("bound".to_owned(), bound.into());
+    }
+    (got, times)
 }

@@ -100,6 +100,6 @@ fn error(unplaced: &Unplaced) -> Value {
     clippy::cast_precision_loss,
     reason = "printed only; prices are far below 2⁵³ nano-dollars"
 )]
-fn dollars(price: NanosPerHour) -> f64 {
+pub(crate) fn dollars(price: NanosPerHour) -> f64 {
     price.0 as f64 / 1e9
 }
