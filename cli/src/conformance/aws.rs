@@ -2,13 +2,19 @@
 
 mod account;
 mod admission;
+mod describe;
+mod drift;
 mod errors;
 mod fleet;
+mod images;
 mod instance_types;
+mod interruption;
 mod launch;
 mod requests;
+mod selectors;
 mod settings;
 mod user_data;
+mod validation;
 
 use std::{
     io::{BufReader, Write},
@@ -20,7 +26,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::account::RegionFacts;
 use crate::catalogs;
@@ -131,6 +137,13 @@ impl Deciding {
             "instance-types-resolved-capacity" | "instance-types-resolved-offerings" => {
                 instance_types::decide(read(case)?, self.region()?)
             }
+            "nodeclass-legacy-profile-names" => Ok(drift::profile_name(read(case)?)),
+            "nodeclass-hash" => drift::hash(read(case)?),
+            "nodeclass-drift" => drift::decide(read(case)?, self.region()?),
+            "nodeclass-selectors" => selectors::decide(read(case)?),
+            "interruption-messages" => interruption::decide(read(case)?),
+            "nodeclass-validation" => validation::decide(read(case)?),
+            "ami-resolution" => images::decide(read(case)?, self.region()?),
             kind if kind.starts_with("userdata-") => user_data::decide(read(case)?, self.region()?),
             kind if kind.starts_with("launch-") => launch::decide(read(case)?, self.region()?),
             kind => bail!("cases of kind {kind} are not decided here"),
@@ -147,4 +160,12 @@ impl Deciding {
 
 fn read<T: DeserializeOwned>(case: Value) -> Result<T> {
     serde_json::from_value(case).context("the case cannot be read")
+}
+
+/// An object of these members.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    members
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

@@ -11,6 +11,7 @@ pub mod compatibility;
 pub mod errors;
 pub mod families;
 pub mod instance_types;
+pub mod interruption;
 pub mod launch;
 pub mod node_class;
 pub mod placement;

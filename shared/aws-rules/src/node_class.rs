@@ -1,7 +1,18 @@
-//! What an EC2NodeClass selects, and what its status says about it (spec/aws §2.3–§2.6, §9).
+//! What an EC2NodeClass selects, what its status says about it, and which nodes are no longer what it asks for (spec/aws
+//! §2.3–§2.8, §9, §16).
 
+mod drift;
+mod profile;
+mod refresh;
+mod reservations;
 mod selectors;
+mod static_hash;
 mod status;
 
+pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, instance_of};
+pub use profile::legacy_profile_name;
+pub use refresh::{is_final, next_look};
+pub use reservations::{ReservationFact, ReservationQuery, reservation_queries, reservations};
 pub use selectors::{Filters, security_group_queries, subnet_queries, tag_filters};
+pub use static_hash::{STATIC_HASH_VERSION, static_hash};
 pub use status::{Discovered, Discovery, SubnetFact, status};

@@ -11,7 +11,7 @@ use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{RegionCatalog, Through, instance_types, price, static_prices},
+    instance_types::{RegionCatalog, Through, Unavailable, instance_types, price, static_prices},
 };
 use aws_sdk_ec2::types::LocationType;
 use aws_smithy_types::DateTime;
@@ -43,21 +43,32 @@ impl Catalog for Account {
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         let settings = ProviderSettings::read(settings)
             .map_err(|error| unusable("the registry entry", error.to_string()))?;
-        let catalog = self.catalog().await?;
+        let (catalog, group, reserved) = futures::try_join!(
+            self.catalog(),
+            self.placement_group(node_class),
+            self.reservations_in_status(node_class),
+        )?;
         let through = Through {
-            placement_group: None,
+            placement_group: group.as_ref(),
             node_class,
             settings: &settings,
             measured_memory: &BTreeMap::new(),
         };
-        instance_types(&catalog, through)
-            .map(Arc::new)
-            .map_err(|error| {
-                unusable(
-                    &format!("EC2NodeClass {}", node_class.metadata.name),
-                    error.to_string(),
-                )
-            })
+        let mut types = instance_types(&catalog, through).map_err(|error| {
+            unusable(
+                &format!("EC2NodeClass {}", node_class.metadata.name),
+                error.to_string(),
+            )
+        })?;
+        let left = reserved
+            .into_iter()
+            .map(|fact| (fact.capacity_reservation_id, fact.available_instance_count));
+        let unavailable = Unavailable {
+            reservations: left.collect(),
+            ..Unavailable::default()
+        };
+        unavailable.mark(&mut types, node_class);
+        Ok(Arc::new(types))
     }
 }
 

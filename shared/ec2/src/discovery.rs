@@ -1,5 +1,6 @@
 //! What a NodeClass selects: subnets, security groups, images and its instance profile.
 
+mod capacity;
 mod images;
 mod profile;
 
@@ -13,7 +14,8 @@ use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
     node_class::{
-        Discovered, Discovery, SubnetFact, security_group_queries, status, subnet_queries,
+        Discovered, Discovery, SubnetFact, reservations, security_group_queries, status,
+        subnet_queries,
     },
 };
 use jiff::Timestamp;
@@ -42,17 +44,27 @@ impl NodeClassResolver for Account {
                 code: "InvalidConfiguration".to_owned(),
                 message: error.to_string(),
             })?;
-        let (subnets, security_groups, amis, instance_profile) = futures::join!(
+        let (subnets, security_groups, amis, instance_profile, reserved, group) = futures::join!(
             self.subnets(node_class),
             self.security_groups(node_class),
             self.images(node_class, &facts, now),
             self.instance_profile(cluster, node_class),
+            self.capacity_reservations(node_class),
+            self.placement_group(node_class),
         );
         let discovered = Discovered {
             subnets: discovery(subnets),
             security_groups: discovery(security_groups),
             amis,
             instance_profile: discovery(instance_profile),
+            capacity_reservations: discovery(reserved.map(|facts| reservations(&facts, now))),
+            placement_group: group.map_or_else(
+                |error| Discovery::Refused {
+                    reason: "PlacementGroupResolutionFailed",
+                    message: error.to_string(),
+                },
+                Discovery::Found,
+            ),
         };
         Ok(status(node_class, discovered, &facts, &settings, now))
     }
@@ -67,25 +79,11 @@ impl NodeClassResolver for Account {
     }
 }
 
-/// A refusal that a person must lift shows in the condition; anything else may pass by itself.
+/// Whatever kept AWS from answering, what was found earlier still stands; the condition tells it meanwhile.
 fn discovery<T>(answer: Result<T, CloudError>) -> Discovery<T> {
     match answer {
         Ok(found) => Discovery::Found(found),
-        Err(error @ CloudError::Denied { .. }) => Discovery::Refused {
-            reason: "Unauthorized",
-            message: error.to_string(),
-        },
-        Err(error @ (CloudError::Invalid { .. } | CloudError::NotFound { .. })) => {
-            Discovery::Refused {
-                reason: "ResolutionFailed",
-                message: error.to_string(),
-            }
-        }
-        Err(
-            error @ (CloudError::Throttled { .. }
-            | CloudError::Unknown { .. }
-            | CloudError::NoCapacity { .. }),
-        ) => Discovery::Unanswered {
+        Err(error) => Discovery::Unanswered {
             message: error.to_string(),
         },
     }

@@ -254,17 +254,38 @@ impl AccountState {
     }
 }
 
-/// An EC2NodeClass as cases write it: one without metadata is named `default`.
+/// What launches use where a stored spec says nothing of the metadata service, as no API server leaves it: nothing is on.
+const WITHOUT_DEFAULTS: &str = r#"{"httpEndpoint": "disabled", "httpProtocolIPv6": "disabled",
+    "httpPutResponseHopLimit": 2, "httpTokens": "required"}"#;
+
+/// An EC2NodeClass as cases write it, the CRD's defaults not applied: one without metadata is named `default`.
 pub(super) fn node_class<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<EC2NodeClass, D::Error> {
+    let class = node_class_or_none(deserializer)?;
+    class.ok_or_else(|| D::Error::custom("nodeClass is null"))
+}
+
+/// The same, where a case may have none.
+pub(super) fn node_class_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<EC2NodeClass>, D::Error> {
     let mut manifest = Value::deserialize(deserializer)?;
+    if manifest.is_null() {
+        return Ok(None);
+    }
     if let Some(fields) = manifest.as_object_mut() {
         fields
             .entry("metadata")
             .or_insert_with(|| json!({"name": "default"}));
     }
-    serde_json::from_value(manifest).map_err(D::Error::custom)
+    if let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) {
+        let absent = serde_json::from_str(WITHOUT_DEFAULTS).map_err(D::Error::custom)?;
+        spec.entry("metadataOptions").or_insert(absent);
+    }
+    serde_json::from_value(manifest)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 /// The id of a zone by the NodeClass's subnets; a zone without one stands for itself.

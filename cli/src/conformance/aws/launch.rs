@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    account::{AccountState, RegionFacts, zone_id},
+    account::{AccountState, RegionFacts, node_class_or_none, zone_id},
     fleet::Ec2,
     instance_types::resources,
     requests::{create_fleet, create_launch_template},
@@ -35,6 +35,7 @@ use super::{
 pub(super) struct Case {
     settings: CaseSettings,
     /// `None` when nobody knows it.
+    #[serde(deserialize_with = "node_class_or_none")]
     node_class: Option<EC2NodeClass>,
     node_claims: Vec<karpenter::NodeClaim>,
     ec2: Offered,

@@ -1,8 +1,10 @@
 //! The status of an EC2NodeClass from what was found (spec/aws §2.2–§2.6).
 
+mod kubelet_fields;
 mod validation;
 
 use api::{
+    ConditionStatus,
     conditions::{
         ConditionSet,
         types::{
@@ -11,11 +13,13 @@ use api::{
             ec2_node_class,
         },
     },
-    karpenter::{Ami, EC2NodeClass, EC2NodeClassStatus, SecurityGroup, Subnet},
+    karpenter::{
+        Ami, CapacityReservation, EC2NodeClass, EC2NodeClassStatus, SecurityGroup, Subnet,
+    },
 };
 use jiff::Timestamp;
 
-use crate::{ClusterFacts, ProviderSettings};
+use crate::{ClusterFacts, ProviderSettings, placement::PlacementGroupFact};
 
 /// What looking for something led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +44,9 @@ pub struct Discovered {
     pub amis: Discovery<Vec<Ami>>,
     /// The name.
     pub instance_profile: Discovery<String>,
+    pub capacity_reservations: Discovery<Vec<CapacityReservation>>,
+    /// `None` when there is no such group.
+    pub placement_group: Discovery<Option<PlacementGroupFact>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +112,18 @@ pub fn status(
         set.set_true(INSTANCE_PROFILE_READY);
         status.instance_profile = Some(profile);
     }
-    special_capacity(&mut set, class, gate);
+    placement_group(&mut set, class, discovered.placement_group);
+    if gate == ReservedCapacity::On
+        && let Some(found) = found(
+            &mut set,
+            CAPACITY_RESERVATIONS_READY,
+            discovered.capacity_reservations,
+        )
+    {
+        // None at all is fine: launches then use other capacity.
+        set.set_true(CAPACITY_RESERVATIONS_READY);
+        status.capacity_reservations = Some(found);
+    }
     match validation::check(class, cluster, &set) {
         Ok(()) => set.set_true(VALIDATION_SUCCEEDED),
         Err(problem) => set.set(
@@ -155,37 +173,32 @@ fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> 
             None
         }
         Discovery::Unanswered { message } => {
-            if !set.is_true(kind) {
-                set.set_unknown(kind, "ResolutionFailed", &message);
+            if set.status(kind) == ConditionStatus::Unknown {
+                set.set_unknown(kind, "AwaitingReconciliation", &message);
             }
             None
         }
     }
 }
 
-/// Placement groups and capacity reservations: ready where none is asked for. Launching into them is not supported yet, and
-/// launching elsewhere instead would be wrong.
-fn special_capacity(set: &mut ConditionSet<'_>, class: &EC2NodeClass, gate: ReservedCapacity) {
-    let spec = &class.spec;
-    if spec.placement_group_selector.is_none() {
+/// Ready where none is asked for.
+fn placement_group(
+    set: &mut ConditionSet<'_>,
+    class: &EC2NodeClass,
+    discovery: Discovery<Option<PlacementGroupFact>>,
+) {
+    let Some(selector) = &class.spec.placement_group_selector else {
         set.set_true(PLACEMENT_GROUP_READY);
-    } else {
-        set.set_false(
-            PLACEMENT_GROUP_READY,
-            "PlacementGroupResolutionFailed",
-            "spec.placementGroupSelector is not supported by this version of Whittle",
-        );
-    }
-    let terms = spec.capacity_reservation_selector_terms.as_deref();
-    if gate == ReservedCapacity::On {
-        if terms.unwrap_or_default().is_empty() {
-            set.set_true(CAPACITY_RESERVATIONS_READY);
-        } else {
-            set.set_false(
-                CAPACITY_RESERVATIONS_READY,
-                "CapacityReservationsNotSupported",
-                "spec.capacityReservationSelectorTerms is not supported by this version of Whittle",
-            );
+        return;
+    };
+    match found(set, PLACEMENT_GROUP_READY, discovery) {
+        Some(Some(_)) => set.set_true(PLACEMENT_GROUP_READY),
+        Some(None) => {
+            let wanted = selector.id.as_ref().or(selector.name.as_ref());
+            let wanted = wanted.map_or("", String::as_str);
+            let message = format!("Placement group \"{wanted}\" not found");
+            set.set_false(PLACEMENT_GROUP_READY, "PlacementGroupNotFound", &message);
         }
+        None => {}
     }
 }

@@ -1,14 +1,18 @@
 //! The rules, from raw EC2 facts to requests and statuses. `world` holds a cluster, a NodeClass and twelve instance types.
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "helpers of tests fail as tests do, by panicking"
 )]
 
 mod ami;
+mod drift;
 mod instance_types;
+mod interruption;
 mod launch;
 mod node_class;
 mod outcome;
+mod placement;
 mod user_data;
 mod world;

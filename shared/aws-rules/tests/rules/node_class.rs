@@ -2,9 +2,12 @@ use api::karpenter::{Ami, EC2NodeClassStatus, SecurityGroup};
 use aws_rules::{
     ProviderSettings,
     node_class::{
-        Discovered, Discovery, Filters, SubnetFact, security_group_queries, status, subnet_queries,
+        Discovered, Discovery, Filters, ReservationFact, SubnetFact, next_look,
+        reservation_queries, reservations, security_group_queries, status, subnet_queries,
     },
+    placement::PlacementGroupFact,
 };
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::world::{cluster, node_class};
@@ -35,6 +38,8 @@ fn found() -> Discovered {
             ..Ami::default()
         }]),
         instance_profile: Discovery::Found("demo_profile".into()),
+        capacity_reservations: Discovery::Found(Vec::new()),
+        placement_group: Discovery::Found(None),
     }
 }
 
@@ -174,15 +179,97 @@ fn what_cannot_work_fails_validation_with_a_reason() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_not_passed_over() {
-    let reservations = json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] });
-    let status = judged(reservations, found());
-    assert_eq!(condition(&status, "CapacityReservationsReady").0, "False");
-    let status = judged(
-        json!({ "placementGroupSelector": { "name": "p" } }),
-        found(),
+fn a_placement_group_must_be_there_but_reservations_may_be_used_up() {
+    let spec = json!({
+        "capacityReservationSelectorTerms": [{ "id": "cr-1" }],
+        "placementGroupSelector": { "name": "p" },
+    });
+    let status = judged(spec.clone(), found());
+    assert_eq!(condition(&status, "CapacityReservationsReady").0, "True");
+    let expected = (
+        "False",
+        "PlacementGroupNotFound",
+        "Placement group \"p\" not found",
     );
-    assert_eq!(condition(&status, "PlacementGroupReady").0, "False");
+    assert_eq!(condition(&status, "PlacementGroupReady"), expected);
+    assert_eq!(condition(&status, "Ready").0, "False");
+
+    let group = Discovery::Found(Some(PlacementGroupFact::default()));
+    let with_group = Discovered {
+        placement_group: group,
+        ..found()
+    };
+    let status = judged(spec, with_group);
+    assert_eq!(condition(&status, "PlacementGroupReady").0, "True");
+}
+
+#[test]
+fn reservations_that_end_or_that_nobody_understands_are_left_out() {
+    let now: Timestamp = "2026-08-22T12:00:00Z".parse().unwrap();
+    let fact = |id: &str, kind: &str, criteria: &str, minutes: Option<i64>| ReservationFact {
+        capacity_reservation_id: id.into(),
+        reservation_type: kind.into(),
+        instance_match_criteria: criteria.into(),
+        end_date: minutes.map(|minutes| now + SignedDuration::from_mins(minutes)),
+        ..ReservationFact::default()
+    };
+    let found = reservations(
+        &[
+            fact("cr-5", "capacity-block", "targeted", Some(39)),
+            fact("cr-4", "capacity-block", "targeted", Some(41)),
+            fact("cr-3", "", "open", None),
+            fact("cr-2", "default", "open", Some(0)),
+            fact("cr-1", "default", "whoever-comes", None),
+            fact("cr-0", "of-another-kind", "open", None),
+            fact("cr-3", "", "open", None),
+        ],
+        now,
+    );
+    let states: Vec<_> = found
+        .iter()
+        .map(|r| (r.id.as_str(), r.state.as_str()))
+        .collect();
+    let expected = [("cr-3", "active"), ("cr-4", "active"), ("cr-5", "expiring")];
+    assert_eq!(states, expected);
+    let look = |reservations| next_look("CapacityReservationsReady", true, reservations, now);
+    assert_eq!(look(&found), Some(SignedDuration::from_mins(1)));
+    let ending = reservations(
+        &[fact("cr-6", "", "open", Some(0))],
+        now - SignedDuration::from_secs(20),
+    );
+    assert_eq!(
+        next_look(
+            "CapacityReservationsReady",
+            true,
+            &ending,
+            now - SignedDuration::from_secs(20)
+        ),
+        Some(SignedDuration::from_secs(20)),
+        "when it ends"
+    );
+}
+
+#[test]
+fn each_kind_of_reservation_term_asks_for_active_ones() {
+    let class = node_class(json!({ "spec": { "capacityReservationSelectorTerms": [
+        { "id": "cr-2" }, { "id": "cr-1" }, { "ownerID": "111122223333", "tags": { "team": "*" } }, { "tags": {} },
+    ]}}));
+    let terms = class.spec.capacity_reservation_selector_terms.unwrap();
+    let queries = reservation_queries(&terms);
+    let state = ("state".to_owned(), vec!["active".to_owned()]);
+    assert_eq!(
+        queries.len(),
+        2,
+        "empty tags select nothing, not everything"
+    );
+    assert_eq!(queries[0].ids, ["cr-2", "cr-1"]);
+    assert_eq!(queries[0].filters, std::slice::from_ref(&state));
+    let named: Vec<_> = queries[1]
+        .filters
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(named, ["tag-key", "owner-id", "state"]);
 }
 
 #[test]

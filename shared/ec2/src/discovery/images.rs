@@ -67,7 +67,12 @@ impl Account {
         }
         let ids: BTreeSet<String> = variants.keys().cloned().collect();
         if ids.is_empty() {
-            return Discovery::Found(Vec::new());
+            let version = cluster.version;
+            return Discovery::Unanswered {
+                message: format!(
+                    "AWS publishes none of the alias's images for Kubernetes {version} here"
+                ),
+            };
         }
         let mut images = Vec::new();
         for query in ami::queries(&[], &ids) {

@@ -31,6 +31,8 @@ impl Account {
             security_groups: Discovery::Found(self.selected_groups(class)),
             amis: self.selected_images(class, cluster, now),
             instance_profile: Discovery::Found(instance_profile(class, cluster)),
+            capacity_reservations: Discovery::Found(Vec::new()),
+            placement_group: Discovery::Found(None),
         };
         status(class, discovered, cluster, settings, now)
     }

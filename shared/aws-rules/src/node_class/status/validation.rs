@@ -11,6 +11,7 @@ use api::{
 };
 use model::quantity::Quantity;
 
+use super::kubelet_fields;
 use crate::{
     ClusterFacts,
     families::{Family, FamilyError},
@@ -56,6 +57,7 @@ pub(super) fn check(
     }
     if let Some(kubelet) = &spec.kubelet {
         let settings = kubelet.settings().unwrap_or_default();
+        known(&settings)?;
         supported(family, &settings)?;
     }
     dependencies(set)
@@ -69,6 +71,21 @@ fn reason_of(field: &str) -> &'static str {
     } else {
         "InvalidSpec"
     }
+}
+
+fn known(settings: &KubeletSettings) -> Result<(), Problem> {
+    let fields = settings.unmanaged.iter().map(String::as_str);
+    let unknown: Vec<_> = fields
+        .filter(|field| !kubelet_fields::is_known(field))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "spec.kubelet has fields that the kubelet does not know: {}",
+        unknown.join(", ")
+    );
+    Err(Problem::new("InvalidKubeletConfiguration", message))
 }
 
 /// Only nodeadm takes any kubelet setting; a Custom image is not told any of them.

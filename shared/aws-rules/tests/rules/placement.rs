@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+
+use aws_rules::{
+    LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    instance_types::{Through, Unavailable, instance_types},
+    launch::{FreeAddresses, lessons},
+    placement::PlacementGroupFact,
+};
+use model::{
+    InstanceType,
+    launch::{FleetAnswer, FleetRequest, OfferingFailure, PlacementGroup},
+};
+use serde_json::json;
+
+use crate::world::{TestClaim, catalog, claim, cluster, named, node_class};
+
+const PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+
+fn types(strategy: &str) -> Vec<InstanceType> {
+    let group = PlacementGroupFact {
+        group_id: "pg-1".into(),
+        strategy: strategy.into(),
+        partition_count: Some(3).filter(|_| strategy == "partition"),
+        ..PlacementGroupFact::default()
+    };
+    let mut catalog = catalog();
+    for info in &mut catalog.instance_types {
+        if info.instance_type == "m5.large" {
+            info.placement_group_info.supported_strategies = vec![strategy.into()];
+        }
+    }
+    let through = Through {
+        node_class: &node_class(json!({})),
+        settings: &ProviderSettings::default(),
+        measured_memory: &BTreeMap::new(),
+        placement_group: Some(&group),
+    };
+    instance_types(&catalog, through).unwrap()
+}
+
+fn launch(claim: &TestClaim, types: &[InstanceType]) -> Result<FleetRequest, LaunchProblem> {
+    let input = LaunchInput {
+        cluster: &cluster(),
+        settings: &ProviderSettings::default(),
+        node_class: &node_class(json!({})),
+        instance_types: types,
+        free_addresses: &FreeAddresses::new(),
+    };
+    fleet_request(&input, claim.get())
+}
+
+fn placed(request: &FleetRequest) -> Option<PlacementGroup> {
+    request.templates[0].template.placement_group.clone()
+}
+
+fn in_partition(partition: Option<i32>) -> Option<PlacementGroup> {
+    let id = "pg-1".to_owned();
+    Some(PlacementGroup { id, partition })
+}
+
+#[test]
+fn types_that_the_strategy_does_not_take_are_not_launched() {
+    let types = types("cluster");
+    let is_available = |name: &str| named(&types, name).offerings.iter().any(|o| o.available);
+    assert!(is_available("m5.large") && !is_available("t3.large"));
+}
+
+#[test]
+fn a_partition_is_chosen_only_for_claims_that_ask_for_some() {
+    let types = types("partition");
+    assert_eq!(named(&types, "m5.large").offerings.len(), 2 * 3 * 3);
+    let m5 = || claim().types(&["m5.large"]);
+    assert_eq!(placed(&launch(&m5(), &types).unwrap()), in_partition(None));
+    let request = launch(&m5().wants(PARTITION, &["3", "2"]), &types).unwrap();
+    assert_eq!(placed(&request), in_partition(Some(2)));
+    assert_eq!(request.templates[0].overrides.len(), 3, "one for each zone");
+    assert!(launch(&m5().wants(PARTITION, &["4"]), &types).is_err());
+}
+
+#[test]
+fn failures_stay_within_the_group() {
+    let all = types("partition");
+    let class = node_class(json!({}));
+    let request = launch(&claim().types(&["m5.large"]).wants(PARTITION, &["2"]), &all).unwrap();
+    let failure = OfferingFailure {
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        subnet: None,
+        code: "InsufficientInstanceCapacity".into(),
+        message: "none left".into(),
+    };
+    let answer = FleetAnswer {
+        instances: Vec::new(),
+        failures: vec![failure],
+    };
+    let mut unavailable = Unavailable::default();
+    unavailable.learn(lessons(&request, &answer, |_| "use1-az6".to_owned()));
+    let mut marked = all.clone();
+    unavailable.mark(&mut marked, &class);
+    let lost = |before: &[InstanceType], after: &[InstanceType]| {
+        let available = |types: &[InstanceType]| {
+            let offerings = &named(types, "m5.large").offerings;
+            offerings
+                .iter()
+                .filter(|offering| offering.available)
+                .count()
+        };
+        available(before) - available(after)
+    };
+    assert_eq!(lost(&all, &marked), 1, "one partition of one zone");
+    let cluster = types("cluster");
+    let mut elsewhere = cluster.clone();
+    unavailable.mark(&mut elsewhere, &class);
+    assert_eq!(
+        lost(&cluster, &elsewhere),
+        0,
+        "the group as a whole has room"
+    );
+}
