@@ -301,7 +301,14 @@ impl Bench {
         self.sim.with(|world| world.now = now);
         let (cluster, id) = (CLUSTER.into(), TurnId("turn".to_owned()));
         let started = Instant::now();
-        let report = Box::pin(turns::run(&self.world, &cluster, lane, &id)).await?;
+        let report = Box::pin(turns::run(
+            &self.world,
+            &cluster,
+            lane,
+            &id,
+            self.world.clock.now() + turns::budget(lane),
+        ))
+        .await?;
         let took = started.elapsed();
         match &report.outcome {
             Outcome::Done => Ok((took, report)),

@@ -10,9 +10,7 @@ mod deployed;
 use std::{collections::BTreeSet, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use deployed::{
-    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, Relay, SOON, all_run, all_true, condition, tags,
-};
+use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, Relay, SOON, all_run, all_true, tags};
 use harness::LocalAws;
 use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
@@ -164,7 +162,7 @@ fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
 }
 
 /// Who comes after a dead function waits until its lease has lapsed, which is when it would have ended at the latest.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A function, and the request to the API server in whose midst it is killed.
 const DEATHS: [(&str, &str, &str); 5] = [

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::{
     Lane, PodKey,
     ids::TurnId,
-    ledger::{IntentState, LaneRow, Lease, Mode},
+    ledger::{IntentState, LaneRow, Lease, Mode, PauseLevel},
     node_claim::NodeClaim,
 };
 use rig::{Relay, Rig, all_bound, consistent, secs, settled};
@@ -25,7 +25,7 @@ fn at(world: &fakes::World, seconds: i64) -> Timestamp {
 )]
 async fn run(rig: &mut Rig, lane: Lane) -> turns::Report {
     let turn = rig.next_turn();
-    turns::run(&rig.world, &Rig::cluster(), lane, &turn)
+    turns::run(&rig.world, &Rig::cluster(), lane, &turn, rig.deadline(lane))
         .await
         .unwrap()
 }
@@ -144,7 +144,14 @@ async fn points_until(rig: &mut Rig, call: &'static str) -> u64 {
         world.fuse_after = Some(call);
     });
     let turn = rig.next_turn();
-    let died = turns::run(&rig.world, &Rig::cluster(), Lane::Provisioner, &turn).await;
+    let died = turns::run(
+        &rig.world,
+        &Rig::cluster(),
+        Lane::Provisioner,
+        &turn,
+        rig.deadline(Lane::Provisioner),
+    )
+    .await;
     assert!(died.is_err(), "{died:?}");
     rig.sim.with(|world| {
         let passed = world.fuse.passed();
@@ -160,7 +167,8 @@ async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
         rig.sim.with(|world| world.interleaving = seed);
         let (one, two) = (rig.next_turn(), rig.next_turn());
         let cluster = Rig::cluster();
-        let first = turns::run(&rig.world, &cluster, Lane::Provisioner, &one);
+        let deadline = rig.deadline(Lane::Provisioner);
+        let first = turns::run(&rig.world, &cluster, Lane::Provisioner, &one, deadline);
         let second = async {
             // The lane's lease is no fence: take it away, as a slow turn loses it.
             loop {
@@ -178,7 +186,7 @@ async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
                 }
                 tokio::task::yield_now().await;
             }
-            turns::run(&rig.world, &cluster, Lane::Provisioner, &two).await
+            turns::run(&rig.world, &cluster, Lane::Provisioner, &two, deadline).await
         };
         let (first, second) = tokio::join!(first, second);
         assert!(
@@ -206,12 +214,7 @@ async fn c4_a_pause_between_commit_and_freeze_stops_the_launch() {
     points_until(&mut rig, "create_node_claim").await;
     rig.sim.with(|world| {
         let meta = world.ledger.of(&Rig::cluster()).meta.as_mut().unwrap();
-        meta.mode = Mode::Paused {
-            owner: "ops".into(),
-            reason: "maintenance".into(),
-            until: None,
-            level: model::ledger::PauseLevel::All,
-        };
+        meta.mode = paused(PauseLevel::All);
     });
     rig.pass(secs(240)).await;
     rig.sim.with(|world| {
@@ -223,6 +226,38 @@ async fn c4_a_pause_between_commit_and_freeze_stops_the_launch() {
         "{:#?}",
         rig.transcript
     );
+}
+
+#[tokio::test]
+async fn c4_what_a_user_deletes_ends_under_any_pause() {
+    for mode in [paused(PauseLevel::Voluntary), paused(PauseLevel::All)] {
+        let mut rig = with_pending_pods(1).await;
+        assert!(rig.until(secs(300), all_bound).await.is_some());
+        rig.sim.with(|world| {
+            world.ledger.of(&Rig::cluster()).meta.as_mut().unwrap().mode = mode.clone();
+            for claim in world.api.node_claims.values_mut() {
+                claim.deleted_at = Some(world.now);
+            }
+        });
+        let ended = rig
+            .until(secs(600), |world| {
+                let mut instances = world.account.instances.values();
+                instances.all(|instance| !instance.state.is_alive())
+            })
+            .await;
+        assert!(ended.is_some(), "c4: {mode:?} {:#?}", rig.transcript);
+        rig.sim
+            .with(|world| assert_eq!(world.account.requests.len(), 1, "c4: {mode:?}"));
+    }
+}
+
+fn paused(level: PauseLevel) -> Mode {
+    Mode::Paused {
+        owner: "ops".into(),
+        reason: "maintenance".into(),
+        until: None,
+        level,
+    }
 }
 
 #[tokio::test]
@@ -678,9 +713,15 @@ async fn b1_without_the_leader_lease_nothing_is_committed() {
 async fn an_unknown_cluster_and_a_bad_entry_are_told_apart() {
     let rig = Rig::ready(Relay::Dead).await;
     let turn = TurnId::from("t");
-    let unknown = turns::run(&rig.world, &"nowhere".into(), Lane::Provisioner, &turn)
-        .await
-        .unwrap_err();
+    let unknown = turns::run(
+        &rig.world,
+        &"nowhere".into(),
+        Lane::Provisioner,
+        &turn,
+        rig.deadline(Lane::Provisioner),
+    )
+    .await
+    .unwrap_err();
     assert!(
         unknown
             .to_string()

@@ -98,7 +98,14 @@ pub(super) async fn serve(
             let (world, clock, teller) = (world.clone(), clock.clone(), teller.clone());
             turns.spawn(async move {
                 let _at_work = clock.at_work();
-                let turn = Box::pin(turns::run(&world, &cluster, lane, &next_turn())).await;
+                let turn = Box::pin(turns::run(
+                    &world,
+                    &cluster,
+                    lane,
+                    &next_turn(),
+                    world.clock.now() + turns::budget(lane),
+                ))
+                .await;
                 let turned = |report| Told::Turn(Box::new(report));
                 tell(&teller, turn.map_or_else(Told::Broken, turned));
             });

@@ -40,23 +40,15 @@ impl Executor<'_> {
             return Ok(Some(Stop::OutOfTime));
         }
         let meta = self.ledger.meta(self.cluster).await?;
-        match meta.map(|meta| meta.mode) {
-            Some(Mode::Active) => {}
-            Some(Mode::Shadow) => {
-                return Ok(Some(Stop::NotActive {
-                    mode: "shadow".into(),
-                }));
-            }
-            Some(Mode::Paused { owner, reason, .. }) => {
-                return Ok(Some(Stop::NotActive {
-                    mode: format!("paused by {owner} ({reason})"),
-                }));
-            }
-            None => {
-                return Ok(Some(Stop::NotActive {
-                    mode: "not registered".into(),
-                }));
-            }
+        let mode = meta.map(|meta| meta.mode);
+        if !mode.as_ref().is_some_and(|mode| mode.lets_act(self.lane)) {
+            let mode = match mode {
+                Some(Mode::Active) => "active".into(),
+                Some(Mode::Shadow) => "shadow".into(),
+                Some(Mode::Paused { owner, reason, .. }) => format!("paused by {owner} ({reason})"),
+                None => "not registered".into(),
+            };
+            return Ok(Some(Stop::NotActive { mode }));
         }
         let lease = self.api.leader_lease().await?;
         Ok(leads(lease.as_ref(), self.holder, self.deadline))

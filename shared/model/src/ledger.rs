@@ -35,6 +35,23 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    /// Whether turns of a lane may act. A pause holds back what Whittle chooses to do; interruptions, dead nodes and deletes
+    /// that users order are seen to under any pause (PROTOCOL C4). The lesser one also lets launched nodes join.
+    pub fn lets_act(&self, lane: Lane) -> bool {
+        match self {
+            Self::Active => true,
+            Self::Shadow => false,
+            Self::Paused { level, .. } => match lane {
+                Lane::Terminator | Lane::Interruption => true,
+                Lane::Lifecycle => *level == PauseLevel::Voluntary,
+                Lane::Provisioner | Lane::Disruption | Lane::Housekeeper => false,
+            },
+        }
+    }
+}
+
+/// How much a pause holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PauseLevel {

@@ -122,7 +122,9 @@ pub enum ClusterError {
         after_seconds: Option<u64>,
     },
     /// Credentials are wrong, expired or lack a permission.
-    #[error("the API server denied {action}: {message}")]
+    #[error(
+        "the API server denied {action}: {message}; see that the credentials of the cluster's registry entry are valid and have the rights of the chart's role"
+    )]
     Denied { action: String, message: String },
     /// The object is not acceptable; repeating it cannot help.
     #[error("the API server rejected {what}: {message}")]

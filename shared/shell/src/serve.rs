@@ -3,7 +3,8 @@
 use std::{future::Future, sync::Arc};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use jiff::{SignedDuration, Timestamp};
+use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
 use model::{Lane, Wake, ids::TurnId};
 use turns::{Interruption, World};
 
@@ -15,17 +16,32 @@ use crate::{batch, world};
 /// could not be recorded stays in the queue and reaches its dead-letter queue in the end.
 pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
     serve(move |world, event: LambdaEvent<SqsEvent>| async move {
+        let ends = ends(&event.context);
         let turn = TurnId(event.context.request_id);
         let (world, turn) = (&world, &turn);
         let take = |message: batch::Message| async move {
-            take_turn(world, lane, turn, &message.body).await
+            take_turn(world, lane, turn, ends, &message.body).await
         };
         Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, take).await)
     })
     .await
 }
 
-async fn take_turn(world: &World, lane: Lane, turn: &TurnId, body: &str) -> Result<(), String> {
+/// When the invocation is cut off, whatever it is doing.
+fn ends(context: &Context) -> Timestamp {
+    Timestamp::try_from(context.deadline()).unwrap_or(Timestamp::MAX)
+}
+
+/// A turn's outcome is recorded in this time, after the last thing it begins.
+const TO_END: SignedDuration = SignedDuration::from_secs(10);
+
+async fn take_turn(
+    world: &World,
+    lane: Lane,
+    turn: &TurnId,
+    ends: Timestamp,
+    body: &str,
+) -> Result<(), String> {
     let wake: Wake =
         serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
     if wake.lane != lane {
@@ -35,7 +51,9 @@ async fn take_turn(world: &World, lane: Lane, turn: &TurnId, body: &str) -> Resu
         ));
     }
     tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
-    Box::pin(turns::run(world, &wake.cluster, lane, turn))
+    let deadline =
+        (world.clock.now() + turns::budget(lane)).min(ends.saturating_sub(TO_END).unwrap_or(ends));
+    Box::pin(turns::run(world, &wake.cluster, lane, turn, deadline))
         .await
         .map(drop)
         .map_err(|error| chain(&error))

@@ -27,7 +27,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let counter = observed.counter.clone();
     seen(&observed, &mut report);
     let executor = turn.executor();
-    if turn.is_active() {
+    if turn.may_act() {
         for command in observed
             .snapshot
             .commands
@@ -49,7 +49,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             .iter()
             .flat_map(|refused| refused.offences.iter().cloned()),
     );
-    if !turn.is_active() {
+    if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(Done {
             report,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, Wake,
     ids::TurnId,
-    ledger::{Lease, Meta, Mode, RelayCounter},
+    ledger::{Lease, Meta, RelayCounter},
 };
 use ports::{
     Cluster,
@@ -16,8 +16,7 @@ use ports::{
 };
 
 use crate::{
-    Entry, Outcome, Report, TurnError, World, budget, disruption, lifecycle, provisioner,
-    terminator,
+    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, provisioner, terminator,
 };
 
 /// A turn that holds its lane.
@@ -46,16 +45,16 @@ const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
 /// Later looks are left to the sweep, which comes every minute; earlier ones need a timer.
 const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 
-/// Runs one turn of a lane, unless one is under way: that one then looks again. An error means that not even the failure
-/// could be recorded.
+/// Runs one turn of a lane, unless one is under way: that one then looks again. After `deadline` it begins nothing; [`crate::budget`]
+/// says how long a turn should have. An error means that not even the failure could be recorded.
 pub async fn run(
     world: &World,
     cluster: &ClusterName,
     lane: Lane,
     id: &TurnId,
+    deadline: Timestamp,
 ) -> Result<Report, TurnError> {
     let now = world.clock.now();
-    let deadline = now + budget(lane);
     let meta = world.ledger.meta(cluster).await?;
     let Some(meta) = meta else {
         return Err(TurnError::UnknownCluster {
@@ -177,8 +176,8 @@ impl Turn<'_> {
     }
 
     /// Shadow and paused turns stop before they commit or act (C4).
-    pub(crate) fn is_active(&self) -> bool {
-        self.meta.mode == Mode::Active
+    pub(crate) fn may_act(&self) -> bool {
+        self.meta.mode.lets_act(self.lane)
     }
 
     /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (L4).

@@ -27,7 +27,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut observed = observe(turn).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
-    if turn.is_active() {
+    if turn.may_act() {
         match executor.may_act().await? {
             None => {
                 node_classes::keep(turn, &mut observed).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     if let Some(due) = decision.due {
         report.look_again(due);
     }
-    if !turn.is_active() {
+    if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(Done {
             report,

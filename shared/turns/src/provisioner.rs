@@ -28,7 +28,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    if turn.is_active() && take_over(turn, &observed, &*builder, &mut report).await? {
+    if turn.may_act() && take_over(turn, &observed, &*builder, &mut report).await? {
         observed = observe(turn).await?;
     }
     let counter = observed.counter.clone();
@@ -86,7 +86,7 @@ async fn round_of(
     {
         report.look_again(until);
     }
-    if !turn.is_active() {
+    if !turn.may_act() {
         report.plan(&plan.actions);
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(false);

@@ -34,7 +34,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut observed = observe(turn).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
-    if turn.is_active() {
+    if turn.may_act() {
         obey_notices(turn, &observed.snapshot.notices, &mut report).await?;
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
@@ -47,7 +47,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     if let Some(due) = decision.due {
         report.look_again(due);
     }
-    if !turn.is_active() {
+    if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(Done {
             report,

@@ -102,6 +102,11 @@ impl Rig {
         "demo".into()
     }
 
+    /// When a turn that begins now must have ended.
+    pub(crate) fn deadline(&self, lane: Lane) -> jiff::Timestamp {
+        self.sim.with(|world| world.now) + turns::budget(lane)
+    }
+
     pub(crate) fn next_turn(&mut self) -> TurnId {
         self.turn += 1;
         TurnId(format!("turn-{}", self.turn))
@@ -161,7 +166,15 @@ impl Rig {
 
     async fn deliver(&mut self, wake: &Wake) {
         let turn = self.next_turn();
-        match turns::run(&self.world, &wake.cluster, wake.lane, &turn).await {
+        match turns::run(
+            &self.world,
+            &wake.cluster,
+            wake.lane,
+            &turn,
+            self.deadline(wake.lane),
+        )
+        .await
+        {
             Ok(report) => {
                 self.transcript.extend(
                     report
