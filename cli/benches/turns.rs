@@ -27,7 +27,7 @@ use model::{
     ids::TurnId,
     labels,
     launch::Instance,
-    pod::Pod,
+    pod::{Pod, PodPhase},
     taint::{Taint, TaintEffect},
 };
 use ports::{Catalog, Clock, CloudError, Cluster, ClusterError, Clusters};
@@ -43,7 +43,7 @@ const SERVE: &str = "serve";
 const TYPE: &str = "m5.xlarge";
 const ZONE: &str = "us-east-1a";
 const MILLICORES: usize = 3_800;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(100);
 const TURNS: usize = 21;
 const LANES: [Lane; 4] = [
@@ -139,7 +139,14 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
         took.as_millis(),
         memory("VmHWM:")?,
     );
+    // The pods come back when the nodes are ready: a scheduler that tries thousands in vain at every change is no part of this.
+    bench.scale(0).await?;
     bench.join(server.stdin.as_mut().context("a pipe")?)?;
+    bench.settle(0).await?;
+    bench.scale(pods).await?;
+    bench
+        .until(|pod| pod.phase == PodPhase::Running, pods)
+        .await?;
     bench.settle(pods).await?;
 
     forget_peak()?;
@@ -262,7 +269,16 @@ impl Bench {
         Ok(())
     }
 
-    /// Until every pod runs and no lane has anything left to do.
+    async fn scale(&self, pods: usize) -> Result<()> {
+        let path = "/apis/apps/v1/namespaces/default/deployments/web/scale";
+        let request = Request::patch(path)
+            .header(CONTENT_TYPE, "application/merge-patch+json")
+            .body(serde_json::to_vec(&json!({"spec": {"replicas": pods}}))?)?;
+        self.client.request::<Value>(request).await?;
+        self.until(|_| true, pods).await
+    }
+
+    /// Until every node is ready and no lane has anything left to do.
     async fn settle(&self, pods: usize) -> Result<()> {
         let started = Instant::now();
         loop {
@@ -271,13 +287,16 @@ impl Bench {
                 let (_, report) = self.turn(lane).await?;
                 busy |= !report.planned.is_empty();
             }
-            let seen = self.api.pods().await?;
-            let bound = seen.iter().filter(|pod| pod.node_name.is_some()).count();
-            if !busy && bound == pods {
+            let claims = self.api.node_claims().await?;
+            let young = claims
+                .iter()
+                .filter(|claim| !claim.is_true("Initialized"))
+                .count();
+            if !busy && young == 0 {
                 return Ok(());
             }
             if started.elapsed() > PATIENCE {
-                bail!("{bound} of {pods} pods are bound");
+                bail!("with {pods} pods, {young} nodes are not initialized");
             }
         }
     }
@@ -286,7 +305,7 @@ impl Bench {
         let started = Instant::now();
         loop {
             let seen = self.api.pods().await?;
-            if seen.iter().filter(|pod| holds(pod)).count() == pods {
+            if seen.len() == pods && seen.iter().all(&holds) {
                 return Ok(());
             }
             if started.elapsed() > PATIENCE {
