@@ -16,12 +16,12 @@ mod tests;
 
 use model::NanosPerHour;
 
-use self::{nodes::Work, offers::Offers};
-use crate::{bits::Bits, claim::Claim, solve::Solver, world::World};
+use self::{items::Movable, nodes::Work, offers::Offers};
+use crate::{claim::Claim, solve::Solver, world::World};
 
 /// What a node costs besides its instance: agents that are paid per host, addresses, volumes, and everybody who watches
 /// it. A node more has to save as much, so that cheap small instances do not take over.
-const UPKEEP: NanosPerHour = NanosPerHour(45_000_000);
+const UPKEEP: NanosPerHour = NanosPerHour(43_000_000);
 
 pub(crate) fn repack(solver: &mut Solver<'_>) {
     if solver.world.reservations.are_counted() {
@@ -31,25 +31,39 @@ pub(crate) fn repack(solver: &mut Solver<'_>) {
         let Some(movable) = items::movable(solver, template) else {
             continue;
         };
-        let mut rows = allowed(solver, template);
-        let mut work = Work::for_pods(solver.world.input.pods.len());
-        let Some(offers) = Offers::new(&movable, template, &mut rows, &mut solver.world) else {
-            continue;
-        };
-        let known = cost(solver, movable.claims.iter().copied());
-        if let Some(plan) = nodes::cheapest(&movable.items, &offers, &mut work)
-            && plan.cost < known.with_upkeep
-        {
-            build::replace(solver, template, &movable, &plan, known);
+        let limits = build::free_limits(solver, template, &movable);
+        match cheaper(solver, template, &movable) {
+            Some(made) => build::swap(solver, &movable, made),
+            None => build::restore_limits(solver, template, limits),
         }
     }
 }
 
-/// The types the NodePool may still use.
-fn allowed(solver: &Solver<'_>, template: usize) -> Bits {
-    let world = &solver.world;
-    let mould = world.templates.get(template);
-    mould.map_or_else(|| Bits::none(0), |mould| mould.base.clone())
+fn cheaper<'a>(
+    solver: &mut Solver<'a>,
+    template: usize,
+    movable: &Movable<'a>,
+) -> Option<Vec<Claim<'a>>> {
+    let mut known = Cost::default();
+    for claim in movable
+        .claims
+        .iter()
+        .filter_map(|at| solver.claims.get(*at))
+    {
+        known.add(claim, &mut solver.world);
+    }
+    let offers = Offers::new(movable, template, &mut solver.world)?;
+    let mut work = Work::for_pods(solver.world.input.pods.len());
+    let plan = nodes::cheapest(&movable.items, &offers, &mut work)?;
+    if plan.cost >= known.with_upkeep {
+        return None;
+    }
+    let made = build::claims(solver, template, movable, &plan)?;
+    let mut cost = Cost::default();
+    for claim in &made {
+        cost.add(claim, &mut solver.world);
+    }
+    (cost.price < known.price && cost.with_upkeep < known.with_upkeep).then_some(made)
 }
 
 /// Of some nodes together.
@@ -68,14 +82,4 @@ impl Cost {
             .saturating_add(price)
             .saturating_add(UPKEEP.0);
     }
-}
-
-fn cost(solver: &mut Solver<'_>, claims: impl Iterator<Item = usize>) -> Cost {
-    let mut cost = Cost::default();
-    for at in claims {
-        if let Some(claim) = solver.claims.get(at) {
-            cost.add(claim, &mut solver.world);
-        }
-    }
-    cost
 }

@@ -1,11 +1,10 @@
 //! From the plan on paper to claims, through the same checks as every other placement.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{
     claim::{Claim, Stage},
     repack::{
-        Cost,
         items::{Item, Movable},
         nodes::Plan,
     },
@@ -14,54 +13,55 @@ use crate::{
     world::World,
 };
 
-/// Replaces the movable claims by those of the plan, if every pod finds a place and all cost less.
-pub(crate) fn replace<'a>(
-    solver: &mut Solver<'a>,
+/// What limits leave, per limited resource.
+type Limits = BTreeMap<String, i64>;
+
+/// Gives back what the movable claims count against limits; returns what was left before.
+pub(crate) fn free_limits(
+    solver: &mut Solver<'_>,
     template: usize,
-    movable: &Movable<'a>,
-    plan: &Plan,
-    known: Cost,
-) {
-    let Some(limits) = free_limits(solver, template, movable) else {
-        return;
+    movable: &Movable<'_>,
+) -> Limits {
+    let World {
+        input,
+        templates,
+        catalogs,
+        ..
+    } = &mut solver.world;
+    let (Some(pool), Some(mould)) = (input.pools.get(template), templates.get_mut(template)) else {
+        return Limits::new();
     };
-    let made = build(solver, template, movable, plan);
-    let mut cost = Cost::default();
-    for claim in made.iter().flatten() {
-        cost.add(claim, &mut solver.world);
+    let before = std::mem::replace(&mut mould.remaining, pool.remaining.0.clone());
+    let claims = solver.claims.iter().enumerate();
+    let staying = claims.filter(|(at, claim)| {
+        claim.template == template && movable.claims.binary_search(at).is_err()
+    });
+    for (_, claim) in staying {
+        if let Some(catalog) = catalogs.get(mould.catalog) {
+            mould.spend(catalog, &claim.rows);
+        }
     }
-    let cheaper = cost.price < known.price && cost.with_upkeep < known.with_upkeep;
-    if let Some(made) = made.filter(|_| cheaper) {
-        let mut at = 0;
-        solver.claims.retain(|_| {
-            at += 1;
-            movable.claims.binary_search(&(at - 1)).is_err()
-        });
-        solver.claims.extend(made);
-    } else if let Some(mould) = solver.world.templates.get_mut(template) {
+    before
+}
+
+pub(crate) fn restore_limits(solver: &mut Solver<'_>, template: usize, limits: Limits) {
+    if let Some(mould) = solver.world.templates.get_mut(template) {
         mould.remaining = limits;
     }
 }
 
-/// Gives back what the movable claims count against limits; returns what was left before.
-fn free_limits(
-    solver: &mut Solver<'_>,
-    template: usize,
-    movable: &Movable<'_>,
-) -> Option<std::collections::BTreeMap<String, i64>> {
-    let pool = solver.world.input.pools.get(template)?;
-    let mould = solver.world.templates.get_mut(template)?;
-    let catalog = solver.world.catalogs.get(mould.catalog)?;
-    let before = std::mem::replace(&mut mould.remaining, pool.remaining.0.clone());
-    for (at, claim) in solver.claims.iter().enumerate() {
-        if claim.template == template && movable.claims.binary_search(&at).is_err() {
-            mould.spend(catalog, &claim.rows);
-        }
-    }
-    Some(before)
+/// Puts `made` in the place of the movable claims.
+pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, made: Vec<Claim<'a>>) {
+    let mut at = 0;
+    solver.claims.retain(|_| {
+        at += 1;
+        movable.claims.binary_search(&(at - 1)).is_err()
+    });
+    solver.claims.extend(made);
 }
 
-fn build<'a>(
+/// The claims of a plan, if every pod finds a place.
+pub(crate) fn claims<'a>(
     solver: &mut Solver<'a>,
     template: usize,
     movable: &Movable<'a>,

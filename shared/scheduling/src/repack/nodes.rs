@@ -60,11 +60,11 @@ fn value(worth: i64, price: i64) -> i64 {
 const ROUNDS_MAX: usize = 12;
 /// A round that saves less than this part is idle; after so many, prices have settled.
 const WORTHWHILE: i64 = 1_000;
-const IDLE_ROUNDS: i32 = 2;
+const IDLE_ROUNDS: i32 = 3;
 /// Items compared at a time while a node is filled; the others wait until one of these is used up or does not fit.
 const WINDOW: usize = 48;
 /// Offers looked at for each node.
-const LOOKS: usize = 16;
+const LOOKS: usize = 24;
 /// Of what fits, this part is taken before comparing again.
 const PORTION: i64 = 2;
 /// Fixed point of ratios.
@@ -75,7 +75,7 @@ pub(crate) struct Work(u64);
 
 impl Work {
     const BASE: u64 = 200_000;
-    const PER_POD: u64 = 30;
+    const PER_POD: u64 = 15;
 
     pub(crate) fn for_pods(pods: usize) -> Self {
         let pods = u64::try_from(pods).unwrap_or(u64::MAX);

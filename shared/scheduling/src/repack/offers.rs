@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::{
     algebra::{SetId, Undefined},
-    bits::Bits,
     catalog,
     repack::{UPKEEP, items::Movable},
     world::World,
@@ -34,7 +33,6 @@ impl Offers {
     pub(crate) fn new(
         movable: &Movable<'_>,
         template: usize,
-        rows: &mut Bits,
         world: &mut World<'_>,
     ) -> Option<Self> {
         let World {
@@ -45,7 +43,8 @@ impl Offers {
         } = world;
         let mould = templates.get(template)?;
         let catalog = catalogs.get_mut(mould.catalog)?;
-        mould.keep_within_limits(catalog, rows);
+        let mut rows = mould.base.clone();
+        mould.keep_within_limits(catalog, &mut rows);
         let mut sets: Vec<SetId> = movable
             .items
             .iter()
@@ -68,7 +67,7 @@ impl Offers {
             };
             let matching = catalog.matching(joint, algebra);
             let mut usable = catalog.remembered(matching).clone();
-            usable.and(rows);
+            usable.and(&rows);
             for row in usable.iter() {
                 for offer in catalog
                     .rows

@@ -1,7 +1,5 @@
 //! What buying again by price must do, and what it must leave alone.
 
-#![expect(clippy::indexing_slicing, reason = "a wrong index fails the test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
