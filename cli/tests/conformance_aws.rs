@@ -94,6 +94,7 @@ mod whole_corpus {
         nodeclass_drift: "nodeclass-drift.json.gz",
         nodeclass_hash: "nodeclass-hash.json.gz",
         nodeclass_legacy_profile_names: "nodeclass-legacy-profile-names.json.gz",
+        nodeclass_profile: "nodeclass-profile.json.gz",
         nodeclass_selectors: "nodeclass-selectors.json.gz",
         userdata_al2: "userdata-al2.json.gz",
         userdata_bottlerocket: "userdata-bottlerocket.json.gz",

@@ -10,6 +10,7 @@ mod images;
 mod instance_types;
 mod interruption;
 mod launch;
+mod profile;
 mod requests;
 mod selectors;
 mod settings;
@@ -140,6 +141,7 @@ impl Deciding {
             "nodeclass-legacy-profile-names" => Ok(drift::profile_name(read(case)?)),
             "nodeclass-hash" => drift::hash(read(case)?),
             "nodeclass-drift" => drift::decide(read(case)?, self.region()?),
+            "nodeclass-profile" => profile::decide(read(case)?),
             "nodeclass-selectors" => selectors::decide(read(case)?),
             "interruption-messages" => interruption::decide(read(case)?),
             "nodeclass-validation" => validation::decide(read(case)?),

@@ -10,7 +10,10 @@ mod static_hash;
 mod status;
 
 pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, instance_of};
-pub use profile::legacy_profile_name;
+pub use profile::{
+    ProfileAct, ProfileAnswer, ProfileMemory, ProfileSearch, legacy_profile_name, profile_path,
+    profile_tags,
+};
 pub use refresh::{is_final, next_look};
 pub use reservations::{ReservationFact, ReservationQuery, reservation_queries, reservations};
 pub use selectors::{Filters, security_group_queries, subnet_queries, tag_filters};

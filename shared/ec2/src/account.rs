@@ -5,7 +5,7 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use model::ClusterName;
 use ports::Clock;
 
-use crate::{catalog::CatalogCache, session::Sessions};
+use crate::{catalog::CatalogCache, discovery::ProfileCache, session::Sessions};
 
 /// One AWS account in one Region: implements the ports that turns reach AWS through.
 ///
@@ -20,6 +20,7 @@ pub struct Account {
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
+    pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
@@ -43,6 +44,7 @@ impl Account {
             credentials: config.credentials_provider(),
             sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),
             catalog: Arc::default(),
+            profiles: Arc::default(),
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,

@@ -4,6 +4,8 @@ mod capacity;
 mod images;
 mod profile;
 
+pub(crate) use profile::ProfileCache;
+
 use std::collections::BTreeMap;
 
 use api::{

@@ -14,5 +14,6 @@ mod launch;
 mod node_class;
 mod outcome;
 mod placement;
+mod profile;
 mod user_data;
 mod world;

@@ -1,12 +1,23 @@
 //! Instance profiles: the user's own, or one made and kept for a role (spec/aws §17.3).
 
-use api::{EC2NodeClass, names::tag};
+use api::EC2NodeClass;
+use aws_rules::node_class::{
+    ProfileAct, ProfileAnswer, ProfileMemory, ProfileSearch, profile_path, profile_tags,
+};
 use aws_sdk_iam::types::{InstanceProfile, Tag};
+use jiff::{SignedDuration, Timestamp};
 use model::ClusterName;
 use ports::CloudError;
-use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
 
 use crate::{Account, errors::refused};
+
+/// As upstream: long enough to spare IAM, short enough to see what was changed there by hand.
+const REMEMBERED: SignedDuration = SignedDuration::from_mins(15);
+
+/// What is known of profiles, and since when.
+#[derive(Default)]
+pub(crate) struct ProfileCache(Mutex<(Timestamp, ProfileMemory)>);
 
 impl Account {
     /// The name of the profile to launch with.
@@ -15,27 +26,107 @@ impl Account {
         cluster: &ClusterName,
         class: &EC2NodeClass,
     ) -> Result<String, CloudError> {
-        let spec = &class.spec;
-        if let Some(own) = &spec.instance_profile {
+        if let Some(own) = &class.spec.instance_profile {
             return Ok(own.clone());
         }
-        // IAM knows roles by their last segment only.
-        let role = spec.role.as_deref().unwrap_or_default();
-        let role = role.rsplit('/').next().unwrap_or_default();
-        let has_role = |profile: &InstanceProfile| {
-            let mut roles = profile.roles.iter();
-            roles.any(|attached| attached.role_name == role)
-        };
-        let profiles = self.profiles(cluster, class).await?;
-        let current = class.status.as_ref();
-        let current = current.and_then(|status| status.instance_profile.as_deref());
-        let with_role = || profiles.iter().filter(|profile| has_role(profile));
-        let chosen = with_role()
-            .find(|profile| Some(profile.instance_profile_name.as_str()) == current)
-            .or_else(|| with_role().next());
-        match chosen {
-            Some(profile) => Ok(profile.instance_profile_name.clone()),
-            None => self.make_profile(cluster, class, role).await,
+        let now = self.clock.now();
+        let mut cached = self.profiles.0.lock().await;
+        if now.duration_since(cached.0) > REMEMBERED {
+            *cached = (now, ProfileMemory::default());
+        }
+        let mut search = ProfileSearch::new(class, cluster.as_str(), &self.region, &mut cached.1);
+        let mut answer = ProfileAnswer::Done;
+        loop {
+            answer = match search.next(answer) {
+                ProfileAct::Ready { profile } => return Ok(profile),
+                ProfileAct::NoSuchRole { role } => {
+                    return Err(CloudError::NotFound {
+                        what: format!("the role \"{role}\" of spec.role"),
+                    });
+                }
+                act @ (ProfileAct::Get { .. }
+                | ProfileAct::Create { .. }
+                | ProfileAct::RemoveRole { .. }
+                | ProfileAct::AddRole { .. }
+                | ProfileAct::Delete { .. }) => self.ask(cluster, class, act).await?,
+            };
+        }
+    }
+
+    async fn ask(
+        &self,
+        cluster: &ClusterName,
+        class: &EC2NodeClass,
+        act: ProfileAct,
+    ) -> Result<ProfileAnswer, CloudError> {
+        let iam = self.sessions.iam(cluster).await;
+        match act {
+            ProfileAct::Get { profile } => {
+                let call = self
+                    .iam
+                    .get_instance_profile()
+                    .instance_profile_name(profile);
+                match call.send().await.map_err(refused("iam:GetInstanceProfile")) {
+                    Ok(answer) => {
+                        let roles = answer.instance_profile.map(|found| found.roles);
+                        let role = roles.unwrap_or_default().into_iter().next();
+                        let role = role.map(|role| role.role_name);
+                        Ok(ProfileAnswer::Found { role })
+                    }
+                    Err(CloudError::NotFound { .. }) => Ok(ProfileAnswer::NotFound),
+                    Err(error) => Err(error),
+                }
+            }
+            ProfileAct::Create { profile } => {
+                let tags = profile_tags(class, cluster.as_str(), &self.region);
+                let tags = tags.iter().map(tag).collect::<Result<_, _>>()?;
+                let call = iam
+                    .create_instance_profile()
+                    .instance_profile_name(profile)
+                    .path(self.profile_path(cluster, class))
+                    .set_tags(Some(tags));
+                let created = call.send().await;
+                existing(created.map_err(refused("iam:CreateInstanceProfile")))?;
+                Ok(ProfileAnswer::Done)
+            }
+            ProfileAct::RemoveRole { profile, role } => {
+                let call = iam
+                    .remove_role_from_instance_profile()
+                    .instance_profile_name(profile)
+                    .role_name(role);
+                let removed = call.send().await;
+                gone(removed.map_err(refused("iam:RemoveRoleFromInstanceProfile")))?;
+                Ok(ProfileAnswer::Done)
+            }
+            ProfileAct::AddRole { profile, role } => {
+                let call = iam
+                    .add_role_to_instance_profile()
+                    .instance_profile_name(profile)
+                    .role_name(role);
+                let added = call.send().await;
+                match added.map_err(refused("iam:AddRoleToInstanceProfile")) {
+                    Ok(_) => Ok(ProfileAnswer::Done),
+                    // A profile holds one role: another try has attached it already.
+                    Err(CloudError::Invalid { code, .. }) if code == "LimitExceeded" => {
+                        Ok(ProfileAnswer::Done)
+                    }
+                    // A profile that was just made may be unknown for a moment too.
+                    Err(CloudError::NotFound { what }) if is_about_a_role(&what) => {
+                        Ok(ProfileAnswer::NoSuchRole)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            ProfileAct::Delete { profile } => {
+                let call = iam.delete_instance_profile().instance_profile_name(profile);
+                gone(
+                    call.send()
+                        .await
+                        .map_err(refused("iam:DeleteInstanceProfile")),
+                )?;
+                Ok(ProfileAnswer::Done)
+            }
+            ProfileAct::Ready { .. } | ProfileAct::NoSuchRole { .. } => Ok(ProfileAnswer::Done),
         }
     }
 
@@ -81,75 +172,17 @@ impl Account {
     }
 
     fn profile_path(&self, cluster: &ClusterName, class: &EC2NodeClass) -> String {
-        let uid = &class.metadata.uid;
-        format!("/karpenter/{}/{cluster}/{uid}/", self.region)
+        profile_path(cluster.as_str(), &self.region, &class.metadata.uid)
     }
+}
 
-    /// Its name follows from what it is for, so that a second try finds what the first one made. A changed role gets a new
-    /// profile: nodes that run keep the old one.
-    async fn make_profile(
-        &self,
-        cluster: &ClusterName,
-        class: &EC2NodeClass,
-        role: &str,
-    ) -> Result<String, CloudError> {
-        let name = profile_name(cluster, &self.region, &class.metadata.uid, role);
-        let iam = self.sessions.iam(cluster).await;
-        let call = iam
-            .create_instance_profile()
-            .instance_profile_name(&name)
-            .path(self.profile_path(cluster, class))
-            .set_tags(Some(self.profile_tags(cluster, class)?));
-        existing(
-            call.send()
-                .await
-                .map_err(refused("iam:CreateInstanceProfile")),
-        )?;
-        let call = iam
-            .add_role_to_instance_profile()
-            .instance_profile_name(&name)
-            .role_name(role);
-        let added = call.send().await;
-        match added.map_err(refused("iam:AddRoleToInstanceProfile")) {
-            // A profile holds one role: another try has attached it already.
-            Err(CloudError::Invalid { code, .. }) if code == "LimitExceeded" => {}
-            Err(CloudError::NotFound { .. }) => {
-                return Err(CloudError::NotFound {
-                    what: format!("the role \"{role}\" of spec.role"),
-                });
-            }
-            added => {
-                added?;
-            }
-        }
-        Ok(name)
-    }
-
-    fn profile_tags(
-        &self,
-        cluster: &ClusterName,
-        class: &EC2NodeClass,
-    ) -> Result<Vec<Tag>, CloudError> {
-        let mut tags = class.spec.tags.clone().unwrap_or_default();
-        tags.extend([
-            (
-                format!("{}{cluster}", tag::CLUSTER_PREFIX),
-                "owned".to_owned(),
-            ),
-            (tag::EKS_CLUSTER.to_owned(), cluster.to_string()),
-            (tag::EC2_NODE_CLASS.to_owned(), class.metadata.name.clone()),
-            (api::names::label::REGION.to_owned(), self.region.clone()),
-        ]);
-        let tag = |(key, value): (&String, &String)| {
-            let built = Tag::builder().key(key).value(value).build();
-            built.map_err(|error| CloudError::Invalid {
-                action: "tagging the instance profile".to_owned(),
-                code: "InvalidTag".to_owned(),
-                message: error.to_string(),
-            })
-        };
-        tags.iter().map(tag).collect()
-    }
+fn tag((key, value): (&String, &String)) -> Result<Tag, CloudError> {
+    let built = Tag::builder().key(key).value(value).build();
+    built.map_err(|error| CloudError::Invalid {
+        action: "tagging the instance profile".to_owned(),
+        code: "InvalidTag".to_owned(),
+        message: error.to_string(),
+    })
 }
 
 fn existing<T>(made: Result<T, CloudError>) -> Result<(), CloudError> {
@@ -166,9 +199,9 @@ fn gone<T>(removed: Result<T, CloudError>) -> Result<(), CloudError> {
     }
 }
 
-/// `<cluster>_<64-bit digest, decimal>`.
-fn profile_name(cluster: &ClusterName, region: &str, uid: &str, role: &str) -> String {
-    let digest = Sha256::digest(format!("{region}/{uid}/{role}"));
-    let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or(0));
-    format!("{cluster}_{}", u64::from_be_bytes(first))
+/// IAM gives both the same code: "The role with name … cannot be found", "Instance Profile … cannot be found".
+fn is_about_a_role(what: &str) -> bool {
+    let message = what.split_once(": ").map_or(what, |(_, message)| message);
+    let message = message.to_ascii_lowercase();
+    message.starts_with("role") || message.starts_with("the role")
 }
