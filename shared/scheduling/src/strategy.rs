@@ -55,10 +55,10 @@ const WAYS: [Strategy; 4] = [
     },
 ];
 
-/// Up to so many pods, all ways are compared for cost; up to [`RETRIED_PODS_MAX`], another is tried only if pods are left
-/// without a place; beyond, one has to do: a turn must stay quick.
-const COMPARED_PODS_MAX: usize = 250;
-const RETRIED_PODS_MAX: usize = 1_000;
+/// Up to so many pods, all ways are compared for cost; up to [`COMPARED_PODS_MAX`], the two orders, and the other ways are
+/// tried only if pods are left without a place; beyond, one has to do: a turn must stay quick.
+const FEW_PODS: usize = 250;
+const COMPARED_PODS_MAX: usize = 1_000;
 
 pub(crate) fn best(input: &Input<'_>) -> Answer {
     let for_cost = input.options.optimize == Optimize::Cost;
@@ -68,8 +68,9 @@ pub(crate) fn best(input: &Input<'_>) -> Answer {
         .filter(|way| for_cost || way.order == Order::EmptiestFirst);
     let mut best = answer(input, ways.next().unwrap_or_default());
     for way in ways {
-        let retry = pods <= RETRIED_PODS_MAX && !best.unplaced.is_empty();
-        let compare = for_cost && pods <= COMPARED_PODS_MAX && cost(&best) > 0;
+        let retry = pods <= COMPARED_PODS_MAX && !best.unplaced.is_empty();
+        let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
+        let compare = for_cost && few && cost(&best) > 0;
         if retry || compare {
             let other = answer(input, way);
             if is_better(&other, &best, for_cost) {
