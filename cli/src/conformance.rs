@@ -23,10 +23,10 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Cases, one JSON object per line, gzipped or not.
+    /// Cases, one JSON object per line or one document of AWS cases, gzipped or not.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Where catalogs are that are not beside the cases.
+    /// Where catalogs and EC2 facts are that are not beside the cases.
     #[arg(long)]
     data: Option<PathBuf>,
     /// What to optimize for; unless given, cases compared exactly ask for upstream's answer and the others for cost.
