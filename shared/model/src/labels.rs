@@ -29,16 +29,29 @@ pub const WELL_KNOWN: [&str; 8] = [
 /// The domain whose keys users may not set, the well-known ones excepted.
 pub const RESTRICTED_DOMAIN: &str = "karpenter.sh";
 
+/// Keys that have another name by now, with that name.
+const OLD_SPELLINGS: [(&str, &str); 6] = [
+    ("failure-domain.beta.kubernetes.io/zone", ZONE),
+    ("topology.ebs.csi.aws.com/zone", ZONE),
+    ("failure-domain.beta.kubernetes.io/region", REGION),
+    ("beta.kubernetes.io/arch", ARCH),
+    ("beta.kubernetes.io/os", OS),
+    ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
+];
+
 /// The current name of a requirement key: old spellings are rewritten wherever requirements are built (§4.5).
 pub fn normalized(key: &str) -> &str {
-    match key {
-        "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,
-        "failure-domain.beta.kubernetes.io/region" => REGION,
-        "beta.kubernetes.io/arch" => ARCH,
-        "beta.kubernetes.io/os" => OS,
-        "beta.kubernetes.io/instance-type" => INSTANCE_TYPE,
-        other => other,
-    }
+    let known = OLD_SPELLINGS.iter().find(|(old, _)| *old == key);
+    known.map_or(key, |(_, current)| current)
+}
+
+/// Every spelling that [`normalized`] turns into `key`: none if `key` is an old one itself.
+pub fn spellings(key: &str) -> impl Iterator<Item = &str> {
+    let current = Some(key).filter(|key| normalized(key) == *key);
+    let old = OLD_SPELLINGS
+        .iter()
+        .filter(move |(_, current)| *current == key);
+    current.into_iter().chain(old.map(|(old, _)| *old))
 }
 
 /// Whether `key` lies in `domain` or one of its sub-domains; a key without a slash lies in none.
@@ -51,6 +64,15 @@ pub fn is_in_domain(key: &str, domain: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_spellings_of_a_key_are_those_that_are_rewritten_to_it() {
+        let of_zone: Vec<&str> = spellings(ZONE).collect();
+        assert_eq!(of_zone.len(), 3);
+        assert!(of_zone.iter().all(|spelling| normalized(spelling) == ZONE));
+        assert_eq!(spellings("team").collect::<Vec<_>>(), ["team"]);
+        assert_eq!(spellings("beta.kubernetes.io/os").count(), 0);
+    }
 
     #[test]
     fn a_domain_covers_itself_and_its_sub_domains() {

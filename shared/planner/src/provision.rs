@@ -254,10 +254,15 @@ fn report(
         pools.iter().find(|pool| pool.name == *name).copied()
     };
     let mut names = launch::Names::new(snapshot);
-    for node in &answer.new_nodes {
+    let mut types_by_name: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    // Each node goes as its launch is made: both list hundreds of instance types.
+    for node in answer.new_nodes {
         if let (Some(pool), Some(mould)) = (pool_of(node.pool), question.pools.get(node.pool)) {
-            plan.actions
-                .push(launch::launch(node, pool, mould, question, &mut names));
+            let by_name = types_by_name
+                .entry(node.pool)
+                .or_insert_with(|| launch::by_name(mould.types));
+            let launch = launch::launch(&node, pool, mould, by_name, question, &mut names);
+            plan.actions.push(launch);
         }
     }
     for left in &answer.unplaced {

@@ -56,10 +56,13 @@ impl<'a> Catalog<'a> {
         algebra: &mut Algebra,
         options: &Options<'_>,
     ) -> Self {
+        let mut sets = OfferingSets::default();
         let rows: Vec<Row> = types
             .iter()
             .enumerate()
-            .flat_map(|(kind, instance_type)| rows_of(kind, instance_type, algebra, options))
+            .flat_map(|(kind, instance_type)| {
+                rows_of(kind, instance_type, &mut sets, algebra, options)
+            })
             .collect();
         let mut catalog = Self {
             types,
@@ -218,9 +221,10 @@ fn remember(found: &mut Vec<Bits>, memo: &mut Memo, key: u64, rows: Bits) -> usi
 }
 
 /// The base row, and one per set of overrides that an available offering brings.
-fn rows_of(
+fn rows_of<'a>(
     kind: usize,
-    instance_type: &InstanceType,
+    instance_type: &'a InstanceType,
+    sets: &mut OfferingSets<'a>,
     algebra: &mut Algebra,
     options: &Options<'_>,
 ) -> Vec<Row> {
@@ -235,7 +239,7 @@ fn rows_of(
             continue;
         }
         let offer = Offer {
-            set: offering_set(offering, algebra, options),
+            set: sets.of(offering, algebra, options),
             price: offering.price,
             capacity_type: offering.capacity_type,
             index,
@@ -258,6 +262,32 @@ fn rows_of(
         }
     }
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// What offerings require: thousands of them differ in a few zones, capacity types and reservations.
+#[derive(Default)]
+struct OfferingSets<'a>(BTreeMap<(CapacityType, &'a str, &'a str, Option<&'a str>), SetId>);
+
+impl<'a> OfferingSets<'a> {
+    fn of(
+        &mut self,
+        offering: &'a Offering,
+        algebra: &mut Algebra,
+        options: &Options<'_>,
+    ) -> SetId {
+        if !offering.requirements.0.is_empty() {
+            return offering_set(offering, algebra, options);
+        }
+        let reservation = offering.reservation.as_ref();
+        let alike = (
+            offering.capacity_type,
+            offering.zone.as_str(),
+            offering.zone_id.as_str(),
+            reservation.map(|reservation| reservation.id.as_str()),
+        );
+        let known = self.0.entry(alike);
+        *known.or_insert_with(|| offering_set(offering, algebra, options))
+    }
 }
 
 fn offering_set(offering: &Offering, algebra: &mut Algebra, options: &Options<'_>) -> SetId {

@@ -49,7 +49,7 @@ fn limit(at: usize, rows: &crate::bits::Bits, world: &World<'_>) -> Reason {
     let Some(template) = world.templates.get(at) else {
         return Reason::NodeLimit;
     };
-    if template.has_no_node_left() {
+    if template.limits.has_no_node_left() {
         return Reason::NodeLimit;
     }
     let catalog = world.catalogs.get(template.catalog);
@@ -59,14 +59,13 @@ fn limit(at: usize, rows: &crate::bits::Bits, world: &World<'_>) -> Reason {
             .map(|instance_type| instance_type.capacity.get(name))
             .min()
     };
-    let exceeded = template
-        .remaining
-        .iter()
-        .find(|(name, left)| smallest(name).is_some_and(|least| least > **left))
-        .or_else(|| template.remaining.iter().next());
+    let mut limits = template.limits.iter();
+    let exceeded = limits
+        .find(|(name, left)| smallest(name).is_some_and(|least| least > *left))
+        .or_else(|| template.limits.iter().next());
     exceeded.map_or(Reason::NodeLimit, |(name, left)| Reason::Limit {
-        name: name.clone(),
-        left: *left,
+        name: name.to_owned(),
+        left,
     })
 }
 

@@ -12,6 +12,7 @@ mod catalog;
 mod claim;
 mod explain;
 mod input;
+mod limits;
 mod memo;
 mod min_values;
 mod node;

@@ -35,7 +35,7 @@ pub struct Answer {
 pub struct NewNode {
     pub pool: usize,
     pub pods: Vec<usize>,
-    /// As the NodeClaim will carry them, instance types and capacity types included.
+    /// As the NodeClaim will carry them, capacity types included; the instance types are `choices`.
     pub requirements: Requirements,
     /// Of its pods, and of the daemons that every option will run.
     pub requests: Resources,
@@ -120,7 +120,7 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
     check_min_values(claim, set, &rows, world)?;
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
     let capacity_types = capacity_types(claim, set, &rows, world);
-    let requirements = final_requirements(claim, set, &choices, &capacity_types, world);
+    let requirements = final_requirements(set, &capacity_types, world);
     Ok(NewNode {
         pool: claim.template,
         pods: claim.pods.clone(),
@@ -249,13 +249,7 @@ fn capacity_types(
 
 const CAPACITY_TYPES: usize = 3;
 
-fn final_requirements(
-    claim: &Claim<'_>,
-    set: SetId,
-    choices: &[Choice],
-    capacity_types: &[String],
-    world: &World<'_>,
-) -> Requirements {
+fn final_requirements(set: SetId, capacity_types: &[String], world: &World<'_>) -> Requirements {
     let mut requirements = Requirements::default();
     for &(key, req) in world.algebra.set(set).iter() {
         let requirement = spelled_out(key, req, &world.algebra);
@@ -264,21 +258,6 @@ fn final_requirements(
             requirements.add(requirement);
         }
     }
-    let pool = world.input.pools.get(claim.template);
-    let types = choices
-        .iter()
-        .filter_map(|choice| pool?.types.get(choice.instance_type));
-    let types = types.map(|instance_type| instance_type.name.clone());
-    let min_values = requirements
-        .get(labels::INSTANCE_TYPE)
-        .and_then(|requirement| requirement.min_values);
-    requirements.0.insert(
-        labels::INSTANCE_TYPE.to_owned(),
-        Requirement {
-            min_values,
-            ..Requirement::new(labels::INSTANCE_TYPE, Operator::In, types)
-        },
-    );
     if !capacity_types.is_empty() {
         let known = requirements.0.get(labels::CAPACITY_TYPE);
         let only = Requirement {

@@ -36,6 +36,16 @@ impl Room {
         }
     }
 
+    /// Keeps the rows that offer no more than `total`.
+    pub(crate) fn keep_at_most(&self, total: &[i64], rows: &mut Bits) {
+        for (steps, allowed) in self.steps.iter().zip(total) {
+            let beyond = steps.amounts.partition_point(|a| a <= allowed);
+            if let Some(more) = steps.at_least.get(beyond) {
+                rows.subtract(more);
+            }
+        }
+    }
+
     /// The most that any of `rows` offers, per resource.
     pub(crate) fn most<'r>(&'r self, rows: &'r Bits) -> impl Iterator<Item = i64> + 'r {
         self.steps.iter().map(|steps| {
@@ -90,6 +100,9 @@ mod tests {
         assert_eq!(fitting([5, 5]), [2]);
         assert_eq!(fitting([4, 6]), [0]);
         assert_eq!(fitting([9, 0]), [0; 0]);
+        let mut small = Bits::all(3);
+        room.keep_at_most(&[7, 10], &mut small);
+        assert_eq!(small.iter().collect::<Vec<_>>(), [0, 1]);
         assert_eq!(room.most(&Bits::all(3)).collect::<Vec<_>>(), [8, 10]);
     }
 }

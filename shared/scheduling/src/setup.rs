@@ -19,7 +19,7 @@ use crate::{
     template::{self, Daemon, Template},
     tolerance::{TaintsId, Tolerance},
     topology::{
-        HostId, HostLabels, Place, Resident, Topology,
+        HostId, HostLabels, Place, Topology,
         classes::Classes,
         group::Kind,
         universe::{Source, Universe},
@@ -232,6 +232,8 @@ struct Places<'w, 'a> {
     algebra: &'w mut Algebra,
     tolerance: &'w mut Tolerance<'a>,
     hosts: BTreeMap<&'a str, HostId>,
+    /// By where its labels are: a Node that takes pods comes by twice.
+    sets: BTreeMap<usize, (&'a str, SetId)>,
 }
 
 impl<'w, 'a> Places<'w, 'a> {
@@ -245,6 +247,7 @@ impl<'w, 'a> Places<'w, 'a> {
             algebra,
             tolerance,
             hosts: BTreeMap::new(),
+            sets: BTreeMap::new(),
         }
     }
 
@@ -272,19 +275,24 @@ impl<'w, 'a> Places<'w, 'a> {
         }
     }
 
-    fn set(&mut self, all: &BTreeMap<String, String>, hostname: &str) -> SetId {
+    fn set(&mut self, all: &'a BTreeMap<String, String>, hostname: &'a str) -> SetId {
+        let address = std::ptr::from_ref(all).addr();
+        if let Some((known, set)) = self.sets.get(&address)
+            && *known == hostname
+        {
+            return *set;
+        }
         let mut set = Algebra::EMPTY;
-        let own = all
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()));
-        for (key, value) in own.chain([(labels::HOSTNAME, hostname)]) {
-            let key = labels::normalized(key);
-            if self.asked.contains(key) {
+        for key in self.asked {
+            let own = labels::spellings(key).filter_map(|spelling| all.get(spelling));
+            let name = (key == labels::HOSTNAME).then_some(hostname);
+            for value in own.map(String::as_str).chain(name) {
                 let (key, value) = (self.algebra.symbol(key), self.algebra.symbol(value));
                 let req = self.algebra.one_of(vec![value]);
                 set = self.algebra.add(set, key, req);
             }
         }
+        self.sets.insert(address, (hostname, set));
         set
     }
 }
@@ -304,7 +312,7 @@ fn count_bound<'a>(
             }
             let class = topology.classes.class_of(pod);
             if pod.deletion.is_none() {
-                topology.add_resident(Resident { host: at, class });
+                topology.add_resident(class, at);
             }
             for term in &pod.pod_anti_affinity.required {
                 let tolerations = tolerance.tolerations(&pod.tolerations, false);

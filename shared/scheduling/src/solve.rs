@@ -305,15 +305,8 @@ impl<'a> Solver<'a> {
         // Those of one age or one size stand as a stable sort would leave them.
         claim.order = 1 << COUNT_SHIFT | (TIES + self.placements);
         self.next_host += 1;
-        let World {
-            templates,
-            catalogs,
-            ..
-        } = &mut self.world;
-        if let Some(template) = templates.get_mut(at)
-            && let Some(catalog) = catalogs.get(template.catalog)
-        {
-            template.spend(catalog, &claim.rows);
+        if let Some(template) = self.world.templates.get_mut(at) {
+            template.limits.spend(&claim.rows);
         }
         self.claims.push(claim);
         Ok(())
@@ -322,13 +315,11 @@ impl<'a> Solver<'a> {
     /// A claim without pods, within what limits leave.
     pub(crate) fn empty_claim(&self, at: usize) -> Result<Claim<'a>, Refusal> {
         let template = self.world.templates.get(at).ok_or(Refusal::Requirements)?;
-        if template.has_no_node_left() {
+        if template.limits.has_no_node_left() {
             return Err(Refusal::NodeLimit);
         }
         let mut rows = template.base.clone();
-        if let Some(catalog) = self.world.catalogs.get(template.catalog) {
-            template.keep_within_limits(catalog, &mut rows);
-        }
+        template.limits.keep_within(&mut rows);
         if rows.is_empty() {
             return Err(Refusal::Limits);
         }

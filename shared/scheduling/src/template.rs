@@ -1,13 +1,10 @@
 //! A NodePool as a mould for new nodes: its requirements, the types it may use, the daemons that will run on them, and what
 //! its limits leave (spec/scheduling §12.1, §12.2, §20).
 
-use std::collections::BTreeMap;
-
 use model::{
     labels,
     pod::{HostPort, Pod},
     requirement::{Requirement, Requirements},
-    resources::NODES,
     selector::Operator,
 };
 
@@ -17,6 +14,7 @@ use crate::{
     bits::Bits,
     catalog::Catalog,
     input::Pool,
+    limits::Limits,
     min_values,
     room::Room,
     spec::Spec,
@@ -33,8 +31,7 @@ pub(crate) struct Template {
     /// Per row of the catalog, what is left for pods; `None` for those outside `base`.
     pub(crate) left: Vec<Option<Box<[i64]>>>,
     pub(crate) daemons: Vec<DaemonGroup>,
-    /// What limits leave, per limited resource.
-    pub(crate) remaining: BTreeMap<String, i64>,
+    pub(crate) limits: Limits,
     pub(crate) has_min_values: bool,
 }
 
@@ -136,52 +133,9 @@ impl Template {
             room: Room::new(&left, dimensions.len()),
             left,
             daemons,
-            remaining: pool.remaining.0.clone(),
+            limits: Limits::new(&pool.remaining, catalog),
             has_min_values,
         }
-    }
-
-    /// The limit on the number of nodes is used up.
-    pub(crate) fn has_no_node_left(&self) -> bool {
-        self.remaining.get(NODES).is_some_and(|left| *left <= 0)
-    }
-
-    /// Takes away the types that would exceed a limit.
-    pub(crate) fn keep_within_limits(&self, catalog: &Catalog<'_>, rows: &mut Bits) {
-        let limited: Vec<(&str, i64)> = self.limited().collect();
-        if limited.is_empty() {
-            return;
-        }
-        for row in rows.clone().iter() {
-            let within = catalog.instance_type(row).is_some_and(|instance_type| {
-                limited
-                    .iter()
-                    .all(|(name, left)| instance_type.capacity.get(name) <= *left)
-            });
-            if !within {
-                rows.remove(row);
-            }
-        }
-    }
-
-    /// Counts a new node: as large as it may still become (spec/scheduling §20).
-    pub(crate) fn spend(&mut self, catalog: &Catalog<'_>, rows: &Bits) {
-        for (name, left) in &mut self.remaining {
-            let largest = if name == NODES {
-                Some(1)
-            } else {
-                rows.iter()
-                    .filter_map(|row| catalog.instance_type(row))
-                    .map(|instance_type| instance_type.capacity.get(name))
-                    .max()
-            };
-            *left = left.saturating_sub(largest.unwrap_or(0));
-        }
-    }
-
-    fn limited(&self) -> impl Iterator<Item = (&str, i64)> {
-        let limits = self.remaining.iter().filter(|(name, _)| *name != NODES);
-        limits.map(|(name, left)| (name.as_str(), *left))
     }
 
     /// The overhead that any of these types has at least.

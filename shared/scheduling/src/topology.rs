@@ -1,6 +1,7 @@
 //! Spread, affinity and anti-affinity: groups of pods, their counts per domain, and what they allow one more pod
 //! (spec/scheduling §17).
 
+mod bound;
 pub(crate) mod classes;
 pub(crate) mod filter;
 pub(crate) mod group;
@@ -16,6 +17,7 @@ use model::{
 };
 
 use self::{
+    bound::Bound,
     classes::{ClassId, Classes},
     filter::{Filter, FilterId},
     group::{Group, Kind},
@@ -85,12 +87,6 @@ struct Identity {
     filter: Option<FilterId>,
 }
 
-/// A bound pod that counts.
-pub(crate) struct Resident {
-    pub(crate) host: usize,
-    pub(crate) class: ClassId,
-}
-
 /// A Node object as counting sees it.
 pub(crate) struct HostLabels<'a> {
     pub(crate) labels: &'a BTreeMap<String, String>,
@@ -107,7 +103,7 @@ pub(crate) struct Topology<'a> {
     selecting: Vec<([Vec<GroupId>; 2], usize)>,
     universe: Universe,
     namespaces: &'a [Namespace],
-    residents: Vec<Resident>,
+    bound: Bound,
     /// What this round has placed: a group that relaxation makes late has to count it too.
     placed: Vec<(ClassId, Place)>,
     hosts: Vec<HostLabels<'a>>,
@@ -132,7 +128,7 @@ impl<'a> Topology<'a> {
             selecting: Vec::new(),
             universe,
             namespaces,
-            residents: Vec::new(),
+            bound: Bound::default(),
             placed: Vec::new(),
             hosts,
             nodes,
@@ -264,47 +260,55 @@ impl<'a> Topology<'a> {
 
     /// Counts what is there already (spec/scheduling §17.4).
     fn count(
-        &self,
+        &mut self,
         group: &mut Group,
         identity: &Identity,
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) {
-        let key = algebra.text(group.key).to_owned();
         if !group.by_host {
-            for node in &self.nodes {
-                if let Some(value) = node.labels.get(&key)
-                    && self.accepts(group, &node.place, algebra, tolerance)
-                {
-                    let value = algebra.symbol(value);
-                    group.register(value, algebra);
+            let domains = self.bound.domains(group.key, &self.nodes, algebra);
+            for (value, place) in domains.iter() {
+                if self.accepts(group, place, algebra, tolerance) {
+                    group.register(*value, algebra);
                 }
             }
         }
-        let counted: Vec<bool> = (0..self.classes.all.len())
-            .map(|class| {
-                identity.in_namespace(&self.classes, class)
-                    && (identity.selector.is_none() || identity.selects(&self.classes, class))
-            })
-            .collect();
-        for resident in &self.residents {
-            if counted.get(resident.class.0 as usize) == Some(&true)
-                && let Some(host) = self.hosts.get(resident.host)
-                && self.accepts(group, &host.place, algebra, tolerance)
-            {
-                if group.by_host {
-                    group.record_host(host.place.host);
-                } else if let Some(value) = host.labels.get(&key) {
-                    let value = algebra.symbol(value);
-                    group.record(value, algebra);
+        for class in self.bound.classes() {
+            let at = class.0 as usize;
+            let counts = identity.in_namespace(&self.classes, at)
+                && (identity.selector.is_none() || identity.selects(&self.classes, at));
+            if !counts {
+                continue;
+            }
+            if group.by_host {
+                for host in self.bound.hosts(class) {
+                    if let Some(host) = self.hosts.get(*host as usize)
+                        && self.accepts(group, &host.place, algebra, tolerance)
+                    {
+                        group.record_host(host.place.host);
+                    }
+                }
+            } else {
+                let tally = self.bound.tally(class, group.key, &self.hosts, algebra);
+                for ((value, place), pods) in tally.iter() {
+                    if self.accepts(group, place, algebra, tolerance) {
+                        group.record(*value, *pods, algebra);
+                    }
                 }
             }
         }
+        let mut selected: Vec<Option<bool>> = vec![None; self.classes.all.len()];
         for (class, place) in &self.placed {
-            if identity.in_namespace(&self.classes, class.0 as usize)
-                && identity.selects(&self.classes, class.0 as usize)
-                && self.accepts(group, place, algebra, tolerance)
-            {
+            let Some(known) = selected.get_mut(class.0 as usize) else {
+                continue;
+            };
+            let is_selected = *known.get_or_insert_with(|| {
+                let class = class.0 as usize;
+                identity.in_namespace(&self.classes, class)
+                    && identity.selects(&self.classes, class)
+            });
+            if is_selected && self.accepts(group, place, algebra, tolerance) {
                 record_at(group, identity.inverse, place, algebra);
             }
         }
@@ -549,8 +553,8 @@ impl<'a> Topology<'a> {
     }
 
     /// A bound pod that groups made from now on count.
-    pub(crate) fn add_resident(&mut self, resident: Resident) {
-        self.residents.push(resident);
+    pub(crate) fn add_resident(&mut self, class: ClassId, host: usize) {
+        self.bound.add(class, host);
     }
 
     /// Counts a bound pod's own anti-affinity, which others have to obey.
@@ -564,7 +568,7 @@ impl<'a> Topology<'a> {
             group.record_host(host.place.host);
         } else if let Some(value) = host.labels.get(algebra.text(group.key)) {
             let value = algebra.symbol(value);
-            group.record(value, algebra);
+            group.record(value, 1, algebra);
         }
     }
 }
@@ -593,7 +597,7 @@ fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra)
         && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
     {
         for domain in &domains.values {
-            group.record(*domain, algebra);
+            group.record(*domain, 1, algebra);
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use model::{
-    NanosPerHour, NodeClaimName, Snapshot,
+    InstanceType, NanosPerHour, NodeClaimName, Snapshot,
     labels::{self, HOSTNAME},
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
     plan::{Action, ExpectedOffering, Launch, Planned},
     pod::Pod,
     requirement::{Requirement, Requirements},
+    selector::{NodeSelectorRequirement, Operator},
 };
 use scheduling::{Input, NewNode, Pool};
 
@@ -22,6 +23,7 @@ pub(super) fn launch(
     node: &NewNode,
     pool: &NodePool,
     mould: &Pool<'_>,
+    types_by_name: &[usize],
     question: &Input<'_>,
     names: &mut Names<'_>,
 ) -> Planned {
@@ -70,7 +72,7 @@ pub(super) fn launch(
         annotations,
         spec: NodeClaimSpec {
             node_class: template.node_class.clone(),
-            requirements: node.requirements.to_selector(),
+            requirements: requirements(node, mould, types_by_name),
             requests: node.requests.clone(),
             taints: template.taints.clone(),
             startup_taints: template.startup_taints.clone(),
@@ -90,6 +92,49 @@ pub(super) fn launch(
         action: Action::Launch(Box::new(launch)),
         because,
     }
+}
+
+/// Indexes of instance types, ordered by the types' names.
+pub(super) fn by_name(types: &[InstanceType]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..types.len()).collect();
+    order.sort_by_key(|at| types.get(*at).map(|instance_type| &instance_type.name));
+    order
+}
+
+/// The node's requirements, by key, with the instance types left by name.
+fn requirements(
+    node: &NewNode,
+    mould: &Pool<'_>,
+    types_by_name: &[usize],
+) -> Vec<NodeSelectorRequirement> {
+    let mut is_left = vec![false; mould.types.len()];
+    for choice in &node.choices {
+        if let Some(slot) = is_left.get_mut(choice.instance_type) {
+            *slot = true;
+        }
+    }
+    let left = types_by_name
+        .iter()
+        .filter(|at| is_left.get(**at) == Some(&true));
+    let types = NodeSelectorRequirement {
+        key: labels::INSTANCE_TYPE.to_owned(),
+        operator: Operator::In,
+        values: left
+            .filter_map(|at| Some(mould.types.get(*at)?.name.clone()))
+            .collect(),
+        min_values: node
+            .requirements
+            .get(labels::INSTANCE_TYPE)
+            .and_then(|requirement| requirement.min_values),
+    };
+    let others = node.requirements.0.values();
+    let mut all: Vec<NodeSelectorRequirement> = others
+        .filter(|requirement| requirement.key != labels::INSTANCE_TYPE)
+        .flat_map(Requirement::to_selector)
+        .chain([types])
+        .collect();
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    all
 }
 
 /// A value for a custom label: one of those listed; for keys the NodePool leaves open, the lowest number allowed.

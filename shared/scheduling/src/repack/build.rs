@@ -1,9 +1,10 @@
 //! From the plan on paper to claims, through the same checks as every other placement.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::rc::Rc;
 
 use crate::{
     claim::{Claim, Stage},
+    limits::Limits,
     repack::{
         items::{Item, Movable},
         nodes::Plan,
@@ -13,40 +14,33 @@ use crate::{
     world::World,
 };
 
-/// What limits leave, per limited resource.
-type Limits = BTreeMap<String, i64>;
-
 /// Gives back what the movable claims count against limits; returns what was left before.
 pub(crate) fn free_limits(
     solver: &mut Solver<'_>,
     template: usize,
     movable: &Movable<'_>,
-) -> Limits {
+) -> Option<Limits> {
     let World {
-        input,
-        templates,
-        catalogs,
-        ..
+        input, templates, ..
     } = &mut solver.world;
     let (Some(pool), Some(mould)) = (input.pools.get(template), templates.get_mut(template)) else {
-        return Limits::new();
+        return None;
     };
-    let before = std::mem::replace(&mut mould.remaining, pool.remaining.0.clone());
+    let anew = mould.limits.anew(&pool.remaining);
+    let before = std::mem::replace(&mut mould.limits, anew);
     let claims = solver.claims.iter().enumerate();
     let staying = claims.filter(|(at, claim)| {
         claim.template == template && movable.claims.binary_search(at).is_err()
     });
     for (_, claim) in staying {
-        if let Some(catalog) = catalogs.get(mould.catalog) {
-            mould.spend(catalog, &claim.rows);
-        }
+        mould.limits.spend(&claim.rows);
     }
-    before
+    Some(before)
 }
 
-pub(crate) fn restore_limits(solver: &mut Solver<'_>, template: usize, limits: Limits) {
-    if let Some(mould) = solver.world.templates.get_mut(template) {
-        mould.remaining = limits;
+pub(crate) fn restore_limits(solver: &mut Solver<'_>, template: usize, limits: Option<Limits>) {
+    if let (Some(mould), Some(limits)) = (solver.world.templates.get_mut(template), limits) {
+        mould.limits = limits;
     }
 }
 
@@ -115,15 +109,8 @@ fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
 
 /// Counts a claim against limits, once it is known how large it may become.
 fn close(solver: &mut Solver<'_>, template: usize, claim: &Claim<'_>) {
-    let World {
-        templates,
-        catalogs,
-        ..
-    } = &mut solver.world;
-    if let Some(mould) = templates.get_mut(template)
-        && let Some(catalog) = catalogs.get(mould.catalog)
-    {
-        mould.spend(catalog, &claim.rows);
+    if let Some(mould) = solver.world.templates.get_mut(template) {
+        mould.limits.spend(&claim.rows);
     }
 }
 

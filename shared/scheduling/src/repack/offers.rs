@@ -44,7 +44,7 @@ impl Offers {
         let mould = templates.get(template)?;
         let catalog = catalogs.get_mut(mould.catalog)?;
         let mut rows = mould.base.clone();
-        mould.keep_within_limits(catalog, &mut rows);
+        mould.limits.keep_within(&mut rows);
         let mut sets: Vec<SetId> = movable
             .items
             .iter()

@@ -58,22 +58,20 @@ impl Group {
         &self.domains
     }
 
-    /// Makes a domain known without a pod in it.
+    /// Makes a domain known, perhaps without a pod in it.
     pub(crate) fn register(&mut self, value: Sym, algebra: &Algebra) {
-        let at = self.position(value, algebra);
-        if let Err(at) = at {
-            self.domains.insert(at, Domain { value, count: 0 });
-        }
+        self.record(value, 0, algebra);
     }
 
-    pub(crate) fn record(&mut self, value: Sym, algebra: &Algebra) {
-        self.register(value, algebra);
-        if let Ok(at) = self.position(value, algebra)
-            && let Some(domain) = self.domains.get_mut(at)
-        {
-            self.occupied += usize::from(domain.count == 0);
-            domain.count += 1;
-            self.version += 1;
+    pub(crate) fn record(&mut self, value: Sym, pods: u32, algebra: &Algebra) {
+        let at = self.position(value, algebra).unwrap_or_else(|at| {
+            self.domains.insert(at, Domain { value, count: 0 });
+            at
+        });
+        if let Some(domain) = self.domains.get_mut(at) {
+            self.occupied += usize::from(domain.count == 0 && pods > 0);
+            domain.count += pods;
+            self.version += pods;
         }
     }
 
