@@ -87,7 +87,7 @@ fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
     send(&deployed, "no wake");
     send(
         &deployed,
-        r#"{"v":1,"cluster":"nobodys","lane":"provisioner","reason":"test"}"#,
+        r#"{"version":1,"cluster":"nobodys","lane":"provisioner","reason":"test"}"#,
     );
 
     deployed.until("the good pods run", BY_SWEEP, |world| all_run(world, 2));
