@@ -111,9 +111,6 @@ pub(super) struct AccountState {
     /// `type/zone` → dollars per hour.
     spot_price_overrides: BTreeMap<String, String>,
     placement_groups: Vec<PlacementGroupFact>,
-    /// Whether spot prices have been read yet.
-    #[serde(skip)]
-    pub(super) spot_prices_known: bool,
 }
 
 #[derive(Deserialize)]
@@ -140,7 +137,6 @@ impl Default for AccountState {
             extra_instance_type_offerings: Vec::new(),
             spot_price_overrides: BTreeMap::new(),
             placement_groups: Vec::new(),
-            spot_prices_known: true,
         }
     }
 }
@@ -172,7 +168,7 @@ impl AccountState {
             instance_types: infos.cloned().collect(),
             zones: offered,
             on_demand: static_prices(),
-            spot: self.spot_prices_known.then(|| self.spot(facts)),
+            spot: Some(self.spot(facts)),
         };
         let mut measured_memory = BTreeMap::new();
         for node in &self.registered_nodes {

@@ -19,7 +19,6 @@ use super::{
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case {
-    id: String,
     settings: CaseSettings,
     #[serde(deserialize_with = "node_class")]
     node_class: EC2NodeClass,
@@ -43,9 +42,7 @@ struct Parts {
     offerings: Option<serde::de::IgnoredAny>,
 }
 
-pub(super) fn decide(mut case: Case, facts: &RegionFacts) -> Result<Value> {
-    // Nothing else in the case says so.
-    case.state.spot_prices_known = !case.id.contains("spot-not-refreshed");
+pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     let class = &case.node_class;
     let family = Family::of(&class.spec)?;
     let settings = case.settings.provider()?;
