@@ -100,7 +100,7 @@ fn document<T: DeserializeOwned>(folders: &[PathBuf], name: &str) -> Result<T> {
 }
 
 /// What is going on in the account of a case.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AccountState {
     ice: Vec<String>,
@@ -125,20 +125,6 @@ struct ZonalShift {
 struct RegisteredNode {
     instance_type: String,
     memory: String,
-}
-
-impl Default for AccountState {
-    fn default() -> Self {
-        Self {
-            ice: Vec::new(),
-            available_instance_count: BTreeMap::new(),
-            zonal_shifts: Vec::new(),
-            registered_nodes: Vec::new(),
-            extra_instance_type_offerings: Vec::new(),
-            spot_price_overrides: BTreeMap::new(),
-            placement_groups: Vec::new(),
-        }
-    }
 }
 
 impl AccountState {
