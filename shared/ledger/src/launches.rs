@@ -201,8 +201,9 @@ pub(crate) async fn adopt(
     if table.transact(writes).await? == Moved::Yes {
         return Ok(Moved::Yes);
     }
+    // An earlier try whose answer was lost.
     let found = self::intent(table, cluster, intent.name()).await?;
-    Ok(if found.is_some_and(|found| found.plan == intent.plan) {
+    Ok(if found.as_ref() == Some(intent) {
         Moved::Yes
     } else {
         Moved::No
