@@ -69,6 +69,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .into_iter()
         .map(|manifest| manifest.object);
     cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
+    for pool in &snapshot.node_pools {
+        if let Some(reason) = &pool.not_ready {
+            eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
+        }
+    }
     make_pods(&mut snapshot);
     let plan = planner::provision(&snapshot);
     let mut out = std::io::stdout().lock();

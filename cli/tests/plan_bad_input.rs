@@ -1,0 +1,252 @@
+//! Bad input to `whittle plan`: the pod or NodePool concerned gets its reason, the rest is planned.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+/// A NodePool that takes everything and a pod that is like any other.
+const GOOD: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: good, namespace: default}
+spec:
+  containers: [{name: main, image: app, resources: {requests: {cpu: 1}}}]
+";
+
+fn bad_pod(cpu: &str, rest: &str) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: bad, namespace: default}}
+spec:
+  containers: [{{name: main, image: app, resources: {{requests: {{cpu: {cpu}}}}}}}]
+{rest}
+"
+    )
+}
+
+fn bad_pod_with_affinity(expressions: &str) -> String {
+    let terms = format!("[{{matchExpressions: {expressions}}}]");
+    bad_pod(
+        "1",
+        &format!(
+            "  affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+             {{nodeSelectorTerms: {terms}}}}}}}"
+        ),
+    )
+}
+
+fn node_pool(name: &str, requirements: &str) -> String {
+    format!(
+        "---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: {name}}}
+spec:
+  weight: 10
+  template:
+    spec:
+      requirements: {requirements}
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
+"
+    )
+}
+
+fn plan(manifests: &str, output: &str) -> Output {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .args(["plan", "-f", "-", "-o", output])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = whittle.stdin.take().unwrap();
+    stdin.write_all(manifests.as_bytes()).unwrap();
+    drop(stdin);
+    whittle.wait_with_output().unwrap()
+}
+
+/// What is told about the bad things, after a look at whether the good pod gets its node.
+#[track_caller]
+fn told_beside_a_good_pod(bad: &str) -> String {
+    let output = plan(&format!("{GOOD}{bad}"), "text");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (launches, waiting) = text.split_once("waiting:\n").unwrap_or((&text, ""));
+    assert!(
+        launches.starts_with("1 node to launch for 1 pod, "),
+        "{text}"
+    );
+    assert!(launches.contains("\n  for default/good; "), "{text}");
+    told + waiting
+}
+
+#[track_caller]
+fn assert_told(bad: &str, reason: &str) {
+    let told = told_beside_a_good_pod(bad);
+    assert!(told.contains(reason), "{told}");
+}
+
+#[test]
+fn a_quantity_that_is_none() {
+    assert_told(
+        &bad_pod("1Q", ""),
+        "default/bad\n    container main: requests.cpu: \"1Q\" is not a quantity",
+    );
+}
+
+#[test]
+fn a_reason_in_json() {
+    let output = plan(&format!("{GOOD}{}", bad_pod("1Q", "")), "json");
+    let decision: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let at = |pointer| decision.pointer(pointer).and_then(|value| value.as_str());
+    assert_eq!(at("/newNodes/0/pods/0"), Some("default/good"));
+    assert_eq!(at("/errors/0/pod"), Some("default/bad"));
+    let message = at("/errors/0/message").unwrap();
+    assert!(
+        message.contains("requests.cpu: \"1Q\" is not a quantity"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_negative_request() {
+    assert_told(
+        &bad_pod("-1", ""),
+        "default/bad\n    container main: requests.cpu: \"-1\" is negative",
+    );
+}
+
+#[test]
+fn a_million_cores() {
+    assert_told(
+        &bad_pod("1000000", ""),
+        "default/bad\n    NodePool default: needs 1000000 cpu, the largest suitable type has ",
+    );
+}
+
+#[test]
+fn an_unknown_operator_of_a_pod() {
+    assert_told(
+        &bad_pod_with_affinity("[{key: team, operator: Near, values: [a]}]"),
+        "default/bad\n    spec.affinity.nodeAffinity: operator \"Near\" of team: expected In, ",
+    );
+}
+
+#[test]
+fn an_unknown_operator_of_a_node_pool() {
+    let pool = node_pool("odd", "[{key: team, operator: Near, values: [a]}]");
+    let told = told_beside_a_good_pod(&pool);
+    assert!(told.contains("NodePool odd is not used: "), "{told}");
+    assert!(told.contains("\"Near\""), "{told}");
+}
+
+#[test]
+fn requirements_that_contradict_each_other() {
+    assert_told(
+        &bad_pod_with_affinity(
+            "[{key: kubernetes.io/arch, operator: In, values: [arm64]}, \
+              {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}]",
+        ),
+        "default/bad\n    NodePool default: no instance type has kubernetes.io/arch ",
+    );
+}
+
+#[test]
+fn a_label_value_that_is_none() {
+    assert_told(
+        &bad_pod("1", "  nodeSelector: {team: not a label!}"),
+        "default/bad\n    label team: \"not a label!\" is not a label value",
+    );
+}
+
+#[test]
+fn a_label_value_of_a_node_pool_that_is_none() {
+    let pool = node_pool("odd", "[{key: team, operator: In, values: [not a label!]}]");
+    let told = told_beside_a_good_pod(&pool);
+    assert!(told.contains("NodePool odd is not used: "), "{told}");
+    assert!(told.contains("\"not a label!\""), "{told}");
+}
+
+#[test]
+fn a_node_pool_that_no_instance_type_matches() {
+    let requirements =
+        "[{key: node.kubernetes.io/instance-type, operator: In, values: [m99.huge]}]";
+    let bad = node_pool("picky", requirements)
+        + &bad_pod("1", "  nodeSelector: {karpenter.sh/nodepool: picky}");
+    assert_told(
+        &bad,
+        "NodePool picky: its own requirements leave no instance type",
+    );
+}
+
+#[test]
+fn a_thousand_node_pools() {
+    let pools: String = (0..1_000)
+        .map(|n| node_pool(&format!("pool-{n:03}"), "[]"))
+        .collect();
+    let told = told_beside_a_good_pod(&(pools + &bad_pod("1000000", "")));
+    assert_eq!(told.matches(": needs 1000000 cpu, ").count(), 1_001);
+}
+
+#[test]
+fn a_pod_with_a_hundred_affinity_terms() {
+    let terms: Vec<String> = (0..100)
+        .map(|n| {
+            format!(
+                "{{topologyKey: topology.kubernetes.io/zone, \
+                 labelSelector: {{matchLabels: {{app: app-{n}}}}}}}"
+            )
+        })
+        .collect();
+    let affinity = format!(
+        "  affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{}]}}}}",
+        terms.join(", ")
+    );
+    assert_told(
+        &bad_pod("1", &affinity),
+        "default/bad\n    NodePool default: pod affinity on topology.kubernetes.io/zone \
+         cannot be satisfied",
+    );
+}
+
+#[test]
+fn a_workload_of_no_pods() {
+    let told = told_beside_a_good_pod(
+        "---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: none, namespace: default}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: none}}
+  template: {metadata: {labels: {app: none}}, spec: {containers: [{name: main, image: app}]}}
+",
+    );
+    assert_eq!(told, "");
+}
+
+#[test]
+fn no_pods_at_all() {
+    let (pool, _) = GOOD.split_once("---").unwrap();
+    let output = plan(pool, "text");
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "Nothing to launch.\n"
+    );
+}
