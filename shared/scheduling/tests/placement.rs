@@ -192,6 +192,47 @@ proptest! {
         let before = left(&without);
         prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
     }
+
+    /// The new nodes exist and run what was meant for them: whatever is left over finds no place in a second round either.
+    #[test]
+    fn planning_the_result_again_changes_nothing(
+        pods in prop::collection::vec(pod(), 1..40),
+        misfits in prop::collection::vec(17_000_i64..40_000, 0..4),
+    ) {
+        let misfits = misfits.into_iter().map(|cpu| Pod {
+            requests: [("cpu", cpu), ("pods", 1)].into(),
+            ..Pod::default()
+        });
+        let (pods, types) = (named(pods.into_iter().chain(misfits).collect()), instance_types());
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let first = ask(&pods, Vec::new(), &types);
+        let launched: Vec<_> = first.new_nodes.iter().enumerate().map(|(n, node)| {
+            let choice = &node.choices[0];
+            let mut available = types[choice.instance_type].allocatable();
+            for at in &node.pods {
+                available.subtract(&pods[*at].requests);
+            }
+            let labels = BTreeMap::from([(labels::INSTANCE_TYPE.to_owned(), types[choice.instance_type].name.clone())]);
+            (format!("node-{n}"), labels, available, node)
+        }).collect();
+        let nodes = launched.iter().map(|(name, labels, available, node)| ExistingNode {
+            name,
+            hostname: name,
+            labels,
+            taints: Vec::new(),
+            initialized: true,
+            registered: true,
+            available: available.clone(),
+            daemon_requests: Resources::default(),
+            pods: node.pods.iter().map(|at| pods[*at]).collect(),
+            attach_limits: None,
+        });
+        let left: Vec<&Pod> = first.unplaced.iter().map(|left| pods[left.pod]).collect();
+        let second = ask(&left, nodes.collect(), &types);
+        prop_assert!(second.new_nodes.is_empty());
+        prop_assert!(second.existing.iter().all(|(_, pods)| pods.is_empty()));
+        prop_assert_eq!(second.unplaced.len(), left.len());
+    }
 }
 
 #[test]
