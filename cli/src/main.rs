@@ -7,6 +7,7 @@ mod decision;
 mod demo;
 mod plan;
 mod timing;
+mod workloads;
 
 use std::process::ExitCode;
 

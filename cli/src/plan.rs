@@ -12,14 +12,12 @@ use api::manifests::Manifests;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{
-    NanosPerHour, Plan, PodKey, Snapshot,
+    NanosPerHour, Plan,
     plan::{Action, Launch, PodRef, Unplaced},
-    pod::{Owner, Pod, PodPhase},
     resources::amount_text,
-    snapshot::Workload,
 };
 
-use crate::{catalogs, cluster, decision};
+use crate::{catalogs, cluster, decision, workloads};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -74,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
         }
     }
-    make_pods(&mut snapshot);
+    workloads::make_pods(&mut snapshot);
     let plan = planner::provision(&snapshot);
     let mut out = std::io::stdout().lock();
     match arguments.output {
@@ -102,52 +100,6 @@ fn read(files: &[PathBuf]) -> Result<Manifests> {
     }
     Ok(manifests)
 }
-
-/// What the cluster's controllers and scheduler would do first: workloads get their pods, and what is bound nowhere waits.
-fn make_pods(snapshot: &mut Snapshot) {
-    let made: Vec<Pod> = snapshot
-        .workloads
-        .iter()
-        .flat_map(|workload| missing_pods(workload, snapshot))
-        .collect();
-    snapshot.pods.extend(made);
-    for pod in &mut snapshot.pods {
-        let waits = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
-        pod.unschedulable |= waits && pod.scheduling_gates.is_empty();
-    }
-}
-
-/// A workload's pods, unless the manifests hold them already.
-fn missing_pods(workload: &Workload, snapshot: &Snapshot) -> Vec<Pod> {
-    let (Some(template), Some(selector)) = (&workload.pod, &workload.selector) else {
-        return Vec::new();
-    };
-    let present = snapshot
-        .pods
-        .iter()
-        .filter(|pod| pod.key.namespace == workload.key.namespace && selector.matches(&pod.labels));
-    let present = i64::try_from(present.count()).unwrap_or(i64::MAX);
-    let wanted = workload.replicas.unwrap_or(1).saturating_sub(present);
-    (0..wanted.clamp(0, REPLICAS_MAX))
-        .map(|n| {
-            let name = format!("{}-{n}", workload.key.name);
-            Pod {
-                uid: name.as_str().into(),
-                key: PodKey::new(workload.key.namespace.clone(), name),
-                owner: Some(Owner {
-                    api_version: "apps/v1".to_owned(),
-                    kind: workload.kind.clone(),
-                    name: workload.key.name.clone(),
-                    uid: workload.uid.clone(),
-                }),
-                ..(**template).clone()
-            }
-        })
-        .collect()
-}
-
-/// A cluster of this size is beyond what Kubernetes supports.
-const REPLICAS_MAX: i64 = 150_000;
 
 fn text(plan: &Plan) -> String {
     let mut launches: Vec<(&Launch, &str)> = Vec::new();

@@ -1,0 +1,42 @@
+//! What the fuzz target does with an input: reads it as manifests, plans, and has the plan checked.
+
+use std::sync::Arc;
+
+use api::manifests::Manifests;
+use jiff::Timestamp;
+use model::InstanceType;
+
+#[path = "../../cli/src/cluster.rs"]
+mod cluster;
+#[path = "../../cli/src/workloads.rs"]
+mod workloads;
+
+/// Plans for whatever these manifests hold.
+///
+/// # Panics
+///
+/// If the checker finds anything wrong with the plan.
+pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
+    let mut read = Manifests::default();
+    read.read("input", manifests);
+    let mut snapshot = cluster::empty(Timestamp::UNIX_EPOCH, cluster::aws_settings());
+    let objects = read.objects.into_iter().map(|manifest| manifest.object);
+    cluster::add_objects(&mut snapshot, objects, types);
+    workloads::make_pods(&mut snapshot);
+    let plan = planner::provision(&snapshot);
+    let offences = plancheck::check(&snapshot, &plan);
+    assert!(offences.is_empty(), "{offences:?}");
+}
+
+/// The instance types to choose from.
+///
+/// # Panics
+///
+/// If the file that comes with the project cannot be read.
+#[expect(clippy::unwrap_used, reason = "the file comes with the project")]
+pub(crate) fn types() -> Arc<Vec<InstanceType>> {
+    let packed = include_bytes!("../../cli/data/us-east-1.json.gz");
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes).unwrap();
+    Arc::new(api::convert::catalog_file::read(&bytes).unwrap())
+}
