@@ -44,29 +44,7 @@ pub(crate) fn aws_settings() -> Settings {
 
 /// A snapshot without objects.
 pub(crate) fn empty(now: Timestamp, settings: Settings) -> Snapshot {
-    Snapshot {
-        now,
-        cluster: ClusterName("manifests".to_owned()),
-        generation: 0,
-        settings,
-        node_pools: Vec::new(),
-        instance_types: BTreeMap::new(),
-        node_claims: Vec::new(),
-        nodes: Vec::new(),
-        pods: Vec::new(),
-        daemon_sets: Vec::new(),
-        namespaces: Vec::new(),
-        disruption_budgets: Vec::new(),
-        storage: StorageObjects::default().into(),
-        services: Vec::new(),
-        workloads: Vec::new(),
-        node_overlays: Vec::new(),
-        capacity_buffers: Vec::new(),
-        intents: Vec::new(),
-        commands: Vec::new(),
-        notices: Vec::new(),
-        nominated: BTreeMap::new(),
-    }
+    Snapshot::empty(ClusterName("manifests".to_owned()), now, settings)
 }
 
 /// Fills the snapshot. Every NodePool may use all of `types`.

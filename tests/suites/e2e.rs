@@ -10,7 +10,9 @@ mod deployed;
 use std::{collections::BTreeSet, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, Relay, SOON, all_run, all_true, tags};
+use deployed::{
+    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SOON, all_run, all_true, relay::Relay, tags,
+};
 use harness::LocalAws;
 use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};

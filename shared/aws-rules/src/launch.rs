@@ -5,7 +5,6 @@
 
 mod filters;
 mod outcome;
-mod problem;
 mod subnets;
 mod templates;
 
@@ -28,8 +27,8 @@ use model::{
 
 use crate::{ClusterFacts, ProviderSettings};
 pub use filters::Candidate;
+pub use model::launch::LaunchRefusal;
 pub use outcome::{LaunchedClaim, Lessons, launched_claim, lessons, verdict};
-pub use problem::LaunchProblem;
 pub use subnets::{FreeAddresses, addresses_taken, give_back, take};
 
 /// Everything a launch depends on.
@@ -88,7 +87,7 @@ impl Claim<'_> {
 pub fn fleet_request(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
-) -> Result<FleetRequest, LaunchProblem> {
+) -> Result<FleetRequest, LaunchRefusal> {
     ready(input.node_class)?;
     let tags = tags(input, claim)?;
     let requirements = claim.requirements();
@@ -136,11 +135,11 @@ pub fn freeze(request: FleetRequest, token: LaunchToken, claims: u32) -> FleetRe
 }
 
 /// A launch uses a NodeClass only as it was judged: ready, in its present generation (spec/aws §12.1).
-fn ready(class: &EC2NodeClass) -> Result<(), LaunchProblem> {
+fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     use api::ConditionStatus;
     let name = &class.metadata.name;
     if class.metadata.is_deleting() {
-        return Err(LaunchProblem::InsufficientCapacity {
+        return Err(LaunchRefusal::InsufficientCapacity {
             message: format!("EC2NodeClass {name} is being deleted"),
         });
     }
@@ -159,7 +158,7 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchProblem> {
             if judged == present {
                 Ok(())
             } else {
-                Err(LaunchProblem::NodeClassNotReady {
+                Err(LaunchRefusal::NodeClassNotReady {
                     message: format!(
                         "EC2NodeClass {name} has not been judged since it was changed (generation {present}, judged {judged})"
                     ),
@@ -167,11 +166,11 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchProblem> {
             }
         }
         Some(ready) if ready.status == ConditionStatus::False => {
-            Err(LaunchProblem::NodeClassNotReady {
+            Err(LaunchRefusal::NodeClassNotReady {
                 message: format!("EC2NodeClass {name} is not ready: {}", ready.message),
             })
         }
-        Some(_) | None => Err(LaunchProblem::Create {
+        Some(_) | None => Err(LaunchRefusal::Create {
             reason: "NodeClassReadinessUnknown",
             message: format!("EC2NodeClass {name} is in Ready=Unknown"),
         }),
@@ -182,10 +181,10 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchProblem> {
 fn tags(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
-) -> Result<BTreeMap<String, String>, LaunchProblem> {
+) -> Result<BTreeMap<String, String>, LaunchRefusal> {
     let mut tags = input.node_class.spec.tags.clone().unwrap_or_default();
     if let Some(key) = tags.keys().find(|key| is_restricted(key)) {
-        return Err(LaunchProblem::NodeClassNotReady {
+        return Err(LaunchRefusal::NodeClassNotReady {
             message: format!("spec.tags[{key}] is not allowed: Whittle sets this tag itself"),
         });
     }

@@ -20,5 +20,5 @@ pub mod settings;
 pub mod user_data;
 
 pub use cluster::ClusterFacts;
-pub use launch::{Claim, LaunchInput, LaunchProblem, fleet_request};
+pub use launch::{Claim, LaunchInput, LaunchRefusal, fleet_request};
 pub use settings::ProviderSettings;

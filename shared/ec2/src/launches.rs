@@ -3,11 +3,11 @@
 use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     launch::FreeAddresses,
 };
 use model::{ClusterName, InstanceType, launch::FleetRequest, plan::Launch};
-use ports::{CloudError, LaunchBuilder, LaunchRefusal, Launches};
+use ports::{CloudError, LaunchBuilder, Launches};
 use serde_json::Value;
 
 use crate::Account;
@@ -52,17 +52,6 @@ impl LaunchBuilder for Builder {
             instance_types,
             free_addresses: &FreeAddresses::new(),
         };
-        fleet_request(&input, Claim::from(launch)).map_err(|problem| match problem {
-            LaunchProblem::InsufficientCapacity { message } => {
-                LaunchRefusal::InsufficientCapacity { message }
-            }
-            LaunchProblem::NodeClassNotReady { message } => {
-                LaunchRefusal::NodeClassNotReady { message }
-            }
-            LaunchProblem::Create { reason, message } => LaunchRefusal::Create {
-                reason: reason.to_owned(),
-                message,
-            },
-        })
+        fleet_request(&input, Claim::from(launch))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::{
     catalog::CapacityType,
@@ -225,4 +226,21 @@ impl InstanceState {
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
+}
+
+/// Why a NodeClaim cannot be launched now, by what becomes of it (spec/aws §12.1).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LaunchRefusal {
+    /// Nothing that it admits can be had: it is deleted and its pods are planned again.
+    #[error("{message}")]
+    InsufficientCapacity { message: String },
+    /// The NodeClass cannot be used: it is deleted.
+    #[error("{message}")]
+    NodeClassNotReady { message: String },
+    /// It is kept, with this reason in its Launched condition, and tried again until its launch time-out.
+    #[error("{message}")]
+    Create {
+        reason: &'static str,
+        message: String,
+    },
 }

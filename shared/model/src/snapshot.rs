@@ -53,6 +53,35 @@ pub struct Snapshot {
     pub nominated: BTreeMap<NodeName, Timestamp>,
 }
 
+impl Snapshot {
+    /// A cluster in which nothing was seen.
+    pub fn empty(cluster: ClusterName, now: Timestamp, settings: Settings) -> Self {
+        Self {
+            now,
+            cluster,
+            generation: 0,
+            settings,
+            node_pools: Vec::new(),
+            instance_types: BTreeMap::new(),
+            node_claims: Vec::new(),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            daemon_sets: Vec::new(),
+            namespaces: Vec::new(),
+            disruption_budgets: Vec::new(),
+            storage: Storage::default(),
+            services: Vec::new(),
+            workloads: Vec::new(),
+            node_overlays: Vec::new(),
+            capacity_buffers: Vec::new(),
+            intents: Vec::new(),
+            commands: Vec::new(),
+            notices: Vec::new(),
+            nominated: BTreeMap::new(),
+        }
+    }
+}
+
 /// A cluster's settings as far as decisions depend on them (the keys of Karpenter's chart `settings`, and ours).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {

@@ -3,8 +3,11 @@ use std::sync::Arc;
 use api::{EC2NodeClass, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::{ClusterName, InstanceType, launch::FleetRequest, plan::Launch};
-use thiserror::Error;
+use model::{
+    ClusterName, InstanceType,
+    launch::{FleetRequest, LaunchRefusal},
+    plan::Launch,
+};
 
 use crate::CloudError;
 
@@ -61,18 +64,4 @@ pub trait LaunchBuilder: Send + Sync {
         node_class: &EC2NodeClass,
         instance_types: &[InstanceType],
     ) -> Result<FleetRequest, LaunchRefusal>;
-}
-
-/// Why a NodeClaim cannot be launched now, by what becomes of it (spec/aws §12.1).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LaunchRefusal {
-    /// Nothing that it admits can be had: it is deleted and its pods are planned again.
-    #[error("{message}")]
-    InsufficientCapacity { message: String },
-    /// The NodeClass cannot be used: it is deleted.
-    #[error("{message}")]
-    NodeClassNotReady { message: String },
-    /// It is kept, with this reason in its Launched condition, and tried again until its launch time-out.
-    #[error("{message}")]
-    Create { reason: String, message: String },
 }

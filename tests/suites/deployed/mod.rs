@@ -1,10 +1,10 @@
 //! The product as users run it: the stack deployed into a local AWS, a cluster with an API server of its own, the relay
 //! beside it, and somebody who does what machines do.
-#![allow(dead_code, unused_imports, reason = "every suite uses a part of it")]
+#![allow(dead_code, reason = "every suite uses a part of it")]
 
 mod cluster;
 mod machines;
-mod relay;
+pub(crate) mod relay;
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 pub(crate) use cluster::Cluster;
 use machines::Kubelets;
-pub(crate) use relay::Relay;
 
 pub(crate) const CLUSTER: &str = "demo";
 const CREDENTIALS: &str = "/whittle/credentials/demo";

@@ -9,9 +9,7 @@ use api::{
     names::{finalizer, group, label},
 };
 use jiff::Timestamp;
-use model::{
-    InstanceType, Snapshot, ids::ClusterName, requirement::Requirements, snapshot::Settings,
-};
+use model::{InstanceType, Snapshot, requirement::Requirements, snapshot::Settings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -83,38 +81,20 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         .map_err(|error: jiff::Error| error.to_string())?;
     let settings = &given.settings;
     let well_known = [label::WELL_KNOWN_AWS, label::WELL_KNOWN_IN_AWS_DOMAIN].concat();
+    let settings = Settings {
+        preference_policy: settings.preference_policy,
+        min_values_policy: settings.min_values_policy,
+        reserved_offering_mode: settings.reserved_offering_mode,
+        optimize: settings.optimize,
+        feature_gates: settings.feature_gates.clone(),
+        well_known_labels: well_known.into_iter().map(str::to_owned).collect(),
+        restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
+        reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
+        default_topology_spread: Vec::new(),
+    };
     Ok(Snapshot {
-        now,
-        cluster: ClusterName::from("scenario"),
         generation: 1,
-        settings: Settings {
-            preference_policy: settings.preference_policy,
-            min_values_policy: settings.min_values_policy,
-            reserved_offering_mode: settings.reserved_offering_mode,
-            optimize: settings.optimize,
-            feature_gates: settings.feature_gates.clone(),
-            well_known_labels: well_known.into_iter().map(str::to_owned).collect(),
-            restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
-            reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
-            default_topology_spread: Vec::new(),
-        },
-        node_pools: Vec::new(),
-        instance_types: BTreeMap::new(),
-        node_claims: Vec::new(),
-        nodes: Vec::new(),
-        pods: Vec::new(),
-        daemon_sets: Vec::new(),
-        namespaces: Vec::new(),
-        disruption_budgets: Vec::new(),
-        storage: StorageObjects::default().into(),
-        services: Vec::new(),
-        workloads: Vec::new(),
-        node_overlays: Vec::new(),
-        capacity_buffers: Vec::new(),
-        intents: Vec::new(),
-        commands: Vec::new(),
-        notices: Vec::new(),
-        nominated: BTreeMap::new(),
+        ..Snapshot::empty("scenario".into(), now, settings)
     })
 }
 

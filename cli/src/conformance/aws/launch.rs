@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use api::{EC2NodeClass, karpenter};
 use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchProblem, ProviderSettings,
+    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings,
     errors::{TEMPLATE_NOT_FOUND, launch_failure},
     fleet_request,
     instance_types::Unavailable,
@@ -85,7 +85,7 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     } = case.state;
     let Some(class) = &case.node_class else {
         let message = "the EC2NodeClass does not exist".to_owned();
-        let problem = LaunchProblem::InsufficientCapacity { message };
+        let problem = LaunchRefusal::InsufficientCapacity { message };
         let steps = case
             .node_claims
             .iter()
@@ -209,7 +209,7 @@ impl Launching<'_> {
         &mut self,
         request: &FleetRequest,
         types: &[InstanceType],
-    ) -> (Step, Result<FleetAnswer, LaunchProblem>) {
+    ) -> (Step, Result<FleetAnswer, LaunchRefusal>) {
         let mut templates = Vec::new();
         if let Err(problem) = self.create_templates(request, &mut templates) {
             let asked = Step::from_iter([("createLaunchTemplate".to_owned(), json!(templates))]);
@@ -253,7 +253,7 @@ impl Launching<'_> {
         &mut self,
         request: &FleetRequest,
         created: &mut Vec<Value>,
-    ) -> Result<(), LaunchProblem> {
+    ) -> Result<(), LaunchRefusal> {
         for config in &request.templates {
             let template = &config.template;
             if !self.templates.insert(template.name.clone()) {
@@ -268,22 +268,22 @@ impl Launching<'_> {
     }
 }
 
-fn failed(text: &str) -> LaunchProblem {
-    LaunchProblem::Create {
+fn failed(text: &str) -> LaunchRefusal {
+    LaunchRefusal::Create {
         reason: launch_failure(text).reason,
         message: text.to_owned(),
     }
 }
 
-pub(super) fn error(problem: &LaunchProblem) -> Value {
+pub(super) fn error(problem: &LaunchRefusal) -> Value {
     match problem {
-        LaunchProblem::InsufficientCapacity { message } => {
+        LaunchRefusal::InsufficientCapacity { message } => {
             json!({"class": "InsufficientCapacity", "message": message})
         }
-        LaunchProblem::NodeClassNotReady { message } => {
+        LaunchRefusal::NodeClassNotReady { message } => {
             json!({"class": "NodeClassNotReady", "message": message})
         }
-        LaunchProblem::Create { reason, message } => {
+        LaunchRefusal::Create { reason, message } => {
             json!({"class": "CreateError", "reason": reason, "conditionMessage": message})
         }
     }

@@ -12,7 +12,7 @@ use model::{
     snapshot::MinValuesPolicy,
 };
 
-use super::{Claim, LaunchInput, LaunchProblem};
+use super::{Claim, LaunchInput, LaunchRefusal};
 use crate::{
     compatibility::{admits, agree},
     instance_types::is_accelerated,
@@ -47,7 +47,7 @@ pub(super) fn candidates<'a>(
     input: &LaunchInput<'a>,
     claim: Claim<'_>,
     requirements: &Requirements,
-) -> Result<Vec<Candidate<'a>>, LaunchProblem> {
+) -> Result<Vec<Candidate<'a>>, LaunchRefusal> {
     let has_min_values = requirements
         .0
         .values()
@@ -91,7 +91,7 @@ fn fitting<'a>(
     types: &'a [InstanceType],
     claim: Claim<'_>,
     requirements: &Requirements,
-) -> Result<Vec<Candidate<'a>>, LaunchProblem> {
+) -> Result<Vec<Candidate<'a>>, LaunchRefusal> {
     let requests = &claim.spec.requests;
     let (mut admitted, mut with_offering) = (0_usize, 0_usize);
     let mut fitting = Vec::new();
@@ -130,7 +130,7 @@ fn fitting<'a>(
                 "none of the {n} instance types that meet the requirements and are available has room for the requests"
             ),
         };
-        return Err(LaunchProblem::InsufficientCapacity { message });
+        return Err(LaunchRefusal::InsufficientCapacity { message });
     }
     Ok(fitting)
 }
@@ -251,7 +251,7 @@ fn without_dear_spot(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
 fn check_min_values(
     candidates: &[Candidate<'_>],
     requirements: &Requirements,
-) -> Result<(), LaunchProblem> {
+) -> Result<(), LaunchRefusal> {
     for (key, requirement) in &requirements.0 {
         let Some(least) = requirement.min_values else {
             continue;
@@ -262,7 +262,7 @@ fn check_min_values(
             .flat_map(|of_type| &of_type.values)
             .collect();
         if values.len() < usize::try_from(least).unwrap_or(usize::MAX) {
-            return Err(LaunchProblem::InsufficientCapacity {
+            return Err(LaunchRefusal::InsufficientCapacity {
                 message: format!(
                     "requirement {key} wants minValues {least}, and the {} cheapest instance types have {}",
                     candidates.len(),

@@ -13,7 +13,7 @@ use model::{
     requirement::Requirements,
 };
 
-use super::{Claim, LaunchProblem};
+use super::{Claim, LaunchRefusal};
 use crate::{
     compatibility::admits,
     errors,
@@ -225,7 +225,7 @@ fn reservations(
 
 /// Why an answer without any instance left its claims without one: capacity alone gives the claim up, anything else is
 /// tried again.
-pub fn verdict(answer: &FleetAnswer) -> Option<LaunchProblem> {
+pub fn verdict(answer: &FleetAnswer) -> Option<LaunchRefusal> {
     if !answer.instances.is_empty() {
         return None;
     }
@@ -246,10 +246,10 @@ pub fn verdict(answer: &FleetAnswer) -> Option<LaunchProblem> {
         } else {
             text
         };
-        return Some(LaunchProblem::InsufficientCapacity { message });
+        return Some(LaunchRefusal::InsufficientCapacity { message });
     }
     let failure = errors::launch_failure(&text);
-    Some(LaunchProblem::Create {
+    Some(LaunchRefusal::Create {
         reason: failure.reason,
         message: format!("{}: {text}", failure.message),
     })

@@ -8,7 +8,7 @@ use model::{
     resources::PODS,
 };
 
-use super::{LaunchInput, LaunchProblem};
+use super::{LaunchInput, LaunchRefusal};
 
 /// Subnet → addresses believed to be free, launches of this turn taken off. What is not in here counts as none.
 pub type FreeAddresses = BTreeMap<String, i64>;
@@ -16,13 +16,13 @@ pub type FreeAddresses = BTreeMap<String, i64>;
 /// Zone → its subnet with the most free addresses; of equals, the first in the NodeClass's status.
 pub(super) fn by_zone<'a>(
     input: &LaunchInput<'a>,
-) -> Result<BTreeMap<&'a str, &'a str>, LaunchProblem> {
+) -> Result<BTreeMap<&'a str, &'a str>, LaunchRefusal> {
     let status = input.node_class.status.as_ref();
     let subnets = status
         .and_then(|status| status.subnets.as_deref())
         .unwrap_or_default();
     if subnets.is_empty() {
-        return Err(LaunchProblem::Create {
+        return Err(LaunchRefusal::Create {
             reason: "SubnetResolutionFailed",
             message: format!(
                 "EC2NodeClass {} has no subnets in its status",

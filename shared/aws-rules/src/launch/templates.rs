@@ -17,7 +17,7 @@ use model::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    Claim, LaunchInput, LaunchProblem,
+    Claim, LaunchInput, LaunchRefusal,
     filters::{self, Candidate},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) fn templates(
     candidates: &[Candidate<'_>],
     subnets: &BTreeMap<&str, &str>,
     tags: &BTreeMap<String, String>,
-) -> Result<Vec<TemplateOverrides>, LaunchProblem> {
+) -> Result<Vec<TemplateOverrides>, LaunchRefusal> {
     let class = input.node_class;
     let family = Family::of(&class.spec).map_err(|error| not_ready(error.to_string()))?;
     let status = class.status.as_ref();
@@ -117,7 +117,7 @@ pub(super) fn templates(
         .collect()
 }
 
-fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchProblem {
+fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchRefusal {
     let name = &input.node_class.metadata.name;
     let message = if has_image {
         format!("EC2NodeClass {name} has no subnet in a zone where an instance type is available")
@@ -127,15 +127,15 @@ fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchProblem
     failed(message)
 }
 
-fn failed(message: String) -> LaunchProblem {
-    LaunchProblem::Create {
+fn failed(message: String) -> LaunchRefusal {
+    LaunchRefusal::Create {
         reason: "LaunchFailed",
         message,
     }
 }
 
-fn not_ready(message: String) -> LaunchProblem {
-    LaunchProblem::NodeClassNotReady { message }
+fn not_ready(message: String) -> LaunchRefusal {
+    LaunchRefusal::NodeClassNotReady { message }
 }
 
 fn group(
@@ -179,7 +179,7 @@ fn template(
     group: &Group,
     boot: &Boot<'_>,
     tags: &BTreeMap<String, String>,
-) -> Result<LaunchTemplate, LaunchProblem> {
+) -> Result<LaunchTemplate, LaunchRefusal> {
     let class = input.node_class;
     let status = class.status.as_ref();
     let groups = status.and_then(|status| status.security_groups.as_deref());
@@ -197,7 +197,7 @@ fn template(
         | user_data::UserDataError::Kubelet(_) => failed(error.to_string()),
     })?;
     if user_data.len() > USER_DATA_MAX {
-        return Err(LaunchProblem::Create {
+        return Err(LaunchRefusal::Create {
             reason: "UserDataSizeLimitExceeded",
             message: format!(
                 "the user data has {} bytes with what the node needs to join, and EC2 takes {USER_DATA_MAX}: shorten spec.userData",
@@ -288,14 +288,14 @@ fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
 fn block_devices(
     spec: &EC2NodeClassSpec,
     family: Family,
-) -> Result<Vec<BlockDevice>, LaunchProblem> {
+) -> Result<Vec<BlockDevice>, LaunchRefusal> {
     match spec.block_device_mappings.as_deref() {
         None | Some([]) => Ok(family.default_block_devices()),
         Some(mappings) => mappings.iter().map(block_device).collect(),
     }
 }
 
-fn block_device(mapping: &BlockDeviceMapping) -> Result<BlockDevice, LaunchProblem> {
+fn block_device(mapping: &BlockDeviceMapping) -> Result<BlockDevice, LaunchRefusal> {
     let device_name = mapping.device_name.clone().unwrap_or_default();
     let Some(ebs) = &mapping.ebs else {
         return Err(not_ready(format!(

@@ -1,4 +1,4 @@
-use aws_rules::{LaunchProblem, launch};
+use aws_rules::{LaunchRefusal, launch};
 use model::{
     CapacityType,
     launch::{AllocationStrategy, BlockDevice},
@@ -407,9 +407,9 @@ fn launches_that_cannot_be_say_why() {
     for (changes, claim, expected, part) in cases {
         let problem = request(&node_class(changes), &claim).unwrap_err();
         let fate = match &problem {
-            LaunchProblem::InsufficientCapacity { .. } => "capacity",
-            LaunchProblem::NodeClassNotReady { .. } => "not ready",
-            LaunchProblem::Create { reason, .. } => reason,
+            LaunchRefusal::InsufficientCapacity { .. } => "capacity",
+            LaunchRefusal::NodeClassNotReady { .. } => "not ready",
+            LaunchRefusal::Create { reason, .. } => reason,
         };
         assert_eq!(fate, expected, "{problem}");
         assert!(problem.to_string().contains(part), "{problem}");

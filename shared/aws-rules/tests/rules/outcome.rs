@@ -1,5 +1,5 @@
 use aws_rules::{
-    LaunchProblem,
+    LaunchRefusal,
     launch::{launched_claim, lessons, verdict},
 };
 use model::{
@@ -116,8 +116,8 @@ fn only_capacity_gives_a_claim_up() {
     let capacity = failure("InsufficientInstanceCapacity", None);
     let denied = failure("UnauthorizedOperation", None);
     let gives_up = |failures: &[OfferingFailure]| match verdict(&answer(failures)) {
-        Some(LaunchProblem::InsufficientCapacity { .. }) => true,
-        Some(LaunchProblem::Create { reason, .. }) => {
+        Some(LaunchRefusal::InsufficientCapacity { .. }) => true,
+        Some(LaunchRefusal::Create { reason, .. }) => {
             assert_eq!(reason, "Unauthorized");
             false
         }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use aws_rules::{
-    LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     instance_types::{Through, Unavailable, instance_types},
     launch::{FreeAddresses, lessons},
     placement::PlacementGroupFact,
@@ -38,7 +38,7 @@ fn types(strategy: &str) -> Vec<InstanceType> {
     instance_types(&catalog, through).unwrap()
 }
 
-fn launch(claim: &TestClaim, types: &[InstanceType]) -> Result<FleetRequest, LaunchProblem> {
+fn launch(claim: &TestClaim, types: &[InstanceType]) -> Result<FleetRequest, LaunchRefusal> {
     let input = LaunchInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::EC2NodeClass;
 use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types, static_prices},
     launch::FreeAddresses,
 };
@@ -172,7 +172,7 @@ impl TestClaim {
 pub(crate) fn launch(
     class: &EC2NodeClass,
     claim: &TestClaim,
-) -> Result<FleetRequest, LaunchProblem> {
+) -> Result<FleetRequest, LaunchRefusal> {
     launch_from(class, claim, &types_of(class), &FreeAddresses::new())
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn launch_from(
     claim: &TestClaim,
     types: &[InstanceType],
     free_addresses: &FreeAddresses,
-) -> Result<FleetRequest, LaunchProblem> {
+) -> Result<FleetRequest, LaunchRefusal> {
     let input = LaunchInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::{EC2NodeClass, karpenter::EC2NodeClassStatus, names::tag};
 use async_trait::async_trait;
 use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchProblem, ProviderSettings, fleet_request,
+    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     launch::FreeAddresses,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -14,9 +14,7 @@ use model::{
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
     plan::Launch,
 };
-use ports::{
-    Catalog, Cloud, CloudError, LaunchBuilder, LaunchRefusal, Launches, NodeClassResolver,
-};
+use ports::{Catalog, Cloud, CloudError, LaunchBuilder, Launches, NodeClassResolver};
 use serde_json::Value;
 
 use super::{Account, Api};
@@ -252,17 +250,6 @@ impl LaunchBuilder for Builder {
             instance_types,
             free_addresses: &FreeAddresses::new(),
         };
-        fleet_request(&input, Claim::from(launch)).map_err(|problem| match problem {
-            LaunchProblem::InsufficientCapacity { message } => {
-                LaunchRefusal::InsufficientCapacity { message }
-            }
-            LaunchProblem::NodeClassNotReady { message } => {
-                LaunchRefusal::NodeClassNotReady { message }
-            }
-            LaunchProblem::Create { reason, message } => LaunchRefusal::Create {
-                reason: reason.to_owned(),
-                message,
-            },
-        })
+        fleet_request(&input, Claim::from(launch))
     }
 }

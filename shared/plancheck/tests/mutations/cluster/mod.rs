@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType, InstanceType, NanosPerHour, Offering, PodKey, Resources, Snapshot,
     catalog::{Overhead, Reservation},
-    ids::ClusterName,
     labels::{CAPACITY_TYPE, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED, ZONE},
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim, NodeClassRef},
@@ -245,18 +244,12 @@ pub(crate) fn snapshot() -> Snapshot {
     });
     let node_pools = vec![default, dedicated, diverse];
     let mut snapshot = Snapshot {
-        now: now(),
-        cluster: ClusterName::from("demo"),
         generation: 1,
-        settings: settings(),
         instance_types: node_pools
             .iter()
             .map(|pool| (pool.name.clone(), Arc::clone(&types)))
             .collect(),
         node_pools,
-        node_claims: Vec::new(),
-        nodes: Vec::new(),
-        pods: Vec::new(),
         daemon_sets: vec![DaemonSet {
             key: PodKey::new("default", "logs"),
             pod: owned_by_daemon_set(Pod {
@@ -264,17 +257,8 @@ pub(crate) fn snapshot() -> Snapshot {
                 ..pending("logs-template", 100)
             }),
         }],
-        namespaces: Vec::new(),
-        disruption_budgets: Vec::new(),
         storage: storage(),
-        services: Vec::new(),
-        workloads: Vec::new(),
-        node_overlays: Vec::new(),
-        capacity_buffers: Vec::new(),
-        intents: Vec::new(),
-        commands: Vec::new(),
-        notices: Vec::new(),
-        nominated: BTreeMap::new(),
+        ..Snapshot::empty("demo".into(), now(), settings())
     };
     for (name, zone) in [("n-1", "a"), ("n-2", "b"), ("n-3", "c"), ("n-4", "c")] {
         add_node(&mut snapshot, name, zone);
