@@ -1,72 +1,61 @@
 //! Reasons, worked out only for shapes that finally failed (spec/scheduling §15).
 
+mod contradiction;
+mod pool;
+
 use std::rc::Rc;
 
 use model::requirement::Requirement;
 
 use crate::{
-    algebra::{SetId, Undefined},
+    algebra::{Algebra, SetId, Undefined},
     amounts,
     claim::{Claim, Stage},
-    min_values,
+    min_values::{self, Unmet},
     outcome::spelled_out,
     ports,
     reason::{DOMAINS_SHOWN, Reason},
     shape::{Core, ShapeId},
     solve::Solver,
-    topology::{GroupId, Obeyed},
+    topology::{
+        GroupId, Obeyed,
+        group::{Group, Kind},
+    },
     world::{Refusal, World},
 };
 
-/// One reason per NodePool.
+/// One reason per NodePool, or a single one that holds for all.
 pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<usize>, Reason)> {
     let Some((core, search)) = solver.shapes.get(shape.0 as usize) else {
         return Vec::new();
     };
     let (core, obeyed) = (Rc::clone(core), Rc::clone(&search.obeyed));
+    if let Some(reason) = contradiction::contradiction(core.spec.pod) {
+        return vec![(None, reason)];
+    }
     (0..solver.world.templates.len())
         .map(|at| (Some(at), reason(solver, at, &core, &obeyed)))
         .collect()
 }
 
 fn reason<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>, obeyed: &[Obeyed]) -> Reason {
-    let (claim, within_limits) = match solver.empty_claim(at) {
-        Ok(claim) => (Some(claim), true),
-        Err(_) => (solver.unlimited_claim(at), false),
-    };
-    let Some(claim) = claim else {
-        return Reason::NoTypes;
+    // What stands in the way even without limits is more specific than they are.
+    let within_limits = solver.empty_claim(at);
+    let Some(claim) = solver.unlimited_claim(at) else {
+        return pool::nothing_to_make(at, &mut solver.world);
     };
     let world = &mut solver.world;
     match claim.check(core, obeyed, Stage::New, world) {
         Err(refusal) => describe(&refusal, &claim, core, world),
-        Ok(fit) if !within_limits => limit(at, &fit.rows, world),
-        Ok(_) => Reason::NextRound,
+        Ok(fit) => {
+            let fits = |claim: Claim<'a>| claim.check(core, obeyed, Stage::New, world).is_ok();
+            if within_limits.is_ok_and(fits) {
+                Reason::NextRound
+            } else {
+                pool::limit(at, &fit.rows, world)
+            }
+        }
     }
-}
-
-fn limit(at: usize, rows: &crate::bits::Bits, world: &World<'_>) -> Reason {
-    let Some(template) = world.templates.get(at) else {
-        return Reason::NodeLimit;
-    };
-    if template.limits.has_no_node_left() {
-        return Reason::NodeLimit;
-    }
-    let catalog = world.catalogs.get(template.catalog);
-    let smallest = |name: &str| {
-        let types = rows.iter().filter_map(|row| catalog?.instance_type(row));
-        types
-            .map(|instance_type| instance_type.capacity.get(name))
-            .min()
-    };
-    let mut limits = template.limits.iter();
-    let exceeded = limits
-        .find(|(name, left)| smallest(name).is_some_and(|least| least > *left))
-        .or_else(|| template.limits.iter().next());
-    exceeded.map_or(Reason::NodeLimit, |(name, left)| Reason::Limit {
-        name: name.to_owned(),
-        left,
-    })
 }
 
 fn describe<'a>(
@@ -190,13 +179,32 @@ fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
         .collect()
 }
 
+/// What the rule is called, and how much it allows.
+fn rule(group: &Group) -> String {
+    let name = match group.kind {
+        Kind::Spread => "topology spread",
+        Kind::Affinity => "pod affinity",
+        Kind::AntiAffinity => "pod anti-affinity",
+    };
+    match (group.kind, group.min_domains) {
+        (Kind::Affinity | Kind::AntiAffinity, _) => name.to_owned(),
+        (Kind::Spread, 0) => format!("{name} with maxSkew {}", group.max_skew),
+        (Kind::Spread, least) => {
+            format!(
+                "{name} with maxSkew {} and minDomains {least}",
+                group.max_skew
+            )
+        }
+    }
+}
+
 fn topology(id: GroupId, world: &World<'_>) -> Reason {
     let Some(group) = world.topology.group(id) else {
         return Reason::NextRound;
     };
     let counts = group.domains().iter().take(DOMAINS_SHOWN);
     Reason::Topology {
-        rule: group.kind.rule(),
+        rule: rule(group),
         key: world.algebra.text(group.key).to_owned(),
         counts: counts
             .map(|domain| (world.algebra.text(domain.value).to_owned(), domain.count))
@@ -221,8 +229,7 @@ fn types<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reaso
     let set = algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
         .unwrap_or(claim.set);
-    let mut agreeing = catalog.agreeing(set, algebra);
-    agreeing.and(&claim.rows);
+    let agreeing = catalog.agreeing(set, algebra);
     let mut offered = catalog.offering(set, algebra);
     offered.and(&agreeing);
     if agreeing.is_empty() {
@@ -231,6 +238,7 @@ fn types<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reaso
     if offered.is_empty() {
         return Reason::NoOffering(spell(core.sets.on_claims, world));
     }
+    offered.and(&claim.rows);
     let most: Vec<i64> = template.room.most(&offered).collect();
     let names = world.dimensions.names().iter();
     let short = names
@@ -260,9 +268,15 @@ fn fewest<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reas
         .get(claim.template)
         .and_then(|template| world.catalogs.get(template.catalog))
         .and_then(|catalog| min_values::unmet(set, &rows, catalog, &world.algebra));
-    unmet.map_or(Reason::NoTypeLargeEnough, |unmet| Reason::MinValues {
-        key: world.algebra.text(unmet.key).to_owned(),
+    unmet.map_or(Reason::NoTypeLargeEnough, |unmet| {
+        too_few(&unmet, &world.algebra)
+    })
+}
+
+fn too_few(unmet: &Unmet, algebra: &Algebra) -> Reason {
+    Reason::MinValues {
+        key: algebra.text(unmet.key).to_owned(),
         wanted: unmet.wanted,
         reached: unmet.reached,
-    })
+    }
 }

@@ -37,7 +37,7 @@ mod world;
 pub use bound::least_cost;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
-pub use reason::Reason;
+pub use reason::{Asked, Reason};
 
 /// Answers the question.
 pub fn solve(input: &Input<'_>) -> Answer {

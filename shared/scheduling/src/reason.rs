@@ -9,8 +9,6 @@ use model::{
     taint::Taint,
 };
 
-use crate::topology::group::Kind;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -25,6 +23,11 @@ pub enum Reason {
     Requirement {
         wanted: Requirement,
         offered: Requirement,
+    },
+    /// The pod asks for both of one node.
+    Contradiction {
+        first: (Asked, Requirement),
+        second: (Asked, Requirement),
     },
     /// No instance type agrees with all of these together.
     NoMatchingType(Vec<Requirement>),
@@ -46,7 +49,8 @@ pub enum Reason {
         wanted: Vec<Requirement>,
     },
     Topology {
-        rule: &'static str,
+        /// With what it allows.
+        rule: String,
         key: String,
         /// Domains with their counts, as far as they are listed.
         counts: Vec<(String, u32)>,
@@ -60,11 +64,20 @@ pub enum Reason {
     Limit {
         name: String,
         left: i64,
+        /// The least that a suitable type counts.
+        least: i64,
     },
     /// Waits for a reservation, to be tried in the next round.
     Reservation,
     /// It would fit now; it was tried earlier in the round.
     NextRound,
+}
+
+/// Where a pod asks for a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    NodeSelector,
+    NodeAffinity,
 }
 
 /// So many domains are listed; a zone or capacity type never has more.
@@ -93,8 +106,22 @@ impl fmt::Display for Reason {
                     text(offered)
                 )
             }
+            Self::Contradiction { first, second } => {
+                let side = |(asked, requirement): &(Asked, Requirement)| {
+                    let place = match asked {
+                        Asked::NodeSelector => "node selector",
+                        Asked::NodeAffinity => "required node affinity",
+                    };
+                    format!("{} ({place})", text(requirement))
+                };
+                let (first, second) = (side(first), side(second));
+                write!(f, "asks for both {first} and {second}: no node has both")
+            }
             Self::NoMatchingType(all) => {
                 write!(f, "no instance type has {}", list(all))
+            }
+            Self::NoOffering(all) if all.is_empty() => {
+                f.write_str("no instance type has an available offering")
             }
             Self::NoOffering(all) => {
                 write!(f, "no available offering for {}", list(all))
@@ -140,25 +167,15 @@ impl fmt::Display for Reason {
                 "minValues of {key} is {wanted}, the remaining instance types have {reached}"
             ),
             Self::NodeLimit => f.write_str("its limit of nodes is used up"),
-            Self::Limit { name, left } => {
-                let left = amount_text(name, (*left).max(0));
+            Self::Limit { name, left, least } => {
+                let (left, least) = (amount_text(name, (*left).max(0)), amount_text(name, *least));
                 write!(
                     f,
-                    "its limit leaves {left} {name}, too little for any suitable type"
+                    "its limit leaves {left} {name}, the smallest suitable type has {least}"
                 )
             }
             Self::Reservation => f.write_str("deferred: waits for a capacity reservation"),
             Self::NextRound => f.write_str("deferred: to be tried again"),
-        }
-    }
-}
-
-impl Kind {
-    pub(crate) fn rule(self) -> &'static str {
-        match self {
-            Self::Spread => "topology spread",
-            Self::Affinity => "pod affinity",
-            Self::AntiAffinity => "pod anti-affinity",
         }
     }
 }

@@ -1,0 +1,64 @@
+//! NodePools that make no node, or none within their limits.
+
+use model::requirement::Requirements;
+
+use super::too_few;
+use crate::{bits::Bits, min_values, reason::Reason, world::World};
+
+/// Why the NodePool makes no node at all, whatever pods ask for.
+pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
+    let World {
+        templates,
+        catalogs,
+        algebra,
+        input,
+        ..
+    } = world;
+    let set = templates.get(at).map(|template| template.set);
+    let catalog = templates.get(at).map(|template| template.catalog);
+    let catalog = catalog.and_then(|catalog| catalogs.get_mut(catalog));
+    if let (Some(set), Some(catalog), Some(pool)) = (set, catalog, input.pools.get(at)) {
+        let agreeing = catalog.agreeing(set, algebra);
+        let mut offered = catalog.offering(set, algebra);
+        offered.and(&agreeing);
+        if !agreeing.is_empty() && offered.is_empty() {
+            let own = Requirements::from_selector(pool.requirements);
+            return Reason::NoOffering(own.0.into_values().collect());
+        }
+        if let Some(unmet) = min_values::unmet(set, &offered, catalog, algebra) {
+            return too_few(&unmet, algebra);
+        }
+    }
+    Reason::NoTypes
+}
+
+/// Which limit keeps the NodePool from making a node of one of these types.
+pub(super) fn limit(at: usize, rows: &Bits, world: &World<'_>) -> Reason {
+    let Some(template) = world.templates.get(at) else {
+        return Reason::NodeLimit;
+    };
+    if template.limits.has_no_node_left() {
+        return Reason::NodeLimit;
+    }
+    let catalog = world.catalogs.get(template.catalog);
+    let smallest = |name: &str| {
+        let types = rows.iter().filter_map(|row| catalog?.instance_type(row));
+        types
+            .map(|instance_type| instance_type.capacity.get(name))
+            .min()
+            .unwrap_or(0)
+    };
+    let limits: Vec<(&str, i64, i64)> = template
+        .limits
+        .iter()
+        .map(|(name, left)| (name, left, smallest(name)))
+        .collect();
+    let exceeded = limits.iter().find(|(_, left, least)| least > left);
+    // Else each leaves enough for some type, but no type is within all of them.
+    let named = exceeded.or(limits.first());
+    named.map_or(Reason::NodeLimit, |(name, left, least)| Reason::Limit {
+        name: (*name).to_owned(),
+        left: *left,
+        least: *least,
+    })
+}
