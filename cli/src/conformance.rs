@@ -145,7 +145,7 @@ fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     let mut solve = Span::default();
     let mut least = None;
     let (plan, whole) = Span::of(|| {
-        let plan = planner::provision_with(snapshot, |question| {
+        let plan = planner::provision_with(snapshot, planner::Share::WHOLE, |question| {
             let (answer, span) = Span::of(|| scheduling::solve(question));
             solve = span;
             least = bound.then(|| scheduling::least_cost(question, &answer));

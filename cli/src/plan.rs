@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     workloads::make_pods(&mut snapshot);
-    let plan = planner::provision(&snapshot);
+    let plan = planner::provision(&snapshot, planner::Share::WHOLE);
     let mut out = std::io::stdout().lock();
     match arguments.output {
         Output::Json => serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?,

@@ -23,7 +23,7 @@ pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
     let objects = read.objects.into_iter().map(|manifest| manifest.object);
     cluster::add_objects(&mut snapshot, objects, types);
     workloads::make_pods(&mut snapshot);
-    let plan = planner::provision(&snapshot);
+    let plan = planner::provision(&snapshot, planner::Share::TURN);
     let offences = plancheck::check(&snapshot, &plan);
     assert!(offences.is_empty(), "{offences:?}");
 }

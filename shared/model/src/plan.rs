@@ -21,6 +21,9 @@ pub struct Plan {
     /// Pods expected on nodes that exist or are on their way.
     pub nominations: Vec<Nomination>,
     pub unplaced: Vec<Unplaced>,
+    /// Pods that this turn did not get to, because a turn plans only so much at once: the next one goes on with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub postponed: Vec<PodRef>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

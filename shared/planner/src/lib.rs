@@ -5,6 +5,7 @@
 
 mod claim_conditions;
 mod decision;
+mod digest;
 mod disrupt;
 mod inventory;
 mod lifecycle;
@@ -20,5 +21,5 @@ pub use disrupt::empty;
 pub use inventory::{Inventory, Machine};
 pub use lifecycle::lifecycle;
 pub use pods::is_reschedulable;
-pub use provision::{provision, provision_with};
+pub use provision::{Share, provision, provision_with};
 pub use terminate::{Gone, terminate};

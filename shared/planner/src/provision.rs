@@ -6,6 +6,7 @@ mod intake;
 mod launch;
 pub(crate) mod movable;
 mod overlays;
+mod share;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -18,15 +19,20 @@ use model::{
 };
 use scheduling::{Answer, ExistingNode, Host, Input, Options, Pool};
 
+pub use self::share::Share;
 use crate::inventory::{Inventory, is_daemon};
 
 /// What to launch for the pods that wait, which of them existing nodes can take, and why the others have no place.
-pub fn provision(snapshot: &Snapshot) -> Plan {
-    provision_with(snapshot, scheduling::solve)
+pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
+    provision_with(snapshot, share, scheduling::solve)
 }
 
 /// The same with the search handed in, so that a caller with a clock can time it.
-pub fn provision_with(snapshot: &Snapshot, solve: impl FnOnce(&Input<'_>) -> Answer) -> Plan {
+pub fn provision_with(
+    snapshot: &Snapshot,
+    share: Share,
+    mut solve: impl FnMut(&Input<'_>) -> Answer,
+) -> Plan {
     let inventory = Inventory::new(snapshot);
     let mut plan = Plan::default();
     let intake = intake::intake(snapshot, &inventory);
@@ -49,10 +55,33 @@ pub fn provision_with(snapshot: &Snapshot, solve: impl FnOnce(&Input<'_>) -> Ans
     }
     let types = overlays::applied(snapshot, &pools);
     let daemons = daemons(snapshot);
-    let question = question(snapshot, &inventory, &pools, &types, &pods, &daemons);
-    let answer = solve(&question);
+    let mut question = question(snapshot, &inventory, &pools, &types, &pods, &daemons);
+    let taken = share::pods(&question.pods, share, snapshot.now);
+    postpone(&taken, &mut question, &mut plan);
+    let mut answer = solve(&question);
+    for _ in 1..share::SEARCHES_MAX {
+        if answer.new_nodes.len() <= share.launches {
+            break;
+        }
+        let taken = share::pods_of_launches(&answer, &question, share, snapshot.now);
+        postpone(&taken, &mut question, &mut plan);
+        answer = solve(&question);
+    }
+    plan.postponed.sort();
     report(&mut plan, snapshot, &inventory, &question, &pools, answer);
     plan
+}
+
+/// Leaves all pods but those taken to the next turn.
+fn postpone(taken: &[bool], question: &mut Input<'_>, plan: &mut Plan) {
+    let mut taken = taken.iter();
+    question.pods.retain(|pod| {
+        let stays = taken.next() == Some(&true);
+        if !stays && !buffers::is_virtual(pod) {
+            plan.postponed.push(reference(pod));
+        }
+        stays
+    });
 }
 
 /// Dynamic NodePools that are ready and offer any instance type, in the order in which they are tried

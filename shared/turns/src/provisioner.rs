@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use executor::{Commitment, LaunchFacts};
 use jiff::SignedDuration;
 use model::{Lane, NodeName, Plan, Snapshot, plan::Expected};
+use planner::Share;
 use ports::LaunchBuilder;
 
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
 const ROUNDS_MAX: u32 = 3;
 /// A node that pods are expected on may not be removed for so long (spec/scheduling §9.3).
 const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
+/// What could not be planned at once is planned by the next turn: at once if this one changed anything, else after this, as
+/// upstream tries again (spec/scheduling §10).
+const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
@@ -77,7 +81,7 @@ async fn round_of(
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let snapshot = &observed.snapshot;
-    let plan = planner::provision(snapshot);
+    let plan = planner::provision(snapshot, Share::TURN);
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
     let plan = checked.plan;
@@ -85,6 +89,9 @@ async fn round_of(
         && let Some(until) = observed.unavailable.iter().map(|entry| entry.until).min()
     {
         report.look_again(until);
+    }
+    if !plan.postponed.is_empty() {
+        report.look_again(turn.now + AFTER_NOTHING);
     }
     if !turn.may_act() {
         report.plan(&plan.actions);
@@ -118,6 +125,9 @@ async fn round_of(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
+            if !made.plan.postponed.is_empty() {
+                report.look_again(turn.world.clock.now());
+            }
             let facts = LaunchFacts {
                 builder,
                 classes: &observed.classes,
@@ -190,6 +200,7 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
             .iter()
             .flat_map(|refused| refused.offences.iter().cloned()),
     );
+    report.postponed = checked.plan.postponed.len();
     report.unplaced = checked
         .plan
         .unplaced

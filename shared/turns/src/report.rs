@@ -23,6 +23,8 @@ pub struct Report {
     pub refused: Vec<String>,
     /// Pods without a place, with the reasons.
     pub unplaced: Vec<String>,
+    /// How many pods are left to the next turn, because one turn plans only so much.
+    pub postponed: usize,
     pub launched: Vec<String>,
     pub failed: Vec<String>,
     /// What went wrong on the way without ending the turn.
@@ -59,6 +61,7 @@ impl Report {
             planned: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
+            postponed: 0,
             launched: Vec::new(),
             failed: Vec::new(),
             problems: Vec::new(),
@@ -76,6 +79,7 @@ impl Report {
         !(self.planned.is_empty()
             && self.refused.is_empty()
             && self.unplaced.is_empty()
+            && self.postponed == 0
             && self.launched.is_empty()
             && self.failed.is_empty()
             && self.problems.is_empty())
@@ -135,6 +139,7 @@ impl Report {
             planned = self.planned.len(),
             refused = self.refused.len(),
             unplaced = self.unplaced.len(),
+            postponed = self.postponed,
             launched = self.launched.len(),
             failed = self.failed.len(),
             problems = self.problems.join("; "),

@@ -6,6 +6,7 @@ use model::{
     Snapshot,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
 };
+use planner::Share;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,6 +19,8 @@ pub(crate) struct Given {
     /// A file of `tests/catalogs`.
     pub(crate) catalog: String,
     pub(crate) settings: Settings,
+    /// How much is planned at once.
+    pub(crate) turn: Turn,
     /// Offerings without capacity: `<type> <capacity type> <zone>`, where `*` stands for any.
     pub(crate) unavailable: Vec<String>,
     pub(crate) node_pools: Vec<NodePool>,
@@ -37,6 +40,7 @@ impl Default for Given {
         Self {
             catalog: "small".to_owned(),
             settings: Settings::default(),
+            turn: Turn::default(),
             unavailable: Vec::new(),
             node_pools: vec![NodePool {
                 name: "default".to_owned(),
@@ -71,6 +75,30 @@ impl Default for Settings {
             min_values_policy: MinValuesPolicy::default(),
             reserved_offering_mode: ReservedOfferingMode::default(),
             feature_gates: BTreeMap::new(),
+        }
+    }
+}
+
+/// What one turn takes on; as the provisioner does, unless less is said.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Turn {
+    pods: usize,
+    launches: usize,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        let Share { pods, launches } = Share::TURN;
+        Self { pods, launches }
+    }
+}
+
+impl Turn {
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            pods: self.pods,
+            launches: self.launches,
         }
     }
 }

@@ -17,6 +17,7 @@ mod words;
 use std::{fs, path::Path};
 
 use model::{Action, NodeClaimName, Plan, Snapshot};
+use planner::Share;
 use serde::Deserialize;
 
 use given::Given;
@@ -44,7 +45,7 @@ fn scenario(path: &Path) -> datatest_stable::Result<()> {
         .given
         .snapshot()
         .map_err(|error| problem(path, &error))?;
-    let decided = check(&snapshot);
+    let decided = check(&snapshot, scenario.given.turn.share());
     if decided.trim_end() == scenario.expect.trim_end() {
         return Ok(());
     }
@@ -69,8 +70,8 @@ fn problem(path: &Path, text: &str) -> String {
 }
 
 /// What is decided, as text. The only place that knows the planner.
-fn check(snapshot: &Snapshot) -> String {
-    let mut plan = planner::provision(snapshot);
+fn check(snapshot: &Snapshot, share: Share) -> String {
+    let mut plan = planner::provision(snapshot, share);
     let offences = plancheck::check(snapshot, &plan);
     number_launches(&mut plan);
     let mut text = plan.to_string();

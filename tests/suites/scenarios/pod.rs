@@ -38,6 +38,8 @@ pub(crate) struct Pod {
     /// The node it runs on; without one it waits.
     pub(crate) node: Option<String>,
     gated: bool,
+    /// When it was created, where its age matters.
+    created: Option<String>,
     /// A fragment laid over the pod's `spec`, for what has no short form.
     spec: Map<String, Value>,
 }
@@ -100,7 +102,7 @@ impl Pod {
                 "name": name,
                 "namespace": self.namespace.as_deref().unwrap_or("default"),
                 "uid": format!("{name}-uid"),
-                "creationTimestamp": CREATED,
+                "creationTimestamp": self.created.as_deref().unwrap_or(CREATED),
                 "labels": self.labels(),
                 "annotations": self.annotations,
             },

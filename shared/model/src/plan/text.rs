@@ -28,6 +28,10 @@ impl Display for Plan {
                 writeln!(f, "  {refusal}")?;
             }
         }
+        if !self.postponed.is_empty() {
+            let pods = names(self.postponed.iter().map(|pod| &pod.key));
+            writeln!(f, "leave {pods} to the next turn")?;
+        }
         Ok(())
     }
 }
@@ -261,6 +265,7 @@ mod tests {
             ],
             nominations: vec![on_node("web-1"), on_node("web-2")],
             unplaced: vec![unplaced("web-3"), unplaced("web-4")],
+            postponed: vec![pod("web-5")],
         };
         let expected = "\
 delete nodeclaim/default-1: it is so
@@ -271,6 +276,7 @@ expect shop/web-1, shop/web-2 on node/n-1
 leave shop/web-3, shop/web-4 waiting
   NodePool default: taint a:NoSchedule is not tolerated
   it is too large
+leave shop/web-5 to the next turn
 ";
         assert_eq!(plan.to_string(), expected);
         assert_eq!(Plan::default().to_string(), "nothing to do\n");

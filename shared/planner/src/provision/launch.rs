@@ -15,6 +15,7 @@ use model::{
 use scheduling::{Input, NewNode, Pool};
 
 use super::{buffers, reference};
+use crate::digest::fnv;
 
 /// So many pods are named in a reason; the others are counted.
 const PODS_NAMED: usize = 3;
@@ -289,15 +290,13 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// From the generation the plan is based on and the launch's place in it (FNV-1a).
+    /// From the generation the plan is based on and the launch's place in it.
     fn suffix(&self) -> String {
         let text = format!(
             "{}/{}/{}/{}",
             self.snapshot.cluster, self.snapshot.generation, self.snapshot.now, self.index
         );
-        let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let mut hash = fnv(&text);
         let mut suffix = String::with_capacity(SUFFIX_LETTERS);
         for _ in 0..SUFFIX_LETTERS {
             let letter = ALPHABET.get((hash >> 59) as usize).copied().unwrap_or(b'0');

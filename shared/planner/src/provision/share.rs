@@ -1,0 +1,164 @@
+//! What one turn takes on where more waits than it can see to: every kind of pod gets its share, the rest is for the next
+//! turn (docs/adr/0006-a-fair-share-per-turn.md).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{
+    PodKey, Resources,
+    pod::{HostPort, NodeAffinity, Pod, PodAffinity, TopologySpread},
+    taint::Toleration,
+};
+use scheduling::{Answer, Input, NewNode};
+
+use super::buffers;
+use crate::digest::fnv;
+
+/// How much is planned at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Pods that the search looks at, those of capacity buffers included.
+    pub pods: usize,
+    /// Nodes to launch. A plan may exceed it by those that pods find instead of a node that was put off.
+    pub launches: usize,
+}
+
+impl Share {
+    /// What a turn of the provisioner takes on: pods whose search ends well within an invocation, however they depend on each
+    /// other, and launches that the account's rate of requests lets go before much has changed.
+    pub const TURN: Self = Self {
+        pods: 20_000,
+        launches: 1_000,
+    };
+    /// For plans that are only read.
+    pub const WHOLE: Self = Self {
+        pods: usize::MAX,
+        launches: usize::MAX,
+    };
+}
+
+/// Putting nodes off may let others be made. After so many searches a plan is good enough.
+pub(super) const SEARCHES_MAX: usize = 3;
+
+/// Which of the pods the search looks at.
+pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
+    if pods.len() <= share.pods {
+        return vec![true; pods.len()];
+    }
+    let waiting: Vec<Waiting<'_>> = pods.iter().map(|pod| Waiting::new(pod)).collect();
+    first(&waiting, share.pods, now)
+}
+
+/// Which of the pods to search again with, after an answer of more launches than the share: all but those of launches put off.
+pub(super) fn pods_of_launches(
+    answer: &Answer,
+    question: &Input<'_>,
+    share: Share,
+    now: Timestamp,
+) -> Vec<bool> {
+    // A node counts as its first pod, which is the largest, and as old as its oldest.
+    let (nodes, waiting): (Vec<&NewNode>, Vec<Waiting<'_>>) = answer
+        .new_nodes
+        .iter()
+        .filter_map(|node| {
+            let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
+            let all = pods.map(|pod| Waiting::new(pod));
+            let oldest = all.reduce(|node, pod| Waiting {
+                age: node.age.min(pod.age),
+                ..node
+            })?;
+            Some((node, oldest))
+        })
+        .unzip();
+    let mut kept = vec![true; question.pods.len()];
+    let taken = first(&waiting, share.launches, now);
+    for (node, taken) in nodes.into_iter().zip(taken) {
+        for pod in &node.pods {
+            if let Some(slot) = kept.get_mut(*pod) {
+                *slot = taken;
+            }
+        }
+    }
+    kept
+}
+
+struct Waiting<'a> {
+    kind: Kind<'a>,
+    /// Pods that exist come before those of capacity buffers.
+    age: (bool, Option<Timestamp>, &'a PodKey),
+}
+
+/// What makes pods alike: equal ones wait for the same thing, so they share one place in the order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Kind<'a> {
+    namespace: &'a str,
+    requests: &'a Resources,
+    node_selector: &'a BTreeMap<String, String>,
+    node_affinity: &'a NodeAffinity,
+    affinity: [&'a PodAffinity; 2],
+    spread: &'a [TopologySpread],
+    tolerations: &'a [Toleration],
+    host_ports: &'a [HostPort],
+}
+
+impl<'a> Waiting<'a> {
+    fn new(pod: &'a Pod) -> Self {
+        Self {
+            kind: Kind {
+                namespace: &pod.key.namespace,
+                requests: &pod.requests,
+                node_selector: &pod.node_selector,
+                node_affinity: &pod.node_affinity,
+                affinity: [&pod.pod_affinity, &pod.pod_anti_affinity],
+                spread: &pod.topology_spread,
+                tolerations: &pod.tolerations,
+                host_ports: &pod.host_ports,
+            },
+            age: (buffers::is_virtual(pod), pod.created_at, &pod.key),
+        }
+    }
+}
+
+/// The first `max` of those that wait. Kinds take turns, and each sends whoever has waited longest; so a kind that waits in
+/// vain, however large, keeps no other from being served.
+///
+/// Where there are more kinds than places, half of the places go by age and the others by lot, which another turn draws
+/// anew: nobody is passed over for good.
+fn first(waiting: &[Waiting<'_>], max: usize, now: Timestamp) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..waiting.len()).collect();
+    order.sort_by_key(|at| waiting.get(*at).map(|one| (&one.kind, one.age)));
+    let kind = |at: usize| waiting.get(at).map(|one| &one.kind);
+    // Each with how many of its kind come before it.
+    let mut turns: Vec<(usize, usize)> = Vec::new();
+    for alike in order.chunk_by(|a, b| kind(*a) == kind(*b)) {
+        turns.extend(alike.iter().copied().enumerate());
+    }
+    turns.sort_by_key(|(turn, at)| (*turn, waiting.get(*at).map(|one| one.age)));
+    let kinds = turns.partition_point(|(turn, _)| *turn == 0);
+    if kinds > max {
+        turns.truncate(kinds);
+        let by_age = max.div_ceil(2);
+        if let Some(others) = turns.get_mut(by_age..) {
+            others.sort_by_cached_key(|(_, at)| waiting.get(*at).map(|one| lot(one.age.2, now)));
+        }
+    }
+    let mut taken = vec![false; waiting.len()];
+    for (_, at) in turns.iter().take(max) {
+        if let Some(slot) = taken.get_mut(*at) {
+            *slot = true;
+        }
+    }
+    taken
+}
+
+/// A number that says nothing about the pod and is another one at another time.
+fn lot(pod: &PodKey, now: Timestamp) -> u64 {
+    // SplitMix64's last steps: alone, the digests of names that differ in a letter stand in the same order at all times.
+    let mut lot = fnv(&format!("{pod}/{now}"));
+    lot = (lot ^ (lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    lot = (lot ^ (lot >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    lot ^ (lot >> 31)
+}
+
+#[cfg(test)]
+mod tests;

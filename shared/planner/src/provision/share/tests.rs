@@ -1,0 +1,83 @@
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, ToSpan};
+use model::{PodKey, Resources, pod::Pod};
+
+use super::{Share, pods};
+use crate::test_world::now;
+
+/// A pod of a kind, created so many minutes ago.
+fn pod(name: &str, cpu: i64, minutes: i64) -> Pod {
+    Pod {
+        key: PodKey::new("default", name),
+        created_at: Some(now() - minutes.minutes()),
+        requests: Resources::from([("cpu", cpu)]),
+        ..Pod::default()
+    }
+}
+
+fn many(name: &str, count: usize, cpu: i64, minutes: i64) -> Vec<Pod> {
+    (0..count)
+        .map(|n| pod(&format!("{name}-{n}"), cpu, minutes))
+        .collect()
+}
+
+/// The names of those that a turn takes.
+fn taken(all: &[Pod], max: usize, turn: i64) -> BTreeSet<String> {
+    let share = Share {
+        pods: max,
+        ..Share::TURN
+    };
+    let references: Vec<&Pod> = all.iter().collect();
+    let taken = pods(&references, share, now() + SignedDuration::from_secs(turn));
+    let names = all.iter().zip(taken).filter(|(_, taken)| *taken);
+    names.map(|(pod, _)| pod.key.name.clone()).collect()
+}
+
+fn named(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn a_turn_takes_all_that_it_can_see_to() {
+    let all = many("web", 5, 100, 1);
+    assert_eq!(taken(&all, 5, 0).len(), 5);
+    assert_eq!(taken(&all, 4, 0).len(), 4);
+}
+
+#[test]
+fn the_pod_of_a_small_kind_is_taken_however_many_older_ones_wait() {
+    let mut all = many("gpu", 15_000, 8_000, 60);
+    all.push(pod("web", 100, 0));
+    let taken = taken(&all, 100, 0);
+    assert_eq!(taken.len(), 100);
+    assert!(taken.contains("web"));
+}
+
+#[test]
+fn of_one_kind_those_are_taken_that_have_waited_longest() {
+    let all = [pod("b", 100, 1), pod("a", 100, 3), pod("c", 100, 2)];
+    assert_eq!(taken(&all, 2, 0), named(&["a", "c"]));
+}
+
+#[test]
+fn what_is_left_of_the_places_goes_to_the_kinds_that_have_waited_longest() {
+    let mut all = many("young", 3, 100, 1);
+    all.extend(many("old", 3, 200, 9));
+    assert_eq!(taken(&all, 3, 0), named(&["old-0", "old-1", "young-0"]));
+}
+
+#[test]
+fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_for_good() {
+    let all: Vec<Pod> = (0..40)
+        .map(|n| pod(&format!("job-{n:02}"), n + 1, 100 - n))
+        .collect();
+    let turns: Vec<BTreeSet<String>> = (0..60).map(|turn| taken(&all, 10, turn)).collect();
+    let oldest = named(&["job-00", "job-01", "job-02", "job-03", "job-04"]);
+    for turn in &turns {
+        assert_eq!(turn.len(), 10);
+        assert!(turn.is_superset(&oldest), "{turn:?}");
+    }
+    let ever: BTreeSet<&String> = turns.iter().flatten().collect();
+    assert_eq!(ever.len(), all.len());
+}
