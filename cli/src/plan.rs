@@ -40,6 +40,7 @@ enum Output {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let manifests = read(&arguments.files)?;
+    let unread = manifests.errors.len();
     for manifest in &manifests.objects {
         for field in &manifest.unknown_fields {
             eprintln!(
@@ -48,9 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
-    if !manifests.errors.is_empty() {
-        let errors: Vec<String> = manifests.errors.iter().map(ToString::to_string).collect();
-        bail!("{}", errors.join("\n"));
+    for error in &manifests.errors {
+        eprintln!("whittle: {error}");
     }
     let types = match &arguments.catalog {
         Some(path) => catalogs::read(path)?,
@@ -80,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Output::Text => out.write_all(text(&plan).as_bytes())?,
     }
     writeln!(out)?;
+    if unread > 0 {
+        bail!("{} left out of the plan", counted(unread, "manifest"));
+    }
     Ok(())
 }
 

@@ -110,6 +110,38 @@ fn a_quantity_that_is_none() {
 }
 
 #[test]
+fn manifests_that_cannot_be_read() {
+    let unread = "---
+apiVersion: v1
+kind: Pod
+metadata: {name: bad, namespace: default}
+spec: {containers: main}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: worse
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: worst}
+spec: {replicas: many}
+";
+    let output = plan(&format!("{GOOD}{unread}"), "text");
+    let told = String::from_utf8(output.stderr).unwrap();
+    for reason in [
+        "whittle: -:20 (document 3): spec.containers: ",
+        "whittle: -:24 (document 4): unclosed bracket",
+        "whittle: -:29 (document 5): spec.replicas: ",
+        "3 manifests left out of the plan",
+    ] {
+        assert!(told.contains(reason), "{told}");
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("1 node to launch for 1 pod, "), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_reason_in_json() {
     let output = plan(&format!("{GOOD}{}", bad_pod("1Q", "")), "json");
     let decision: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -162,7 +194,20 @@ fn requirements_that_contradict_each_other() {
             "[{key: kubernetes.io/arch, operator: In, values: [arm64]}, \
               {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}]",
         ),
-        "default/bad\n    NodePool default: no instance type has kubernetes.io/arch ",
+        "default/bad\n    asks for both kubernetes.io/arch In [arm64] (required node affinity) and \
+         kubernetes.io/arch NotIn [arm64] (required node affinity): no node has both",
+    );
+}
+
+#[test]
+fn a_node_selector_that_contradicts_the_affinity() {
+    let bad = bad_pod_with_affinity(
+        "[{key: kubernetes.io/arch, operator: In, values: [arm64, riscv64]}]",
+    ) + "  nodeSelector: {kubernetes.io/arch: amd64}\n";
+    assert_told(
+        &bad,
+        "default/bad\n    asks for both kubernetes.io/arch In [amd64] (node selector) and \
+         kubernetes.io/arch In [arm64 riscv64] (required node affinity): no node has both",
     );
 }
 
