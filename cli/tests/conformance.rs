@@ -1,4 +1,5 @@
-//! The recorded decisions in `tests/conformance`, decided by the binary and judged by the corpus' own script.
+//! Recorded provisioning decisions, decided by the binary and judged by the corpus' own script: the sample in
+//! `tests/conformance`, and the whole corpus where it lies beside the repository.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,130 +14,249 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
 };
 
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
+/// Cases that are decided and judged together: the judge is one thread.
+const PORTION: usize = 40;
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance")
+}
+
+/// The folders that hold recorded cases.
+fn folders() -> Vec<PathBuf> {
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance");
+    [sample()]
+        .into_iter()
+        .chain(Some(whole).filter(|folder| folder.exists()))
+        .collect()
+}
+
 struct Corpus {
-    cases: PathBuf,
-    decisions: BTreeMap<String, Value>,
-    report: Value,
+    cases: usize,
+    /// What the judge holds against the answers.
+    failures: Vec<Failure>,
+    totals: Totals,
+}
+
+#[derive(Debug, PartialEq)]
+struct Failure {
+    id: String,
+    reason: String,
+    /// The answer breaks no rule and leaves no more pods over, it is only another one than upstream's.
+    valid: bool,
+}
+
+/// Of upstream's answers and of ours.
+#[derive(Default)]
+struct Totals {
+    cost: [f64; 2],
+    nodes: [u64; 2],
+    /// What our nodes would cost at least.
+    bound: f64,
 }
 
 fn corpus(name: &str) -> Corpus {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance");
-    let cases = sample.join(format!("provisioning-{name}.jsonl.gz"));
+    let mut seen = BTreeSet::new();
+    let mut portions: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    for folder in folders() {
+        let file = folder.join(format!("provisioning-{name}.jsonl.gz"));
+        let lines = BufReader::new(MultiGzDecoder::new(File::open(&file).unwrap())).lines();
+        // The sample is part of the whole.
+        let new: Vec<String> = lines
+            .map(Result::unwrap)
+            .filter(|line| seen.insert(line.clone()))
+            .collect();
+        let portion = |lines: &[String]| (folder.clone(), lines.to_vec());
+        portions.extend(new.chunks(PORTION).map(portion));
+    }
+    let mut corpus = Corpus {
+        cases: seen.len(),
+        failures: Vec::new(),
+        totals: Totals::default(),
+    };
+    let waiting = Mutex::new(portions.into_iter());
+    let work = || {
+        let mut judged = Vec::new();
+        loop {
+            let next = waiting.lock().unwrap().next();
+            match next {
+                Some((folder, lines)) => judged.push(judge(&folder, &lines)),
+                None => return judged,
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let judged: Vec<(Vec<Failure>, Totals)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.flatten().collect()
+    });
+    for (failures, totals) in judged {
+        corpus.failures.extend(failures);
+        for at in 0..2 {
+            corpus.totals.cost[at] += totals.cost[at];
+            corpus.totals.nodes[at] += totals.nodes[at];
+        }
+        corpus.totals.bound += totals.bound;
+    }
+    corpus.failures.sort_by(|a, b| a.id.cmp(&b.id));
+    corpus
+}
+
+/// Decides some cases of a folder and lets the judge say what is wrong.
+fn judge(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    std::fs::write(path("cases.jsonl"), lines.join("\n")).unwrap();
+    std::os::unix::fs::symlink(folder.join("catalogs"), path("catalogs")).unwrap();
     let decided = Command::new(env!("CARGO_BIN_EXE_whittle"))
         .args(["conformance", "--bound"])
-        .arg(&cases)
+        .arg(path("cases.jsonl"))
         .output()
         .unwrap();
     let complaints = String::from_utf8_lossy(&decided.stderr);
     assert!(decided.status.success(), "{complaints}");
-    let scratch = tempfile::tempdir().unwrap();
-    let decisions = scratch.path().join("decisions.jsonl");
-    std::fs::write(&decisions, &decided.stdout).unwrap();
+    let mut totals = Totals::default();
+    let mut decisions = String::new();
+    let mut as_many_left = BTreeSet::new();
+    for (case, decision) in lines.iter().zip(decided.stdout.lines()) {
+        let case: Value = serde_json::from_str(case).unwrap();
+        let mut decision: Value = serde_json::from_str(&decision.unwrap()).unwrap();
+        totals.add(&case["expect"], &decision["got"]);
+        name_equal_pods_as_recorded(&case, &mut decision["got"]);
+        if case["expect"]["stable"] == false
+            && left(&decision["got"]).len() <= left(&case["expect"]).len()
+        {
+            as_many_left.insert(case["id"].as_str().unwrap().to_owned());
+        }
+        decisions += &format!("{decision}\n");
+    }
+    std::fs::write(path("decisions.jsonl"), decisions).unwrap();
     let judged = Command::new("python3")
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .arg(sample.join("compare.py"))
-        .args([&cases, &decisions])
+        .arg(sample().join("compare.py"))
+        .args([path("cases.jsonl"), path("decisions.jsonl")])
         .arg("--json")
         .output()
         .expect("python3 judges the decisions: install it");
-    let report = serde_json::from_slice(&judged.stdout);
+    let report: Result<Value, _> = serde_json::from_slice(&judged.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&judged.stderr)));
-    let decisions = decided.stdout.lines().map(|line| {
-        let decision: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        (decision["id"].as_str().unwrap().to_owned(), decision)
+    let outcomes = report["total"].as_object().unwrap();
+    let judged = ["pass", "better", "fail", "quirk"].map(|outcome| outcomes[outcome].as_u64());
+    let judged: u64 = judged.into_iter().flatten().sum();
+    assert_eq!(judged, lines.len() as u64, "every case is judged");
+    let failures = report["failures"].as_array().unwrap().iter();
+    let told = failures.map(|failure| {
+        let part = |name: &str| failure[name].as_str().unwrap().to_owned();
+        let (id, reason) = (part("id"), part("reason"));
+        // The judge names a broken rule before it names a difference.
+        let valid = ["new nodes: ", "costs "].iter().any(|start| reason.starts_with(start))
+            // Where upstream's own runs differ, other pods may wait.
+            || reason.starts_with("errors: ") && as_many_left.contains(&id);
+        Failure { id, reason, valid }
     });
-    Corpus {
-        cases,
-        decisions: decisions.collect(),
-        report,
+    (told.collect(), totals)
+}
+
+/// The pods without a place.
+fn left(answer: &Value) -> BTreeSet<String> {
+    let errors = answer["errors"].as_array().into_iter().flatten();
+    errors
+        .map(|error| error["pod"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+impl Totals {
+    fn add(&mut self, expect: &Value, got: &Value) {
+        for (at, answer) in [expect, got].into_iter().enumerate() {
+            self.cost[at] += answer["cost"].as_f64().unwrap_or_default();
+            self.nodes[at] += answer["nodes"].as_u64().unwrap_or_default();
+        }
+        self.bound += got["bound"].as_f64().unwrap_or_default();
     }
 }
 
-impl Corpus {
-    fn cases(&self) -> impl Iterator<Item = Value> {
-        let lines = BufReader::new(MultiGzDecoder::new(File::open(&self.cases).unwrap())).lines();
-        lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+/// Where upstream's own runs differ, chance decides which of several equal pods is left over. The judge compares their
+/// names: so a pod that we leave over lends its name to an equal one that upstream left over, and takes that one's in turn.
+fn name_equal_pods_as_recorded(case: &Value, got: &mut Value) {
+    if case["expect"]["stable"] != false {
+        return;
     }
-
-    /// What the judge holds against the answers, but for what chance decides upstream.
-    fn failures(&self) -> Vec<String> {
-        let failures = self.report["failures"].as_array().unwrap();
-        let reasons: BTreeMap<&str, &str> = failures
-            .iter()
-            .map(|failure| {
-                (
-                    failure["id"].as_str().unwrap(),
-                    failure["reason"].as_str().unwrap(),
-                )
-            })
-            .collect();
-        let failed = self.cases().filter(|case| {
-            let id = case["id"].as_str().unwrap();
-            reasons.contains_key(id) && !differs_by_chance(case, &self.decisions[id])
-        });
-        let told = failed.map(|case| {
-            let id = case["id"].as_str().unwrap();
-            format!("{id}: {}", reasons[id])
-        });
-        told.collect()
+    let (wanted, ours) = (left(&case["expect"]), left(got));
+    let mut spare: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+    for pod in wanted.difference(&ours) {
+        spare.entry(kind_of(case, pod)).or_default().push(pod);
     }
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for pod in ours.difference(&wanted) {
+        let equal = spare.get_mut(&kind_of(case, pod)).and_then(Vec::pop);
+        if let Some(equal) = equal {
+            names.insert(pod.clone(), equal.clone());
+            names.insert(equal.clone(), pod.clone());
+        }
+    }
+    let rename = |pod: &mut Value| {
+        if let Some(name) = pod.as_str().and_then(|name| names.get(name)) {
+            *pod = name.as_str().into();
+        }
+    };
+    for list in ["newNodes", "existingNodes"] {
+        let nodes = got[list].as_array_mut().into_iter().flatten();
+        let pods = nodes.flat_map(|node| node["pods"].as_array_mut().into_iter().flatten());
+        pods.for_each(rename);
+    }
+    let errors = got["errors"].as_array_mut().into_iter().flatten();
+    errors.for_each(|error| rename(&mut error["pod"]));
 }
 
-/// Where upstream's own runs differ, only which of several equal pods is left over may be another one.
-fn differs_by_chance(case: &Value, decision: &Value) -> bool {
-    let left = |answer: &Value| -> BTreeSet<String> {
-        let errors = answer["errors"].as_array().into_iter().flatten();
-        errors
-            .map(|error| error["pod"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let (wanted, got) = (left(&case["expect"]), left(&decision["got"]));
-    let kinds = |pods: Vec<&String>| -> Vec<String> {
-        let objects = case["objects"].as_array().unwrap().iter();
-        let found = objects.filter(|object| {
-            let part = |name: &str| object["metadata"][name].as_str().unwrap_or("default");
-            object["kind"] == "Pod"
-                && pods.contains(&&format!("{}/{}", part("namespace"), part("name")))
-        });
-        let mut kinds: Vec<String> = found
-            .map(|pod| format!("{}{}", pod["metadata"]["labels"], pod["spec"]))
-            .collect();
-        kinds.sort_unstable();
-        kinds
-    };
-    case["expect"]["stable"] == false
-        && wanted != got
-        && kinds(wanted.difference(&got).collect()) == kinds(got.difference(&wanted).collect())
+/// What makes pods equal: everything but name and age.
+fn kind_of(case: &Value, name: &str) -> String {
+    let objects = case["objects"].as_array().unwrap().iter();
+    let mut pods = objects.filter(|object| object["kind"] == "Pod");
+    let pod = pods.find(|pod| {
+        let part = |name: &str| pod["metadata"][name].as_str().unwrap_or("default");
+        format!("{}/{}", part("namespace"), part("name")) == name
+    });
+    let (metadata, spec) = pod.map(|pod| (&pod["metadata"], &pod["spec"])).unzip();
+    let part = |name: &str| metadata.map(|metadata| metadata[name].to_string());
+    format!(
+        "{:?} {spec:?}",
+        ["namespace", "labels", "annotations", "ownerReferences"].map(part)
+    )
 }
 
 #[test]
 fn every_provisioning_topic_is_decided_as_upstream_does() {
-    assert_eq!(corpus("topics").failures(), [""; 0]);
+    let corpus = corpus("topics");
+    assert!(corpus.cases >= 500, "{} cases", corpus.cases);
+    assert_eq!(corpus.failures, []);
 }
+
+/// So many of the whole corpus, and none of the sample, may be decided validly but otherwise than upstream does.
+const DECIDED_OTHERWISE_MAX: usize = 5;
 
 #[test]
 fn mixed_clusters_are_decided_as_upstream_does_or_more_cheaply() {
-    assert_eq!(corpus("mixed").failures(), [""; 0]);
+    let corpus = corpus("mixed");
+    assert!(corpus.cases >= 40, "{} cases", corpus.cases);
+    let failures = corpus.failures.into_iter();
+    let (otherwise, wrong): (Vec<_>, Vec<_>) = failures.partition(|failure| failure.valid);
+    assert_eq!(wrong, []);
+    let max = DECIDED_OTHERWISE_MAX * (folders().len() - 1);
+    assert!(otherwise.len() <= max, "{otherwise:#?}");
 }
 
 #[test]
 fn packing_is_never_dearer_and_much_cheaper_in_sum() {
     let corpus = corpus("packing");
-    assert_eq!(corpus.failures(), [""; 0]);
-    let (mut cost, mut nodes, mut bound) = ([0.0; 2], [0; 2], 0.0);
-    for case in corpus.cases() {
-        let got = &corpus.decisions[case["id"].as_str().unwrap()]["got"];
-        for (at, answer) in [&case["expect"], got].into_iter().enumerate() {
-            cost[at] += answer["cost"].as_f64().unwrap();
-            nodes[at] += answer["nodes"].as_u64().unwrap();
-        }
-        bound += got["bound"].as_f64().unwrap();
-    }
+    assert!(corpus.cases >= 15, "{} cases", corpus.cases);
+    assert_eq!(corpus.failures, []);
+    let Totals { cost, nodes, bound } = corpus.totals;
     println!(
         "$/h: ours {:.2}, upstream {:.2}, lower bound {bound:.2}",
         cost[1], cost[0]
