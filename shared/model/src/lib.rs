@@ -9,6 +9,7 @@ pub mod ids;
 pub mod labels;
 pub mod launch;
 pub mod ledger;
+mod memo;
 pub mod node;
 pub mod node_claim;
 pub mod node_pool;
@@ -27,6 +28,7 @@ pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
 pub use ids::{
     ClusterName, InstanceId, NodeClaimName, NodeClassName, NodeName, NodePoolName, PodKey, Uid,
 };
+pub use memo::Memo;
 pub use plan::{Action, Plan};
 pub use resources::Resources;
 pub use snapshot::Snapshot;

@@ -58,23 +58,34 @@ fn parse(text: &str) -> Option<i128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let mantissa: i128 = decimal(whole)?
-        .checked_mul(POW_FRACTION)?
-        .checked_add(fraction_of(fraction)?)?;
-    let scaled = match scale(suffix)? {
-        Scale::Times(factor) => mantissa
-            .checked_mul(factor)
-            .unwrap_or(i128::MAX / 2)
-            .checked_mul(1000),
-        Scale::Divided(divisor) => Some(-(-mantissa.checked_mul(1000)?).div_euclid(divisor)),
+    let whole = decimal(whole)?;
+    let scale = scale(suffix)?;
+    let milli = if fraction.is_empty() {
+        scaled(whole.saturating_mul(1000), &scale)
+    } else {
+        let mantissa = whole
+            .checked_mul(POW_FRACTION)?
+            .checked_add(fraction_of(fraction)?)?;
+        ceil_div(scaled(mantissa.checked_mul(1000)?, &scale), POW_FRACTION)
     };
-    let milli = -(-scaled.unwrap_or(i128::MAX / 2)).div_euclid(POW_FRACTION);
     Some(if negative { -milli } else { milli })
 }
 
 /// Digits kept after the decimal point; Kubernetes itself keeps nine.
 const FRACTION_DIGITS: usize = 9;
 const POW_FRACTION: i128 = 1_000_000_000;
+
+fn scaled(number: i128, scale: &Scale) -> i128 {
+    match scale {
+        Scale::Times(factor) => number.saturating_mul(*factor),
+        Scale::Divided(divisor) => ceil_div(number, *divisor),
+    }
+}
+
+fn ceil_div(number: i128, divisor: i128) -> i128 {
+    let floor = number.div_euclid(divisor);
+    floor + i128::from(floor * divisor != number)
+}
 
 enum Scale {
     Times(i128),

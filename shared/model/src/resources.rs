@@ -44,8 +44,10 @@ impl Resources {
     /// Adds entry by entry, saturating.
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            let entry = self.0.entry(name.clone()).or_default();
-            *entry = entry.saturating_add(*amount);
+            match self.0.get_mut(name) {
+                Some(total) => *total = total.saturating_add(*amount),
+                None => self.set(name, *amount),
+            }
         }
     }
 
@@ -59,8 +61,10 @@ impl Resources {
     /// Takes the larger amount, entry by entry.
     pub fn raise_to(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            let entry = self.0.entry(name.clone()).or_insert(*amount);
-            *entry = (*entry).max(*amount);
+            match self.0.get_mut(name) {
+                Some(most) => *most = (*most).max(*amount),
+                None => self.set(name, *amount),
+            }
         }
     }
 

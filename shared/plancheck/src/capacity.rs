@@ -1,6 +1,6 @@
 //! Whether pods fit: resources beside what runs there and the daemons to come, and host ports.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use model::{
     Resources, labels,
@@ -114,8 +114,14 @@ fn open_node_trouble<'a>(
         wanted.add(&pod.requests);
     }
     let candidates = daemons.candidates(node);
-    let mut last: (Vec<&Pod>, Resources) = (Vec::new(), wanted.clone());
+    let mut last: Option<(Vec<&Pod>, Needed)> = None;
     for (index, instance_type) in node.types() {
+        // Most types run the same daemons as the one before.
+        if let Some((_, needed)) = last.as_ref().filter(|_| candidates.somewhere.is_empty())
+            && needed.fits(node, index)
+        {
+            continue;
+        }
         let daemons = candidates.on(index);
         if let Some(port) = daemons
             .iter()
@@ -126,20 +132,23 @@ fn open_node_trouble<'a>(
                 instance_type.name
             ));
         }
-        // Most types run the same daemons as the one before.
-        if !daemons.iter().copied().map(std::ptr::from_ref).eq(last
-            .0
-            .iter()
-            .copied()
-            .map(std::ptr::from_ref))
-        {
-            let mut needed = wanted.clone();
-            for daemon in &daemons {
-                needed.add(&daemon.requests);
-            }
-            last = (daemons, needed);
+        let same = |known: &&(Vec<&Pod>, Needed)| {
+            known.0.len() == daemons.len()
+                && known
+                    .0
+                    .iter()
+                    .zip(&daemons)
+                    .all(|(a, b)| std::ptr::eq(*a, *b))
+        };
+        if last.as_ref().filter(same).is_none() {
+            let needed = Needed::new(node, &wanted, &daemons);
+            last = Some((daemons, needed));
         }
-        if let Some(trouble) = shortage_on(node, index, &last.1) {
+        let short = last.as_ref().and_then(|(_, needed)| {
+            let is_short = !needed.fits(node, index);
+            is_short.then(|| shortage_on(node, index, &needed.amounts))?
+        });
+        if let Some(trouble) = short {
             return Some(format!(
                 "its pods do not fit {}: {trouble}",
                 instance_type.name
@@ -147,6 +156,34 @@ fn open_node_trouble<'a>(
         }
     }
     None
+}
+
+/// What an open node's pods and daemons need, beside what each type leaves to pods.
+struct Needed {
+    amounts: Resources,
+    columns: Vec<(i64, Rc<[i64]>)>,
+}
+
+impl Needed {
+    fn new(node: &OpenNode<'_>, wanted: &Resources, daemons: &[&Pod]) -> Self {
+        let mut amounts = wanted.clone();
+        for daemon in daemons {
+            amounts.add(&daemon.requests);
+        }
+        let positive = amounts.iter().filter(|(_, amount)| *amount > 0);
+        let columns = positive.map(|(name, amount)| (amount, node.catalog.allocatables(name)));
+        Self {
+            columns: columns.collect(),
+            amounts,
+        }
+    }
+
+    /// Whether they fit a type for sure; offerings that change what a type has are looked at one by one.
+    fn fits(&self, node: &OpenNode<'_>, index: usize) -> bool {
+        let mut columns = self.columns.iter();
+        !node.catalog.has_overrides()
+            && columns.all(|(amount, there)| there.get(index).is_some_and(|there| amount <= there))
+    }
 }
 
 /// What is missing on a type, however it is bought. One offering that fits is enough: those that do not are left out when

@@ -1,13 +1,14 @@
 //! The instance types of a NodePool with sets of what suits each requirement, worked out once for all launches.
 
 use std::{
+    borrow::Borrow,
     cell::{OnceCell, RefCell},
     collections::BTreeMap,
     rc::Rc,
 };
 
 use model::{
-    InstanceType, Offering, Resources, labels,
+    InstanceType, Memo, Offering, Resources, labels,
     requirement::Requirement,
     selector::{NodeSelectorRequirement, Operator},
 };
@@ -21,8 +22,8 @@ pub(crate) struct Catalog<'a> {
     types: &'a [InstanceType],
     /// Indexes of the types, sorted by name.
     by_name: Vec<usize>,
-    /// Digests of the names with the indexes, sorted: most plans name thousands of types.
-    by_digest: Vec<(u64, usize)>,
+    /// Most plans name thousands of types.
+    index_of: Memo<&'a str, usize>,
     /// All offerings of all types, type by type.
     offerings: Vec<&'a Offering>,
     /// Where the offerings of each type begin; one more for the end.
@@ -30,6 +31,11 @@ pub(crate) struct Catalog<'a> {
     available: Bits,
     reservation_label: &'a str,
     allocatable: Vec<OnceCell<Resources>>,
+    /// Per resource, what each type has and what it leaves to pods.
+    capacities: RefCell<BTreeMap<String, Rc<[i64]>>>,
+    allocatables: RefCell<BTreeMap<String, Rc<[i64]>>>,
+    /// Whether some offering changes what its type has.
+    has_overrides: bool,
     suitable: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
     offered: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
     permitting: RefCell<BTreeMap<NodeSelectorRequirement, Rc<Bits>>>,
@@ -51,10 +57,14 @@ impl<'a> Catalog<'a> {
         let names = || types.iter().map(|one| one.name.as_str()).zip(0..);
         let mut by_name: Vec<(&str, usize)> = names().collect();
         by_name.sort_unstable();
-        let mut by_digest: Vec<(u64, usize)> =
-            names().map(|(name, index)| (digest(name), index)).collect();
-        by_digest.sort_unstable();
+        let mut index_of = Memo::default();
+        for (name, index) in names() {
+            index_of.get_or_insert(name, index);
+        }
         let offerings: Vec<&Offering> = types.iter().flat_map(|one| &one.offerings).collect();
+        let has_overrides = offerings.iter().any(|offering| {
+            offering.capacity_override.is_some() || offering.overhead_override.is_some()
+        });
         let mut begin = vec![0];
         begin.extend(types.iter().scan(0, |end, one| {
             *end += one.offerings.len();
@@ -69,10 +79,13 @@ impl<'a> Catalog<'a> {
             allocatable: vec![OnceCell::new(); types.len()],
             types,
             by_name: by_name.into_iter().map(|(_, index)| index).collect(),
-            by_digest,
+            index_of,
             offerings,
             begin,
             reservation_label,
+            capacities: RefCell::default(),
+            allocatables: RefCell::default(),
+            has_overrides,
             suitable: RefCell::default(),
             offered: RefCell::default(),
             permitting: RefCell::default(),
@@ -85,17 +98,7 @@ impl<'a> Catalog<'a> {
     }
 
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        let wanted = digest(name);
-        let from = self
-            .by_digest
-            .partition_point(|(digest, _)| *digest < wanted);
-        let alike = self
-            .by_digest
-            .iter()
-            .skip(from)
-            .take_while(|(digest, _)| *digest == wanted);
-        let mut indexes = alike.map(|(_, index)| *index);
-        indexes.find(|index| self.types.get(*index).is_some_and(|one| one.name == name))
+        self.index_of.get(name)
     }
 
     /// The names of these types, sorted.
@@ -140,10 +143,34 @@ impl<'a> Catalog<'a> {
         Some(known.get_or_init(|| instance_type.allocatable()))
     }
 
+    /// What each type has of a resource, by index.
+    pub(crate) fn capacities(&self, name: &str) -> Rc<[i64]> {
+        cached(&self.capacities, name, || {
+            self.types
+                .iter()
+                .map(|one| one.capacity.get(name))
+                .collect()
+        })
+    }
+
+    /// What each type leaves to pods of a resource, by index, where no offering says otherwise.
+    pub(crate) fn allocatables(&self, name: &str) -> Rc<[i64]> {
+        cached(&self.allocatables, name, || {
+            let there = (0..self.types.len()).map(|index| self.allocatable(index));
+            there
+                .map(|there| there.map_or(0, |there| there.get(name)))
+                .collect()
+        })
+    }
+
+    pub(crate) fn has_overrides(&self) -> bool {
+        self.has_overrides
+    }
+
     /// The types whose own requirements leave this one possible.
     pub(crate) fn suitable(&self, wanted: &Requirement) -> Rc<Bits> {
         cached(&self.suitable, wanted, || {
-            Bits::of(self.types.len(), |index| {
+            Rc::new(Bits::of(self.types.len(), |index| {
                 let own = self
                     .types
                     .get(*index)
@@ -151,7 +178,7 @@ impl<'a> Catalog<'a> {
                 own.is_none_or(|own| {
                     overlap(own, wanted) || is_negative(own) && is_negative(wanted)
                 })
-            })
+            }))
         })
     }
 
@@ -159,7 +186,7 @@ impl<'a> Catalog<'a> {
     pub(crate) fn offered(&self, wanted: &Requirement) -> Rc<Bits> {
         let key = wanted.key.as_str();
         cached(&self.offered, wanted, || {
-            Bits::of(self.offerings.len(), |index| {
+            Rc::new(Bits::of(self.offerings.len(), |index| {
                 let Some(offering) = self.offerings.get(*index) else {
                     return false;
                 };
@@ -171,7 +198,7 @@ impl<'a> Catalog<'a> {
                         .get(key)
                         .is_none_or(|own| overlap(own, wanted)),
                 }
-            })
+            }))
         })
     }
 
@@ -179,13 +206,13 @@ impl<'a> Catalog<'a> {
     pub(crate) fn permitting(&self, wanted: &NodeSelectorRequirement) -> Rc<Bits> {
         cached(&self.permitting, wanted, || {
             let key = labels::normalized(&wanted.key);
-            Bits::of(self.types.len(), |index| {
+            Rc::new(Bits::of(self.types.len(), |index| {
                 let own = self
                     .types
                     .get(*index)
                     .and_then(|one| one.requirements.get(key));
                 own.is_none_or(|own| Label::of_known(own).permits(wanted))
-            })
+            }))
         })
     }
 
@@ -201,14 +228,7 @@ impl<'a> Catalog<'a> {
     }
 
     pub(crate) fn values(&self, key: &str) -> Rc<Values<'a>> {
-        if let Some(known) = self.values.borrow().get(key) {
-            return Rc::clone(known);
-        }
-        let values = Rc::new(self.find_values(key));
-        self.values
-            .borrow_mut()
-            .insert(key.to_owned(), Rc::clone(&values));
-        values
+        cached(&self.values, key, || Rc::new(self.find_values(key)))
     }
 
     fn find_values(&self, key: &str) -> Values<'a> {
@@ -260,23 +280,16 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// FNV-1a. Equal digests of different names cost a comparison, nothing else.
-fn digest(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-fn cached<K: Clone + Ord>(
-    cache: &RefCell<BTreeMap<K, Rc<Bits>>>,
-    key: &K,
-    find: impl FnOnce() -> Bits,
-) -> Rc<Bits> {
+fn cached<K: Borrow<Q> + Ord, Q: Ord + ToOwned<Owned = K> + ?Sized, V: ?Sized>(
+    cache: &RefCell<BTreeMap<K, Rc<V>>>,
+    key: &Q,
+    find: impl FnOnce() -> Rc<V>,
+) -> Rc<V> {
     if let Some(known) = cache.borrow().get(key) {
         return Rc::clone(known);
     }
-    let found = Rc::new(find());
-    cache.borrow_mut().insert(key.clone(), Rc::clone(&found));
+    let found = find();
+    cache.borrow_mut().insert(key.to_owned(), Rc::clone(&found));
     found
 }
 

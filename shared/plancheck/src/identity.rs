@@ -1,8 +1,8 @@
 //! Who and what a plan names: pods that may be placed, each once, and names that are free.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use model::{Action, Plan, PodKey, plan::PodRef, pod::Pod};
+use model::{Action, Memo, Plan, PodKey, plan::PodRef, pod::Pod};
 
 use crate::{
     Findings, Subject,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
-    let mut seen: BTreeMap<&PodKey, Subject> = BTreeMap::new();
+    let mut seen: Memo<&PodKey, Subject> = Memo::default();
     for (index, nomination) in plan.nominations.iter().enumerate() {
         pod(
             world,
@@ -56,7 +56,7 @@ fn pod<'p>(
     world: &World<'_>,
     reference: &'p PodRef,
     subject: Subject,
-    seen: &mut BTreeMap<&'p PodKey, Subject>,
+    seen: &mut Memo<&'p PodKey, Subject>,
     findings: &mut Findings,
 ) {
     let key = &reference.key;

@@ -88,17 +88,10 @@ impl InFlight<'_> {
 /// Adds the launch to what is used, unless it may pass a limit.
 fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Option<String> {
     let mut largest = Resources::from([(NODES, 1)]);
-    let types = node
-        .listed
-        .iter()
-        .filter_map(|index| node.catalog.get(index));
-    for instance_type in types {
-        for (name, _) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
-            let amount = instance_type.capacity.get(name);
-            if amount > largest.get(name) {
-                largest.set(name, amount);
-            }
-        }
+    for (name, _) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
+        let capacities = node.catalog.capacities(name);
+        let of_listed = node.listed.iter().filter_map(|index| capacities.get(index));
+        largest.set(name, of_listed.copied().max().unwrap_or(0).max(0));
     }
     for (name, limit) in pool.limits.iter() {
         let after = used.get(name).saturating_add(largest.get(name));

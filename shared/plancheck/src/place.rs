@@ -57,10 +57,10 @@ impl<'a> Placements<'a> {
             let subject = Subject::Nomination(index);
             let machine = match &nomination.node {
                 Expected::Node(name) => world.machine_of_node.get(name.as_str()),
-                Expected::NodeClaim(name) => world.machine_of_claim.get(name.as_str()),
+                Expected::NodeClaim(name) => world.machine_of_claim.get(name.as_str()).copied(),
             };
             let place = match (&nomination.node, machine) {
-                (_, Some(machine)) => Some(*machine),
+                (_, Some(machine)) => Some(machine),
                 (Expected::Node(_), None) => None,
                 (Expected::NodeClaim(name), None) => match in_flight.get(name.as_str()) {
                     Some(place) => Some(*place),

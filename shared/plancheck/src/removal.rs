@@ -317,7 +317,7 @@ impl<'c, 'a> Check<'c, 'a> {
 
     /// The pod, if it is the one that was judged and its node is being drained.
     fn drained(&self, key: &PodKey, uid: &Uid) -> Result<&'a Pod, String> {
-        let pod = *self
+        let pod = self
             .world
             .pods
             .get(key)

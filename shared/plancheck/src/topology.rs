@@ -7,10 +7,15 @@ mod anti_affinity;
 mod matching;
 mod spread;
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{PodKey, pod::Pod};
 
+use self::matching::{Index, Term};
 use crate::{
     Findings, Subject,
     place::{PlaceId, Placements},
@@ -32,7 +37,8 @@ struct Scene<'s, 'a> {
     world: &'s World<'a>,
     placements: &'s Placements<'a>,
     located: Vec<Located<'a>>,
-    domains: RefCell<Domains<'s>>,
+    index: Index<'a>,
+    columns: RefCell<BTreeMap<String, Rc<Column<'s>>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,17 +51,17 @@ struct Located<'a> {
 
 impl<'s, 'a> Scene<'s, 'a> {
     fn new(world: &'s World<'a>, placements: &'s Placements<'a>) -> Self {
-        let moved: BTreeMap<&PodKey, ()> = placements
-            .placed
-            .iter()
-            .map(|placed| (&placed.pod.key, ()))
+        let placed = placements.placed.iter().map(|placed| placed.pod);
+        let moved: BTreeSet<&PodKey> = placed
+            .filter(|pod| pod.node_name.is_some())
+            .map(|pod| &pod.key)
             .collect();
         let mut located = Vec::new();
         for (place, machine) in world.machines.iter().enumerate() {
             let staying = machine
                 .residents
                 .iter()
-                .filter(|pod| pod.deletion.is_none() && !moved.contains_key(&pod.key));
+                .filter(|pod| pod.deletion.is_none() && !moved.contains(&pod.key));
             located.extend(staying.map(|pod| Located {
                 pod,
                 place,
@@ -71,7 +77,8 @@ impl<'s, 'a> Scene<'s, 'a> {
             world,
             placements,
             located,
-            domains: RefCell::default(),
+            index: Index::default(),
+            columns: RefCell::default(),
         }
     }
 
@@ -85,30 +92,32 @@ impl<'s, 'a> Scene<'s, 'a> {
         })
     }
 
-    /// Every domain a pod's node may be in. Where they cannot be listed, what is known is that it may be in any: that is
-    /// reported as none, which no rule about it survives.
-    fn domains(&self, located: &Located<'a>, key: &str) -> Rc<Vec<&'s str>> {
-        let of_key = {
-            let mut known = self.domains.borrow_mut();
-            match known.get(key) {
-                Some(of_key) => Rc::clone(of_key),
-                None => Rc::clone(known.entry(key.to_owned()).or_default()),
-            }
-        };
-        let known = of_key.borrow().get(&located.place).map(Rc::clone);
-        known.unwrap_or_else(|| {
-            let place = self.placements.places.get(located.place);
-            let domains = place
-                .and_then(|place| place.domains(self.world, key))
-                .unwrap_or_default();
-            let domains = Rc::new(domains);
-            of_key
-                .borrow_mut()
-                .insert(located.place, Rc::clone(&domains));
-            domains
-        })
+    /// The pods a term is about, as indexes into `located`, in its order.
+    fn matching(&self, term: &Term) -> Vec<usize> {
+        self.index.matching(&self.located, term)
+    }
+
+    /// By place, every domain that it may be in.
+    fn column(&self, key: &str) -> Rc<Column<'s>> {
+        if let Some(known) = self.columns.borrow().get(key) {
+            return Rc::clone(known);
+        }
+        let places = self.placements.places.iter();
+        let domains = places.map(|place| place.domains(self.world, key).unwrap_or_default());
+        let column = Rc::new(Column(domains.collect()));
+        self.columns
+            .borrow_mut()
+            .insert(key.to_owned(), Rc::clone(&column));
+        column
     }
 }
 
-/// By topology key: what places may be in.
-type Domains<'s> = BTreeMap<String, Rc<RefCell<BTreeMap<PlaceId, Rc<Vec<&'s str>>>>>>;
+/// The domains of one topology key. Where a place's cannot be listed, what is known is that it may be in any: that is
+/// reported as none, which no rule about it survives.
+struct Column<'s>(Vec<Vec<&'s str>>);
+
+impl<'s> Column<'s> {
+    fn of(&self, place: PlaceId) -> &[&'s str] {
+        self.0.get(place).map_or(&[], Vec::as_slice)
+    }
+}

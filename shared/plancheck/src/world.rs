@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
-    InstanceType, PodKey, Resources, Snapshot, labels,
+    InstanceType, Memo, PodKey, Resources, Snapshot, labels,
     ledger::{CommandState, Intent},
     node::Node,
     node_claim::NodeClaim,
@@ -17,10 +17,10 @@ use crate::catalog::Catalog;
 pub(crate) struct World<'a> {
     pub snapshot: &'a Snapshot,
     pub pools: BTreeMap<&'a str, &'a NodePool>,
-    pub pods: BTreeMap<&'a PodKey, &'a Pod>,
+    pub pods: Memo<&'a PodKey, &'a Pod>,
     pub machines: Vec<Machine<'a>>,
     /// By the name of the Node, and by that of the NodeClaim.
-    pub machine_of_node: BTreeMap<&'a str, usize>,
+    pub machine_of_node: Memo<&'a str, usize>,
     pub machine_of_claim: BTreeMap<&'a str, usize>,
     /// By the name of the NodeClaim: what has no instance yet.
     pub in_flight: BTreeMap<&'a str, InFlight<'a>>,
@@ -60,7 +60,7 @@ impl<'a> World<'a> {
                 .collect(),
             pods: snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect(),
             machines: Vec::new(),
-            machine_of_node: BTreeMap::new(),
+            machine_of_node: Memo::default(),
             machine_of_claim: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             catalogs: RefCell::default(),
@@ -133,7 +133,7 @@ impl<'a> World<'a> {
                 .node_name
                 .as_ref()
                 .and_then(|name| self.machine_of_node.get(name.as_str()))
-                .and_then(|index| self.machines.get_mut(*index));
+                .and_then(|index| self.machines.get_mut(index));
             if let Some(machine) = machine {
                 machine.residents.push(pod);
             }
@@ -143,7 +143,7 @@ impl<'a> World<'a> {
     pub(crate) fn machine_named(&self, node: &str) -> Option<&Machine<'a>> {
         self.machine_of_node
             .get(node)
-            .and_then(|index| self.machines.get(*index))
+            .and_then(|index| self.machines.get(index))
     }
 
     /// The machine a pod runs on.

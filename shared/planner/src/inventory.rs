@@ -6,7 +6,7 @@ use std::{
 };
 
 use model::{
-    NodeClaimName, NodePoolName, Resources, Snapshot,
+    Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
     ledger::{CommandState, Intent},
     node::Node,
@@ -21,6 +21,7 @@ use model::{
 #[derive(Debug)]
 pub struct Inventory<'a> {
     pub machines: Vec<Machine<'a>>,
+    bound: BoundPods<'a>,
 }
 
 /// A Node, a NodeClaim or a launch under way, as one thing.
@@ -45,7 +46,7 @@ pub struct Machine<'a> {
 
 impl<'a> Inventory<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let pods = bound_pods(snapshot);
+        let pods = BoundPods::new(snapshot);
         let leaving = leaving(snapshot);
         let mut claims: BTreeMap<&str, &NodeClaim> = snapshot
             .node_claims
@@ -81,7 +82,15 @@ impl<'a> Inventory<'a> {
             let claim = machine.claim.map(|claim| &claim.name);
             machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
         }
-        Self { machines }
+        Self {
+            machines,
+            bound: pods,
+        }
+    }
+
+    /// The pods bound to a Node and not finished.
+    pub fn pods_on(&self, node: &NodeName) -> &[&'a Pod] {
+        self.bound.on(node)
     }
 
     /// What a NodePool's machines that stay use of its limits, `nodes` included.
@@ -100,11 +109,7 @@ impl<'a> Inventory<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn of(
-        node: Option<&'a Node>,
-        claim: Option<&'a NodeClaim>,
-        pods: &BTreeMap<&str, Vec<&'a Pod>>,
-    ) -> Self {
+    fn of(node: Option<&'a Node>, claim: Option<&'a NodeClaim>, pods: &BoundPods<'a>) -> Self {
         let has = |label| node.is_some_and(|node| claim.is_none() || is_true(&node.labels, label));
         let (registered, initialized) = (has(REGISTERED), has(INITIALIZED));
         let deleting = match (claim, node) {
@@ -134,10 +139,7 @@ impl<'a> Machine<'a> {
                 node.map(|node| &node.allocatable),
                 claim.map(|claim| &claim.status.allocatable),
             ),
-            pods: node
-                .and_then(|node| pods.get(node.name.as_str()))
-                .cloned()
-                .unwrap_or_default(),
+            pods: node.map_or_else(Vec::new, |node| pods.on(&node.name).to_vec()),
             node,
             claim,
         }
@@ -213,14 +215,34 @@ fn is_true(labels: &BTreeMap<String, String>, key: &str) -> bool {
     labels.get(key).is_some_and(|value| value == "true")
 }
 
-fn bound_pods(snapshot: &Snapshot) -> BTreeMap<&str, Vec<&Pod>> {
-    let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in snapshot.pods.iter().filter(|pod| !is_terminal(pod)) {
-        if let Some(node) = &pod.node_name {
-            pods.entry(node.as_str()).or_default().push(pod);
+/// The pods that are bound and not finished, by the name of their node.
+#[derive(Debug, Default)]
+struct BoundPods<'a> {
+    at: Memo<&'a str, usize>,
+    pods: Vec<Vec<&'a Pod>>,
+}
+
+impl<'a> BoundPods<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let mut bound = Self::default();
+        for pod in snapshot.pods.iter().filter(|pod| !is_terminal(pod)) {
+            let Some(node) = &pod.node_name else {
+                continue;
+            };
+            let next = bound.pods.len();
+            let at = bound.at.get_or_insert(node.as_str(), next);
+            match bound.pods.get_mut(at) {
+                Some(pods) => pods.push(pod),
+                None => bound.pods.push(vec![pod]),
+            }
         }
+        bound
     }
-    pods
+
+    fn on(&self, node: &NodeName) -> &[&'a Pod] {
+        let pods = self.at.get(node.as_str()).and_then(|at| self.pods.get(at));
+        pods.map_or(&[], Vec::as_slice)
+    }
 }
 
 /// NodeClaims that a committed disruption is about to remove.

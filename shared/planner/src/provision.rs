@@ -145,7 +145,7 @@ fn question<'a>(
             })
             .collect(),
         nodes: existing_nodes(snapshot, inventory),
-        hosts: hosts(snapshot),
+        hosts: hosts(snapshot, inventory),
         daemons: daemons.iter().map(Cow::as_ref).collect(),
         namespaces: &snapshot.namespaces,
         storage: &snapshot.storage,
@@ -182,10 +182,14 @@ fn existing_nodes<'a>(
         .map(|machine| {
             let mut available = machine.allocatable.clone();
             let mut daemon_requests = Resources::default();
+            let mut holding = Vec::new();
             for pod in &machine.pods {
                 available.subtract(&pod.requests);
                 if is_daemon(pod) {
                     daemon_requests.add(&pod.requests);
+                }
+                if !pod.host_ports.is_empty() || !pod.volumes.is_empty() {
+                    holding.push(*pod);
                 }
             }
             let node_name = machine.node.map(|node| &node.name);
@@ -198,25 +202,19 @@ fn existing_nodes<'a>(
                 registered: machine.node.is_some(),
                 available,
                 daemon_requests,
-                pods: machine.pods.clone(),
+                pods: holding,
                 attach_limits: node_name.and_then(|name| snapshot.storage.attach_limits.get(name)),
             }
         })
         .collect()
 }
 
-fn hosts(snapshot: &Snapshot) -> Vec<Host<'_>> {
-    let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in &snapshot.pods {
-        if let Some(node) = &pod.node_name {
-            pods.entry(node.as_str()).or_default().push(pod);
-        }
-    }
+fn hosts<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> Vec<Host<'a>> {
     let hosts = snapshot.nodes.iter().map(|node| Host {
         name: node.name.as_str(),
         labels: &node.labels,
         taints: &node.taints,
-        pods: pods.remove(node.name.as_str()).unwrap_or_default(),
+        pods: inventory.pods_on(&node.name).to_vec(),
     });
     hosts.collect()
 }

@@ -1,26 +1,24 @@
 //! Requirements with everything interned: a set of requirements is one number, and what two sets have in common is
 //! computed once. The meaning is that of [`model::requirement`] (spec/scheduling §6); a property test holds them together.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::rc::Rc;
 
-use model::requirement::Requirement;
-
-use crate::memo::{Memo, pair};
+use model::{Memo, requirement::Requirement};
 
 /// An interned text: a label key or a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sym(pub(crate) u32);
 
 /// An interned requirement, without its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReqId(pub(crate) u32);
 
 /// An interned set of requirements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SetId(pub(crate) u32);
 
 /// The values one label may take: a set, or the complement of one within bounds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Req {
     pub(crate) complement: bool,
     pub(crate) values: Box<[Sym]>,
@@ -39,21 +37,19 @@ pub(crate) enum Undefined {
 }
 
 pub(crate) struct Algebra {
-    symbols: BTreeMap<Rc<str>, Sym>,
+    symbols: Memo<Rc<str>, Sym>,
     texts: Vec<Rc<str>>,
     numbers: Vec<Option<i64>>,
     well_known: Vec<bool>,
     reqs: Vec<Rc<Req>>,
-    req_ids: BTreeMap<Rc<Req>, ReqId>,
+    req_ids: Memo<Rc<Req>, ReqId>,
     sets: Vec<Rc<[(Sym, ReqId)]>>,
-    set_ids: BTreeMap<Rc<[(Sym, ReqId)]>, SetId>,
-    intersections: Memo,
-    merges: Memo,
-    narrowings: [Memo; 2],
+    set_ids: Memo<Rc<[(Sym, ReqId)]>, SetId>,
+    intersections: Memo<(ReqId, ReqId), ReqId>,
+    merges: Memo<(SetId, SetId), SetId>,
+    /// `None`: the sets are incompatible.
+    narrowings: [Memo<(SetId, SetId), Option<SetId>>; 2],
 }
-
-/// In a memo: the sets are incompatible.
-const NEVER: u32 = u32::MAX;
 
 impl Algebra {
     /// The set without requirements.
@@ -61,14 +57,14 @@ impl Algebra {
 
     pub(crate) fn new<'k>(well_known: impl IntoIterator<Item = &'k str>) -> Self {
         let mut algebra = Self {
-            symbols: BTreeMap::new(),
+            symbols: Memo::default(),
             texts: Vec::new(),
             numbers: Vec::new(),
             well_known: Vec::new(),
             reqs: Vec::new(),
-            req_ids: BTreeMap::new(),
+            req_ids: Memo::default(),
             sets: Vec::new(),
-            set_ids: BTreeMap::new(),
+            set_ids: Memo::default(),
             intersections: Memo::default(),
             merges: Memo::default(),
             narrowings: [Memo::default(), Memo::default()],
@@ -85,7 +81,7 @@ impl Algebra {
 
     pub(crate) fn symbol(&mut self, text: &str) -> Sym {
         if let Some(symbol) = self.symbols.get(text) {
-            return *symbol;
+            return symbol;
         }
         let symbol = Sym(next_id(self.texts.len()));
         let text: Rc<str> = text.into();
@@ -98,7 +94,7 @@ impl Algebra {
 
     /// The symbol of a text that may never have been seen.
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Sym> {
-        self.symbols.get(text).copied()
+        self.symbols.get(text)
     }
 
     pub(crate) fn text(&self, symbol: Sym) -> &str {
@@ -127,7 +123,7 @@ impl Algebra {
 
     pub(crate) fn intern_req(&mut self, req: Req) -> ReqId {
         if let Some(id) = self.req_ids.get(&req) {
-            return *id;
+            return id;
         }
         let id = ReqId(next_id(self.reqs.len()));
         let req = Rc::new(req);
@@ -138,7 +134,7 @@ impl Algebra {
 
     fn intern_set(&mut self, entries: Vec<(Sym, ReqId)>) -> SetId {
         if let Some(id) = self.set_ids.get(entries.as_slice()) {
-            return *id;
+            return id;
         }
         let id = SetId(next_id(self.sets.len()));
         let entries: Rc<[(Sym, ReqId)]> = entries.into();
@@ -242,14 +238,14 @@ impl Algebra {
         if a == b {
             return a;
         }
-        let key = pair(a.0.min(b.0), a.0.max(b.0));
-        if let Some(id) = self.intersections.get(key) {
-            return ReqId(id);
+        let key = (a.min(b), a.max(b));
+        if let Some(id) = self.intersections.get(&key) {
+            return id;
         }
         let (left, right) = (self.req(a), self.req(b));
         let both = self.intersect(&left, &right);
         let id = self.intern_req(both);
-        self.intersections.insert(key, id.0);
+        self.intersections.insert(key, id);
         id
     }
 
@@ -318,9 +314,9 @@ impl Algebra {
         if a == Self::EMPTY {
             return b;
         }
-        let key = pair(a.0.min(b.0), a.0.max(b.0));
-        if let Some(id) = self.merges.get(key) {
-            return SetId(id);
+        let key = (a.min(b), a.max(b));
+        if let Some(id) = self.merges.get(&key) {
+            return id;
         }
         let (left, right) = (self.set(a), self.set(b));
         let mut entries: Vec<(Sym, ReqId)> = left.to_vec();
@@ -335,7 +331,7 @@ impl Algebra {
             }
         }
         let id = self.intern_set(entries);
-        self.merges.insert(key, id.0);
+        self.merges.insert(key, id);
         id
     }
 
@@ -384,16 +380,16 @@ impl Algebra {
         if incoming == Self::EMPTY {
             return Some(known);
         }
-        let key = pair(known.0, incoming.0);
+        let key = (known, incoming);
         let table = usize::from(undefined == Undefined::WellKnown);
-        if let Some(id) = self.narrowings.get(table).and_then(|memo| memo.get(key)) {
-            return (id != NEVER).then_some(SetId(id));
+        if let Some(narrowed) = self.narrowings.get(table).and_then(|memo| memo.get(&key)) {
+            return narrowed;
         }
         let compatible = self.undefined(known, incoming, undefined).is_none()
             && self.intersects(known, incoming);
         let narrowed = compatible.then(|| self.merge(known, incoming));
         if let Some(memo) = self.narrowings.get_mut(table) {
-            memo.insert(key, narrowed.map_or(NEVER, |set| set.0));
+            memo.insert(key, narrowed);
         }
         narrowed
     }

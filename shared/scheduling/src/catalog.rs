@@ -4,7 +4,7 @@
 use std::{cell::OnceCell, collections::BTreeMap};
 
 use model::{
-    CapacityType, InstanceType, NanosPerHour, Resources, catalog::Offering, labels,
+    CapacityType, InstanceType, Memo, NanosPerHour, Resources, catalog::Offering, labels,
     requirement::Requirement, selector::Operator,
 };
 
@@ -12,7 +12,6 @@ use crate::{
     algebra::{Algebra, ReqId, SetId, Sym, Undefined},
     bits::Bits,
     input::Options,
-    memo::{Memo, pair},
 };
 
 /// A type in one of its allocatable variants: almost always one row per type (spec/scheduling §2.2).
@@ -38,8 +37,9 @@ pub(crate) struct Catalog<'a> {
     columns: BTreeMap<Sym, Column>,
     /// For each kind of offering, the rows that have an available one.
     offers: Vec<(SetId, Bits)>,
-    by_requirement: Memo,
-    by_set: Memo,
+    /// Places in `found`.
+    by_requirement: Memo<(Sym, ReqId), usize>,
+    by_set: Memo<SetId, usize>,
     found: Vec<Bits>,
     all: OnceCell<Bits>,
 }
@@ -157,9 +157,8 @@ impl<'a> Catalog<'a> {
 
     fn by_label(&mut self, key: Sym, req: ReqId, algebra: &mut Algebra) -> Option<usize> {
         let column = self.columns.get(&key)?;
-        let memo = pair(key.0, req.0);
-        if let Some(at) = self.by_requirement.get(memo) {
-            return Some(at as usize);
+        if let Some(at) = self.by_requirement.get(&(key, req)) {
+            return Some(at);
         }
         let mut rows = column.silent.clone();
         for (said, having) in &column.values {
@@ -167,19 +166,16 @@ impl<'a> Catalog<'a> {
                 rows.or(having);
             }
         }
-        Some(remember(
-            &mut self.found,
-            &mut self.by_requirement,
-            memo,
-            rows,
-        ))
+        let at = self.found.len();
+        self.found.push(rows);
+        self.by_requirement.insert((key, req), at);
+        Some(at)
     }
 
     /// The rows that agree with `set` and have an available offering that does; the index is for [`Self::remembered`].
     pub(crate) fn matching(&mut self, set: SetId, algebra: &mut Algebra) -> usize {
-        let memo = u64::from(set.0);
-        if let Some(at) = self.by_set.get(memo) {
-            return at as usize;
+        if let Some(at) = self.by_set.get(&set) {
+            return at;
         }
         let mut rows = self.agreeing(set, algebra);
         let mut offered = Bits::none(self.rows.len());
@@ -189,7 +185,10 @@ impl<'a> Catalog<'a> {
             }
         }
         rows.and(&offered);
-        remember(&mut self.found, &mut self.by_set, memo, rows)
+        let at = self.found.len();
+        self.found.push(rows);
+        self.by_set.insert(set, at);
+        at
     }
 
     pub(crate) fn remembered(&self, at: usize) -> &Bits {
@@ -211,13 +210,6 @@ impl<'a> Catalog<'a> {
 /// Whether a node with these requirements may be launched from an offering with those.
 pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> bool {
     algebra.narrow(set, offer, Undefined::WellKnown).is_some()
-}
-
-fn remember(found: &mut Vec<Bits>, memo: &mut Memo, key: u64, rows: Bits) -> usize {
-    let at = found.len();
-    found.push(rows);
-    memo.insert(key, u32::try_from(at).unwrap_or(u32::MAX));
-    at
 }
 
 /// The base row, and one per set of overrides that an available offering brings.

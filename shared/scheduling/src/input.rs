@@ -70,7 +70,7 @@ pub struct ExistingNode<'a> {
     pub available: Resources,
     /// What its daemon pods request already.
     pub daemon_requests: Resources,
-    /// Those bound to it.
+    /// Of those bound to it, the ones that hold host ports or volumes.
     pub pods: Vec<&'a Pod>,
     /// How many volumes of a CSI driver it can attach.
     pub attach_limits: Option<&'a BTreeMap<String, u32>>,

@@ -13,7 +13,6 @@ mod claim;
 mod explain;
 mod input;
 mod limits;
-mod memo;
 mod min_values;
 mod node;
 mod outcome;

@@ -115,8 +115,7 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
     if !claim.held.is_empty() {
         set = pin_to_reservations(claim, world);
     }
-    let mut rows = by_price(claim, set, world);
-    rows.truncate(Launch::INSTANCE_TYPES_MAX);
+    let rows = by_price(claim, set, world);
     check_min_values(claim, set, &rows, world)?;
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
     let capacity_types = capacity_types(claim, set, &rows, world);
@@ -143,7 +142,7 @@ fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
     algebra.add(set, label, held)
 }
 
-/// The claim's rows, each type once, cheapest first, ties by name.
+/// The claim's rows, each type once, cheapest first, ties by name; no more than a launch may name.
 fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
     let Some(template) = world.templates.get(claim.template) else {
         return Vec::new();
@@ -153,6 +152,9 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
     let mut seen = Bits::none(known.len() + claim.rows.iter().last().map_or(0, |last| last + 1));
     let mut rows: Vec<(usize, Choice)> = Vec::new();
     for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
+        if rows.len() == Launch::INSTANCE_TYPES_MAX {
+            return rows;
+        }
         if !seen.contains(choice.instance_type) {
             seen.insert(choice.instance_type);
             rows.push((*row, *choice));
@@ -179,6 +181,7 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
     }
     others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type).map(|t| &t.name));
     rows.extend(others);
+    rows.truncate(Launch::INSTANCE_TYPES_MAX);
     rows
 }
 

@@ -97,7 +97,8 @@ impl<'a> Solver<'a> {
                 *slot = shape;
             }
         }
-        pods.sort_by_cached_key(|at| self.world.input.pods.get(*at).map(|pod| rank(pod)));
+        let input = self.world.input;
+        pods.sort_by_cached_key(|at| input.pods.get(*at).map(|pod| rank(pod)));
         let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
         // Each pod with how long the queue was when it was put back: a full round without success ends the search.
         let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
@@ -487,12 +488,12 @@ impl<'a> Solver<'a> {
 }
 
 /// Large pods first; then the oldest.
-fn rank(pod: &Pod) -> impl Ord + use<> {
+fn rank<'a>(pod: &'a Pod) -> impl Ord + use<'a> {
     (
         Reverse(pod.requests.get(CPU)),
         Reverse(pod.requests.get(MEMORY)),
         pod.created_at,
-        pod.uid.clone(),
-        pod.key.clone(),
+        &pod.uid,
+        &pod.key,
     )
 }

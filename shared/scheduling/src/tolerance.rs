@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use model::taint::{Taint, TaintEffect, Toleration};
-
-use crate::memo::{Memo, pair};
+use model::{
+    Memo,
+    taint::{Taint, TaintEffect, Toleration},
+};
 
 /// A list of tolerations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TolerationsId(u32);
 
 /// A list of taints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TaintsId(u32);
 
 /// A pod's tolerations, with one for every PreferNoSchedule taint where relaxation added it.
@@ -23,7 +24,7 @@ pub(crate) struct Tolerance<'a> {
     toleration_ids: BTreeMap<Tolerations<'a>, TolerationsId>,
     taints: Vec<Vec<&'a Taint>>,
     taint_ids: BTreeMap<Vec<&'a Taint>, TaintsId>,
-    known: Memo,
+    known: Memo<(TolerationsId, TaintsId), bool>,
 }
 
 impl<'a> Tolerance<'a> {
@@ -53,12 +54,12 @@ impl<'a> Tolerance<'a> {
 
     /// Every taint counts, also PreferNoSchedule (spec/scheduling §7).
     pub(crate) fn tolerates(&mut self, tolerations: TolerationsId, taints: TaintsId) -> bool {
-        let key = pair(tolerations.0, taints.0);
-        if let Some(known) = self.known.get(key) {
-            return known == 1;
+        let key = (tolerations, taints);
+        if let Some(known) = self.known.get(&key) {
+            return known;
         }
         let answer = self.intolerable(tolerations, taints).is_none();
-        self.known.insert(key, u32::from(answer));
+        self.known.insert(key, answer);
         answer
     }
 

@@ -8,8 +8,8 @@ use std::{
 use model::labels;
 
 use super::{
-    Located, Scene,
-    matching::{Index, Term, Terms},
+    Column, Located, Scene,
+    matching::{Term, Terms},
 };
 use crate::{Findings, node_rules::Wanted, place::PlaceId};
 
@@ -43,6 +43,7 @@ struct Settling<'c, 's, 'a> {
 /// A term, and where pods that it is about are for certain.
 struct Group<'c, 's> {
     term: &'c Term,
+    column: Rc<Column<'s>>,
     domains: BTreeSet<&'s str>,
     places: BTreeSet<PlaceId>,
     /// Matching pods that ran before the plan, by domain.
@@ -51,10 +52,9 @@ struct Group<'c, 's> {
 
 impl<'c, 's, 'a> Settling<'c, 's, 'a> {
     fn new(scene: &'c Scene<'s, 'a>, terms: &'c [Rc<Term>]) -> Self {
-        let index = Index::new(&scene.located, terms.iter().map(Rc::as_ref));
         let mut about: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (id, term) in terms.iter().enumerate() {
-            for pod in index.matching(&scene.located, term) {
+            for pod in scene.matching(term) {
                 about.entry(pod).or_default().push(id);
             }
         }
@@ -62,6 +62,7 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
             .iter()
             .map(|term| Group {
                 term,
+                column: scene.column(&term.key),
                 domains: BTreeSet::new(),
                 places: BTreeSet::new(),
                 before: BTreeSet::new(),
@@ -142,7 +143,7 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
                 continue;
             };
             group.places.insert(located.place);
-            if let [domain] = self.scene.domains(located, &group.term.key).as_slice() {
+            if let [domain] = *group.column.of(located.place) {
                 group.domains.insert(domain);
                 if located.subject.is_none() {
                     group.before.insert(domain);
@@ -157,7 +158,7 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         else {
             return false;
         };
-        let domains = self.scene.domains(located, &group.term.key);
+        let domains = group.column.of(located.place);
         !domains.is_empty()
             && (group.places.contains(&located.place)
                 || domains.iter().all(|domain| group.domains.contains(*domain)))
@@ -169,7 +170,7 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         else {
             return false;
         };
-        let has_domain = !self.scene.domains(located, &group.term.key).is_empty();
+        let has_domain = !group.column.of(located.place).is_empty();
         let nobody_yet = group.places.is_empty();
         let nobody_in_reach = group.places.iter().all(|place| !self.is_new(*place))
             && group

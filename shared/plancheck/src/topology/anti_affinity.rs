@@ -1,10 +1,10 @@
 //! No pod may share a domain, nor risk sharing one, with a pod that its or the other's required anti-affinity excludes.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::collections::BTreeMap;
 
 use super::{
     Scene,
-    matching::{Index, Term, Terms},
+    matching::{Term, Terms},
 };
 use crate::Findings;
 
@@ -17,15 +17,8 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
             owners_of.entry(id).or_default().push(index);
         }
     }
-    let index = Index::new(&scene.located, terms.all().iter().map(Rc::as_ref));
     for (term, owners) in terms.all().iter().zip(owners_of.values()) {
-        exclude(
-            scene,
-            term,
-            owners,
-            &index.matching(&scene.located, term),
-            findings,
-        );
+        exclude(scene, term, owners, &scene.matching(term), findings);
     }
 }
 
@@ -50,12 +43,13 @@ fn exclude(
     for one in matching {
         concerned.entry(*one).or_default().1 = true;
     }
+    let column = scene.column(&term.key);
     let mut present: BTreeMap<&str, Present> = BTreeMap::new();
     for (index, (is_owner, is_matching)) in concerned {
         let Some(located) = scene.located.get(index) else {
             continue;
         };
-        let domains = scene.domains(located, &term.key);
+        let domains = column.of(located.place);
         if let Some(subject) = located.subject {
             let rival = domains.iter().find_map(|domain| {
                 let there = present.get(*domain)?;
@@ -78,7 +72,7 @@ fn exclude(
                 continue;
             }
         }
-        for domain in domains.iter() {
+        for domain in domains {
             let there = present.entry(domain).or_default();
             there.owner = there.owner.or(is_owner.then_some(index));
             there.matching = there.matching.or(is_matching.then_some(index));

@@ -1,11 +1,13 @@
 //! Which pods a term or constraint is about, found through an index by label.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
 
 use model::{
+    Memo,
     pod::{Pod, PodAffinityTerm},
     selector::{LabelExpression, LabelOperator, LabelSelector},
 };
@@ -69,15 +71,6 @@ impl Term {
                 .selector
                 .as_ref()
                 .is_some_and(|selector| selector.matches(&pod.labels))
-    }
-
-    /// A label that every pod it is about has.
-    fn anchors(&self) -> impl Iterator<Item = (&str, &str)> {
-        let labels = self
-            .selector
-            .iter()
-            .flat_map(|selector| &selector.match_labels);
-        labels.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 }
 
@@ -156,54 +149,84 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Finds the pods that terms are about without asking every pod: by the rarest label a term names.
-pub(super) struct Index<'i> {
-    by_label: BTreeMap<(&'i str, &'i str), Vec<usize>>,
-    all: Vec<usize>,
+/// Finds the pods that terms are about without asking every pod, through the labels that terms name. What is known of a
+/// label is worked out when a term first names it.
+#[derive(Default)]
+pub(super) struct Index<'a>(RefCell<BTreeMap<String, Rc<ByValue<'a>>>>);
+
+/// The pods that have a label, by their namespace and its value, as indexes into `located`.
+#[derive(Default)]
+struct ByValue<'a> {
+    at: Memo<(&'a str, &'a str), usize>,
+    pods: Vec<Vec<usize>>,
 }
 
-impl<'i> Index<'i> {
-    /// Only labels that some term names are indexed.
-    pub(super) fn new<'a: 'i>(
-        located: &'i [Located<'a>],
-        terms: impl Iterator<Item = &'i Term>,
-    ) -> Self {
-        let mut by_label: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-        for term in terms {
-            by_label.extend(term.anchors().map(|anchor| (anchor, Vec::new())));
-        }
-        let keys: BTreeSet<&str> = by_label.keys().map(|(key, _)| *key).collect();
-        for (index, located) in located.iter().enumerate() {
-            for key in &keys {
-                let value = located.pod.labels.get(*key);
-                if let Some(pods) =
-                    value.and_then(|value| by_label.get_mut(&(*key, value.as_str())))
-                {
-                    pods.push(index);
-                }
+impl<'a> Index<'a> {
+    /// The pods a term is about, as indexes into `located`, in its order.
+    pub(super) fn matching(&self, located: &[Located<'a>], term: &Term) -> Vec<usize> {
+        let Some(selector) = &term.selector else {
+            return Vec::new();
+        };
+        let is_about = |index: &usize| {
+            let located = located.get(*index);
+            located.is_some_and(|located| term.matches(located.pod))
+        };
+        let rarest = selector
+            .match_labels
+            .iter()
+            .map(|(key, value)| self.by_value(located, key).pods(&term.namespaces, value))
+            .min_by_key(Vec::len);
+        match rarest {
+            None => (0..located.len()).filter(is_about).collect(),
+            // The one label is all that is asked.
+            Some(pods)
+                if selector.match_labels.len() == 1 && selector.match_expressions.is_empty() =>
+            {
+                pods
             }
-        }
-        Self {
-            by_label,
-            all: (0..located.len()).collect(),
+            Some(mut pods) => {
+                pods.retain(is_about);
+                pods
+            }
         }
     }
 
-    /// The pods a term is about, as indexes into `located`, in its order.
-    pub(super) fn matching(&self, located: &[Located<'_>], term: &Term) -> Vec<usize> {
-        if term.selector.is_none() {
-            return Vec::new();
+    fn by_value(&self, located: &[Located<'a>], key: &str) -> Rc<ByValue<'a>> {
+        if let Some(known) = self.0.borrow().get(key) {
+            return Rc::clone(known);
         }
-        let candidates = term
-            .anchors()
-            .filter_map(|anchor| self.by_label.get(&anchor))
-            .min_by_key(|pods| pods.len())
-            .unwrap_or(&self.all);
-        let is_about = |index: &&usize| {
-            located
-                .get(**index)
-                .is_some_and(|located| term.matches(located.pod))
-        };
-        candidates.iter().filter(is_about).copied().collect()
+        let mut by_value = ByValue::default();
+        for (index, located) in located.iter().enumerate() {
+            if let Some(value) = located.pod.labels.get(key) {
+                by_value.add(&located.pod.key.namespace, value, index);
+            }
+        }
+        let by_value = Rc::new(by_value);
+        self.0
+            .borrow_mut()
+            .insert(key.to_owned(), Rc::clone(&by_value));
+        by_value
+    }
+}
+
+impl<'a> ByValue<'a> {
+    fn add(&mut self, namespace: &'a str, value: &'a str, index: usize) {
+        let at = self.at.get_or_insert((namespace, value), self.pods.len());
+        match self.pods.get_mut(at) {
+            Some(pods) => pods.push(index),
+            None => self.pods.push(vec![index]),
+        }
+    }
+
+    fn pods(&self, namespaces: &BTreeSet<String>, value: &str) -> Vec<usize> {
+        let places = namespaces
+            .iter()
+            .filter_map(|namespace| self.at.get(&(namespace.as_str(), value)));
+        let pods = places.filter_map(|at| self.pods.get(at)).flatten();
+        let mut pods: Vec<usize> = pods.copied().collect();
+        if namespaces.len() > 1 {
+            pods.sort_unstable();
+        }
+        pods
     }
 }

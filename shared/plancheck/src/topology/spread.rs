@@ -3,7 +3,10 @@
 //! Pods that the constraint is about but that do not carry it may come last, so they count only for the smallest number:
 //! if some order of binding is valid, the plan passes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{
     InstanceType, labels,
@@ -14,10 +17,7 @@ use model::{
     taint::Toleration,
 };
 
-use super::{
-    Located, Scene,
-    matching::{Index, Term},
-};
+use super::{Column, Scene, matching::Term};
 use crate::{
     Findings,
     label::{Label, overlap},
@@ -63,11 +63,10 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
                 .push(index);
         }
     }
-    let index = Index::new(&scene.located, groups.keys().map(|identity| &identity.term));
     for (identity, group) in &groups {
         // Nothing is counted where nothing is selected.
         if group.constraint.selector.is_some() {
-            let matching = index.matching(&scene.located, &identity.term);
+            let matching = scene.matching(&identity.term);
             Count::new(scene, identity, group, &matching).check(findings);
         }
     }
@@ -98,10 +97,14 @@ struct Count<'c, 's, 'a> {
     identity: &'c Identity<'a>,
     group: &'c Group<'a>,
     wanted: Wanted<'a>,
+    column: Rc<Column<'s>>,
+    /// By machine, whether the constraint counts pods there.
+    looked_at: Vec<bool>,
     /// Matching pods that run there already, on nodes that the constraint looks at.
     before: BTreeMap<&'s str, i64>,
     /// At most so many matching pods in the end, counting those with an open domain everywhere they may be.
     after: BTreeMap<&'s str, i64>,
+    /// Empty where the key is the hostname's: another node can always be made.
     universe: BTreeSet<String>,
 }
 
@@ -117,29 +120,40 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             identity,
             group,
             wanted: Wanted::of(group.example),
+            column: scene.column(&identity.term.key),
+            looked_at: Vec::new(),
             before: BTreeMap::new(),
             after: BTreeMap::new(),
             universe: BTreeSet::new(),
         };
-        for located in matching
-            .iter()
-            .filter_map(|index| scene.located.get(*index))
-        {
-            count.add(located);
-        }
+        let machines = scene.world.machines.iter();
+        count.looked_at = machines.map(|machine| count.looks_at(machine)).collect();
+        count.add(matching);
         count.universe = count.domains_there_are();
         count
     }
 
-    fn add(&mut self, located: &Located<'a>) {
-        let machine = self.scene.world.machines.get(located.place);
-        if machine.is_some_and(|machine| !self.looks_at(machine)) {
-            return;
+    fn add(&mut self, matching: &[usize]) {
+        let mut by_place: Vec<(i64, i64)> = vec![(0, 0); self.scene.placements.places.len()];
+        for index in matching {
+            let located = self.scene.located.get(*index);
+            if let Some((located, (before, after))) =
+                located.and_then(|located| Some((located, by_place.get_mut(located.place)?)))
+            {
+                *before += i64::from(located.subject.is_none());
+                *after += 1;
+            }
         }
-        for domain in self.scene.domains(located, &self.identity.term.key).iter() {
-            *self.after.entry(domain).or_default() += 1;
-            if located.subject.is_none() {
-                *self.before.entry(domain).or_default() += 1;
+        for (place, (before, after)) in by_place.into_iter().enumerate() {
+            // Nodes to be made are always looked at.
+            if after == 0 || self.looked_at.get(place) == Some(&false) {
+                continue;
+            }
+            for domain in self.column.of(place) {
+                *self.after.entry(domain).or_default() += after;
+                if before > 0 {
+                    *self.before.entry(domain).or_default() += before;
+                }
             }
         }
     }
@@ -157,7 +171,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 continue;
             };
             let pod = &located.pod.key;
-            let domains = self.scene.domains(located, key);
+            let domains = self.column.of(located.place);
             if domains.is_empty() {
                 findings.add(
                     subject,
@@ -178,7 +192,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 );
                 continue;
             }
-            for domain in domains.iter() {
+            for domain in domains {
                 *counts.entry(domain).or_default() += own;
             }
         }
@@ -199,7 +213,6 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     fn smallest(&self, alternative: &[&NodeSelectorRequirement]) -> i64 {
         let key = self.identity.term.key.as_str();
         if key == labels::HOSTNAME {
-            // Another node can always be made.
             return 0;
         }
         let is_open = |domain: &&String| {
@@ -225,25 +238,20 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
 
     /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
     fn domains_there_are(&self) -> BTreeSet<String> {
-        let key = self.identity.term.key.as_str();
-        let mut domains: BTreeSet<String> = self
-            .after
-            .keys()
-            .map(|domain| (*domain).to_owned())
-            .collect();
+        if self.identity.term.key == labels::HOSTNAME {
+            return BTreeSet::new();
+        }
+        let mut domains = BTreeSet::new();
+        for domain in self.after.keys() {
+            insert(&mut domains, domain);
+        }
         let world = self.scene.world;
-        for machine in world
-            .machines
-            .iter()
-            .filter(|machine| machine.node.is_some() && !machine.leaving)
-        {
-            if self.looks_at(machine) {
-                let value = if key == labels::HOSTNAME {
-                    Some(machine.hostname())
-                } else {
-                    machine.labels.get(key).map(String::as_str)
-                };
-                domains.extend(value.map(str::to_owned));
+        for (at, machine) in world.machines.iter().enumerate() {
+            let counts = self.looked_at.get(at) == Some(&true);
+            if counts && machine.node.is_some() && !machine.leaving {
+                for domain in self.column.of(at) {
+                    insert(&mut domains, domain);
+                }
             }
         }
         for pool in world
@@ -293,9 +301,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 .iter()
                 .filter(|value| own.is_none_or(|own| own.has(value)));
             for value in allowed {
-                if !domains.contains(value) {
-                    domains.insert(value.clone());
-                }
+                insert(domains, value);
             }
         }
         let listed = own.filter(|own| !own.complement);
@@ -318,6 +324,13 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 .wanted
                 .unmet(|requirement| machine.label(&requirement.key).guarantees(requirement))
                 .is_none()
+    }
+}
+
+/// Most are there already.
+fn insert(domains: &mut BTreeSet<String>, domain: &str) {
+    if !domains.contains(domain) {
+        domains.insert(domain.to_owned());
     }
 }
 

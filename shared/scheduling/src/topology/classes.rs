@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{pod::Pod, selector::LabelSelector};
+use model::{Memo, pod::Pod, selector::LabelSelector};
 
 /// Pods alike to every selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,13 +15,22 @@ pub(crate) struct Class<'a> {
     pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
-type Identity<'a> = (&'a str, Vec<Option<&'a str>>);
-
 #[derive(Default)]
 pub(crate) struct Classes<'a> {
     keys: Vec<&'a str>,
-    ids: BTreeMap<Identity<'a>, ClassId>,
+    /// Namespaces, and what the value of one key after the other makes of them: pods that come to one end are one class.
+    steps: Memo<(Step, Option<&'a str>), Step>,
+    /// How many steps there are.
+    taken: u32,
+    ends: Memo<Step, ClassId>,
     pub(crate) all: Vec<Class<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Step(u32);
+
+impl Step {
+    const FIRST: Self = Self(0);
 }
 
 impl<'a> Classes<'a> {
@@ -48,13 +57,13 @@ impl<'a> Classes<'a> {
 
     pub(crate) fn class_of(&mut self, pod: &'a Pod) -> ClassId {
         let labels = &pod.labels;
-        let values = self
-            .keys
-            .iter()
-            .map(|key| labels.get(*key).map(String::as_str));
-        let identity = (pod.key.namespace.as_str(), values.collect());
+        let mut end = self.step(Step::FIRST, Some(&pod.key.namespace));
+        for at in 0..self.keys.len() {
+            let value = self.keys.get(at).and_then(|key| labels.get(*key));
+            end = self.step(end, value.map(String::as_str));
+        }
         let next = ClassId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self.ids.entry(identity).or_insert(next);
+        let id = self.ends.get_or_insert(end, next);
         if id == next {
             self.all.push(Class {
                 namespace: &pod.key.namespace,
@@ -62,6 +71,13 @@ impl<'a> Classes<'a> {
             });
         }
         id
+    }
+
+    fn step(&mut self, from: Step, value: Option<&'a str>) -> Step {
+        let next = Step(self.taken + 1);
+        let to = self.steps.get_or_insert((from, value), next);
+        self.taken = self.taken.max(to.0);
+        to
     }
 }
 
