@@ -58,7 +58,7 @@ enum Corpus {
     /// The sample, and the whole file where it lies beside the repository: each of its cases is decided as recorded, or
     /// sensibly where upstream has an accident.
     Whole,
-    /// Not every case is decided as recorded yet, or one does not say that it knows no spot prices.
+    /// One case of the file does not say that it knows no spot prices.
     SampleOnly,
 }
 
@@ -96,7 +96,7 @@ recorded! {
     cel_nodeclaim_nodeoverlay: "cel-nodeclaim-nodeoverlay.json.gz", Corpus::Whole;
     cel_nodepool: "cel-nodepool.json.gz", Corpus::Whole;
     errors: "errors.json", Corpus::Whole;
-    instance_types_resolved_capacity: "instance-types-resolved-capacity.json.gz", Corpus::SampleOnly;
+    instance_types_resolved_capacity: "instance-types-resolved-capacity.json.gz", Corpus::Whole;
     instance_types_resolved_offerings: "instance-types-resolved-offerings.json.gz", Corpus::SampleOnly;
     interruption_messages: "interruption-messages.json.gz", Corpus::Whole;
     launch_errors_subnets: "launch-errors-subnets.json.gz", Corpus::Whole;
@@ -108,9 +108,9 @@ recorded! {
     nodeclass_legacy_profile_names: "nodeclass-legacy-profile-names.json.gz", Corpus::Whole;
     nodeclass_profile: "nodeclass-profile.json.gz", Corpus::Whole;
     nodeclass_selectors: "nodeclass-selectors.json.gz", Corpus::Whole;
-    nodeclass_validation: "nodeclass-validation.json.gz", Corpus::SampleOnly;
+    nodeclass_validation: "nodeclass-validation.json.gz", Corpus::Whole;
     userdata_al2: "userdata-al2.json.gz", Corpus::Whole;
-    userdata_al2023: "userdata-al2023.json.gz", Corpus::SampleOnly;
+    userdata_al2023: "userdata-al2023.json.gz", Corpus::Whole;
     userdata_bottlerocket: "userdata-bottlerocket.json.gz", Corpus::Whole;
     userdata_custom: "userdata-custom.json.gz", Corpus::Whole;
     userdata_windows: "userdata-windows.json.gz", Corpus::Whole;

@@ -144,7 +144,7 @@ impl Deciding {
             "nodeclass-profile" => profile::decide(read(case)?),
             "nodeclass-selectors" => selectors::decide(read(case)?),
             "interruption-messages" => interruption::decide(read(case)?),
-            "nodeclass-validation" => validation::decide(read(case)?),
+            "nodeclass-validation" => validation::decide(read(case)?, self.region()?),
             "ami-resolution" => images::decide(read(case)?, self.region()?),
             kind if kind.starts_with("userdata-") => user_data::decide(read(case)?, self.region()?),
             kind if kind.starts_with("launch-") => launch::decide(read(case)?, self.region()?),

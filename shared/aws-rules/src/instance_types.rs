@@ -12,10 +12,11 @@ mod unavailable;
 use std::collections::BTreeMap;
 
 use api::{
-    karpenter::{EC2NodeClass, KubeletSettings},
+    karpenter::{EC2NodeClass, EC2NodeClassSpec, KubeletSettings},
     names::label,
 };
 use model::InstanceType;
+use thiserror::Error;
 
 pub use facts::*;
 pub use fit::incompatible;
@@ -24,6 +25,7 @@ pub use unavailable::Unavailable;
 
 use crate::{
     ProviderSettings,
+    expressions::{ExpressionError, Expressions},
     families::{Family, FamilyError},
     placement::PlacementGroupFact,
     resource,
@@ -40,21 +42,31 @@ pub struct Through<'a> {
     pub placement_group: Option<&'a PlacementGroupFact>,
 }
 
+/// Why no type at all can be used through a NodeClass.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ResolveError {
+    #[error(transparent)]
+    Family(#[from] FamilyError),
+    /// Nobody knows how many pods a node would take.
+    #[error(transparent)]
+    MaxPods(#[from] ExpressionError),
+}
+
 /// Every type of the catalog. Those that the NodeClass cannot launch are there too, without an available offering, so that
 /// it can be said why a pod waits.
 pub fn instance_types(
     catalog: &RegionCatalog,
     through: Through<'_>,
-) -> Result<Vec<InstanceType>, FamilyError> {
+) -> Result<Vec<InstanceType>, ResolveError> {
     let spec = &through.node_class.spec;
     let family = Family::of(spec)?;
     // Settings that cannot be read keep the NodeClass from being ready; here they count as absent.
     let kubelet = spec.kubelet.as_ref().and_then(|k| k.settings().ok());
-    let kubelet = kubelet.unwrap_or_default();
+    let kubelet = Expressions::of(kubelet.unwrap_or_default(), through.settings.node_class_cel);
     let infos = catalog.instance_types.iter();
-    Ok(infos
+    infos
         .map(|info| instance_type(catalog, info, through, family, &kubelet))
-        .collect())
+        .collect()
 }
 
 fn instance_type(
@@ -62,14 +74,18 @@ fn instance_type(
     info: &InstanceTypeInfo,
     through: Through<'_>,
     family: Family,
-    kubelet: &KubeletSettings,
-) -> InstanceType {
+    kubelet: &Expressions,
+) -> Result<InstanceType, ResolveError> {
     let class = through.node_class;
+    let default_pods = default_pods(info, family, &class.spec, through.settings);
+    // Entries that fail count as not set; the NodeClass's validation tells of them.
+    let resolved = kubelet.resolve(info, default_pods);
+    resolved.max_pods?;
     let node = capacity::Node {
         info,
         family,
         spec: &class.spec,
-        kubelet,
+        kubelet: &resolved.settings,
         settings: through.settings,
     };
     let place = offerings::Place::of(catalog, info, through);
@@ -78,13 +94,30 @@ fn instance_type(
         capacity.set(model::resources::MEMORY, *measured);
     }
     let fits = !incompatible(info, family, &class.spec, through.placement_group);
-    InstanceType {
+    Ok(InstanceType {
         name: info.instance_type.clone(),
         requirements: labels::requirements(info, family, &place),
         capacity,
         overhead: node.overhead(),
         offerings: offerings::offerings(catalog, info, &place, fits),
-    }
+    })
+}
+
+/// How many pods a type runs where the kubelet's settings leave it open.
+pub(crate) fn default_pods(
+    info: &InstanceTypeInfo,
+    family: Family,
+    spec: &EC2NodeClassSpec,
+    settings: &ProviderSettings,
+) -> i64 {
+    let node = capacity::Node {
+        info,
+        family,
+        spec,
+        kubelet: &KubeletSettings::default(),
+        settings,
+    };
+    node.pods()
 }
 
 /// Whether the type has a GPU or another accelerator, fractions of one included (spec/aws refinement 7).

@@ -7,6 +7,7 @@ mod filters;
 mod outcome;
 mod subnets;
 mod templates;
+mod trial;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
 pub use outcome::{LaunchedClaim, Lessons, launched_claim, lessons, verdict};
 pub use subnets::{FreeAddresses, addresses_taken, give_back, take};
+pub use trial::{Trial, trial};
 
 /// Everything a launch depends on.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ pub mod ami;
 pub mod cluster;
 pub mod compatibility;
 pub mod errors;
+pub mod expressions;
 pub mod families;
 pub mod instance_types;
 pub mod interruption;

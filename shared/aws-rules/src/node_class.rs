@@ -2,6 +2,7 @@
 //! §2.3–§2.8, §9, §16).
 
 mod drift;
+mod dry_run;
 mod profile;
 mod refresh;
 mod reservations;
@@ -10,6 +11,7 @@ mod static_hash;
 mod status;
 
 pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, instance_of};
+pub use dry_run::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict};
 pub use profile::{
     ProfileAct, ProfileAnswer, ProfileMemory, ProfileSearch, legacy_profile_name, profile_path,
     profile_tags,
@@ -18,4 +20,4 @@ pub use refresh::{is_final, next_look};
 pub use reservations::{ReservationFact, ReservationQuery, reservation_queries, reservations};
 pub use selectors::{Filters, security_group_queries, subnet_queries, tag_filters};
 pub use static_hash::{STATIC_HASH_VERSION, static_hash};
-pub use status::{Discovered, Discovery, SubnetFact, status};
+pub use status::{Discovered, Discovery, Draft, Known, SubnetFact, draft, status};

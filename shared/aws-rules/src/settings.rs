@@ -13,7 +13,11 @@ pub struct ProviderSettings {
     pub reserved_enis: u32,
     /// Feature gate `ReservedCapacity`.
     pub reserved_capacity: bool,
+    /// AWS feature gate `NodeClassCEL`: expressions in kubelet settings.
+    pub node_class_cel: bool,
     pub min_values_policy: MinValuesPolicy,
+    /// Whether EC2 is asked if it would allow launches; `disableDryRun` switches it off.
+    pub dry_runs: bool,
 }
 
 impl Default for ProviderSettings {
@@ -22,7 +26,9 @@ impl Default for ProviderSettings {
             vm_memory_overhead: Millionths(75_000),
             reserved_enis: 0,
             reserved_capacity: true,
+            node_class_cel: false,
             min_values_policy: MinValuesPolicy::Strict,
+            dry_runs: true,
         }
     }
 }
@@ -65,12 +71,23 @@ impl ProviderSettings {
                 "minValuesPolicy \"{other}\": expected Strict or BestEffort"
             )),
         }
-        match settings.pointer("/featureGates/reservedCapacity") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(on)) => read.reserved_capacity = *on,
-            Some(other) => problems.push(format!(
-                "featureGates.reservedCapacity {other}: expected true or false"
-            )),
+        let gates = [
+            ("featureGates.reservedCapacity", &mut read.reserved_capacity),
+            ("awsFeatureGates.nodeClassCEL", &mut read.node_class_cel),
+        ];
+        for (name, gate) in gates {
+            match settings.pointer(&format!("/{}", name.replace('.', "/"))) {
+                None | Some(Value::Null) => {}
+                Some(Value::Bool(on)) => *gate = *on,
+                Some(other) => problems.push(format!("{name} {other}: expected true or false")),
+            }
+        }
+        match text("disableDryRun").as_deref() {
+            None | Some("false") => {}
+            Some("true") => read.dry_runs = false,
+            Some(other) => {
+                problems.push(format!("disableDryRun \"{other}\": expected true or false"))
+            }
         }
         if problems.is_empty() {
             Ok(read)
@@ -138,12 +155,15 @@ mod tests {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
             "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
+            "awsFeatureGates": { "nodeClassCEL": true }, "disableDryRun": true,
         });
         let expected = ProviderSettings {
             vm_memory_overhead: Millionths(50_000),
             reserved_enis: 1,
             reserved_capacity: false,
+            node_class_cel: true,
             min_values_policy: MinValuesPolicy::BestEffort,
+            dry_runs: false,
         };
         assert_eq!(ProviderSettings::read(&settings), Ok(expected));
         assert_eq!(

@@ -15,10 +15,13 @@ use api::{
     karpenter::{EC2NodeClass, InstanceStorePolicy, KubeletSettings},
     names::{label, taint},
 };
-use model::taint::{Taint, TaintEffect};
+use model::{
+    catalog::Overhead,
+    taint::{Taint, TaintEffect},
+};
 use thiserror::Error;
 
-use crate::{ClusterFacts, families::Family};
+use crate::{ClusterFacts, expressions::as_resolved, families::Family};
 
 /// What the user data of a group of instances depends on.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub struct Boot<'a> {
     pub capacity_type: &'a str,
     /// How many pods the instance type runs, where the NodeClass does not say.
     pub max_pods: i64,
+    /// What the kubelet's expressions were resolved to; without it, entries that are expressions are left out.
+    pub resolved: Option<&'a Overhead>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -68,10 +73,11 @@ impl<'a> Boot<'a> {
         let Some(kubelet) = &self.node_class.spec.kubelet else {
             return Ok(KubeletSettings::default());
         };
-        kubelet.settings().map_err(|problems| {
+        let settings = kubelet.settings().map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             UserDataError::Kubelet(problems.join("; "))
-        })
+        })?;
+        Ok(as_resolved(settings, self.resolved))
     }
 
     /// What the NodeClass says, else the cluster's own.

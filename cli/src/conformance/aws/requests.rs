@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aws_rules::launch::Trial;
 use model::{
     CapacityType,
     launch::{
@@ -152,8 +153,6 @@ pub(super) fn create_fleet(request: &FleetRequest) -> Value {
     });
     let is_spot = request.capacity_type == CapacityType::Spot;
     let interruptible = json!({"ReservationTypes": ["interruptible-capacity-reservation"]});
-    let tagged = ["instance", "volume", "fleet"]
-        .map(|kind| json!({"ResourceType": kind, "Tags": tags(&request.tags)}));
     json!({
         "Type": "instant",
         "Context": request.context,
@@ -164,9 +163,63 @@ pub(super) fn create_fleet(request: &FleetRequest) -> Value {
         "SpotOptions": strategy.clone().filter(|_| is_spot),
         "OnDemandOptions": strategy.filter(|_| !is_spot),
         "ReservedCapacityOptions": Some(interruptible).filter(|_| target == "reserved-capacity"),
-        "TagSpecifications": tagged,
+        "TagSpecifications": tagged(&["instance", "volume", "fleet"], &request.tags),
         "LaunchTemplateConfigs": request.templates.iter().map(config).collect::<Vec<_>>(),
     })
+}
+
+/// The CreateFleet call of a trial.
+pub(super) fn try_fleet(trial: &Trial) -> Value {
+    let overrides = trial
+        .subnets
+        .iter()
+        .map(|subnet| json!({"InstanceType": trial.instance_type, "SubnetId": subnet}));
+    json!({
+        "DryRun": true,
+        "Type": "instant",
+        "TargetCapacitySpecification": {
+            "DefaultTargetCapacityType": "on-demand",
+            "TotalTargetCapacity": 1,
+        },
+        "OnDemandOptions": {"AllocationStrategy": "lowest-price"},
+        "TagSpecifications": tagged(&["instance", "volume", "fleet"], &trial.tags),
+        "LaunchTemplateConfigs": [{
+            "LaunchTemplateSpecification": latest(&trial.template),
+            "Overrides": overrides.collect::<Vec<_>>(),
+        }],
+    })
+}
+
+/// The RunInstances call of a trial.
+pub(super) fn try_instance(trial: &Trial, subnet: &str) -> Value {
+    let interfaces = trial.template.network_interfaces.iter();
+    let interfaces = interfaces.map(|interface| {
+        json!({
+            "DeviceIndex": interface.device_index,
+            "NetworkCardIndex": interface.network_card_index,
+            "InterfaceType": interface.interface_type,
+            "SubnetId": subnet,
+        })
+    });
+    json!({
+        "DryRun": true,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceType": trial.instance_type,
+        "LaunchTemplate": latest(&trial.template),
+        "NetworkInterfaces": interfaces.collect::<Vec<_>>(),
+        "TagSpecifications": tagged(&["instance", "volume", "network-interface"], &trial.tags),
+    })
+}
+
+fn latest(template: &LaunchTemplate) -> Value {
+    json!({"LaunchTemplateName": template.name, "Version": "$Latest"})
+}
+
+fn tagged(kinds: &[&str], with: &BTreeMap<String, String>) -> Value {
+    let kinds = kinds.iter();
+    let tagged = kinds.map(|kind| json!({"ResourceType": kind, "Tags": tags(with)}));
+    tagged.collect()
 }
 
 fn config(config: &TemplateOverrides) -> Value {
@@ -180,10 +233,7 @@ fn config(config: &TemplateOverrides) -> Value {
         })
     };
     json!({
-        "LaunchTemplateSpecification": {
-            "LaunchTemplateName": config.template.name,
-            "Version": "$Latest",
-        },
+        "LaunchTemplateSpecification": latest(&config.template),
         "Overrides": config.overrides.iter().map(choice).collect::<Vec<_>>(),
     })
 }

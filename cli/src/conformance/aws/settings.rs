@@ -54,10 +54,12 @@ impl CaseSettings {
             vm_memory_overhead: overhead.parse().context("vmMemoryOverheadPercent")?,
             reserved_enis: self.reserved_enis,
             reserved_capacity: self.reserved_capacity,
+            node_class_cel: self.node_class_cel,
             min_values_policy: match self.min_values_policy.as_str() {
                 "BestEffort" => MinValuesPolicy::BestEffort,
                 _ => MinValuesPolicy::Strict,
             },
+            ..ProviderSettings::default()
         })
     }
 

@@ -28,12 +28,13 @@ pub(super) struct Case {
 
 pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     let class = &case.node_class;
+    let settings = case.settings.provider()?;
     let types = AccountState::default().resolve(
         facts,
         &[case.instance_type.clone()].into(),
         None,
         class,
-        &case.settings.provider()?,
+        &settings,
         &case.settings.region,
     )?;
     let instance_type = types
@@ -48,6 +49,7 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
         startup_taints: &claim.spec.startup_taints,
         capacity_type: &case.capacity_type,
         max_pods: instance_type.capacity.get(PODS),
+        resolved: settings.node_class_cel.then_some(&instance_type.overhead),
     };
     Ok(json!({"userData": render(Family::of(&class.spec)?, &boot)?}))
 }

@@ -77,7 +77,7 @@ impl Node<'_> {
         (mib - self.settings.vm_memory_overhead.of(mib)) * MIB
     }
 
-    fn pods(&self) -> i64 {
+    pub(super) fn pods(&self) -> i64 {
         let pods = match self.kubelet.max_pods {
             Some(MaxPods::Count(count)) => i64::from(count),
             _ if self.family.limits_pods_by_interfaces() => {
@@ -249,7 +249,7 @@ fn reserved_millicores(total: i64) -> i64 {
         .sum()
 }
 
-/// Entries that are quantities; expressions are not evaluated here.
+/// Entries that are quantities.
 fn quantities(entries: &BTreeMap<String, String>) -> Resources {
     let mut resources = Resources::default();
     for (name, text) in entries {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use api::karpenter::{Ami, BlockDeviceMapping, EC2NodeClassSpec, InterfaceType, Switch};
 use api::names::label;
 use model::{
-    InstanceType,
-    catalog::Offering,
+    CapacityType, InstanceType,
+    catalog::{Offering, Overhead},
     launch::{
         BlockDevice, ConnectionTracking, FleetOverride, Ipv6, LaunchTemplate, MetadataOptions,
         NetworkInterface, PlacementGroup, ReservationKind, ReservationUse, TemplateOverrides,
@@ -21,8 +21,8 @@ use super::{
     filters::{self, Candidate},
 };
 use crate::{
-    ami, cluster::IpFamily, compatibility::admits, families::Family, placement::placement,
-    resource, user_data, user_data::Boot,
+    ami, cluster::IpFamily, compatibility::admits, expressions::is_expression, families::Family,
+    placement::placement, resource, user_data, user_data::Boot,
 };
 
 /// EC2's limit, before base64.
@@ -35,6 +35,8 @@ struct Group {
     efa_interfaces: i64,
     /// The kubelet's maxPods; a Custom image is told nothing.
     pods: i64,
+    /// What expressions in the kubelet's settings came to.
+    reserved: Vec<(String, i64)>,
     reservation: Option<(String, ReservationKind)>,
     placement: Option<(String, Option<i32>)>,
 }
@@ -54,6 +56,11 @@ pub(super) fn templates(
     let images = status.and_then(|status| status.amis.as_deref());
     let mut groups: BTreeMap<Group, (&InstanceType, Vec<FleetOverride>)> = BTreeMap::new();
     let mut has_image = false;
+    let expressions = if input.settings.node_class_cel {
+        reserved_by_expressions(&class.spec)
+    } else {
+        Vec::new()
+    };
     for candidate in candidates {
         let Some(image) = ami::first_that_fits(images.unwrap_or_default(), candidate.instance_type)
         else {
@@ -68,6 +75,9 @@ pub(super) fn templates(
                 continue;
             }
             let mut group = group(claim, family, candidate.instance_type, offering, image);
+            if family != Family::Custom {
+                group.reserved = reserved(&expressions, candidate.instance_type);
+            }
             group.placement = placement(pinned, candidate.instance_type)
                 .map(|placement| (placement.id, placement.partition));
             let of_group = groups
@@ -108,6 +118,7 @@ pub(super) fn templates(
                 startup_taints: &claim.spec.startup_taints,
                 capacity_type,
                 max_pods: filters::pods(instance_type),
+                resolved: resolved(input, instance_type),
             };
             Ok(TemplateOverrides {
                 template: template(input, claim, family, &group, &boot, tags)?,
@@ -115,6 +126,69 @@ pub(super) fn templates(
             })
         })
         .collect()
+}
+
+/// The template of an on-demand launch of one type.
+pub(super) fn of_one(
+    input: &LaunchInput<'_>,
+    claim: Claim<'_>,
+    family: Family,
+    instance_type: &InstanceType,
+    tags: &BTreeMap<String, String>,
+) -> Result<LaunchTemplate, LaunchRefusal> {
+    let status = input.node_class.status.as_ref();
+    let images = status.and_then(|status| status.amis.as_deref());
+    let Some(image) = ami::first_that_fits(images.unwrap_or_default(), instance_type) else {
+        return Err(nothing_to_ask_for(input, false));
+    };
+    let group = Group {
+        image: image.id.clone(),
+        efa_interfaces: 0,
+        pods: filters::pods(instance_type),
+        reserved: Vec::new(),
+        reservation: None,
+        placement: placement(&claim.requirements(), instance_type)
+            .map(|placement| (placement.id, placement.partition)),
+    };
+    let boot = Boot {
+        cluster: input.cluster,
+        node_class: input.node_class,
+        labels: claim.labels,
+        taints: &claim.spec.taints,
+        startup_taints: &claim.spec.startup_taints,
+        capacity_type: CapacityType::OnDemand.as_str(),
+        max_pods: filters::pods(instance_type),
+        resolved: resolved(input, instance_type),
+    };
+    template(input, claim, family, &group, &boot, tags)
+}
+
+fn resolved<'a>(input: &LaunchInput<'_>, instance_type: &'a InstanceType) -> Option<&'a Overhead> {
+    let settings = input.settings;
+    settings.node_class_cel.then_some(&instance_type.overhead)
+}
+
+/// Reserved resources whose amounts differ by instance type.
+fn reserved_by_expressions(spec: &EC2NodeClassSpec) -> Vec<String> {
+    let settings = spec.kubelet.as_ref().and_then(|k| k.settings().ok());
+    let settings = settings.unwrap_or_default();
+    let entries = settings
+        .kube_reserved
+        .iter()
+        .chain(&settings.system_reserved);
+    entries
+        .filter(|(_, text)| is_expression(text))
+        .map(|(resource, _)| resource.clone())
+        .collect()
+}
+
+fn reserved(resources: &[String], instance_type: &InstanceType) -> Vec<(String, i64)> {
+    let overhead = &instance_type.overhead;
+    let of_both = |resource: &String| {
+        [&overhead.kube_reserved, &overhead.system_reserved]
+            .map(|reserved| (resource.clone(), reserved.get(resource)))
+    };
+    resources.iter().flat_map(of_both).collect()
 }
 
 fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchRefusal {
@@ -129,12 +203,14 @@ fn nothing_to_ask_for(input: &LaunchInput<'_>, has_image: bool) -> LaunchRefusal
 
 fn failed(message: String) -> LaunchRefusal {
     LaunchRefusal::Create {
-        reason: "LaunchFailed",
+        reason: LAUNCH_FAILED,
         message,
     }
 }
 
-fn not_ready(message: String) -> LaunchRefusal {
+pub(super) const LAUNCH_FAILED: &str = "LaunchFailed";
+
+pub(super) fn not_ready(message: String) -> LaunchRefusal {
     LaunchRefusal::NodeClassNotReady { message }
 }
 
@@ -159,6 +235,7 @@ fn group(
         } else {
             filters::pods(instance_type)
         },
+        reserved: Vec::new(),
         reservation: offering.reservation.as_ref().map(|r| (r.id.clone(), kind)),
         placement: None,
     }

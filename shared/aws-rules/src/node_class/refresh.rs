@@ -37,10 +37,11 @@ pub fn next_look(
 
 /// Whether a reason stands until the NodeClass itself is changed, so that looking again cannot help.
 pub fn is_final(reason: &str) -> bool {
-    const FINAL: [&str; 8] = [
+    const FINAL: [&str; 9] = [
         "InvalidAMIFamily",
         "InvalidKubeletConfiguration",
         "InvalidSpec",
+        "InvalidUserData",
         "KubeletExpressionEvaluationFailed",
         "KubeletExpressionInvalid",
         "KubeletExpressionsDisabled",

@@ -19,7 +19,11 @@ use api::{
 };
 use jiff::Timestamp;
 
-use crate::{ClusterFacts, ProviderSettings, placement::PlacementGroupFact};
+use super::dry_run::Verdict;
+use crate::{
+    ClusterFacts, ProviderSettings, instance_types::InstanceTypeInfo, placement::PlacementGroupFact,
+};
+use validation::Problem;
 
 /// What looking for something led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +61,63 @@ pub struct SubnetFact {
     pub free_addresses: i64,
 }
 
-/// The whole status: lists in order of preference, and a condition for each thing that must resolve.
+/// What a status is judged by, besides what was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub cluster: &'a ClusterFacts,
+    pub settings: &'a ProviderSettings,
+    /// Every type of the Region: expressions must give a number for each.
+    pub instance_types: &'a [InstanceTypeInfo],
+}
+
+/// A NodeClass with all of its new status but what EC2 itself must be asked about: whether launches are allowed.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Its conditions but ValidationSucceeded and Ready are as they will be.
+    pub class: EC2NodeClass,
+    checked: Result<(), Problem>,
+    gate: ReservedCapacity,
+    now: Timestamp,
+}
+
+impl Draft {
+    /// Whether nothing speaks against launches yet, so that EC2 may be asked.
+    pub fn may_launch(&self) -> bool {
+        self.checked.is_ok()
+    }
+
+    /// The status, given what EC2 said to dry runs.
+    pub fn judged(self, verdict: Verdict) -> EC2NodeClassStatus {
+        let mut status = self.class.status.unwrap_or_default();
+        let mut conditions = status.conditions.take().unwrap_or_default();
+        let types = ec2_node_class(self.gate);
+        let mut set = ConditionSet::new(&types, &mut conditions, &self.class.metadata, self.now);
+        match (self.checked, verdict) {
+            (Err(problem), _) => set.set(
+                VALIDATION_SUCCEEDED,
+                problem.status,
+                problem.reason,
+                &problem.message,
+            ),
+            (Ok(()), Verdict::Passed) => set.set_true(VALIDATION_SUCCEEDED),
+            (
+                Ok(()),
+                Verdict::Refused {
+                    reason, message, ..
+                },
+            ) => {
+                set.set_false(VALIDATION_SUCCEEDED, reason, &message);
+            }
+            (Ok(()), Verdict::Unanswered { message } | Verdict::Failed { message }) => {
+                unanswered(&mut set, VALIDATION_SUCCEEDED, &message);
+            }
+        }
+        status.conditions = Some(conditions);
+        status
+    }
+}
+
+/// The whole status of a NodeClass through which EC2 allows launches.
 pub fn status(
     class: &EC2NodeClass,
     discovered: Discovered,
@@ -65,9 +125,24 @@ pub fn status(
     settings: &ProviderSettings,
     now: Timestamp,
 ) -> EC2NodeClassStatus {
+    let known = Known {
+        cluster,
+        settings,
+        instance_types: &[],
+    };
+    draft(class, discovered, known, now).judged(Verdict::Passed)
+}
+
+/// The status from what was found: lists in order of preference, and a condition for each thing that must resolve.
+pub fn draft(
+    class: &EC2NodeClass,
+    discovered: Discovered,
+    known: Known<'_>,
+    now: Timestamp,
+) -> Draft {
     let mut status = class.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
-    let gate = match settings.reserved_capacity {
+    let gate = match known.settings.reserved_capacity {
         true => ReservedCapacity::On,
         false => ReservedCapacity::Off,
     };
@@ -124,17 +199,16 @@ pub fn status(
         set.set_true(CAPACITY_RESERVATIONS_READY);
         status.capacity_reservations = Some(found);
     }
-    match validation::check(class, cluster, &set) {
-        Ok(()) => set.set_true(VALIDATION_SUCCEEDED),
-        Err(problem) => set.set(
-            VALIDATION_SUCCEEDED,
-            problem.status,
-            problem.reason,
-            &problem.message,
-        ),
-    }
+    let checked = validation::check(class, known, &set);
     status.conditions = Some(conditions);
-    status
+    let mut class = class.clone();
+    class.status = Some(status);
+    Draft {
+        class,
+        checked,
+        gate,
+        now,
+    }
 }
 
 impl From<SubnetFact> for Subnet {
@@ -173,11 +247,16 @@ fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> 
             None
         }
         Discovery::Unanswered { message } => {
-            if set.status(kind) == ConditionStatus::Unknown {
-                set.set_unknown(kind, "AwaitingReconciliation", &message);
-            }
+            unanswered(set, kind, &message);
             None
         }
+    }
+}
+
+/// What was known stays so; where nothing was, the message tells what keeps it from being known.
+fn unanswered(set: &mut ConditionSet<'_>, kind: &str, message: &str) {
+    if set.status(kind) == ConditionStatus::Unknown {
+        set.set_unknown(kind, "AwaitingReconciliation", message);
     }
 }
 

@@ -121,6 +121,14 @@ fn config(boot: &Boot<'_>) -> Result<Map<String, Value>, UserDataError> {
     let mut config = written.map_or_else(Map::new, |kubelet| kubelet.0.clone());
     config.retain(|_, value| !value.is_null());
     config.insert("maxPods".to_owned(), json!(boot.max_pods(&settings)));
+    for (name, entries) in [
+        ("kubeReserved", &settings.kube_reserved),
+        ("systemReserved", &settings.system_reserved),
+    ] {
+        if let Some(written) = config.get_mut(name) {
+            *written = json!(entries);
+        }
+    }
     let dns = boot.cluster_dns(&settings);
     if !dns.is_empty() {
         config.insert("clusterDNS".to_owned(), json!(dns));

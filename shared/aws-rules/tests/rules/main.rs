@@ -8,6 +8,8 @@
 
 mod ami;
 mod drift;
+mod dry_runs;
+mod expressions;
 mod instance_types;
 mod interruption;
 mod launch;

@@ -21,7 +21,7 @@ fn subnet(id: &str, free_addresses: i64) -> SubnetFact {
     }
 }
 
-fn found() -> Discovered {
+pub(crate) fn found() -> Discovered {
     let group = |id: &str| SecurityGroup {
         id: id.into(),
         name: None,
@@ -56,7 +56,10 @@ fn judged(spec: Value, discovered: Discovered) -> EC2NodeClassStatus {
     )
 }
 
-fn condition<'a>(status: &'a EC2NodeClassStatus, kind: &str) -> (&'a str, &'a str, &'a str) {
+pub(crate) fn condition<'a>(
+    status: &'a EC2NodeClassStatus,
+    kind: &str,
+) -> (&'a str, &'a str, &'a str) {
     let conditions = status.conditions.as_deref().unwrap();
     let found = conditions
         .iter()

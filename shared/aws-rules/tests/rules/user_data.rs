@@ -35,6 +35,7 @@ fn boot(family: Family, spec: Value) -> Result<String, UserDataError> {
             startup_taints: &[taint("cilium", "", TaintEffect::NoExecute)],
             capacity_type: "spot",
             max_pods: 29,
+            resolved: None,
         },
     )
 }
@@ -169,6 +170,7 @@ fn al2023_cannot_do_without_the_service_range() {
             startup_taints: &[],
             capacity_type: "spot",
             max_pods: 29,
+            resolved: None,
         },
     );
     assert_eq!(error, Err(UserDataError::NoServiceCidr));

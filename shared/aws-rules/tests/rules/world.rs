@@ -105,9 +105,13 @@ fn merge(into: &mut Value, changes: Value) {
 }
 
 pub(crate) fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
+    types_with(class, &ProviderSettings::default())
+}
+
+fn types_with(class: &EC2NodeClass, settings: &ProviderSettings) -> Vec<InstanceType> {
     let through = Through {
         node_class: class,
-        settings: &ProviderSettings::default(),
+        settings,
         measured_memory: &BTreeMap::new(),
         placement_group: None,
     };
@@ -174,6 +178,22 @@ pub(crate) fn launch(
     claim: &TestClaim,
 ) -> Result<FleetRequest, LaunchRefusal> {
     launch_from(class, claim, &types_of(class), &FreeAddresses::new())
+}
+
+/// The request under other settings of the cluster.
+pub(crate) fn launch_with(
+    class: &EC2NodeClass,
+    claim: &TestClaim,
+    settings: &ProviderSettings,
+) -> Result<FleetRequest, LaunchRefusal> {
+    let input = LaunchInput {
+        cluster: &cluster(),
+        settings,
+        node_class: class,
+        instance_types: &types_with(class, settings),
+        free_addresses: &FreeAddresses::new(),
+    };
+    fleet_request(&input, claim.get())
 }
 
 pub(crate) fn launch_from(

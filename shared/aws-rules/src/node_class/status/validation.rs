@@ -6,18 +6,19 @@ use api::{
         ConditionSet,
         types::{AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY},
     },
-    karpenter::{EC2NodeClass, KubeletSettings, MaxPods},
+    karpenter::{EC2NodeClass, KubeletSettings},
     validation,
 };
-use model::quantity::Quantity;
 
-use super::kubelet_fields;
+use super::{Known, kubelet_fields};
 use crate::{
-    ClusterFacts,
+    expressions::{ExpressionError, Expressions},
     families::{Family, FamilyError},
+    instance_types::default_pods,
     user_data,
 };
 
+#[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) status: ConditionStatus,
     pub(super) reason: &'static str,
@@ -36,7 +37,7 @@ impl Problem {
 
 pub(super) fn check(
     class: &EC2NodeClass,
-    cluster: &ClusterFacts,
+    known: Known<'_>,
     set: &ConditionSet<'_>,
 ) -> Result<(), Problem> {
     let problems = validation::ec2_node_class(class);
@@ -48,19 +49,68 @@ pub(super) fn check(
     let spec = &class.spec;
     let family = Family::of(spec)
         .map_err(|error: FamilyError| Problem::new("InvalidAMIFamily", error.to_string()))?;
-    let no_cidr = cluster.service_cidr.as_deref().unwrap_or("").is_empty();
+    let no_cidr = known
+        .cluster
+        .service_cidr
+        .as_deref()
+        .unwrap_or("")
+        .is_empty();
     if family == Family::Al2023 && no_cidr {
         return Err(Problem::new(
             "ClusterCIDRResolutionFailed",
             user_data::UserDataError::NoServiceCidr.to_string(),
         ));
     }
-    if let Some(kubelet) = &spec.kubelet {
-        let settings = kubelet.settings().unwrap_or_default();
-        known(&settings)?;
-        supported(family, &settings)?;
+    let kubelet = spec.kubelet.as_ref();
+    let settings = kubelet.and_then(|kubelet| kubelet.settings().ok());
+    let settings = settings.unwrap_or_default();
+    has_known_fields(&settings)?;
+    let expressions = Expressions::of(settings.clone(), true);
+    if !expressions.is_empty() && !known.settings.node_class_cel {
+        return Err(Problem::new(
+            "KubeletExpressionsDisabled",
+            "expressions in spec.kubelet need the feature gate NodeClassCEL, which is off: use numbers and quantities",
+        ));
     }
-    dependencies(set)
+    expressions.compiled().map_err(expression_problem)?;
+    supported(family, &settings)?;
+    dependencies(set)?;
+    if !expressions.is_empty() {
+        evaluates(class, family, &expressions, known)?;
+    }
+    Ok(())
+}
+
+/// Whether every expression gives a number for every instance type.
+fn evaluates(
+    class: &EC2NodeClass,
+    family: Family,
+    expressions: &Expressions,
+    known: Known<'_>,
+) -> Result<(), Problem> {
+    if known.instance_types.is_empty() {
+        return Err(Problem {
+            status: ConditionStatus::Unknown,
+            reason: "AwaitingReconciliation",
+            message:
+                "the instance types that expressions in spec.kubelet are for are not known yet"
+                    .to_owned(),
+        });
+    }
+    for info in known.instance_types {
+        let pods = default_pods(info, family, &class.spec, known.settings);
+        let checked = expressions.check(info, pods);
+        checked.map_err(expression_problem)?;
+    }
+    Ok(())
+}
+
+fn expression_problem(error: ExpressionError) -> Problem {
+    let reason = match error {
+        ExpressionError::Invalid { .. } => "KubeletExpressionInvalid",
+        ExpressionError::Failed { .. } => "KubeletExpressionEvaluationFailed",
+    };
+    Problem::new(reason, error.to_string())
 }
 
 fn reason_of(field: &str) -> &'static str {
@@ -73,7 +123,7 @@ fn reason_of(field: &str) -> &'static str {
     }
 }
 
-fn known(settings: &KubeletSettings) -> Result<(), Problem> {
+fn has_known_fields(settings: &KubeletSettings) -> Result<(), Problem> {
     let fields = settings.unmanaged.iter().map(String::as_str);
     let unknown: Vec<_> = fields
         .filter(|field| !kubelet_fields::is_known(field))
@@ -90,17 +140,6 @@ fn known(settings: &KubeletSettings) -> Result<(), Problem> {
 
 /// Only nodeadm takes any kubelet setting; a Custom image is not told any of them.
 fn supported(family: Family, settings: &KubeletSettings) -> Result<(), Problem> {
-    let is_expression = |text: &String| text.parse::<Quantity>().is_err();
-    let mut reserved = settings
-        .kube_reserved
-        .values()
-        .chain(settings.system_reserved.values());
-    if matches!(settings.max_pods, Some(MaxPods::Expression(_))) || reserved.any(is_expression) {
-        return Err(Problem::new(
-            "KubeletExpressionsDisabled",
-            "expressions in spec.kubelet need the feature gate NodeClassCEL, which is off: use numbers and quantities",
-        ));
-    }
     if matches!(family, Family::Al2023 | Family::Custom) {
         return Ok(());
     }

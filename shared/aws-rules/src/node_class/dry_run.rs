@@ -1,0 +1,260 @@
+//! Whether EC2 would let us launch through a NodeClass: what it says to the calls of a launch that launches nothing (spec/aws
+//! §2.6).
+
+use std::collections::BTreeMap;
+
+use api::EC2NodeClass;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    LaunchRefusal,
+    errors::{self, ErrorClass},
+    launch::Trial,
+};
+
+/// How long EC2's answers stand for a NodeClass that nobody changes.
+const REMEMBERED: SignedDuration = SignedDuration::from_mins(30);
+
+/// The next call, or the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DryRunAct {
+    /// Made for real, because EC2 tries no other; the calls after it name it.
+    CreateLaunchTemplate,
+    /// With `DryRun`, over every subnet of the trial.
+    CreateFleet,
+    /// With `DryRun`.
+    RunInstances {
+        subnet: String,
+    },
+    Done(Verdict),
+}
+
+/// EC2's error to a call. One without a code is none of EC2's: nobody knows what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    /// Launches cannot work. `stands` until the NodeClass or the time changes; otherwise it is asked again at once.
+    Refused {
+        reason: &'static str,
+        message: String,
+        stands: bool,
+    },
+    /// EC2 did not get to judging it: ask again at once.
+    Unanswered {
+        message: String,
+    },
+    /// EC2 refused for a reason that is not the NodeClass's: ask again after a while.
+    Failed {
+        message: String,
+    },
+}
+
+impl Verdict {
+    /// Whether it is worth asking again without any delay.
+    pub fn asks_again(&self) -> bool {
+        match self {
+            Self::Unanswered { .. } => true,
+            Self::Refused { stands, .. } => !stands,
+            Self::Passed | Self::Failed { .. } => false,
+        }
+    }
+}
+
+/// A NodeClass that cannot even be tried.
+impl From<LaunchRefusal> for Verdict {
+    fn from(problem: LaunchRefusal) -> Self {
+        let (reason, message) = match problem {
+            LaunchRefusal::NodeClassNotReady { message } => ("InvalidSpec", message),
+            LaunchRefusal::InsufficientCapacity { message } => ("NoUsableInstanceType", message),
+            LaunchRefusal::Create { reason, message } => (reason, message),
+        };
+        Self::Refused {
+            reason,
+            message,
+            stands: true,
+        }
+    }
+}
+
+/// The calls in order, one at a time.
+#[derive(Clone, Debug)]
+pub struct DryRuns<'a> {
+    trial: &'a Trial,
+    /// The NodeClass names its own instance profile.
+    owns_profile: bool,
+    last: Option<Call>,
+    /// Of the first subnet: what other subnets say is heard only if it is yes.
+    refused: Option<Refusal>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Template,
+    Fleet,
+    /// In the subnet of this index.
+    Instances(usize),
+}
+
+impl Call {
+    fn action(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Template => (
+                "CreateLaunchTemplate",
+                "CreateLaunchTemplateAuthCheckFailed",
+            ),
+            Self::Fleet => ("CreateFleet", "CreateFleetAuthCheckFailed"),
+            Self::Instances(_) => ("RunInstances", "RunInstancesAuthCheckFailed"),
+        }
+    }
+}
+
+impl<'a> DryRuns<'a> {
+    pub fn new(class: &EC2NodeClass, trial: &'a Trial) -> Self {
+        Self {
+            trial,
+            owns_profile: class.spec.instance_profile.is_some(),
+            last: None,
+            refused: None,
+        }
+    }
+
+    /// The next call, given EC2's answer to the last one.
+    pub fn next(&mut self, answer: Result<(), Refusal>) -> DryRunAct {
+        let answer = answer.or_else(|refusal| match refusal.code.as_str() {
+            errors::DRY_RUN | errors::TEMPLATE_EXISTS => Ok(()),
+            _ => Err(refusal),
+        });
+        match (self.last, answer) {
+            (None, _) => {
+                self.last = Some(Call::Template);
+                DryRunAct::CreateLaunchTemplate
+            }
+            (Some(Call::Template), Ok(())) => {
+                self.last = Some(Call::Fleet);
+                DryRunAct::CreateFleet
+            }
+            (Some(Call::Fleet), Ok(())) => self.run_in(0),
+            (Some(Call::Instances(_)), Ok(())) => DryRunAct::Done(Verdict::Passed),
+            (Some(Call::Instances(subnet)), Err(refusal)) => {
+                self.refused.get_or_insert(refusal);
+                self.run_in(subnet + 1)
+            }
+            (Some(call @ (Call::Template | Call::Fleet)), Err(refusal)) => {
+                DryRunAct::Done(self.judge(call, &refusal))
+            }
+        }
+    }
+
+    fn run_in(&mut self, index: usize) -> DryRunAct {
+        self.last = Some(Call::Instances(index));
+        match (self.trial.subnets.get(index), &self.refused) {
+            (Some(subnet), _) => DryRunAct::RunInstances {
+                subnet: subnet.clone(),
+            },
+            (None, Some(refusal)) => DryRunAct::Done(self.judge(Call::Instances(index), refusal)),
+            (None, None) => DryRunAct::Done(Verdict::Passed),
+        }
+    }
+
+    fn judge(&self, call: Call, refusal: &Refusal) -> Verdict {
+        let (action, reason) = call.action();
+        let text = format!("{}: {}", refusal.code, refusal.message);
+        let message = format!("ec2:{action} answered {text}");
+        let failure = errors::launch_failure(&text);
+        let about_profile = refusal.code == "InvalidParameterValue"
+            && refusal
+                .message
+                .contains("Invalid IAM Instance Profile name");
+        let class = errors::class(&refusal.code);
+        if refusal.code.is_empty() || matches!(class, ErrorClass::Throttled | ErrorClass::Unknown) {
+            Verdict::Unanswered { message }
+        } else if refusal.code == errors::UNAUTHORIZED {
+            Verdict::Refused {
+                reason,
+                message: format!("ec2:{action} is not allowed. {}: {text}", failure.message),
+                stands: true,
+            }
+        } else if matches!(call, Call::Instances(_)) && about_profile {
+            match self.owns_profile {
+                true => Verdict::Refused {
+                    reason: "InstanceProfileNotFound",
+                    message: format!("spec.instanceProfile does not exist: {message}"),
+                    stands: false,
+                },
+                // IAM has it, and EC2 will soon.
+                false => Verdict::Unanswered { message },
+            }
+        } else if call == Call::Template && failure.reason == "UserDataSizeLimitExceeded" {
+            Verdict::Refused {
+                reason: failure.reason,
+                message: format!("spec.userData: {}: {text}", failure.message),
+                stands: true,
+            }
+        } else {
+            Verdict::Failed { message }
+        }
+    }
+}
+
+/// What EC2 said lately, by NodeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValidationMemory(BTreeMap<String, Remembered>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Remembered {
+    of: [u8; 32],
+    at: Timestamp,
+    verdict: Verdict,
+}
+
+impl ValidationMemory {
+    /// What was said about the NodeClass as it is, with the status it is about to get.
+    pub fn recall(&self, class: &EC2NodeClass, now: Timestamp) -> Option<Verdict> {
+        let known = self.0.get(&class.metadata.name)?;
+        let is_fresh = now.duration_since(known.at) < REMEMBERED;
+        (is_fresh && known.of == digest(class)).then(|| known.verdict.clone())
+    }
+
+    /// Keeps what need not be asked again soon.
+    pub fn keep(&mut self, class: &EC2NodeClass, verdict: &Verdict, now: Timestamp) {
+        let name = class.metadata.name.clone();
+        match verdict {
+            Verdict::Passed | Verdict::Refused { stands: true, .. } => {
+                let remembered = Remembered {
+                    of: digest(class),
+                    at: now,
+                    verdict: verdict.clone(),
+                };
+                self.0.insert(name, remembered);
+            }
+            Verdict::Refused { stands: false, .. }
+            | Verdict::Unanswered { .. }
+            | Verdict::Failed { .. } => {
+                self.0.remove(&name);
+            }
+        }
+    }
+}
+
+/// Everything that launches depend on; annotations too, so that a user can have it asked again.
+fn digest(class: &EC2NodeClass) -> [u8; 32] {
+    let status = class.status.as_ref();
+    let content = json!({
+        "uid": class.metadata.uid,
+        "annotations": class.metadata.annotations,
+        "spec": class.spec,
+        "subnets": status.map(|status| &status.subnets),
+        "securityGroups": status.map(|status| &status.security_groups),
+        "amis": status.map(|status| &status.amis),
+        "instanceProfile": status.map(|status| &status.instance_profile),
+    });
+    Sha256::digest(content.to_string()).into()
+}
