@@ -5,7 +5,11 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use model::ClusterName;
 use ports::Clock;
 
-use crate::{catalog::CatalogCache, discovery::ProfileCache, session::Sessions};
+use crate::{
+    catalog::CatalogCache,
+    discovery::{ProfileCache, ValidationCache},
+    session::Sessions,
+};
 
 /// One AWS account in one Region: implements the ports that turns reach AWS through.
 ///
@@ -21,6 +25,7 @@ pub struct Account {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
     pub(crate) profiles: Arc<ProfileCache>,
+    pub(crate) validations: Arc<ValidationCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
@@ -45,6 +50,7 @@ impl Account {
             sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),
             catalog: Arc::default(),
             profiles: Arc::default(),
+            validations: Arc::default(),
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,

@@ -82,7 +82,7 @@ fn unusable(what: &str, message: String) -> CloudError {
 
 impl Account {
     /// One reader at a time: a second one waits for the first one's answer instead of asking EC2 too.
-    async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
+    pub(crate) async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
         let now = self.clock.now();
         let mut cached = self.catalog.0.lock().await;
         if let Some((read_at, catalog)) = &*cached

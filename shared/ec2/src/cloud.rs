@@ -2,7 +2,7 @@
 
 mod fleet;
 mod instance;
-mod templates;
+pub(crate) mod templates;
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,11 @@
 //! What a NodeClass selects: subnets, security groups, images and its instance profile.
 
 mod capacity;
+mod dry_run;
 mod images;
 mod profile;
 
+pub(crate) use dry_run::ValidationCache;
 pub(crate) use profile::ProfileCache;
 
 use std::collections::BTreeMap;
@@ -16,16 +18,17 @@ use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
     node_class::{
-        Discovered, Discovery, SubnetFact, reservations, security_group_queries, status,
-        subnet_queries,
+        Discovered, Discovery, Known, SubnetFact, Verdict, draft, reservations,
+        security_group_queries, subnet_queries,
     },
 };
 use jiff::Timestamp;
-use model::ClusterName;
+use model::{ClusterName, node_pool::NodePool};
 use ports::{CloudError, NodeClassResolver};
 use serde_json::Value;
 
 use crate::{Account, errors::refused, filters::filters};
+use dry_run::Trying;
 
 /// EC2's largest pages.
 const PAGE: i32 = 500;
@@ -36,6 +39,7 @@ impl NodeClassResolver for Account {
         &self,
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
+        node_pools: &[NodePool],
         now: Timestamp,
     ) -> Result<EC2NodeClassStatus, CloudError> {
         let entry = self.registered(cluster).await?;
@@ -46,7 +50,8 @@ impl NodeClassResolver for Account {
                 code: "InvalidConfiguration".to_owned(),
                 message: error.to_string(),
             })?;
-        let (subnets, security_groups, amis, instance_profile, reserved, group) = futures::join!(
+        let (catalog, subnets, security_groups, amis, instance_profile, reserved, group) = futures::join!(
+            self.catalog(),
             self.subnets(node_class),
             self.security_groups(node_class),
             self.images(node_class, &facts, now),
@@ -54,6 +59,7 @@ impl NodeClassResolver for Account {
             self.capacity_reservations(node_class),
             self.placement_group(node_class),
         );
+        let placement_group = group.as_ref().ok().and_then(Clone::clone);
         let discovered = Discovered {
             subnets: discovery(subnets),
             security_groups: discovery(security_groups),
@@ -68,7 +74,32 @@ impl NodeClassResolver for Account {
                 Discovery::Found,
             ),
         };
-        Ok(status(node_class, discovered, &facts, &settings, now))
+        let types = catalog
+            .as_ref()
+            .map(|catalog| catalog.instance_types.as_slice());
+        let known = Known {
+            cluster: &facts,
+            settings: &settings,
+            instance_types: types.unwrap_or_default(),
+        };
+        let draft = draft(node_class, discovered, known, now);
+        let verdict = match &catalog {
+            Ok(catalog) if draft.may_launch() => {
+                let trying = Trying {
+                    cluster: &facts,
+                    settings: &settings,
+                    catalog,
+                    placement_group: placement_group.as_ref(),
+                    node_pools,
+                };
+                self.verdict(&draft.class, trying, now).await
+            }
+            Ok(_) => Verdict::Passed,
+            Err(error) => Verdict::Unanswered {
+                message: error.to_string(),
+            },
+        };
+        Ok(draft.judged(verdict))
     }
 
     async fn release(

@@ -1,6 +1,9 @@
 //! From the SDKs' errors to what the caller can do.
 
-use aws_rules::errors::{ErrorClass, class};
+use aws_rules::{
+    errors::{ErrorClass, class},
+    node_class::Refusal,
+};
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::{display::DisplayErrorContext, metadata::ProvideErrorMetadata};
 use ports::CloudError;
@@ -22,6 +25,24 @@ where
         };
         let message = service.message().unwrap_or("no message").to_owned();
         cloud_error(action, code.to_owned(), message)
+    }
+}
+
+/// The error of a call that shall change nothing, as EC2 gave it.
+pub(crate) fn refusal<E, R>(error: SdkError<E, R>) -> Refusal
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    match error.as_service_error() {
+        Some(service) => Refusal {
+            code: service.code().unwrap_or_default().to_owned(),
+            message: service.message().unwrap_or_default().to_owned(),
+        },
+        None => Refusal {
+            code: String::new(),
+            message: DisplayErrorContext(&error).to_string(),
+        },
     }
 }
 

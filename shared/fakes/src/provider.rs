@@ -145,6 +145,7 @@ impl NodeClassResolver for Sim {
         &self,
         _: &ClusterName,
         node_class: &EC2NodeClass,
+        _: &[model::node_pool::NodePool],
         now: Timestamp,
     ) -> Result<EC2NodeClassStatus, CloudError> {
         self.port("resolve", |_| {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, InstanceType,
     launch::{FleetRequest, LaunchRefusal},
+    node_pool::NodePool,
     plan::Launch,
 };
 
@@ -28,11 +29,13 @@ pub trait Catalog: Send + Sync {
 #[async_trait]
 pub trait NodeClassResolver: Send + Sync {
     /// The whole status as it should be: subnets, security groups, images, instance profile, and a condition for each,
-    /// also for what could not be resolved. An error only if nothing can be said.
+    /// also for what could not be resolved. An error only if nothing can be said. `node_pools` say what launches are tried
+    /// with.
     async fn resolve(
         &self,
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
+        node_pools: &[NodePool],
         now: Timestamp,
     ) -> Result<EC2NodeClassStatus, CloudError>;
 

@@ -2,6 +2,8 @@
 
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
+use model::Snapshot;
+
 use crate::{TurnError, lane::Turn, observe::Observed};
 
 /// Why a NodeClass cannot be used now, if so.
@@ -29,7 +31,7 @@ pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
 pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
         let name = class.metadata.name.clone();
-        if let Err(error) = keep_one(turn, class, &observed.snapshot.node_claims).await {
+        if let Err(error) = keep_one(turn, class, &observed.snapshot).await {
             observed
                 .problems
                 .push(format!("EC2NodeClass {name}: {error}"));
@@ -41,7 +43,7 @@ pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(),
 async fn keep_one(
     turn: &Turn<'_>,
     class: &mut EC2NodeClass,
-    claims: &[model::node_claim::NodeClaim],
+    snapshot: &Snapshot,
 ) -> Result<(), TurnError> {
     let name = class.metadata.name.clone();
     let held = class
@@ -50,8 +52,9 @@ async fn keep_one(
         .iter()
         .any(|other| other == finalizer::EC2_NODE_CLASS);
     if class.metadata.is_deleting() {
+        let claims = snapshot.node_claims.iter();
         let in_use = claims
-            .iter()
+            .into_iter()
             .any(|claim| claim.spec.node_class.name.0 == name);
         if held && !in_use {
             turn.world.node_classes.release(turn.cluster, class).await?;
@@ -69,7 +72,7 @@ async fn keep_one(
     let status = turn
         .world
         .node_classes
-        .resolve(turn.cluster, class, turn.now)
+        .resolve(turn.cluster, class, &snapshot.node_pools, turn.now)
         .await?;
     if class.status.as_ref() != Some(&status) {
         turn.api.update_node_class_status(&name, &status).await?;

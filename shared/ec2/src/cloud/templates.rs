@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use aws_rules::errors::TEMPLATE_EXISTS;
 use aws_sdk_ec2::{
     Client,
+    operation::create_launch_template::builders::CreateLaunchTemplateFluentBuilder,
     types::{
         CapacityReservationPreference, CapacityReservationTarget,
         ConnectionTrackingSpecificationRequest, LaunchTemplateBlockDeviceMappingRequest,
@@ -73,20 +74,26 @@ async fn create(
     template: &LaunchTemplate,
     capacity_type: CapacityType,
 ) -> Result<(), CloudError> {
-    let own_tags = TagSpecification::builder()
-        .resource_type(ResourceType::LaunchTemplate)
-        .set_tags(Some(tags(&template.tags)))
-        .build();
-    let call = ec2
-        .create_launch_template()
-        .launch_template_name(&template.name)
-        .tag_specifications(own_tags)
-        .launch_template_data(data(template, capacity_type));
-    match call.send().await {
+    match create_call(ec2, template, capacity_type).send().await {
         Ok(_) => Ok(()),
         Err(error) if code(&error) == Some(TEMPLATE_EXISTS) => Ok(()),
         Err(error) => Err(refused("ec2:CreateLaunchTemplate")(error)),
     }
+}
+
+pub(crate) fn create_call(
+    ec2: &Client,
+    template: &LaunchTemplate,
+    capacity_type: CapacityType,
+) -> CreateLaunchTemplateFluentBuilder {
+    let own_tags = TagSpecification::builder()
+        .resource_type(ResourceType::LaunchTemplate)
+        .set_tags(Some(tags(&template.tags)))
+        .build();
+    ec2.create_launch_template()
+        .launch_template_name(&template.name)
+        .tag_specifications(own_tags)
+        .launch_template_data(data(template, capacity_type))
 }
 
 fn data(template: &LaunchTemplate, capacity_type: CapacityType) -> RequestLaunchTemplateData {

@@ -15,7 +15,7 @@ async fn instance_types_come_with_zones_and_prices() {
     let mut class = node_class(json!({}));
     let cluster = CLUSTER.into();
     let status = account
-        .resolve(&cluster, &class, NOW.parse().unwrap())
+        .resolve(&cluster, &class, &[], NOW.parse().unwrap())
         .await;
     class.status = Some(status.unwrap());
     let types = account

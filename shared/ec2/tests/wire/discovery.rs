@@ -21,7 +21,7 @@ async fn resolved(spec: Value) -> EC2NodeClassStatus {
 
 async fn status_of(class: &EC2NodeClass) -> EC2NodeClassStatus {
     let status = account()
-        .resolve(&CLUSTER.into(), class, NOW.parse().unwrap())
+        .resolve(&CLUSTER.into(), class, &[], NOW.parse().unwrap())
         .await;
     status.unwrap()
 }

@@ -98,7 +98,7 @@ async fn request(cluster: &str, token: &str, capacity_type: &str) -> FleetReques
     let mut class = node_class(json!({}));
     let cluster = cluster.into();
     let status = account
-        .resolve(&cluster, &class, NOW.parse().unwrap())
+        .resolve(&cluster, &class, &[], NOW.parse().unwrap())
         .await;
     class.status = Some(status.unwrap());
     let builder = account.prepare(&cluster, &entry).await.unwrap();

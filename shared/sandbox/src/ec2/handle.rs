@@ -12,6 +12,7 @@ use model::{
     ClusterName, InstanceId, InstanceType,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    node_pool::NodePool,
     plan::Launch,
 };
 use ports::{Catalog, Cloud, CloudError, LaunchBuilder, Launches, NodeClassResolver};
@@ -204,6 +205,7 @@ impl NodeClassResolver for Ec2 {
         &self,
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
+        _: &[NodePool],
         now: Timestamp,
     ) -> Result<EC2NodeClassStatus, CloudError> {
         let facts = self.facts(cluster)?;

@@ -162,7 +162,12 @@ impl Bench {
     async fn request(&self, launch: &Launch, token: &str, count: u32) -> FleetRequest {
         let mut class = node_class();
         let now = self.sandbox.now();
-        class.status = Some(self.ec2.resolve(&self.cluster, &class, now).await.unwrap());
+        class.status = Some(
+            self.ec2
+                .resolve(&self.cluster, &class, &[], now)
+                .await
+                .unwrap(),
+        );
         let builder = self.ec2.prepare(&self.cluster, &json!({})).await.unwrap();
         let catalog = self
             .ec2
@@ -203,7 +208,7 @@ async fn a_node_class_resolves_to_what_the_account_has() {
     let now = bench.sandbox.now();
     let status = bench
         .ec2
-        .resolve(&bench.cluster, &class, now)
+        .resolve(&bench.cluster, &class, &[], now)
         .await
         .unwrap();
     assert_eq!(status.subnets.unwrap().len(), 2);
@@ -226,7 +231,7 @@ async fn a_node_class_resolves_to_what_the_account_has() {
     )]));
     let status = bench
         .ec2
-        .resolve(&bench.cluster, &elsewhere, now)
+        .resolve(&bench.cluster, &elsewhere, &[], now)
         .await
         .unwrap();
     let subnets = status
