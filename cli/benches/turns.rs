@@ -390,6 +390,7 @@ impl Catalog for Fixed {
         _: &ClusterName,
         _: &EC2NodeClass,
         _: &Value,
+        _: &[model::ledger::UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         Ok(self.0.clone())
     }

@@ -29,7 +29,9 @@ use model::{
 use crate::{ClusterFacts, ProviderSettings};
 pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
-pub use outcome::{LaunchedClaim, Lessons, launched_claim, lessons, verdict};
+pub use outcome::{
+    LaunchedClaim, Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal,
+};
 pub use subnets::{FreeAddresses, addresses_taken, give_back, take};
 pub use trial::{Trial, trial};
 

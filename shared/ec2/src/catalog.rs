@@ -16,7 +16,7 @@ use aws_rules::{
 use aws_sdk_ec2::types::LocationType;
 use aws_smithy_types::DateTime;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, InstanceType, NanosPerHour};
+use model::{ClusterName, InstanceType, NanosPerHour, ledger::UnavailableOffering};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
@@ -40,6 +40,7 @@ impl Catalog for Account {
         _cluster: &ClusterName,
         node_class: &EC2NodeClass,
         settings: &serde_json::Value,
+        unavailable: &[UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         let settings = ProviderSettings::read(settings)
             .map_err(|error| unusable("the registry entry", error.to_string()))?;
@@ -65,7 +66,7 @@ impl Catalog for Account {
             .map(|fact| (fact.capacity_reservation_id, fact.available_instance_count));
         let unavailable = Unavailable {
             reservations: left.collect(),
-            ..Unavailable::default()
+            ..Unavailable::new(unavailable)
         };
         unavailable.mark(&mut types, node_class);
         Ok(Arc::new(types))

@@ -1,12 +1,18 @@
-//! Launch requests, from facts gathered once a turn.
+//! Launch requests, from facts gathered once a turn, and what their answers mean.
+
+use std::collections::BTreeMap;
 
 use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    launch::FreeAddresses,
+    launch::{FreeAddresses, call_refusal, reading},
 };
-use model::{ClusterName, InstanceType, launch::FleetRequest, plan::Launch};
+use model::{
+    ClusterName, InstanceType,
+    launch::{FleetAnswer, FleetRequest, LaunchReading},
+    plan::Launch,
+};
 use ports::{CloudError, LaunchBuilder, Launches};
 use serde_json::Value;
 
@@ -53,5 +59,20 @@ impl LaunchBuilder for Builder {
             free_addresses: &FreeAddresses::new(),
         };
         fleet_request(&input, Claim::from(launch))
+    }
+
+    fn read(
+        &self,
+        request: &FleetRequest,
+        answer: &FleetAnswer,
+        zone_ids: &BTreeMap<&str, &str>,
+    ) -> LaunchReading {
+        reading(request, answer, |zone| {
+            zone_ids.get(zone).copied().unwrap_or(zone).to_owned()
+        })
+    }
+
+    fn refused(&self, error: &CloudError) -> LaunchRefusal {
+        call_refusal(&error.to_string())
     }
 }

@@ -192,10 +192,9 @@ impl Executor<'_> {
                 | CloudError::Invalid { .. }
                 | CloudError::NotFound { .. }),
             ) => {
-                let reason = reason(&error);
+                let refusal = facts.builder.refused(&error);
                 for member in &members {
-                    self.end_attempt(member, reason, &error.to_string(), outcome)
-                        .await?;
+                    self.end_with(member, &refusal, outcome).await?;
                 }
                 self.close(call).await
             }
@@ -229,17 +228,5 @@ fn request(member: &Member, facts: &LaunchFacts<'_>) -> Result<FleetRequest, Lau
 fn leave(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {
     for member in members {
         outcome.left(member.name(), trouble);
-    }
-}
-
-/// The reason of the Launched condition for a refused call (spec/aws §14.2 has more of them).
-fn reason(error: &CloudError) -> &'static str {
-    match error {
-        CloudError::Denied { .. } => "Unauthorized",
-        CloudError::NotFound { .. } => "LaunchTemplateNotFound",
-        CloudError::NoCapacity { .. }
-        | CloudError::Throttled { .. }
-        | CloudError::Invalid { .. }
-        | CloudError::Unknown { .. } => "LaunchFailed",
     }
 }

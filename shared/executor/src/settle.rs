@@ -5,34 +5,19 @@ use std::collections::BTreeMap;
 use api::conditions::types::LAUNCHED;
 use model::{
     InstanceId, InstanceType, labels,
-    launch::{FleetAnswer, Instance, Launched, OfferingFailure},
-    ledger::{Call, IntentState, OfferingKey},
+    launch::{FleetAnswer, Instance, LaunchRefusal, Launched},
+    ledger::{Call, IntentState},
     node_claim::NodeClaim,
     plan::NodeClaimUpdate,
     requirement::Requirement,
 };
+use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{
     Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Trouble,
     members::{Member, update_of},
     ownership::Owned,
 };
-
-/// Failures of one offering, whoever asks for it (spec/aws §14.1).
-const NO_CAPACITY: [&str; 7] = [
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-];
-/// Failures that end a launch like missing capacity, but say nothing about the offering.
-const LIKE_NO_CAPACITY: [&str; 2] = [
-    "InsufficientFreeAddressesInSubnet",
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
-];
 
 /// An instance as far as its NodeClaim shows it.
 #[derive(Clone, Debug)]
@@ -78,44 +63,50 @@ impl Executor<'_> {
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
-        let zone_ids = zone_ids(facts);
-        for failure in answer
-            .failures
-            .iter()
-            .filter(|failure| NO_CAPACITY.contains(&failure.code.as_str()))
-        {
-            let Some(zone_id) = zone_ids.get(failure.zone.as_str()) else {
-                continue;
-            };
-            let offering = OfferingKey {
-                capacity_type: call.request.capacity_type,
-                instance_type: failure.instance_type.clone(),
-                zone_id: (*zone_id).to_owned(),
-                scope: None,
-            };
+        let reading = facts.builder.read(&call.request, &answer, &zone_ids(facts));
+        for offering in &reading.unavailable {
             self.ledger
-                .mark_unavailable(&offering, self.clock.now())
+                .mark_unavailable(offering, self.clock.now())
                 .await?;
         }
         let instances: Vec<Facts> = answer.instances.iter().map(Into::into).collect();
         let left = self
             .hand_out(call, members, &instances, facts, outcome)
             .await?;
-        let like_capacity = |failure: &OfferingFailure| {
-            let code = failure.code.as_str();
-            NO_CAPACITY.contains(&code) || LIKE_NO_CAPACITY.contains(&code)
-        };
-        let why = explain(&answer.failures);
         for member in &left {
-            if answer.failures.iter().all(like_capacity) {
-                self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
-                    .await?;
-            } else {
-                self.end_attempt(member, "LaunchFailed", &why, outcome)
-                    .await?;
+            if let Some(warning) = &reading.warning {
+                outcome.events.push(Event {
+                    about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
+                    kind: EventKind::Warning,
+                    reason: warning.reason.to_owned(),
+                    message: warning.message.to_owned(),
+                    at: self.clock.now(),
+                });
             }
+            self.end_with(member, &reading.refusal, outcome).await?;
         }
         self.close(call).await
+    }
+
+    /// Ends an attempt that EC2 answered with nothing for this member.
+    pub(crate) async fn end_with(
+        &self,
+        member: &Member,
+        refusal: &LaunchRefusal,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        match refusal {
+            LaunchRefusal::InsufficientCapacity { message } => {
+                self.fail(member, message, Some("InsufficientCapacityError"), outcome)
+                    .await
+            }
+            LaunchRefusal::NodeClassNotReady { message } => {
+                self.fail(member, message, None, outcome).await
+            }
+            LaunchRefusal::Create { reason, message } => {
+                self.end_attempt(member, reason, message, outcome).await
+            }
+        }
     }
 
     /// Gives instances to members (A4) and shows them on their NodeClaims; answers the members that got none. One whose
@@ -264,16 +255,4 @@ fn zone_ids<'a>(facts: &'a LaunchFacts<'_>) -> BTreeMap<&'a str, &'a str> {
     offerings
         .map(|offering| (offering.zone.as_str(), offering.zone_id.as_str()))
         .collect()
-}
-
-/// The distinct failures, as people read them.
-fn explain(failures: &[OfferingFailure]) -> String {
-    let distinct: std::collections::BTreeSet<String> = failures
-        .iter()
-        .map(|failure| format!("{}: {}", failure.code, failure.message))
-        .collect();
-    if distinct.is_empty() {
-        return "EC2 launched fewer instances than asked for and named no failure".to_owned();
-    }
-    distinct.into_iter().collect::<Vec<_>>().join("; ")
 }

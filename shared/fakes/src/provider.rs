@@ -1,6 +1,9 @@
 //! A small catalog, and everything about NodeClasses resolved at once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{EC2NodeClass, NodePool, conditions::types, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
@@ -10,7 +13,11 @@ use model::{
     catalog::Overhead,
     ids::LaunchToken,
     labels,
-    launch::{AllocationStrategy, FleetOverride, FleetRequest, LaunchTemplate, TemplateOverrides},
+    launch::{
+        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading,
+        LaunchTemplate, OfferingFailure, TemplateOverrides,
+    },
+    ledger::{OfferingKey, UnavailableOffering},
     plan::Launch,
     requirement::{Requirement, Requirements},
     selector::Operator,
@@ -131,11 +138,28 @@ impl Catalog for Sim {
         _: &ClusterName,
         _: &EC2NodeClass,
         _: &serde_json::Value,
+        unavailable: &[UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         self.port("instance_types", |world| {
-            Ok(Arc::new(world.catalog.clone()))
+            let mut types = world.catalog.clone();
+            mark(&mut types, unavailable);
+            Ok(Arc::new(types))
         })
         .await
+    }
+}
+
+/// Nothing here has reservations or placement groups, so an offering is its type, zone and capacity type.
+fn mark(types: &mut [InstanceType], unavailable: &[UnavailableOffering]) {
+    for kind in types {
+        for offering in &mut kind.offerings {
+            let mut marked = unavailable.iter().map(|entry| &entry.offering);
+            offering.available &= !marked.any(|marked| {
+                marked.instance_type == kind.name
+                    && marked.capacity_type == offering.capacity_type
+                    && marked.zone_id == offering.zone_id
+            });
+        }
     }
 }
 
@@ -282,5 +306,41 @@ impl LaunchBuilder for Builder {
                 tag(api::names::tag::NODE_POOL, launch.node_pool.as_str()),
             ]),
         })
+    }
+
+    /// The account here fails for want of capacity only.
+    fn read(
+        &self,
+        request: &FleetRequest,
+        answer: &FleetAnswer,
+        zone_ids: &BTreeMap<&str, &str>,
+    ) -> LaunchReading {
+        let key = |failure: &OfferingFailure| {
+            Some(OfferingKey {
+                capacity_type: request.capacity_type,
+                instance_type: failure.instance_type.clone(),
+                zone_id: (*zone_ids.get(failure.zone.as_str())?).to_owned(),
+                scope: None,
+            })
+        };
+        let failures = answer.failures.iter();
+        let said: BTreeSet<String> = failures
+            .clone()
+            .map(|failure| format!("{}: {}", failure.code, failure.message))
+            .collect();
+        LaunchReading {
+            unavailable: failures.filter_map(key).collect(),
+            refusal: LaunchRefusal::InsufficientCapacity {
+                message: said.into_iter().collect::<Vec<_>>().join("; "),
+            },
+            warning: None,
+        }
+    }
+
+    fn refused(&self, error: &CloudError) -> LaunchRefusal {
+        LaunchRefusal::Create {
+            reason: "LaunchFailed",
+            message: error.to_string(),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One CreateFleet call as data, complete enough to be frozen in the ledger and repeated by another turn (PROTOCOL A2, A3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::{
     catalog::CapacityType,
     ids::{ClusterName, InstanceId, LaunchToken, NodeClassName},
+    ledger::OfferingKey,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,6 +191,25 @@ pub struct OfferingFailure {
     /// EC2's error code, such as `InsufficientInstanceCapacity`.
     pub code: String,
     pub message: String,
+}
+
+/// What CreateFleet's answer means for those who asked (spec/aws §12.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchReading {
+    /// Not to be tried again for a while, by any cluster of the account.
+    pub unavailable: BTreeSet<OfferingKey>,
+    /// Why NodeClaims that got no instance got none.
+    pub refusal: LaunchRefusal,
+    /// What those NodeClaims' users must be told besides.
+    pub warning: Option<LaunchWarning>,
+}
+
+/// Something about the account that only its owner can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchWarning {
+    /// The event's reason.
+    pub reason: &'static str,
+    pub message: &'static str,
 }
 
 /// An EC2 instance of ours, as DescribeInstances shows it.

@@ -1,11 +1,12 @@
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use api::{EC2NodeClass, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceType,
-    launch::{FleetRequest, LaunchRefusal},
+    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal},
+    ledger::UnavailableOffering,
     node_pool::NodePool,
     plan::Launch,
 };
@@ -15,13 +16,14 @@ use crate::CloudError;
 /// What can be launched through a NodeClass.
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// The types that the NodeClass allows, with prices and offerings in its zones. Memory of missing capacity is the
-    /// caller's business. `settings` is that object of the registry entry (`vmMemoryOverheadPercent`, `reservedENIs` …).
+    /// The types that the NodeClass allows, with prices and offerings in its zones; those that lately had no capacity are not
+    /// available. `settings` is that object of the registry entry (`vmMemoryOverheadPercent`, `reservedENIs` …).
     async fn instance_types(
         &self,
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
         settings: &serde_json::Value,
+        unavailable: &[UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
 }
 
@@ -67,4 +69,15 @@ pub trait LaunchBuilder: Send + Sync {
         node_class: &EC2NodeClass,
         instance_types: &[InstanceType],
     ) -> Result<FleetRequest, LaunchRefusal>;
+
+    /// What CreateFleet's answer means. `zone_ids` knows zones by name.
+    fn read(
+        &self,
+        request: &FleetRequest,
+        answer: &FleetAnswer,
+        zone_ids: &BTreeMap<&str, &str>,
+    ) -> LaunchReading;
+
+    /// Why a call that EC2 refused as a whole gave its NodeClaims nothing.
+    fn refused(&self, error: &CloudError) -> LaunchRefusal;
 }

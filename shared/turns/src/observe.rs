@@ -149,11 +149,10 @@ async fn class_facts(
         match turn
             .world
             .catalog
-            .instance_types(turn.cluster, class, &turn.entry.raw_settings)
+            .instance_types(turn.cluster, class, &turn.entry.raw_settings, unavailable)
             .await
         {
             Ok(types) => {
-                let types = without_unavailable(types, unavailable);
                 facts.insert(
                     name,
                     ClassFacts {
@@ -170,36 +169,6 @@ async fn class_facts(
         }
     }
     Ok(facts)
-}
-
-/// Marks offerings that lately had no capacity.
-fn without_unavailable(
-    types: Arc<Vec<InstanceType>>,
-    unavailable: &[UnavailableOffering],
-) -> Arc<Vec<InstanceType>> {
-    if unavailable.is_empty() {
-        return types;
-    }
-    let mut types = (*types).clone();
-    for kind in &mut types {
-        for offering in &mut kind.offerings {
-            let known = unavailable
-                .iter()
-                .map(|entry| &entry.offering)
-                .any(|entry| {
-                    entry.instance_type == kind.name
-                        && entry.capacity_type == offering.capacity_type
-                        && entry.zone_id == offering.zone_id
-                        && entry.scope
-                            == offering
-                                .reservation
-                                .as_ref()
-                                .map(|reservation| reservation.id.clone())
-                });
-            offering.available &= !known;
-        }
-    }
-    Arc::new(types)
 }
 
 /// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use aws_rules::{
     errors::{self, launch_failure},
     instance_types::Unavailable,
-    launch::{lessons, verdict},
+    launch::{NO_SPOT_ROLE, lessons, refusal},
 };
 use model::{
     CapacityType,
@@ -16,7 +16,7 @@ use model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::launch::{after, error};
+use super::launch::{after, error, warned};
 
 /// An entry of `codes`, or one of `reasonByText`.
 #[derive(Deserialize)]
@@ -135,10 +135,7 @@ fn fleet_error(kind: CapacityType, code: &str, message: &str) -> Value {
     };
     let mut after = after(&unavailable, &class);
     if lacks_spot_role {
-        after.insert(
-            "eventCounts".to_owned(),
-            json!({super::launch::NO_SPOT_ROLE: 1}),
-        );
+        after.insert("eventCounts".to_owned(), warned(&NO_SPOT_ROLE));
     }
-    json!({"error": verdict(&answer).map(|problem| error(&problem)), "after": after})
+    json!({"error": error(&refusal(&answer.failures)), "after": after})
 }

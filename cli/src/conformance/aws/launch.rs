@@ -6,17 +6,17 @@ use anyhow::Result;
 use api::{EC2NodeClass, karpenter};
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings,
-    errors::{TEMPLATE_NOT_FOUND, launch_failure},
+    errors::TEMPLATE_NOT_FOUND,
     fleet_request,
     instance_types::Unavailable,
     launch::{
-        FreeAddresses, LaunchedClaim, addresses_taken, give_back, launched_claim, lessons, take,
-        verdict,
+        FreeAddresses, LaunchedClaim, NO_SPOT_ROLE, addresses_taken, call_refusal, give_back,
+        launched_claim, lessons, refusal, take,
     },
 };
 use model::{
     InstanceType,
-    launch::{FleetAnswer, FleetRequest},
+    launch::{FleetAnswer, FleetRequest, LaunchWarning},
     node_claim::NodeClaim,
 };
 use serde::Deserialize;
@@ -121,7 +121,7 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
         after.insert("eventCounts".to_owned(), json!({NO_NODE_CLASS: 1}));
     }
     if launching.lacks_spot_role {
-        after.insert("eventCounts".to_owned(), json!({NO_SPOT_ROLE: 1}));
+        after.insert("eventCounts".to_owned(), warned(&NO_SPOT_ROLE));
     }
     Ok(json!({"steps": steps, "after": after}))
 }
@@ -140,9 +140,12 @@ struct Launching<'a> {
     lacks_spot_role: bool,
 }
 
-/// The event of a launch that needs the service-linked role of EC2 Spot: type, reason, text.
-pub(super) const NO_SPOT_ROLE: &str =
-    "Warning SpotServiceLinkedRoleCreationNotPermitted: the role is missing";
+/// An event, said once: type, reason, text.
+pub(super) fn warned(warning: &LaunchWarning) -> Value {
+    let event = format!("Warning {}: {}", warning.reason, warning.message);
+    json!({event: 1})
+}
+
 const NO_NODE_CLASS: &str =
     "Warning FailedResolvingNodeClass: it does not exist, or is being deleted";
 
@@ -196,7 +199,7 @@ impl Launching<'_> {
                             ("nodeClaim", node_claim(claim))
                         })
                     }
-                    (Ok(answer), None) => verdict(answer).map(|problem| ("error", error(&problem))),
+                    (Ok(answer), None) => Some(("error", error(&refusal(&answer.failures)))),
                 };
                 step.extend(outcome.map(|(field, value)| (field.to_owned(), value)));
             }
@@ -230,7 +233,7 @@ impl Launching<'_> {
             error = self.ec2.create_fleet_call_errors.pop_front();
         }
         let answer = created.and_then(|()| match error {
-            Some(error) => Err(failed(&error.text())),
+            Some(error) => Err(call_refusal(&error.text())),
             None => Ok(self.ec2.answer(request)),
         });
         give_back(&mut self.free, &taken, answer.as_ref().ok());
@@ -260,18 +263,11 @@ impl Launching<'_> {
                 continue;
             }
             if let Some(error) = self.ec2.create_launch_template_errors.pop_front() {
-                return Err(failed(&error.text()));
+                return Err(call_refusal(&error.text()));
             }
             created.push(create_launch_template(template, request.capacity_type));
         }
         Ok(())
-    }
-}
-
-fn failed(text: &str) -> LaunchRefusal {
-    LaunchRefusal::Create {
-        reason: launch_failure(text).reason,
-        message: text.to_owned(),
     }
 }
 

@@ -69,21 +69,23 @@ impl Unavailable {
             let group = group.and_then(|group| group.values.first()).cloned();
             for offering in &mut instance_type.offerings {
                 offering.available &= !self.zone_ids.contains(&offering.zone_id);
-                if let Some(reservation) = &mut offering.reservation {
-                    let left = self.reservations.get(&reservation.id).copied();
-                    reservation.capacity = left.unwrap_or(0);
-                    offering.available &= reservation.capacity > 0;
-                    continue;
-                }
-                let partition = partition(&offering.requirements);
-                let in_partition = |group: &String| Some(partition_scope(group, partition?));
-                let scopes = [None, group.clone(), group.as_ref().and_then(in_partition)];
                 let mut key = OfferingKey {
                     capacity_type: offering.capacity_type,
                     instance_type: instance_type.name.clone(),
                     zone_id: offering.zone_id.clone(),
                     scope: None,
                 };
+                if let Some(reservation) = &mut offering.reservation {
+                    let left = self.reservations.get(&reservation.id).copied();
+                    reservation.capacity = left.unwrap_or(0);
+                    key.scope = Some(reservation.id.clone());
+                    let is_spent = self.offerings.contains(&key);
+                    offering.available &= reservation.capacity > 0 && !is_spent;
+                    continue;
+                }
+                let partition = partition(&offering.requirements);
+                let in_partition = |group: &String| Some(partition_scope(group, partition?));
+                let scopes = [None, group.clone(), group.as_ref().and_then(in_partition)];
                 let is_marked = scopes.into_iter().any(|scope| {
                     key.scope = scope;
                     self.offerings.contains(&key)

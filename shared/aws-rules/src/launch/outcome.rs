@@ -8,7 +8,10 @@ use api::{
 };
 use model::{
     CapacityType, InstanceType, Resources,
-    launch::{FleetAnswer, FleetRequest, Launched, ReservationUse},
+    launch::{
+        FleetAnswer, FleetRequest, LaunchReading, LaunchWarning, Launched, OfferingFailure,
+        ReservationUse,
+    },
     ledger::OfferingKey,
     requirement::Requirements,
 };
@@ -223,34 +226,69 @@ fn reservations(
     })
 }
 
-/// Why an answer without any instance left its claims without one: capacity alone gives the claim up, anything else is
-/// tried again.
-pub fn verdict(answer: &FleetAnswer) -> Option<LaunchRefusal> {
-    if !answer.instances.is_empty() {
-        return None;
+/// What everybody must know of an answer, and what NodeClaims without an instance are told.
+pub fn reading(
+    request: &FleetRequest,
+    answer: &FleetAnswer,
+    zone_id: impl Fn(&str) -> String,
+) -> LaunchReading {
+    let lessons = lessons(request, answer, &zone_id);
+    let key = |instance_type: &str, zone: &str, scope| OfferingKey {
+        capacity_type: request.capacity_type,
+        instance_type: instance_type.to_owned(),
+        zone_id: zone_id(zone),
+        scope,
+    };
+    let mut unavailable = lessons.offerings;
+    for failure in &answer.failures {
+        let of_it = reservations(request, &failure.instance_type, &failure.zone);
+        let spent = of_it.filter(|id| lessons.spent_reservations.contains(id));
+        unavailable.extend(spent.map(|id| key(&failure.instance_type, &failure.zone, Some(id))));
     }
-    let texts: BTreeSet<String> = answer
-        .failures
+    if lessons.no_spot_role {
+        // The whole capacity type is out of reach: as much of it as was asked for now.
+        let templates = request.templates.iter();
+        let asked = templates.flat_map(|config| &config.overrides);
+        unavailable.extend(asked.map(|choice| key(&choice.instance_type, &choice.zone, None)));
+    }
+    LaunchReading {
+        unavailable,
+        refusal: refusal(&answer.failures),
+        warning: lessons.no_spot_role.then_some(NO_SPOT_ROLE),
+    }
+}
+
+/// Told once for each launch (spec/aws refinement 14).
+pub const NO_SPOT_ROLE: LaunchWarning = LaunchWarning {
+    reason: "SpotServiceLinkedRoleCreationNotPermitted",
+    message: "EC2 Spot needs the service-linked role AWSServiceRoleForEC2Spot, which the account does not have: create it with aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+};
+
+/// Why claims that an answer left without an instance have none: capacity alone gives a claim up, anything else is tried
+/// again.
+pub fn refusal(failures: &[OfferingFailure]) -> LaunchRefusal {
+    let texts: BTreeSet<String> = failures
         .iter()
         .map(|failure| format!("{}: {}", failure.code, failure.message))
         .collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");
     let is_capacity = |code: &str| errors::is_capacity(code) || code == errors::SERVICE_LINKED_ROLE;
-    if answer
-        .failures
-        .iter()
-        .all(|failure| is_capacity(&failure.code))
-    {
+    if failures.iter().all(|failure| is_capacity(&failure.code)) {
         let message = if text.is_empty() {
-            "EC2 launched nothing and did not say why".to_owned()
+            "EC2 launched fewer instances than asked for and named no failure".to_owned()
         } else {
             text
         };
-        return Some(LaunchRefusal::InsufficientCapacity { message });
+        return LaunchRefusal::InsufficientCapacity { message };
     }
-    let failure = errors::launch_failure(&text);
-    Some(LaunchRefusal::Create {
+    call_refusal(&text)
+}
+
+/// Why a call that failed as a whole gave its claims nothing; `text` is EC2's `code: message`.
+pub fn call_refusal(text: &str) -> LaunchRefusal {
+    let failure = errors::launch_failure(text);
+    LaunchRefusal::Create {
         reason: failure.reason,
         message: format!("{}: {text}", failure.message),
-    })
+    }
 }

@@ -1,6 +1,7 @@
 use aws_rules::{
     LaunchRefusal,
-    launch::{launched_claim, lessons, verdict},
+    instance_types::Unavailable,
+    launch::{launched_claim, lessons, reading, refusal},
 };
 use model::{
     CapacityType,
@@ -8,7 +9,7 @@ use model::{
 };
 use serde_json::json;
 
-use crate::world::{ZONES, claim, launch, named, node_class, types_of};
+use crate::world::{TestClaim, ZONES, claim, launch, launch_from, named, node_class, types_of};
 
 fn failure(code: &str, subnet: Option<&str>) -> OfferingFailure {
     OfferingFailure {
@@ -115,15 +116,87 @@ fn capacity_errors_are_remembered_for_what_they_are_about() {
 fn only_capacity_gives_a_claim_up() {
     let capacity = failure("InsufficientInstanceCapacity", None);
     let denied = failure("UnauthorizedOperation", None);
-    let gives_up = |failures: &[OfferingFailure]| match verdict(&answer(failures)) {
-        Some(LaunchRefusal::InsufficientCapacity { .. }) => true,
-        Some(LaunchRefusal::Create { reason, .. }) => {
+    let gives_up = |failures: &[OfferingFailure]| match refusal(failures) {
+        LaunchRefusal::InsufficientCapacity { .. } => true,
+        LaunchRefusal::Create { reason, .. } => {
             assert_eq!(reason, "Unauthorized");
             false
         }
-        other => panic!("{other:?}"),
+        other @ LaunchRefusal::NodeClassNotReady { .. } => panic!("{other:?}"),
     };
     assert!(gives_up(&[]));
     assert!(gives_up(&[capacity.clone(), capacity.clone()]));
     assert!(!gives_up(&[capacity, denied]));
+}
+
+#[test]
+fn what_everybody_must_know_is_bound_to_what_failed() {
+    let short = answer(&[failure("InsufficientInstanceCapacity", None)]);
+    let marked = |changes: serde_json::Value, wanted: TestClaim, answer: &FleetAnswer| {
+        let request = launch(&node_class(changes), &wanted.types(&["m5.large"])).unwrap();
+        let reading = reading(&request, answer, zone_id);
+        let marked = reading.unavailable.into_iter();
+        let marked = marked.map(|key| (key.capacity_type, key.zone_id, key.scope));
+        (marked.collect::<Vec<_>>(), reading.warning)
+    };
+    let plain = marked(json!({}), claim(), &short).0;
+    assert_eq!(plain, [(CapacityType::Spot, "use1-az6".to_owned(), None)]);
+
+    let full = answer(&[failure(
+        "InsufficientFreeAddressesInSubnet",
+        Some("subnet-a"),
+    )]);
+    assert_eq!(
+        marked(json!({}), claim(), &full).0,
+        [],
+        "a full subnet is nobody else's business"
+    );
+
+    let no_role = answer(&[failure(
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        None,
+    )]);
+    let (all_spot, warning) = marked(json!({}), claim(), &no_role);
+    assert_eq!(
+        all_spot.len(),
+        ZONES.len(),
+        "no zone has spot for this account"
+    );
+    assert!(warning.unwrap().message.contains("spot.amazonaws.com"));
+}
+
+#[test]
+fn a_spent_reservation_is_not_tried_again_and_others_are() {
+    let reservation = |id: &str| {
+        json!({
+            "id": id, "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
+            "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active",
+        })
+    };
+    let class = node_class(
+        json!({ "status": { "capacityReservations": [reservation("cr-1"), reservation("cr-2")] } }),
+    );
+    let mut types = types_of(&class);
+    let mut unavailable = Unavailable {
+        reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
+        ..Unavailable::default()
+    };
+    unavailable.mark(&mut types, &class);
+    let wanted = claim().types(&["m5.large"]).capacity(&["reserved"]);
+    let request = launch_from(&class, &wanted, &types, &Default::default()).unwrap();
+    let spent = answer(&[failure("ReservationCapacityExceeded", None)]);
+    unavailable.offerings = reading(&request, &spent, zone_id).unavailable;
+    let scopes: Vec<_> = unavailable
+        .offerings
+        .iter()
+        .map(|key| key.scope.as_deref())
+        .collect();
+    assert_eq!(scopes, [Some("cr-1")]);
+    unavailable.mark(&mut types, &class);
+    let reserved = named(&types, "m5.large").offerings.iter();
+    let left: Vec<_> = reserved
+        .filter(|offering| offering.available)
+        .filter_map(|offering| Some(offering.reservation.as_ref()?.id.as_str()))
+        .collect();
+    assert_eq!(left, ["cr-2"]);
 }

@@ -19,7 +19,7 @@ async fn instance_types_come_with_zones_and_prices() {
         .await;
     class.status = Some(status.unwrap());
     let types = account
-        .instance_types(&cluster, &class, &Value::Null)
+        .instance_types(&cluster, &class, &Value::Null, &[])
         .await
         .unwrap();
     let m5_large = types.iter().find(|t| t.name == "m5.large").unwrap();
@@ -52,7 +52,7 @@ async fn settings_that_make_no_sense_are_named() {
     let settings = json!({ "vmMemoryOverheadPercent": "much" });
     let class = node_class(json!({}));
     let types = account()
-        .instance_types(&CLUSTER.into(), &class, &settings)
+        .instance_types(&CLUSTER.into(), &class, &settings, &[])
         .await;
     let error = types.unwrap_err().to_string();
     assert!(

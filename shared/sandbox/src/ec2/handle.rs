@@ -4,14 +4,16 @@ use api::{EC2NodeClass, karpenter::EC2NodeClassStatus, names::tag};
 use async_trait::async_trait;
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    launch::FreeAddresses,
+    instance_types::Unavailable,
+    launch::{FreeAddresses, call_refusal, reading},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId, InstanceType,
     ids::LaunchToken,
-    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    launch::{FleetAnswer, FleetRequest, Instance, InstanceState, LaunchReading},
+    ledger::UnavailableOffering,
     node_pool::NodePool,
     plan::Launch,
 };
@@ -192,10 +194,16 @@ impl Catalog for Ec2 {
     async fn instance_types(
         &self,
         _: &ClusterName,
-        _: &EC2NodeClass,
+        node_class: &EC2NodeClass,
         _: &Value,
+        unavailable: &[UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
-        Ok(self.with(|account, _, _| account.options.catalog.clone()))
+        let mut types = self.with(|account, _, _| account.options.catalog.clone());
+        if !unavailable.is_empty() {
+            let types = Arc::make_mut(&mut types);
+            Unavailable::new(unavailable).mark(types, node_class);
+        }
+        Ok(types)
     }
 }
 
@@ -253,5 +261,20 @@ impl LaunchBuilder for Builder {
             free_addresses: &FreeAddresses::new(),
         };
         fleet_request(&input, Claim::from(launch))
+    }
+
+    fn read(
+        &self,
+        request: &FleetRequest,
+        answer: &FleetAnswer,
+        zone_ids: &BTreeMap<&str, &str>,
+    ) -> LaunchReading {
+        reading(request, answer, |zone| {
+            zone_ids.get(zone).copied().unwrap_or(zone).to_owned()
+        })
+    }
+
+    fn refused(&self, error: &CloudError) -> LaunchRefusal {
+        call_refusal(&error.to_string())
     }
 }
