@@ -6,6 +6,7 @@ mod conformance;
 mod decision;
 mod demo;
 mod plan;
+mod prices;
 mod timing;
 mod workloads;
 
@@ -29,6 +30,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Shows what would be launched for manifests, and why.
     Plan(plan::Arguments),
+    /// Makes a Region's table of on-demand prices from answers of the AWS Price List.
+    Prices(prices::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Prices(arguments) => prices::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,7 +20,6 @@ use thiserror::Error;
 
 pub use facts::*;
 pub use fit::incompatible;
-pub use table::{price, static_prices};
 pub use unavailable::Unavailable;
 
 use crate::{

@@ -16,6 +16,7 @@ pub mod interruption;
 pub mod launch;
 pub mod node_class;
 pub mod placement;
+pub mod prices;
 pub mod resource;
 pub mod settings;
 pub mod user_data;

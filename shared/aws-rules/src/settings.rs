@@ -16,6 +16,8 @@ pub struct ProviderSettings {
     /// AWS feature gate `NodeClassCEL`: expressions in kubelet settings.
     pub node_class_cel: bool,
     pub min_values_policy: MinValuesPolicy,
+    /// `isolatedVPC`: the Price List is out of reach.
+    pub isolated_vpc: bool,
     /// Whether EC2 is asked if it would allow launches; `disableDryRun` switches it off.
     pub dry_runs: bool,
 }
@@ -28,6 +30,7 @@ impl Default for ProviderSettings {
             reserved_capacity: true,
             node_class_cel: false,
             min_values_policy: MinValuesPolicy::Strict,
+            isolated_vpc: false,
             dry_runs: true,
         }
     }
@@ -82,13 +85,22 @@ impl ProviderSettings {
                 Some(other) => problems.push(format!("{name} {other}: expected true or false")),
             }
         }
-        match text("disableDryRun").as_deref() {
-            None | Some("false") => {}
-            Some("true") => read.dry_runs = false,
-            Some(other) => {
-                problems.push(format!("disableDryRun \"{other}\": expected true or false"))
+        let mut disable_dry_run = false;
+        let switches = [
+            ("disableDryRun", &mut disable_dry_run),
+            ("isolatedVPC", &mut read.isolated_vpc),
+        ];
+        for (name, switch) in switches {
+            match text(name).as_deref() {
+                None => {}
+                Some("true") => *switch = true,
+                Some("false") => *switch = false,
+                Some(other) => {
+                    problems.push(format!("{name} \"{other}\": expected true or false"));
+                }
             }
         }
+        read.dry_runs = !disable_dry_run;
         if problems.is_empty() {
             Ok(read)
         } else {
@@ -155,7 +167,7 @@ mod tests {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
             "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
-            "awsFeatureGates": { "nodeClassCEL": true }, "disableDryRun": true,
+            "awsFeatureGates": { "nodeClassCEL": true }, "disableDryRun": true, "isolatedVPC": "true",
         });
         let expected = ProviderSettings {
             vm_memory_overhead: Millionths(50_000),
@@ -163,6 +175,7 @@ mod tests {
             reserved_capacity: false,
             node_class_cel: true,
             min_values_policy: MinValuesPolicy::BestEffort,
+            isolated_vpc: true,
             dry_runs: false,
         };
         assert_eq!(ProviderSettings::read(&settings), Ok(expected));

@@ -11,7 +11,8 @@ use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{RegionCatalog, Through, Unavailable, instance_types, price, static_prices},
+    instance_types::{RegionCatalog, Through, Unavailable, instance_types},
+    prices::{price, shipped_prices},
 };
 use aws_sdk_ec2::types::LocationType;
 use aws_smithy_types::DateTime;
@@ -106,7 +107,7 @@ impl Account {
             region: self.region.clone(),
             instance_types: types,
             zones,
-            on_demand: static_prices(),
+            on_demand: shipped_prices(&self.region),
             spot,
         })
     }

@@ -9,12 +9,11 @@ use anyhow::{Context, Result, bail};
 use api::EC2NodeClass;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{
-        InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types, price, static_prices,
-    },
+    instance_types::{InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types},
     placement::PlacementGroupFact,
+    prices::{SpotPrices, SpotRecord, price, shipped_prices, spot_prices},
 };
-use model::{InstanceType, NanosPerHour, ledger::OfferingKey};
+use model::{InstanceType, ledger::OfferingKey};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error},
@@ -27,7 +26,7 @@ use crate::catalogs;
 pub(super) struct RegionFacts {
     pub(super) types: BTreeMap<String, InstanceTypeInfo>,
     zones: BTreeMap<String, BTreeSet<String>>,
-    spot: BTreeMap<String, BTreeMap<String, NanosPerHour>>,
+    spot: SpotPrices,
 }
 
 #[derive(Deserialize)]
@@ -51,23 +50,15 @@ pub(super) struct TypeOffering {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct SpotPrices {
-    spot_price_history: Vec<SpotPrice>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct SpotPrice {
-    instance_type: String,
-    availability_zone: String,
-    spot_price: String,
+struct SpotHistory {
+    spot_price_history: Vec<SpotRecord>,
 }
 
 impl RegionFacts {
     pub(super) fn read(folders: &[PathBuf]) -> Result<Self> {
         let types: InstanceTypes = document(folders, "describe-instance-types.json.gz")?;
         let offerings: TypeOfferings = document(folders, "instance-type-offerings.json.gz")?;
-        let prices: SpotPrices = document(folders, "spot-prices.json.gz")?;
+        let prices: SpotHistory = document(folders, "spot-prices.json.gz")?;
         let mut facts = Self {
             types: types
                 .instance_types
@@ -75,17 +66,11 @@ impl RegionFacts {
                 .map(|info| (info.instance_type.clone(), info))
                 .collect(),
             zones: BTreeMap::new(),
-            spot: BTreeMap::new(),
+            spot: spot_prices(prices.spot_price_history),
         };
         for offering in offerings.instance_type_offerings {
             let zones = facts.zones.entry(offering.instance_type).or_default();
             zones.insert(offering.location);
-        }
-        for row in prices.spot_price_history {
-            if let Some(price) = price(&row.spot_price) {
-                let of_type = facts.spot.entry(row.instance_type).or_default();
-                of_type.insert(row.availability_zone, price);
-            }
         }
         Ok(facts)
     }
@@ -153,7 +138,7 @@ impl AccountState {
             region: region.to_owned(),
             instance_types: infos.cloned().collect(),
             zones: offered,
-            on_demand: static_prices(),
+            on_demand: shipped_prices(region),
             spot: Some(self.spot(facts)),
         };
         let mut measured_memory = BTreeMap::new();
@@ -180,7 +165,7 @@ impl AccountState {
         })
     }
 
-    fn spot(&self, facts: &RegionFacts) -> BTreeMap<String, BTreeMap<String, NanosPerHour>> {
+    fn spot(&self, facts: &RegionFacts) -> SpotPrices {
         let mut spot = facts.spot.clone();
         for (offering, dollars) in &self.spot_price_overrides {
             let Some(price) = price(dollars) else {

@@ -16,6 +16,7 @@ mod launch;
 mod node_class;
 mod outcome;
 mod placement;
+mod prices;
 mod profile;
 mod user_data;
 mod world;

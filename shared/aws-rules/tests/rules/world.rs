@@ -3,8 +3,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::EC2NodeClass;
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types, static_prices},
+    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
     launch::FreeAddresses,
+    prices::shipped_prices,
 };
 use model::{
     InstanceType, NanosPerHour, Resources,
@@ -39,7 +40,7 @@ pub(crate) fn cluster() -> ClusterFacts {
 pub(crate) fn catalog() -> RegionCatalog {
     let infos: Vec<InstanceTypeInfo> = serde_json::from_str(TYPES).unwrap();
     let zones: BTreeSet<String> = ZONES.iter().map(|(zone, _)| (*zone).to_owned()).collect();
-    let on_demand = static_prices();
+    let on_demand = shipped_prices("us-east-1");
     let spot = on_demand.iter().map(|(name, price)| {
         let third = NanosPerHour(price.0 / 3);
         let of_zone = |(zone, _): &(&str, &str)| ((*zone).to_owned(), third);

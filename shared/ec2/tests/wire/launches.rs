@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use aws_rules::{
     ProviderSettings,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types, static_prices},
+    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
     launch::freeze,
+    prices::shipped_prices,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
@@ -49,7 +50,7 @@ fn m5_large(class: &api::EC2NodeClass) -> Vec<InstanceType> {
         region: harness::REGION.into(),
         zones: BTreeMap::from([("m5.large".to_owned(), zones)]),
         instance_types: vec![info],
-        on_demand: static_prices(),
+        on_demand: shipped_prices("us-east-1"),
         spot: None,
     };
     let through = Through {

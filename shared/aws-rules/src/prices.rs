@@ -1,0 +1,210 @@
+//! What instances cost: what to ask for, what the answers say, and what stands in where there is none (spec/aws §8).
+//!
+//! Prices only order offerings, so one that is old or missing is told of and stops nothing.
+
+mod products;
+mod shipped;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use model::NanosPerHour;
+use serde::{Deserialize, Serialize};
+
+pub use products::{Products, looks_up, pricing_region, product_queries};
+pub use shipped::shipped_prices;
+
+/// Instance type → price of an on-demand instance.
+pub type OnDemandPrices = BTreeMap<String, NanosPerHour>;
+/// Instance type → zone → price of a spot instance.
+pub type SpotPrices = BTreeMap<String, BTreeMap<String, NanosPerHour>>;
+
+/// As upstream: prices change slowly.
+const RENEWED_EVERY: SignedDuration = SignedDuration::from_hours(12);
+const TRIED_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(15);
+/// Older ones are complained about: by then several tries have failed.
+const STALE: SignedDuration = SignedDuration::from_hours(36);
+
+/// The prices of a Region, and how old they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prices {
+    pub region: String,
+    pub on_demand: OnDemandPrices,
+    /// `None` until they were first read: on-demand prices stand in.
+    pub spot: Option<SpotPrices>,
+    on_demand_read: Reading,
+    spot_read: Reading,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Reading {
+    succeeded_at: Option<Timestamp>,
+    tried_at: Option<Timestamp>,
+    /// Of the last try.
+    problem: Option<String>,
+}
+
+impl Prices {
+    /// Those that come with Whittle.
+    pub fn shipped(region: &str) -> Self {
+        Self {
+            region: region.to_owned(),
+            on_demand: shipped_prices(region),
+            spot: None,
+            on_demand_read: Reading::default(),
+            spot_read: Reading::default(),
+        }
+    }
+
+    pub fn on_demand_is_due(&self, now: Timestamp) -> bool {
+        self.on_demand_read.is_due(now)
+    }
+
+    pub fn spot_is_due(&self, now: Timestamp) -> bool {
+        self.spot_read.is_due(now)
+    }
+
+    /// Adds what the Price List said to the queries, shared tenancy and bare metal. What it does not say stays as it was.
+    pub fn renew_on_demand(&mut self, answers: Result<Vec<Products>, String>, now: Timestamp) {
+        let answers =
+            answers.and_then(
+                |answers| match answers.iter().find(|p| p.prices.is_empty()) {
+                    Some(empty) => Err(empty.complaint()),
+                    None => Ok(answers),
+                },
+            );
+        let answers = self.on_demand_read.note(answers, now);
+        for products in answers.into_iter().flatten() {
+            self.on_demand.extend(products.prices);
+        }
+    }
+
+    /// Adds what the spot price history said.
+    pub fn renew_spot(&mut self, answer: Result<SpotPrices, String>, now: Timestamp) {
+        let answer = answer.and_then(|prices| match prices.is_empty() {
+            true => Err("the spot price history holds no price".to_owned()),
+            false => Ok(prices),
+        });
+        if let Some(prices) = self.spot_read.note(answer, now) {
+            let known = self.spot.get_or_insert_default();
+            for (instance_type, zones) in prices {
+                known.entry(instance_type).or_default().extend(zones);
+            }
+        }
+    }
+
+    /// What is not as it should be: prices that are missing or old, and why they could not be read.
+    pub fn complaints(&self, now: Timestamp) -> Vec<String> {
+        let what = [
+            (
+                "on-demand prices",
+                "those shipped with Whittle",
+                &self.on_demand_read,
+            ),
+            ("spot prices", "on-demand prices", &self.spot_read),
+        ];
+        what.into_iter()
+            .filter_map(|(name, stand_in, reading)| {
+                let problem = reading.problem.as_ref()?;
+                let region = &self.region;
+                match reading.succeeded_at {
+                    None => Some(format!(
+                        "{name} of {region} are not known, {stand_in} stand in: {problem}"
+                    )),
+                    Some(at) if now.duration_since(at) > STALE => {
+                        Some(format!("{name} of {region} are of {at}: {problem}"))
+                    }
+                    Some(_) => None,
+                }
+            })
+            .collect()
+    }
+}
+
+impl Reading {
+    fn is_due(&self, now: Timestamp) -> bool {
+        let wait = match self.problem {
+            Some(_) => TRIED_AGAIN_AFTER,
+            None => RENEWED_EVERY,
+        };
+        self.tried_at
+            .is_none_or(|tried| now.duration_since(tried) >= wait)
+    }
+
+    fn note<T>(&mut self, answer: Result<T, String>, now: Timestamp) -> Option<T> {
+        self.tried_at = Some(now);
+        match answer {
+            Ok(answer) => {
+                self.succeeded_at = Some(now);
+                self.problem = None;
+                Some(answer)
+            }
+            Err(problem) => {
+                self.problem = Some(problem);
+                None
+            }
+        }
+    }
+}
+
+/// One record of DescribeSpotPriceHistory, as far as it has values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SpotRecord {
+    pub instance_type: Option<String>,
+    pub availability_zone: Option<String>,
+    /// Dollars per hour as text, whatever the partition calls its money.
+    pub spot_price: Option<String>,
+    pub timestamp: Option<Timestamp>,
+}
+
+/// The price of each offering; later records count, those without a time or a price do not.
+pub fn spot_prices(records: impl IntoIterator<Item = SpotRecord>) -> SpotPrices {
+    let mut prices = SpotPrices::new();
+    for record in records {
+        let price = record.spot_price.as_deref().and_then(price);
+        if let (Some(instance_type), Some(zone), Some(price), Some(_)) = (
+            record.instance_type,
+            record.availability_zone,
+            price,
+            record.timestamp,
+        ) {
+            prices.entry(instance_type).or_default().insert(zone, price);
+        }
+    }
+    prices
+}
+
+/// An amount per hour as AWS writes it: `0.0960000000`. `None` for what is no price, or zero.
+pub fn price(amount: &str) -> Option<NanosPerHour> {
+    const NANOS: u32 = 9;
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+    let mut digits = whole.bytes().chain(fraction.bytes());
+    if !digits.all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let kept: String = fraction
+        .chars()
+        .chain(std::iter::repeat('0'))
+        .take(NANOS as usize)
+        .collect();
+    let whole: i64 = whole.parse().ok()?;
+    let nanos = whole
+        .checked_mul(10_i64.pow(NANOS))?
+        .checked_add(kept.parse().ok()?)?;
+    (nanos > 0).then_some(NanosPerHour(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_exact() {
+        assert_eq!(price("0.0960000000"), Some(NanosPerHour(96_000_000)));
+        assert_eq!(price("12"), Some(NanosPerHour(12_000_000_000)));
+        for text in ["0.0000000000", "", "-1", "1e3", "free"] {
+            assert_eq!(price(text), None, "{text}");
+        }
+    }
+}
