@@ -5,7 +5,7 @@ use aws_rules::{
     ClusterFacts, LaunchInput, ProviderSettings,
     instance_types::{RegionCatalog, Through, instance_types},
     launch::{FreeAddresses, Trial, trial},
-    node_class::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict},
+    node_class::{DryRunAct, DryRuns, ValidationMemory, Verdict},
     placement::PlacementGroupFact,
 };
 use aws_sdk_ec2::{
