@@ -96,7 +96,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-ssm", &["ec2"]),
     ("aws-sdk-eks", &["ec2"]),
     ("aws-sdk-iam", &["ec2"]),
-    ("aws-sdk-pricing", &["ec2"]),
     ("aws-sdk-dynamodb", &["ledger", "relay"]),
     ("aws-sdk-sqs", &["ledger", "relay"]),
     ("kube", &["k8s", "relay"]),

@@ -56,13 +56,8 @@ impl Prices {
         }
     }
 
-    pub fn is_due(&self, isolated: bool, now: Timestamp) -> bool {
-        self.on_demand_is_due(isolated, now) || self.spot_is_due(now)
-    }
-
-    /// Never where the Price List is not asked.
-    pub fn on_demand_is_due(&self, isolated: bool, now: Timestamp) -> bool {
-        looks_up(&self.region, isolated) && self.on_demand_read.is_due(now)
+    pub fn on_demand_is_due(&self, now: Timestamp) -> bool {
+        self.on_demand_read.is_due(now)
     }
 
     pub fn spot_is_due(&self, now: Timestamp) -> bool {

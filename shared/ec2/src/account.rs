@@ -19,7 +19,6 @@ pub struct Account {
     pub(crate) ec2: aws_sdk_ec2::Client,
     pub(crate) eks: aws_sdk_eks::Client,
     pub(crate) iam: aws_sdk_iam::Client,
-    pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
     /// The function's own.
     pub(crate) credentials: Option<SharedCredentialsProvider>,
@@ -46,7 +45,6 @@ impl Account {
             ec2: aws_sdk_ec2::Client::new(config),
             eks: aws_sdk_eks::Client::new(config),
             iam: aws_sdk_iam::Client::new(config),
-            pricing: aws_sdk_pricing::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             credentials: config.credentials_provider(),
             sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),

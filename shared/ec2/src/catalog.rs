@@ -1,7 +1,6 @@
 //! What EC2 sells in this Region, read from EC2 and kept while a warm function lives.
 
 mod instance_type;
-mod prices;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +12,12 @@ use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
     instance_types::{RegionCatalog, Through, Unavailable, instance_types},
-    prices::Prices,
+    prices::{price, shipped_prices},
 };
 use aws_sdk_ec2::types::LocationType;
+use aws_smithy_types::DateTime;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, InstanceType, ledger::UnavailableOffering};
+use model::{ClusterName, InstanceType, NanosPerHour, ledger::UnavailableOffering};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
@@ -28,16 +28,11 @@ const MAX_AGE: SignedDuration = SignedDuration::from_hours(12);
 /// EC2's largest pages.
 const TYPES_PER_PAGE: i32 = 100;
 const OFFERINGS_PER_PAGE: i32 = 1000;
+const PRICES_PER_PAGE: i32 = 1000;
+const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 #[derive(Default)]
-pub(crate) struct CatalogCache(Mutex<Cached>);
-
-#[derive(Default)]
-struct Cached {
-    /// With the time when its types were read.
-    catalog: Option<(Timestamp, Arc<RegionCatalog>)>,
-    prices: Option<Prices>,
-}
+pub(crate) struct CatalogCache(Mutex<Option<(Timestamp, Arc<RegionCatalog>)>>);
 
 #[async_trait]
 impl Catalog for Account {
@@ -51,7 +46,7 @@ impl Catalog for Account {
         let settings = ProviderSettings::read(settings)
             .map_err(|error| unusable("the registry entry", error.to_string()))?;
         let (catalog, group, reserved) = futures::try_join!(
-            self.catalog(settings.isolated_vpc),
+            self.catalog(),
             self.placement_group(node_class),
             self.reservations_in_status(node_class),
         )?;
@@ -77,12 +72,6 @@ impl Catalog for Account {
         unavailable.mark(&mut types, node_class);
         Ok(Arc::new(types))
     }
-
-    async fn complaints(&self) -> Vec<String> {
-        let cached = self.catalog.0.lock().await;
-        let prices = cached.prices.as_ref();
-        prices.map_or_else(Vec::new, |prices| prices.complaints(self.clock.now()))
-    }
 }
 
 fn unusable(what: &str, message: String) -> CloudError {
@@ -95,42 +84,32 @@ fn unusable(what: &str, message: String) -> CloudError {
 
 impl Account {
     /// One reader at a time: a second one waits for the first one's answer instead of asking EC2 too.
-    pub(crate) async fn catalog(&self, isolated: bool) -> Result<Arc<RegionCatalog>, CloudError> {
+    pub(crate) async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
         let now = self.clock.now();
         let mut cached = self.catalog.0.lock().await;
-        let cached = &mut *cached;
-        let prices = cached
-            .prices
-            .get_or_insert_with(|| Prices::shipped(&self.region));
-        let kept = cached.catalog.as_ref();
-        let kept = kept.filter(|(read_at, _)| now.duration_since(*read_at) < MAX_AGE);
-        if let Some((_, catalog)) = kept
-            && !prices.is_due(isolated, now)
+        if let Some((read_at, catalog)) = &*cached
+            && now.duration_since(*read_at) < MAX_AGE
         {
             return Ok(Arc::clone(catalog));
         }
-        let types = async {
-            match kept {
-                Some((read_at, catalog)) => Ok((
-                    *read_at,
-                    catalog.instance_types.clone(),
-                    catalog.zones.clone(),
-                )),
-                None => futures::try_join!(self.instance_type_infos(), self.offered_zones())
-                    .map(|(types, zones)| (now, types, zones)),
-            }
-        };
-        let (types, ()) = futures::join!(types, self.renew(prices, isolated, now));
-        let (read_at, types, zones) = types?;
-        let catalog = Arc::new(RegionCatalog {
+        let catalog = Arc::new(self.read_catalog(now).await?);
+        *cached = Some((now, Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
+    async fn read_catalog(&self, now: Timestamp) -> Result<RegionCatalog, CloudError> {
+        let (types, zones, spot) = futures::try_join!(
+            self.instance_type_infos(),
+            self.offered_zones(),
+            self.spot_prices(now)
+        )?;
+        Ok(RegionCatalog {
             region: self.region.clone(),
             instance_types: types,
             zones,
-            on_demand: prices.on_demand.clone(),
-            spot: prices.spot.clone(),
-        });
-        cached.catalog = Some((read_at, Arc::clone(&catalog)));
-        Ok(catalog)
+            on_demand: shipped_prices(&self.region),
+            spot,
+        })
     }
 
     async fn instance_type_infos(
@@ -171,5 +150,31 @@ impl Account {
             }
         }
         Ok(zones)
+    }
+
+    /// `None` when EC2 answered nothing: then on-demand prices stand in.
+    async fn spot_prices(
+        &self,
+        now: Timestamp,
+    ) -> Result<Option<BTreeMap<String, BTreeMap<String, NanosPerHour>>>, CloudError> {
+        let call = self
+            .ec2
+            .describe_spot_price_history()
+            .set_product_descriptions(Some(SPOT_PRODUCTS.map(str::to_owned).to_vec()))
+            .start_time(DateTime::from_secs(now.as_second()))
+            .max_results(PRICES_PER_PAGE);
+        let mut pages = call.into_paginator().items().send();
+        let mut prices: BTreeMap<String, BTreeMap<String, NanosPerHour>> = BTreeMap::new();
+        while let Some(record) = pages.next().await {
+            let record = record.map_err(refused("ec2:DescribeSpotPriceHistory"))?;
+            let amount = record.spot_price.as_deref().and_then(price);
+            if let (Some(name), Some(zone), Some(price)) =
+                (record.instance_type, record.availability_zone, amount)
+            {
+                let of_type = prices.entry(name.as_str().to_owned()).or_default();
+                of_type.insert(zone, price);
+            }
+        }
+        Ok((!prices.is_empty()).then_some(prices))
     }
 }

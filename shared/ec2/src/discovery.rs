@@ -51,7 +51,7 @@ impl NodeClassResolver for Account {
                 message: error.to_string(),
             })?;
         let (catalog, subnets, security_groups, amis, instance_profile, reserved, group) = futures::join!(
-            self.catalog(settings.isolated_vpc),
+            self.catalog(),
             self.subnets(node_class),
             self.security_groups(node_class),
             self.images(node_class, &facts, now),

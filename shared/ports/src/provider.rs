@@ -25,12 +25,6 @@ pub trait Catalog: Send + Sync {
         settings: &serde_json::Value,
         unavailable: &[UnavailableOffering],
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
-
-    /// What is not as it should be with what was answered, such as prices that could not be read for long: people must see
-    /// it, and nothing stops for it.
-    async fn complaints(&self) -> Vec<String> {
-        Vec::new()
-    }
 }
 
 /// Resolves what a NodeClass selects.

@@ -22,7 +22,6 @@ pub(crate) struct Observed {
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
     pub(crate) unavailable: Vec<UnavailableOffering>,
     pub(crate) problems: Vec<String>,
-    pub(crate) complaints: Vec<String>,
 }
 
 /// Reads everything, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
@@ -113,7 +112,6 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         classes,
         unavailable,
         problems,
-        complaints: turn.world.catalog.complaints().await,
     })
 }
 

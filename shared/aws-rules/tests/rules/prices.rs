@@ -120,18 +120,12 @@ fn garbage_changes_no_price_and_is_complained_about() {
 fn old_prices_stay_and_are_told_of_once_tries_have_failed_for_long() {
     let mut prices = Prices::shipped("us-east-1");
     let good = || Ok(vec![shared("0.5"), metal()]);
-    assert!(prices.on_demand_is_due(false, now()));
-    assert!(
-        !prices.on_demand_is_due(true, now()),
-        "not from where it cannot be reached"
-    );
+    assert!(prices.on_demand_is_due(now()));
     prices.renew_on_demand(good(), now());
-    assert!(
-        !prices.on_demand_is_due(false, later(11)) && prices.on_demand_is_due(false, later(12))
-    );
+    assert!(!prices.on_demand_is_due(later(11)) && prices.on_demand_is_due(later(12)));
     prices.renew_on_demand(Err("AccessDenied".into()), later(12));
     let soon = later(12) + SignedDuration::from_mins(15);
-    assert!(!prices.on_demand_is_due(false, later(12)) && prices.on_demand_is_due(false, soon));
+    assert!(!prices.on_demand_is_due(later(12)) && prices.on_demand_is_due(soon));
     assert_eq!(prices.complaints(later(13)), [""; 0]);
     let told = prices.complaints(later(37)).join("\n");
     assert!(
