@@ -35,7 +35,6 @@ test: tools check functions ## Install what is needed, then run everything
 check: tools ## Formatting, lints, dependency rules, template
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked -p scheduling --features inner-loops --benches -- -D warnings
 	cargo deny --locked check bans licenses sources
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
 
@@ -65,9 +64,8 @@ bench: tools ## Print the numbers: zip sizes and cold start; turns and relay wit
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance
 # Optimized, and of the command line alone: it links no AWS SDK.
-bench-scheduling: ## Print the numbers: the search's inner loops; CPU time and memory of planning, against Karpenter's (CONFORMANCE=…)
+bench-scheduling: ## Print the numbers: CPU time and memory of planning, against Karpenter's (CONFORMANCE=…)
 	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
-	cargo bench --quiet --locked -p scheduling --features inner-loops --bench inner_loops
 	cargo build --release --locked -p whittle
 	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/release/whittle $(CONFORMANCE)
 

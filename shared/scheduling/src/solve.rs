@@ -355,7 +355,7 @@ impl<'a> Solver<'a> {
         found
     }
 
-    pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
+    fn shape_of(&mut self, at: usize) -> ShapeId {
         let input = self.world.input;
         let Some(pod) = input.pods.get(at).copied() else {
             return ShapeId(u32::MAX);
