@@ -338,8 +338,13 @@ impl LaunchBuilder for Builder {
     }
 
     fn refused(&self, error: &CloudError) -> LaunchRefusal {
+        let denied = matches!(error, CloudError::Denied { .. });
         LaunchRefusal::Create {
-            reason: "LaunchFailed",
+            reason: if denied {
+                "Unauthorized"
+            } else {
+                "LaunchFailed"
+            },
             message: error.to_string(),
         }
     }
