@@ -78,8 +78,9 @@ fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
     let ec2 = |operation, parameters| deployed.aws.moto.call("ec2", operation, parameters);
     let templates = ec2("describe_launch_templates", json!({}));
     let templates = templates["LaunchTemplates"].as_array().unwrap();
-    assert!(!templates.is_empty());
-    // One for each number of pods that an instance type can hold.
+    // One for each number of pods that an instance type can hold, and one that no node is launched from: EC2 was asked with
+    // it whether it would allow launches, before there was any NodeClaim.
+    let mut of_node_pool = 0;
     for template in templates {
         let name = template["LaunchTemplateName"].as_str().unwrap();
         assert!(name.starts_with("karpenter.k8s.aws/"), "{name}");
@@ -87,15 +88,17 @@ fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
             json!({"LaunchTemplateId": template["LaunchTemplateId"], "Versions": ["$Latest"]});
         let versions = ec2("describe_launch_template_versions", latest);
         let data = &versions["LaunchTemplateVersions"][0]["LaunchTemplateData"];
-        a_launch_template_makes_nodes_of_the_cluster(deployed, instance, data);
+        let user_data = a_launch_template_makes_nodes_of_the_cluster(deployed, instance, data);
+        of_node_pool += usize::from(user_data.contains("karpenter.sh/nodepool=default"));
     }
+    assert!(of_node_pool >= 1 && of_node_pool + 1 >= templates.len());
 }
 
 fn a_launch_template_makes_nodes_of_the_cluster(
     deployed: &Deployed<'_>,
     instance: &Value,
     data: &Value,
-) {
+) -> String {
     assert_eq!(data["ImageId"], instance["ImageId"]);
     assert_eq!(
         data["MetadataOptions"]["HttpTokens"], "required",
@@ -112,11 +115,11 @@ fn a_launch_template_makes_nodes_of_the_cluster(
         "kind: NodeConfig",
         "name: demo",
         &deployed.cluster.sandbox.url(),
-        "karpenter.sh/nodepool=default",
         "karpenter.sh/unregistered",
     ] {
         assert!(user_data.contains(part), "no {part:?} in:\n{user_data}");
     }
+    user_data
 }
 
 fn the_node_pool_counts_it(deployed: &Deployed<'_>) -> Result<(), String> {
