@@ -36,6 +36,7 @@ check: tools ## Formatting, lints, dependency rules, template
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo deny --locked check bans licenses sources
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
 
 unit: tools ## The pure crates only: seconds

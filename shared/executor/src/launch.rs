@@ -1,9 +1,9 @@
 use jiff::SignedDuration;
 use model::{
-    launch::FleetRequest,
+    launch::{FleetRequest, LaunchRefusal},
     ledger::{Call, Intent, IntentState},
 };
-use ports::{CloudError, LaunchRefusal, ledger::Moved};
+use ports::{CloudError, ledger::Moved};
 
 use crate::{Executor, LaunchFacts, Outcome, Trouble, members::Member, naming};
 
@@ -95,16 +95,14 @@ impl Executor<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
         match refusal {
-            LaunchRefusal::InsufficientCapacity { message } => {
-                self.fail(member, message, Some("InsufficientCapacityError"), outcome)
-                    .await
-            }
-            LaunchRefusal::NodeClassNotReady { message } => {
-                self.fail(member, message, None, outcome).await
-            }
+            // Nothing was asked of EC2, so there is no attempt to end.
             LaunchRefusal::Create { reason, message } => {
                 outcome.left(member.name(), message);
                 self.explain(member, reason, message).await
+            }
+            LaunchRefusal::InsufficientCapacity { .. }
+            | LaunchRefusal::NodeClassNotReady { .. } => {
+                self.end_with(member, refusal, outcome).await
             }
         }
     }

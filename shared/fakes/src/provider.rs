@@ -14,7 +14,7 @@ use model::{
     ids::LaunchToken,
     labels,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading,
+        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading, LaunchRefusal,
         LaunchTemplate, OfferingFailure, TemplateOverrides,
     },
     ledger::{OfferingKey, UnavailableOffering},
@@ -23,7 +23,7 @@ use model::{
     selector::Operator,
 };
 use ports::{
-    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, LaunchRefusal, Launches,
+    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, Launches,
     NodeClassResolver, Registry, RegistryError, registry::RegistryEntry,
 };
 

@@ -40,3 +40,19 @@ impl<K: Eq + Hash, V> FromIterator<(K, V)> for Memo<K, V> {
         Self(entries.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Memo;
+
+    #[test]
+    fn what_came_first_stays_unless_it_is_inserted_anew() {
+        let mut memo: Memo<&str, u32> = [("a", 1)].into_iter().collect();
+        assert_eq!((memo.get("a"), memo.get("b")), (Some(1), None));
+        assert_eq!(
+            (memo.get_or_insert("a", 2), memo.get_or_insert("b", 2)),
+            (1, 2)
+        );
+        assert_eq!((memo.insert("a", 3), memo.get("a")), (Some(1), Some(3)));
+    }
+}

@@ -17,7 +17,6 @@ pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};
 pub use ledger::{Ledger, LedgerError};
-pub use model::launch::LaunchRefusal;
 pub use provider::{Catalog, LaunchBuilder, Launches, NodeClassResolver};
 pub use queue::{QueueError, Wakes};
 pub use registry::{Clusters, Registry, RegistryError};
