@@ -8,6 +8,7 @@ use model::{
     InstanceType, Snapshot,
     ids::ClusterName,
     node_pool::NodePool,
+    share_labels,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 
@@ -83,5 +84,6 @@ pub(crate) fn add_objects(
             Object::EC2NodeClass(_) | Object::CapacityBuffer(_) | Object::PriorityClass(_) => {}
         }
     }
+    share_labels(&mut snapshot.pods);
     snapshot.storage = storage.into();
 }

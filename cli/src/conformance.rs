@@ -146,7 +146,8 @@ fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     let mut least = None;
     let (plan, whole) = Span::of(|| {
         let plan = planner::provision_with(snapshot, planner::Share::WHOLE, |question| {
-            let (answer, span) = Span::of(|| scheduling::solve(question));
+            let prepared = scheduling::Prepared::new(question);
+            let (answer, span) = Span::of(|| prepared.solve());
             solve = span;
             least = bound.then(|| scheduling::least_cost(question, &answer));
             answer

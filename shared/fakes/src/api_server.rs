@@ -69,7 +69,7 @@ impl ApiServer {
             key: key.clone(),
             uid: Uid(format!("{name}-uid-{version}")),
             resource_version: version,
-            labels: BTreeMap::from([("app".to_owned(), owner.to_owned())]),
+            labels: BTreeMap::from([("app".to_owned(), owner.to_owned())]).into(),
             created_at: Some(now),
             owner: Some(Owner {
                 api_version: "apps/v1".into(),

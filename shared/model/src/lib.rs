@@ -19,6 +19,7 @@ pub mod quantity;
 pub mod requirement;
 pub mod resources;
 pub mod selector;
+mod shared_labels;
 pub mod snapshot;
 pub mod taint;
 pub mod volume;
@@ -31,5 +32,6 @@ pub use ids::{
 pub use memo::Memo;
 pub use plan::{Action, Plan};
 pub use resources::Resources;
+pub use shared_labels::{SharedLabels, StoredAt, share_labels};
 pub use snapshot::Snapshot;
 pub use wake::{Lane, Wake};

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    SharedLabels,
     ids::{NodeName, PodKey, Uid},
     resources::Resources,
     selector::{LabelSelector, NodeSelectorRequirement},
@@ -17,7 +18,7 @@ pub struct Pod {
     pub key: PodKey,
     pub uid: Uid,
     pub resource_version: String,
-    pub labels: BTreeMap<String, String>,
+    pub labels: SharedLabels,
     pub annotations: BTreeMap<String, String>,
     pub created_at: Option<Timestamp>,
     pub deletion: Option<Deletion>,

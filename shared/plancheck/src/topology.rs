@@ -5,6 +5,7 @@
 mod affinity;
 mod anti_affinity;
 mod matching;
+mod offered;
 mod spread;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
     rc::Rc,
 };
 
-use model::{PodKey, pod::Pod};
+use model::{Memo, PodKey, node_pool::NodePool, pod::Pod};
 
 use self::matching::{Index, Term};
 use crate::{
@@ -39,6 +40,7 @@ struct Scene<'s, 'a> {
     located: Vec<Located<'a>>,
     index: Index<'a>,
     columns: RefCell<BTreeMap<String, Rc<Column<'s>>>>,
+    offered: RefCell<BTreeMap<(&'a str, String), Rc<BTreeSet<String>>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +81,7 @@ impl<'s, 'a> Scene<'s, 'a> {
             located,
             index: Index::default(),
             columns: RefCell::default(),
+            offered: RefCell::default(),
         }
     }
 
@@ -104,20 +107,57 @@ impl<'s, 'a> Scene<'s, 'a> {
         }
         let places = self.placements.places.iter();
         let domains = places.map(|place| place.domains(self.world, key).unwrap_or_default());
-        let column = Rc::new(Column(domains.collect()));
+        let column = Rc::new(Column::new(domains.collect()));
         self.columns
             .borrow_mut()
             .insert(key.to_owned(), Rc::clone(&column));
         column
     }
+
+    /// The domains in which a NodePool can make nodes.
+    fn offered(&self, pool: &'a NodePool, key: &str) -> Rc<BTreeSet<String>> {
+        let mut offered = self.offered.borrow_mut();
+        let known = offered.entry((pool.name.as_str(), key.to_owned()));
+        let found =
+            known.or_insert_with(|| Rc::new(offered::by_pool(self.world.snapshot, pool, key)));
+        Rc::clone(found)
+    }
 }
 
 /// The domains of one topology key. Where a place's cannot be listed, what is known is that it may be in any: that is
 /// reported as none, which no rule about it survives.
-struct Column<'s>(Vec<Vec<&'s str>>);
+struct Column<'s> {
+    of: Vec<Vec<&'s str>>,
+    /// Every domain once; its number is its place here.
+    names: Vec<&'s str>,
+    numbers: Vec<Vec<usize>>,
+}
 
 impl<'s> Column<'s> {
+    fn new(of: Vec<Vec<&'s str>>) -> Self {
+        let mut names = Vec::new();
+        let mut known: Memo<&str, usize> = Memo::default();
+        let mut number = |name: &&'s str| {
+            let next = names.len();
+            let number = known.get_or_insert(*name, next);
+            if number == next {
+                names.push(*name);
+            }
+            number
+        };
+        let numbers = of
+            .iter()
+            .map(|domains| domains.iter().map(&mut number).collect());
+        let numbers = numbers.collect();
+        Self { of, names, numbers }
+    }
+
     fn of(&self, place: PlaceId) -> &[&'s str] {
-        self.0.get(place).map_or(&[], Vec::as_slice)
+        self.of.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// As [`Self::of`], by number.
+    fn numbers(&self, place: PlaceId) -> &[usize] {
+        self.numbers.get(place).map_or(&[], Vec::as_slice)
     }
 }

@@ -296,11 +296,7 @@ fn report(
         let Some(pod) = pod(&left.pod) else { continue };
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
             node_pool: at.and_then(pool_of).map(|pool| pool.name.clone()),
-            text: if left.deferred {
-                scheduling::Reason::Reservation.to_string()
-            } else {
-                reason.to_string()
-            },
+            text: reason.to_string(),
         });
         plan.unplaced.push(Unplaced {
             pod: reference(pod),

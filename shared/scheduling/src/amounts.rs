@@ -41,6 +41,13 @@ pub(crate) fn add(total: &mut [i64], more: &[i64]) {
     }
 }
 
+/// Subtracts, saturating.
+pub(crate) fn subtract(total: &mut [i64], less: &[i64]) {
+    for (total, less) in total.iter_mut().zip(less) {
+        *total = total.saturating_sub(*less);
+    }
+}
+
 pub(crate) fn fits(requests: &[i64], room: &[i64]) -> bool {
     requests
         .iter()

@@ -339,6 +339,20 @@ impl<'a> Claim<'a> {
         self.rows = fit.rows;
         amounts::add(&mut self.requests, &core.requests);
         self.ports.extend_from_slice(core.ports());
+        self.measure(world);
+        let place = self.place(world);
+        world.record(core, &place);
+    }
+
+    /// Lets go a pod that nobody counts, which leaves `rows`.
+    pub(crate) fn release(&mut self, pod: usize, core: &Core<'a>, rows: Bits, world: &World<'a>) {
+        self.pods.retain(|known| *known != pod);
+        amounts::subtract(&mut self.requests, &core.requests);
+        self.rows = rows;
+        self.measure(world);
+    }
+
+    fn measure(&mut self, world: &World<'a>) {
         if let Some(template) = world.templates.get(self.template) {
             let most = template.room.most(&self.rows);
             self.slack = most
@@ -346,8 +360,6 @@ impl<'a> Claim<'a> {
                 .map(|(most, used)| most.saturating_sub(*used))
                 .collect();
         }
-        let place = self.place(world);
-        world.record(core, &place);
     }
 }
 

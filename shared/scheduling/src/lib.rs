@@ -38,7 +38,27 @@ pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use reason::{Asked, Reason};
 
+use setup::Setup;
+
 /// Answers the question.
 pub fn solve(input: &Input<'_>) -> Answer {
-    strategy::best(input)
+    Prepared::new(input).solve()
+}
+
+/// A question with everything in it interned, indexed and counted.
+pub struct Prepared<'a> {
+    input: &'a Input<'a>,
+    setup: Setup<'a>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(input: &'a Input<'a>) -> Self {
+        let setup = setup::set_up(input);
+        Self { input, setup }
+    }
+
+    /// The search.
+    pub fn solve(self) -> Answer {
+        strategy::best(self.input, self.setup)
+    }
 }

@@ -56,7 +56,7 @@ pub struct Choice {
 #[derive(Clone, Debug)]
 pub struct Unplaced {
     pub pod: usize,
-    /// A reservation may take it in the next round.
+    /// It may find a place in the next round: it waits for a reservation, or this round had no attempt left for it.
     pub deferred: bool,
     /// One per NodePool that was tried, by index.
     pub reasons: Vec<(Option<usize>, Reason)>,
@@ -73,10 +73,18 @@ pub(crate) fn explain(
         let reasons = told
             .entry(shape)
             .or_insert_with(|| explain::reasons(solver, shape));
+        let reasons = match failure {
+            Failure::NoRoom => reasons.clone(),
+            Failure::Deferred => {
+                let pools = reasons.iter().map(|(pool, _)| *pool);
+                pools.map(|pool| (pool, Reason::Reservation)).collect()
+            }
+            Failure::Postponed => vec![(None, Reason::NextRound)],
+        };
         unplaced.push(Unplaced {
             pod,
-            deferred: failure == Failure::Deferred,
-            reasons: reasons.clone(),
+            deferred: failure != Failure::NoRoom,
+            reasons,
         });
     }
     unplaced

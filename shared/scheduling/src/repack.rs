@@ -3,6 +3,8 @@
 //! planned anew as a whole: again and again the node whose pods are worth most for its price, where a pod's worth is what
 //! such pods have cost so far. The cheaper of the two answers stays.
 //!
+//! Nodes with a pod that has to stay are kept; pods of theirs that may go leave where that is cheaper.
+//!
 //! What the search decided for reasons other than room stays decided: which NodePool serves a pod, and every label that a
 //! pod's topology or volumes depend on, so that no count per domain changes. Rules per host are obeyed again, and the new
 //! nodes are filled through the same checks as all others.
@@ -11,13 +13,16 @@ mod build;
 mod items;
 mod nodes;
 mod offers;
+mod shift;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeSet;
 
 use model::NanosPerHour;
 
 use self::{items::Movable, nodes::Work, offers::Offers};
-use crate::{claim::Claim, solve::Solver, world::World};
+use crate::{claim::Claim, solve::Solver, topology::HostId, world::World};
 
 /// What a node costs besides its instance: agents that are paid per host, addresses, volumes, and everybody who watches
 /// it. A node more has to save as much, so that cheap small instances do not take over.
@@ -27,16 +32,25 @@ pub(crate) fn repack(solver: &mut Solver<'_>) {
     if solver.world.reservations.are_counted() {
         return;
     }
+    let mut staying: BTreeSet<HostId> = solver.claims.iter().map(|claim| claim.host).collect();
     for template in 0..solver.world.templates.len() {
         let Some(movable) = items::movable(solver, template) else {
             continue;
         };
+        for claim in movable
+            .claims
+            .iter()
+            .filter_map(|at| solver.claims.get(*at))
+        {
+            staying.remove(&claim.host);
+        }
         let limits = build::free_limits(solver, template, &movable);
         match cheaper(solver, template, &movable) {
             Some(made) => build::swap(solver, &movable, made),
             None => build::restore_limits(solver, template, limits),
         }
     }
+    shift::shift(solver, &staying);
 }
 
 fn cheaper<'a>(

@@ -109,4 +109,6 @@ pub(crate) enum Failure {
     NoRoom,
     /// A reservation could take it in the next round; until then it waits (spec/scheduling §21).
     Deferred,
+    /// The search had no attempt left for it.
+    Postponed,
 }

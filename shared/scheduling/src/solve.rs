@@ -20,7 +20,7 @@ use crate::{
     claim::{Claim, Stage},
     input::Input,
     node::Node,
-    setup::{self, Setup},
+    setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
     strategy::{Order, Strategy},
@@ -54,13 +54,13 @@ const COUNT_SHIFT: u32 = 40;
 const BLOCK: usize = 32;
 
 impl<'a> Solver<'a> {
-    pub(crate) fn new(input: &'a Input<'a>, strategy: Strategy) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Self {
         let Setup {
             mut world,
             nodes,
             next_host,
             has_topology,
-        } = setup::set_up(input);
+        } = setup;
         world.ties = strategy.ties;
         let taints = input.pools.iter().flat_map(|pool| pool.taints);
         let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
@@ -104,11 +104,23 @@ impl<'a> Solver<'a> {
         let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
         let with_shape = |pod| Some((pod, *shapes.get(pod)?, 0));
         queue.extend(pods.into_iter().filter_map(with_shape));
+        let mut attempts = attempts_max(queue.len());
         while let Some((pod, shape, length)) = queue.pop_front() {
             if length == queue.len() + 1 {
                 queue.push_front((pod, shape, length));
                 break;
             }
+            if attempts == 0 {
+                // Others have found a place since they failed: what is left may in the next round.
+                queue.push_front((pod, shape, length));
+                failed.extend(
+                    queue
+                        .iter()
+                        .map(|(pod, shape, _)| (*pod, (*shape, Failure::Postponed))),
+                );
+                break;
+            }
+            attempts -= 1;
             match self.try_pod(pod, shape) {
                 Ok(()) => {
                     failed.remove(&pod);
@@ -130,11 +142,11 @@ impl<'a> Solver<'a> {
         loop {
             match self.try_shape(pod, shape) {
                 Ok(()) => return Ok(()),
-                Err(Failure::Deferred) => return Err((shape, Failure::Deferred)),
                 Err(Failure::NoRoom) => match self.relaxed(shape) {
                     Some((next, _)) => shape = next,
                     None => return Err((shape, Failure::NoRoom)),
                 },
+                Err(failure) => return Err((shape, failure)),
             }
         }
     }
@@ -485,6 +497,13 @@ impl<'a> Solver<'a> {
         member.inverse.dedup();
         member
     }
+}
+
+/// How often pods are tried in one search. A chain of pods of which each waits for the one behind it takes a round per pod.
+fn attempts_max(pods: usize) -> usize {
+    const PER_POD: usize = 64;
+    const FEW_PODS: usize = 2_000;
+    pods.max(FEW_PODS).saturating_mul(PER_POD)
 }
 
 /// Large pods first; then the oldest.

@@ -8,9 +8,9 @@ use model::{
     CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
     catalog::Overhead,
     labels,
-    pod::Pod,
+    pod::{Pod, PodAffinityTerm},
     requirement::{Requirement, Requirements},
-    selector::Operator,
+    selector::{LabelSelector, Operator},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
     volume::Storage,
 };
@@ -128,6 +128,36 @@ fn groups(answer: &Answer, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
         .collect();
     groups.sort_unstable();
     groups
+}
+
+#[test]
+fn pods_that_wait_for_one_another_in_a_long_chain_go_on_in_the_next_round() {
+    // Each wants to be near the one behind it in the queue, so that a round places one of them.
+    const LINKS: usize = 600;
+    let mut pods = named(vec![Pod::default(); LINKS]);
+    for (at, pod) in pods.iter_mut().enumerate() {
+        let link = |n: usize| BTreeMap::from([("link".to_owned(), n.to_string())]);
+        pod.requests = [("cpu", 8_000 - i64::try_from(at).unwrap()), ("pods", 1)].into();
+        pod.labels = link(at).into();
+        pod.node_selector
+            .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
+        if at + 1 < LINKS {
+            pod.pod_affinity.required = vec![PodAffinityTerm {
+                topology_key: labels::ZONE.to_owned(),
+                selector: Some(LabelSelector {
+                    match_labels: link(at + 1),
+                    ..LabelSelector::default()
+                }),
+                ..PodAffinityTerm::default()
+            }];
+        }
+    }
+    let pods: Vec<&Pod> = pods.iter().collect();
+    let answer = ask(&pods, Vec::new(), &instance_types());
+    let placed: usize = answer.new_nodes.iter().map(|node| node.pods.len()).sum();
+    assert!(placed > 0 && !answer.unplaced.is_empty());
+    assert_eq!(placed + answer.unplaced.len(), LINKS);
+    assert!(answer.unplaced.iter().all(|left| left.deferred));
 }
 
 proptest! {

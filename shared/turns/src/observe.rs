@@ -6,6 +6,7 @@ use model::{
     InstanceType, NodeClassName, NodePoolName, Snapshot,
     ledger::{IntentState, RelayCounter, UnavailableOffering},
     node_claim::NodeClassRef,
+    share_labels,
 };
 use ports::CloudError;
 
@@ -39,7 +40,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     let unavailable = ledger.unavailable_offerings(now).await?;
 
     let api = &turn.api;
-    let (pools, node_classes, node_claims, nodes, pods) = tokio::try_join!(
+    let (pools, node_classes, node_claims, nodes, mut pods) = tokio::try_join!(
         api.node_pools(),
         api.node_classes(),
         api.node_claims(),
@@ -76,6 +77,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
             ))
         })
         .collect();
+    share_labels(&mut pods);
     // A launch whose NodeClaim shows its instance is counted by that alone (O2).
     let shown = |state: &IntentState| matches!(state, IntentState::Launched { .. });
     let snapshot = Snapshot {

@@ -99,7 +99,7 @@ impl From<kubernetes::Pod> for Pod {
             },
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            labels: metadata.labels,
+            labels: metadata.labels.into(),
             annotations: metadata.annotations,
             created_at: metadata.creation_timestamp,
             problems,

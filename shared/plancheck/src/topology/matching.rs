@@ -7,7 +7,7 @@ use std::{
 };
 
 use model::{
-    Memo,
+    Memo, StoredAt,
     pod::{Pod, PodAffinityTerm},
     selector::{LabelExpression, LabelOperator, LabelSelector},
 };
@@ -159,6 +159,8 @@ pub(super) struct Index<'a>(RefCell<BTreeMap<String, Rc<ByValue<'a>>>>);
 struct ByValue<'a> {
     at: Memo<(&'a str, &'a str), usize>,
     pods: Vec<Vec<usize>>,
+    /// By where labels are stored, the place in `pods` of the pods that share them, and their namespace.
+    stored: Memo<StoredAt, (&'a str, Option<usize>)>,
 }
 
 impl<'a> Index<'a> {
@@ -197,9 +199,7 @@ impl<'a> Index<'a> {
         }
         let mut by_value = ByValue::default();
         for (index, located) in located.iter().enumerate() {
-            if let Some(value) = located.pod.labels.get(key) {
-                by_value.add(&located.pod.key.namespace, value, index);
-            }
+            by_value.add(located.pod, key, index);
         }
         let by_value = Rc::new(by_value);
         self.0
@@ -210,8 +210,21 @@ impl<'a> Index<'a> {
 }
 
 impl<'a> ByValue<'a> {
-    fn add(&mut self, namespace: &'a str, value: &'a str, index: usize) {
-        let at = self.at.get_or_insert((namespace, value), self.pods.len());
+    fn add(&mut self, pod: &'a Pod, key: &str, index: usize) {
+        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
+        let at = match self.stored.get(&stored) {
+            Some((known, at)) if known == namespace => at,
+            _ => {
+                let value = pod.labels.get(key);
+                let next = self.pods.len();
+                let at = value.map(|value| self.at.get_or_insert((namespace, value), next));
+                self.stored.insert(stored, (namespace, at));
+                at
+            }
+        };
+        let Some(at) = at else {
+            return;
+        };
         match self.pods.get_mut(at) {
             Some(pods) => pods.push(index),
             None => self.pods.push(vec![index]),

@@ -3,24 +3,20 @@
 //! Pods that the constraint is about but that do not carry it may come last, so they count only for the smallest number:
 //! if some order of binding is valid, the plan passes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::{collections::BTreeMap, rc::Rc};
 
 use model::{
-    InstanceType, labels,
+    labels,
     node_pool::NodePool,
     pod::{NodeInclusionPolicy, Pod, TopologySpread, WhenUnsatisfiable},
-    requirement::{Requirement, Requirements},
-    selector::{NodeSelectorRequirement, Operator},
+    selector::NodeSelectorRequirement,
     taint::Toleration,
 };
 
 use super::{Column, Scene, matching::Term};
 use crate::{
     Findings,
-    label::{Label, overlap},
+    label::Label,
     node_rules::{Wanted, intolerable},
     world::Machine,
 };
@@ -100,12 +96,12 @@ struct Count<'c, 's, 'a> {
     column: Rc<Column<'s>>,
     /// By machine, whether the constraint counts pods there.
     looked_at: Vec<bool>,
-    /// Matching pods that run there already, on nodes that the constraint looks at.
-    before: BTreeMap<&'s str, i64>,
-    /// At most so many matching pods in the end, counting those with an open domain everywhere they may be.
-    after: BTreeMap<&'s str, i64>,
-    /// Empty where the key is the hostname's: another node can always be made.
-    universe: BTreeSet<String>,
+    /// By domain, the matching pods that run there already, on nodes that the constraint looks at.
+    before: Vec<i64>,
+    /// By domain, at most so many matching pods in the end, counting those with an open domain everywhere they may be.
+    after: Vec<i64>,
+    /// What there is to spread over, with `after`. Empty where the key is the hostname's: another node can always be made.
+    universe: BTreeMap<String, i64>,
 }
 
 impl<'c, 's, 'a> Count<'c, 's, 'a> {
@@ -115,16 +111,17 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         group: &'c Group<'a>,
         matching: &[usize],
     ) -> Self {
+        let column = scene.column(&identity.term.key);
         let mut count = Self {
             scene,
             identity,
             group,
             wanted: Wanted::of(group.example),
-            column: scene.column(&identity.term.key),
             looked_at: Vec::new(),
-            before: BTreeMap::new(),
-            after: BTreeMap::new(),
-            universe: BTreeSet::new(),
+            before: vec![0; column.names.len()],
+            after: vec![0; column.names.len()],
+            universe: BTreeMap::new(),
+            column,
         };
         let machines = scene.world.machines.iter();
         count.looked_at = machines.map(|machine| count.looks_at(machine)).collect();
@@ -149,11 +146,9 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             if after == 0 || self.looked_at.get(place) == Some(&false) {
                 continue;
             }
-            for domain in self.column.of(place) {
-                *self.after.entry(domain).or_default() += after;
-                if before > 0 {
-                    *self.before.entry(domain).or_default() += before;
-                }
+            for domain in self.column.numbers(place) {
+                add_at(&mut self.after, *domain, after);
+                add_at(&mut self.before, *domain, before);
             }
         }
     }
@@ -171,7 +166,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 continue;
             };
             let pod = &located.pod.key;
-            let domains = self.column.of(located.place);
+            let domains = self.column.numbers(located.place);
             if domains.is_empty() {
                 findings.add(
                     subject,
@@ -181,9 +176,10 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             }
             let too_full = domains
                 .iter()
-                .map(|domain| (*domain, counts.get(*domain).copied().unwrap_or(0) + own))
+                .filter_map(|domain| Some((*domain, counts.get(*domain)? + own)))
                 .find(|(_, count)| *count > most);
             if let Some((domain, count)) = too_full {
+                let domain = self.column.names.get(domain).unwrap_or(&"");
                 findings.add(
                     subject,
                     format!(
@@ -193,7 +189,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 continue;
             }
             for domain in domains {
-                *counts.entry(domain).or_default() += own;
+                add_at(&mut counts, *domain, own);
             }
         }
     }
@@ -215,13 +211,17 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         if key == labels::HOSTNAME {
             return 0;
         }
-        let is_open = |domain: &&String| {
+        let is_open = |domain: &str| {
             alternative
                 .iter()
                 .filter(|requirement| labels::normalized(&requirement.key) == key)
                 .all(|requirement| Label::Is(domain).guarantees(requirement))
         };
-        let open: Vec<&String> = self.universe.iter().filter(is_open).collect();
+        let universe = self.universe.iter();
+        let open: Vec<i64> = universe
+            .filter(|(domain, _)| is_open(domain))
+            .map(|(_, pods)| *pods)
+            .collect();
         let is_too_few = self
             .identity
             .min_domains
@@ -230,86 +230,44 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         if is_too_few {
             return 0;
         }
-        open.iter()
-            .map(|domain| self.after.get(domain.as_str()).copied().unwrap_or(0))
-            .min()
-            .unwrap_or(0)
+        open.into_iter().min().unwrap_or(0)
     }
 
     /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
-    fn domains_there_are(&self) -> BTreeSet<String> {
+    fn domains_there_are(&self) -> BTreeMap<String, i64> {
         if self.identity.term.key == labels::HOSTNAME {
-            return BTreeSet::new();
-        }
-        let mut domains = BTreeSet::new();
-        for domain in self.after.keys() {
-            insert(&mut domains, domain);
+            return BTreeMap::new();
         }
         let world = self.scene.world;
+        let mut is_there: Vec<bool> = self.after.iter().map(|pods| *pods > 0).collect();
         for (at, machine) in world.machines.iter().enumerate() {
             let counts = self.looked_at.get(at) == Some(&true);
             if counts && machine.node.is_some() && !machine.leaving {
-                for domain in self.column.of(at) {
-                    insert(&mut domains, domain);
+                for domain in self.column.numbers(at) {
+                    if let Some(is_there) = is_there.get_mut(*domain) {
+                        *is_there = true;
+                    }
                 }
             }
         }
-        for pool in world
-            .snapshot
-            .node_pools
-            .iter()
-            .filter(|pool| is_usable(pool))
-        {
+        let known = self.column.names.iter().zip(&self.after).zip(is_there);
+        let mut domains: BTreeMap<String, i64> = known
+            .filter(|(_, is_there)| *is_there)
+            .map(|((name, pods), _)| ((*name).to_owned(), *pods))
+            .collect();
+        let pools = world.snapshot.node_pools.iter();
+        for pool in pools.filter(|pool| is_usable(pool)) {
             let tolerable =
                 intolerable(self.group.example, pool.template.taints.iter().collect()).is_none();
             if tolerable || !self.identity.honors_taints {
-                self.add_offered(pool, &mut domains);
+                for domain in self.scene.offered(pool, &self.identity.term.key).iter() {
+                    if !domains.contains_key(domain) {
+                        domains.insert(domain.clone(), 0);
+                    }
+                }
             }
         }
         domains
-    }
-
-    fn add_offered(&self, pool: &NodePool, domains: &mut BTreeSet<String>) {
-        let key = self.identity.term.key.as_str();
-        let mut of_pool = Requirements::from_selector(&pool.template.requirements);
-        for (label, value) in &pool.template.labels {
-            of_pool.add(Requirement::new(label, Operator::In, [value.clone()]));
-        }
-        let own = of_pool.get(key);
-        let types = self.scene.world.snapshot.instance_types.get(&pool.name);
-        let Some(types) = types.filter(|types| !types.is_empty()) else {
-            return;
-        };
-        let suits = |instance_type: &&InstanceType| {
-            let known = &instance_type.requirements;
-            of_pool.0.values().all(|wanted| {
-                known
-                    .get(&wanted.key)
-                    .is_none_or(|of_type| overlap(of_type, wanted))
-            })
-        };
-        for instance_type in types.iter().filter(suits) {
-            let Some(of_type) = instance_type
-                .requirements
-                .get(key)
-                .filter(|of_type| !of_type.complement)
-            else {
-                continue;
-            };
-            let allowed = of_type
-                .values
-                .iter()
-                .filter(|value| own.is_none_or(|own| own.has(value)));
-            for value in allowed {
-                insert(domains, value);
-            }
-        }
-        let listed = own.filter(|own| !own.complement);
-        domains.extend(
-            listed
-                .into_iter()
-                .flat_map(|own| own.values.iter().cloned()),
-        );
     }
 
     /// Whether the constraint counts pods on this node.
@@ -327,10 +285,9 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     }
 }
 
-/// Most are there already.
-fn insert(domains: &mut BTreeSet<String>, domain: &str) {
-    if !domains.contains(domain) {
-        domains.insert(domain.to_owned());
+fn add_at(counts: &mut [i64], domain: usize, pods: i64) {
+    if let Some(count) = counts.get_mut(domain) {
+        *count += pods;
     }
 }
 

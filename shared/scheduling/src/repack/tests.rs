@@ -208,6 +208,38 @@ fn pods_that_repel_each_other_stay_apart() {
 }
 
 #[test]
+fn a_pod_leaves_a_node_that_has_to_stay_where_that_is_cheaper() {
+    let (small, large) = (kind("small", 4, 16, 10), kind("large", 8, 16, 25));
+    // Leaders are alone among themselves, and what is near whom cannot be bought again.
+    let mut all = [
+        pods("leader", 1, 3_500, 1),
+        pods("leader", 2, 1_000, 1).split_off(1),
+        pods("follower", 1, 900, 1),
+    ]
+    .concat();
+    for pod in &mut all {
+        let near_leader = PodAffinityTerm {
+            topology_key: labels::HOSTNAME.to_owned(),
+            selector: Some(selecting("leader")),
+            ..PodAffinityTerm::default()
+        };
+        match pod.labels["app"].as_str() {
+            "leader" => pod.pod_anti_affinity.required = vec![near_leader],
+            _ => pod.pod_affinity.required = vec![near_leader],
+        }
+    }
+    let answer = ask(&all, &[small, large], Resources::default());
+    assert!(answer.unplaced.is_empty());
+    // First fit puts the follower on the fuller node, which has to grow for it.
+    assert_eq!((answer.new_nodes.len(), cents(&answer)), (2, 2 * 10));
+    let with_follower = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
+    assert_eq!(
+        with_follower.map(|node| node.pods.clone()),
+        Some(vec![1, 2])
+    );
+}
+
+#[test]
 fn limits_hold_for_the_nodes_bought_again() {
     // First fit takes one large node and a half; the cheaper nodes have 80 cores together.
     for cores in [60, 70, 80, 200] {

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
+use model::Memo;
+
 use super::{HostLabels, Place, classes::ClassId};
 use crate::algebra::{Algebra, Sym};
 
@@ -17,6 +19,8 @@ pub(crate) struct Bound {
     by_class: BTreeMap<ClassId, Vec<u32>>,
     /// Per topology key, the domain of each host.
     columns: BTreeMap<Sym, Rc<[Option<Sym>]>>,
+    /// By where a node's labels are: Nodes that take pods are among the hosts, too.
+    values: Memo<(usize, Sym), Option<Sym>>,
     tallies: BTreeMap<(ClassId, Sym), Tally>,
     domains: BTreeMap<Sym, Rc<[Somewhere]>>,
 }
@@ -66,7 +70,7 @@ impl Bound {
         if let Some(known) = self.columns.get(&key) {
             return Rc::clone(known);
         }
-        let column: Rc<[Option<Sym>]> = column(key, hosts, algebra).into();
+        let column: Rc<[Option<Sym>]> = self.values_of(key, hosts, algebra).into();
         self.columns.insert(key, Rc::clone(&column));
         column
     }
@@ -81,7 +85,7 @@ impl Bound {
         if let Some(known) = self.domains.get(&key) {
             return Rc::clone(known);
         }
-        let values = column(key, nodes, algebra).into_iter();
+        let values = self.values_of(key, nodes, algebra).into_iter();
         let places = values
             .zip(nodes)
             .filter_map(|(value, node)| Some((value?, node.place)));
@@ -89,14 +93,26 @@ impl Bound {
         self.domains.insert(key, Rc::clone(&domains));
         domains
     }
-}
 
-fn column(key: Sym, nodes: &[HostLabels<'_>], algebra: &mut Algebra) -> Vec<Option<Sym>> {
-    let key = algebra.text(key).to_owned();
-    let values = nodes
-        .iter()
-        .map(|node| Some(algebra.symbol(node.labels.get(&key)?)));
-    values.collect()
+    fn values_of(
+        &mut self,
+        key: Sym,
+        nodes: &[HostLabels<'_>],
+        algebra: &mut Algebra,
+    ) -> Vec<Option<Sym>> {
+        let name = algebra.text(key).to_owned();
+        let values = nodes.iter().map(|node| {
+            let labels = (std::ptr::from_ref(node.labels).addr(), key);
+            if let Some(known) = self.values.get(&labels) {
+                return known;
+            }
+            let value = node.labels.get(&name);
+            let value = value.map(|value| algebra.symbol(value));
+            self.values.insert(labels, value);
+            value
+        });
+        values.collect()
+    }
 }
 
 /// Nodes that no filter of a group tells apart, with how often they come.

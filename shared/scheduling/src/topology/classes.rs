@@ -1,9 +1,9 @@
 //! Pods that no selector in this question tells apart are one class: same namespace, same values of the labels that any
 //! selector mentions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use model::{Memo, pod::Pod, selector::LabelSelector};
+use model::{Memo, SharedLabels, StoredAt, pod::Pod, selector::LabelSelector};
 
 /// Pods alike to every selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ pub(crate) struct ClassId(pub(crate) u32);
 pub(crate) struct Class<'a> {
     pub(crate) namespace: &'a str,
     /// Of one of its pods.
-    pub(crate) labels: &'a BTreeMap<String, String>,
+    pub(crate) labels: &'a SharedLabels,
 }
 
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Classes<'a> {
     /// How many steps there are.
     taken: u32,
     ends: Memo<Step, ClassId>,
+    /// By where labels are stored: pods that share them come one after the other.
+    stored: Memo<StoredAt, (&'a str, ClassId)>,
     pub(crate) all: Vec<Class<'a>>,
 }
 
@@ -56,6 +58,18 @@ impl<'a> Classes<'a> {
     }
 
     pub(crate) fn class_of(&mut self, pod: &'a Pod) -> ClassId {
+        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
+        if let Some((known, class)) = self.stored.get(&stored)
+            && known == namespace
+        {
+            return class;
+        }
+        let class = self.class_by_labels(pod);
+        self.stored.insert(stored, (namespace, class));
+        class
+    }
+
+    fn class_by_labels(&mut self, pod: &'a Pod) -> ClassId {
         let labels = &pod.labels;
         let mut end = self.step(Step::FIRST, Some(&pod.key.namespace));
         for at in 0..self.keys.len() {

@@ -287,7 +287,7 @@ fn pod() -> impl Strategy<Value = Pod> {
             });
         }
         let selector = LabelSelector {
-            match_labels: pod.labels.clone(),
+            match_labels: (*pod.labels).clone(),
             ..LabelSelector::default()
         };
         match rules {

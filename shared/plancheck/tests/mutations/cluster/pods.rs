@@ -21,7 +21,7 @@ pub(crate) fn pending(name: &str, millicores: i64) -> Pod {
     Pod {
         key: key(name),
         uid: format!("{name}-uid").into(),
-        labels: labels(&[("app", name.rsplit_once('-').map_or(name, |(app, _)| app))]),
+        labels: labels(&[("app", name.rsplit_once('-').map_or(name, |(app, _)| app))]).into(),
         requests: Resources::from([("cpu", millicores), ("memory", GIB / 4), ("pods", 1)]),
         unschedulable: true,
         ..Pod::default()

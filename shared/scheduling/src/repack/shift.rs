@@ -1,0 +1,180 @@
+//! Single pods leave nodes that cannot be bought again because other pods of theirs have to stay: a pod goes where there is
+//! room, if the node that it leaves becomes cheaper by more than the other one becomes dearer.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use crate::{
+    amounts,
+    bits::Bits,
+    claim::{Claim, Fit, Stage},
+    min_values,
+    shape::{Core, ShapeId},
+    solve::Solver,
+    topology::{HostId, Obeyed},
+    world::World,
+};
+
+/// Nodes asked to take a pod, so that a turn stays quick.
+const ASKED_MAX: usize = 20_000;
+
+pub(crate) fn shift(solver: &mut Solver<'_>, staying: &BTreeSet<HostId>) {
+    let mut asked = 0;
+    for from in 0..solver.claims.len() {
+        if !solver
+            .claims
+            .get(from)
+            .is_some_and(|claim| staying.contains(&claim.host))
+        {
+            continue;
+        }
+        while asked < ASKED_MAX
+            && let Some(step) = best_step(solver, from, &mut asked)
+        {
+            step.take(solver, from);
+        }
+    }
+}
+
+/// One pod's way to another node.
+struct Step<'a> {
+    pod: usize,
+    core: Rc<Core<'a>>,
+    /// What the node that it leaves may be from then on.
+    lighter: Bits,
+    to: usize,
+    fit: Fit<'a>,
+}
+
+impl<'a> Step<'a> {
+    fn take(self, solver: &mut Solver<'a>, from: usize) {
+        if let Some(claim) = solver.claims.get_mut(from) {
+            claim.release(self.pod, &self.core, self.lighter, &solver.world);
+        }
+        if let Some(claim) = solver.claims.get_mut(self.to) {
+            claim.commit(self.pod, &self.core, self.fit, &mut solver.world);
+        }
+    }
+}
+
+fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Option<Step<'a>> {
+    let mut best: Option<(i64, Step<'a>)> = None;
+    for (shape, pod) in kinds(solver, from) {
+        let Some((core, obeyed)) = free(solver, shape) else {
+            continue;
+        };
+        let Some((lighter, saving)) = without(solver, from, &core) else {
+            continue;
+        };
+        let known = best.as_ref().map_or(0, |(gain, _)| *gain);
+        if saving <= known {
+            continue;
+        }
+        if let Some((to, fit, gain)) =
+            cheapest_place(solver, from, &core, &obeyed, saving, known, asked)
+        {
+            let step = Step {
+                pod,
+                core,
+                lighter,
+                to,
+                fit,
+            };
+            best = Some((gain, step));
+        }
+    }
+    best.map(|(_, step)| step)
+}
+
+/// One pod of each kind on a claim that keeps others.
+fn kinds(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
+    let pods = solver.claims.get(at).map_or(&[][..], |claim| &claim.pods);
+    let mut seen = BTreeSet::new();
+    let shapes = pods
+        .iter()
+        .filter(|_| pods.len() > 1)
+        .filter_map(|pod| Some((*solver.placed_as.get(*pod)?, *pod)));
+    shapes.filter(|(shape, _)| seen.insert(*shape)).collect()
+}
+
+/// Pods that bring no volumes or ports and that no group counts: whether they go or stay, no other pod's place depends on it.
+fn free<'a>(solver: &mut Solver<'a>, shape: ShapeId) -> Option<(Rc<Core<'a>>, Vec<Obeyed>)> {
+    let (core, _) = solver.shapes.get(shape.0 as usize)?;
+    let core = Rc::clone(core);
+    let topology = &mut solver.world.topology;
+    let is_free = core.ports().is_empty()
+        && core.volumes.alternatives.is_empty()
+        && topology.counting(&core.member).is_empty();
+    is_free.then(|| {
+        let obeyed = topology.obeyed(&core.member);
+        (core, obeyed)
+    })
+}
+
+/// What a claim may be once a pod has left, and what that saves.
+fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(Bits, i64)> {
+    let world = &mut solver.world;
+    let claim = solver.claims.get(at)?;
+    let template = world.templates.get(claim.template)?;
+    // A smaller node may be one that limits kept away.
+    if !claim.ports.is_empty() || template.limits.iter().next().is_some() {
+        return None;
+    }
+    let mut total = claim.requests.clone();
+    amounts::subtract(&mut total, &core.requests);
+    let mut rows = template.base.clone();
+    template.room.keep_fitting(&total, &mut rows);
+    world.keep_matching(claim.template, claim.set, &mut rows);
+    if is_short_of_values(claim, &rows, world) {
+        return None;
+    }
+    let saving = price(claim, &claim.rows, world) - price(claim, &rows, world);
+    Some((rows, saving))
+}
+
+fn is_short_of_values(claim: &Claim<'_>, rows: &Bits, world: &World<'_>) -> bool {
+    let template = world.templates.get(claim.template);
+    let template = template.filter(|template| template.has_min_values);
+    template
+        .and_then(|template| world.catalogs.get(template.catalog))
+        .is_some_and(|catalog| {
+            min_values::unmet(claim.set, rows, catalog, &world.algebra).is_some()
+        })
+}
+
+/// Where the pod would cost so little more that over `known` is saved in all: the claim, what it becomes, and the gain.
+fn cheapest_place<'a>(
+    solver: &mut Solver<'a>,
+    from: usize,
+    core: &Core<'a>,
+    obeyed: &[Obeyed],
+    saving: i64,
+    mut known: i64,
+    asked: &mut usize,
+) -> Option<(usize, Fit<'a>, i64)> {
+    let template = solver.claims.get(from)?.template;
+    let mut best = None;
+    for (to, claim) in solver.claims.iter().enumerate() {
+        if to == from || claim.template != template || !claim.may_have_room(&core.requests) {
+            continue;
+        }
+        if *asked == ASKED_MAX {
+            break;
+        }
+        *asked += 1;
+        let world = &mut solver.world;
+        let Ok(fit) = claim.check(core, obeyed, Stage::InFlight, world) else {
+            continue;
+        };
+        let after = world.cheapest(claim.template, fit.set, &fit.rows).0;
+        let gain = saving - (after - price(claim, &claim.rows, world));
+        if gain > known {
+            known = gain;
+            best = Some((to, fit, gain));
+        }
+    }
+    best
+}
+
+fn price<'a>(claim: &Claim<'a>, rows: &Bits, world: &mut World<'a>) -> i64 {
+    world.cheapest(claim.template, claim.set, rows).0
+}
