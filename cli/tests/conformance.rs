@@ -238,7 +238,7 @@ fn every_provisioning_topic_is_decided_as_upstream_does() {
 }
 
 /// So many of the whole corpus, and none of the sample, may be decided validly but otherwise than upstream does.
-const DECIDED_OTHERWISE_MAX: usize = 5;
+const DECIDED_OTHERWISE_MAX: usize = 4;
 
 #[test]
 fn mixed_clusters_are_decided_as_upstream_does_or_more_cheaply() {
