@@ -390,7 +390,7 @@ impl Catalog for Fixed {
         _: &ClusterName,
         _: &EC2NodeClass,
         _: &Value,
-        _: &[model::ledger::UnavailableOffering],
+        _: &model::Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         Ok(self.0.clone())
     }

@@ -276,3 +276,158 @@ async fn shadow_mode_plans_and_does_nothing() {
         assert_eq!(holder, Some(""), "b2: the Lease is handed back");
     });
 }
+
+/// The NodeClaims' annotations of this key.
+fn annotations(rig: &Rig, key: &str) -> Vec<Option<String>> {
+    rig.sim.with(|world| {
+        let claims = world.api.node_claims.values();
+        claims
+            .map(|claim| claim.annotations.get(key).cloned())
+            .collect()
+    })
+}
+
+/// Why the only NodeClaim has drifted, if it has.
+fn drift(world: &mut fakes::World) -> Option<String> {
+    let claim = world.api.node_claims.values().next()?;
+    let drifted = claim.condition("Drifted")?;
+    Some(drifted.reason.clone())
+}
+
+#[tokio::test]
+async fn nodes_drift_when_what_they_were_made_with_changes() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await.unwrap();
+    rig.pass(secs(60)).await;
+    let of_pool = rig.sim.with(|world| {
+        let pool = &world.api.node_pools["default"];
+        pool.metadata.annotations["karpenter.sh/nodepool-hash"].clone()
+    });
+    assert_eq!(
+        annotations(&rig, "karpenter.sh/nodepool-hash"),
+        [Some(of_pool)]
+    );
+    let of_class = rig.sim.with(|world| {
+        let class = &world.api.node_classes["default"];
+        class.metadata.annotations["karpenter.k8s.aws/ec2nodeclass-hash"].clone()
+    });
+    assert_eq!(
+        annotations(&rig, "karpenter.k8s.aws/ec2nodeclass-hash"),
+        [Some(of_class)]
+    );
+    assert_eq!(rig.sim.with(drift), None);
+
+    rig.sim.with(|world| {
+        let class = world.api.node_classes.get_mut("default").unwrap();
+        class.spec.user_data = Some("echo new".into());
+    });
+    let drifted = |world: &mut fakes::World| drift(world).as_deref() == Some("NodeClassDrift");
+    assert!(
+        rig.until(secs(660), drifted).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        world
+            .api
+            .node_classes
+            .get_mut("default")
+            .unwrap()
+            .spec
+            .user_data = None;
+    });
+    let settled = |world: &mut fakes::World| drift(world).is_none();
+    assert!(
+        rig.until(secs(660), settled).await.is_some(),
+        "it is as it was again"
+    );
+
+    rig.sim.with(|world| {
+        for instance in world.account.instances.values_mut() {
+            instance.security_groups = ["sg-forgotten".to_owned()].into();
+        }
+    });
+    let drifted = |world: &mut fakes::World| drift(world).as_deref() == Some("SecurityGroupDrift");
+    assert!(
+        rig.until(secs(660), drifted).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        let template = &mut pool.spec.template;
+        let metadata = template.metadata.get_or_insert_default();
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert("team".into(), "blue".into());
+    });
+    let drifted = |world: &mut fakes::World| drift(world).as_deref() == Some("NodePoolDrifted");
+    assert!(
+        rig.until(secs(660), drifted).await.is_some(),
+        "the NodePool's hash comes first"
+    );
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn taking_over_from_another_version_drifts_nothing() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(2);
+    rig.until(secs(180), all_bound).await.unwrap();
+    let keys = [
+        (
+            "karpenter.sh/nodepool-hash",
+            "karpenter.sh/nodepool-hash-version",
+        ),
+        (
+            "karpenter.k8s.aws/ec2nodeclass-hash",
+            "karpenter.k8s.aws/ec2nodeclass-hash-version",
+        ),
+    ];
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        let class = world.api.node_classes.get_mut("default").unwrap();
+        let claims = world.api.node_claims.values_mut();
+        let objects = [
+            &mut pool.metadata.annotations,
+            &mut class.metadata.annotations,
+        ];
+        let claims = claims.map(|claim| &mut claim.annotations);
+        for annotations in objects.into_iter().chain(claims) {
+            for (hash, version) in keys {
+                annotations.insert(hash.into(), "another's".into());
+                annotations.insert(version.into(), "v3".into());
+            }
+        }
+    });
+    rig.pass(secs(660)).await;
+    for (hash, version) in keys {
+        let migrated = annotations(&rig, version);
+        assert!(
+            migrated
+                .iter()
+                .all(|version| version.as_deref() != Some("v3"))
+        );
+        let migrated = annotations(&rig, hash);
+        assert!(
+            migrated
+                .iter()
+                .all(|hash| hash.as_deref() != Some("another's"))
+        );
+    }
+    assert_eq!(rig.sim.with(drift), None);
+}
+
+#[tokio::test]
+async fn what_a_node_has_is_known_to_all_who_plan() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await.unwrap();
+    rig.pass(secs(60)).await;
+    let learned = rig.sim.with(|world| {
+        let learned = world.ledger.memory.values();
+        let learned = learned.map(|m| (m.image.clone(), m.bytes >> 20));
+        learned.collect::<Vec<_>>()
+    });
+    assert_eq!(learned, [("ami-1".to_owned(), 8 << 10)]);
+}

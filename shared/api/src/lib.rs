@@ -1,5 +1,6 @@
 //! The objects Whittle reads and writes, as they are on the wire: Karpenter's custom resources ([`karpenter`]) with the
-//! CRDs generated from them ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]).
+//! CRDs generated from them ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]);
+//! besides, the seam [`LaunchBuilder`] between who launches and who knows EC2's rules, for it speaks of both.
 //!
 //! Types here keep what the user wrote (durations and quantities as text, absent apart from empty), tolerate fields they
 //! do not know, and leave out what is not set. Meaning beyond the single object belongs to `model` and the planner.
@@ -12,6 +13,7 @@ pub mod convert;
 pub mod duration;
 pub mod karpenter;
 pub mod kubernetes;
+mod launch;
 pub mod manifests;
 pub mod meta;
 pub mod names;
@@ -24,5 +26,6 @@ mod wire;
 pub use conditions::{Condition, ConditionSet, ConditionStatus};
 pub use duration::{GoDuration, NillableDuration};
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+pub use launch::LaunchBuilder;
 pub use meta::{List, ObjectMeta, OwnerReference, Resource, Scope};
 pub use quantity::{Quantity, ResourceList};

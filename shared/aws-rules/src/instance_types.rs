@@ -5,17 +5,16 @@ mod capacity;
 mod facts;
 mod fit;
 mod labels;
+mod measured;
 mod offerings;
 mod table;
 mod unavailable;
-
-use std::collections::BTreeMap;
 
 use api::{
     karpenter::{EC2NodeClass, EC2NodeClassSpec, KubeletSettings},
     names::label,
 };
-use model::InstanceType;
+use model::{InstanceType, experience::MeasuredMemory};
 use thiserror::Error;
 
 pub use facts::*;
@@ -35,8 +34,8 @@ use crate::{
 pub struct Through<'a> {
     pub node_class: &'a EC2NodeClass,
     pub settings: &'a ProviderSettings,
-    /// Instance type → memory that its nodes were seen to have, in bytes (spec/aws §5.4).
-    pub measured_memory: &'a BTreeMap<String, i64>,
+    /// Memory that nodes were seen to have (spec/aws §5.4).
+    pub measured_memory: &'a [MeasuredMemory],
     /// What the NodeClass's selector was resolved to.
     pub placement_group: Option<&'a PlacementGroupFact>,
 }
@@ -62,9 +61,14 @@ pub fn instance_types(
     // Settings that cannot be read keep the NodeClass from being ready; here they count as absent.
     let kubelet = spec.kubelet.as_ref().and_then(|k| k.settings().ok());
     let kubelet = Expressions::of(kubelet.unwrap_or_default(), through.settings.node_class_cel);
+    let measured = measured::Measured::of(through);
     let infos = catalog.instance_types.iter();
     infos
-        .map(|info| instance_type(catalog, info, through, family, &kubelet))
+        .map(|info| {
+            let mut found = instance_type(catalog, info, through, family, &kubelet)?;
+            measured.apply(&mut found);
+            Ok(found)
+        })
         .collect()
 }
 
@@ -88,15 +92,11 @@ fn instance_type(
         settings: through.settings,
     };
     let place = offerings::Place::of(catalog, info, through);
-    let mut capacity = node.capacity();
-    if let Some(measured) = through.measured_memory.get(&info.instance_type) {
-        capacity.set(model::resources::MEMORY, *measured);
-    }
     let fits = !incompatible(info, family, &class.spec, through.placement_group);
     Ok(InstanceType {
         name: info.instance_type.clone(),
         requirements: labels::requirements(info, family, &place),
-        capacity,
+        capacity: node.capacity(),
         overhead: node.overhead(),
         offerings: offerings::offerings(catalog, info, &place, fits),
     })

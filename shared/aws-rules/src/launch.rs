@@ -3,6 +3,7 @@
 //! [`fleet_request`] is pure and deterministic: the same claim on the same facts gives the same request, byte for byte, so
 //! claims whose requests are equal can share one call ([`freeze`]) and a resumed call finds the launch templates it made.
 
+mod builder;
 mod filters;
 mod outcome;
 mod subnets;
@@ -17,7 +18,7 @@ use api::{
     names::{annotation, label, tag},
 };
 use model::{
-    CapacityType, InstanceType,
+    CapacityType, FreeAddresses, InstanceType,
     ids::LaunchToken,
     launch::{AllocationStrategy, FleetRequest, ReservationKind},
     node_claim::{NodeClaim, NodeClaimSpec},
@@ -26,13 +27,16 @@ use model::{
     selector::Operator,
 };
 
-use crate::{ClusterFacts, ProviderSettings};
+use crate::{
+    ClusterFacts, ProviderSettings,
+    node_class::{STATIC_HASH_VERSION, static_hash},
+};
+pub use builder::Builder;
 pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
 pub use outcome::{
     LaunchedClaim, Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal,
 };
-pub use subnets::{FreeAddresses, addresses_taken, give_back, take};
 pub use trial::{Trial, trial};
 
 /// Everything a launch depends on.
@@ -123,6 +127,7 @@ pub fn fleet_request(
             .filter(|_| !claim.is_relaxed()),
         templates,
         tags,
+        claim_annotations: claim_annotations(input),
     })
 }
 
@@ -207,6 +212,25 @@ fn tags(
         ),
     ]);
     Ok(tags)
+}
+
+/// What a NodeClaim shows of the NodeClass that it was launched by (spec/aws §2.8).
+fn claim_annotations(input: &LaunchInput<'_>) -> BTreeMap<String, String> {
+    let class = input.node_class;
+    let authority = &input.cluster.certificate_authority;
+    // Where no hash can be made, none is compared.
+    let hash = static_hash(class, authority).ok();
+    let version = hash.is_some().then(|| STATIC_HASH_VERSION.to_owned());
+    let status = class.status.as_ref();
+    let profile = status.and_then(|status| status.instance_profile.clone());
+    [
+        (annotation::EC2_NODE_CLASS_HASH, hash),
+        (annotation::EC2_NODE_CLASS_HASH_VERSION, version),
+        (annotation::INSTANCE_PROFILE_NAME, profile),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    .collect()
 }
 
 /// Tags that mark ownership, which users may not set.

@@ -17,7 +17,7 @@ use aws_rules::{
 use aws_sdk_ec2::types::LocationType;
 use aws_smithy_types::DateTime;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, InstanceType, NanosPerHour, ledger::UnavailableOffering};
+use model::{ClusterName, Experience, InstanceType, NanosPerHour};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
@@ -41,7 +41,7 @@ impl Catalog for Account {
         _cluster: &ClusterName,
         node_class: &EC2NodeClass,
         settings: &serde_json::Value,
-        unavailable: &[UnavailableOffering],
+        experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         let settings = ProviderSettings::read(settings)
             .map_err(|error| unusable("the registry entry", error.to_string()))?;
@@ -54,7 +54,7 @@ impl Catalog for Account {
             placement_group: group.as_ref(),
             node_class,
             settings: &settings,
-            measured_memory: &BTreeMap::new(),
+            measured_memory: &experience.memory,
         };
         let mut types = instance_types(&catalog, through).map_err(|error| {
             unusable(
@@ -67,7 +67,7 @@ impl Catalog for Account {
             .map(|fact| (fact.capacity_reservation_id, fact.available_instance_count));
         let unavailable = Unavailable {
             reservations: left.collect(),
-            ..Unavailable::new(unavailable)
+            ..Unavailable::new(experience)
         };
         unavailable.mark(&mut types, node_class);
         Ok(Arc::new(types))

@@ -10,21 +10,20 @@ pub(crate) use profile::ProfileCache;
 
 use std::collections::BTreeMap;
 
-use api::{
-    EC2NodeClass,
-    karpenter::{EC2NodeClassStatus, SecurityGroup},
-};
+use api::{EC2NodeClass, karpenter::SecurityGroup};
 use async_trait::async_trait;
 use aws_rules::{
-    ProviderSettings,
+    ClusterFacts, ProviderSettings,
     node_class::{
-        Discovered, Discovery, Known, SubnetFact, Verdict, draft, reservations,
-        security_group_queries, subnet_queries,
+        Discovered, Discovery, Known, STATIC_HASH_VERSION, SubnetFact, Verdict, draft, judge,
+        reservations, security_group_queries, static_hash, subnet_queries,
     },
 };
 use jiff::Timestamp;
-use model::{ClusterName, node_pool::NodePool};
-use ports::{CloudError, NodeClassResolver};
+use model::{
+    ClusterName, InstanceType, launch::Instance, node_claim::NodeClaim, node_pool::NodePool,
+};
+use ports::{CloudError, NodeClassResolver, Resolved, StaticHash};
 use serde_json::Value;
 
 use crate::{Account, errors::refused, filters::filters};
@@ -41,7 +40,7 @@ impl NodeClassResolver for Account {
         node_class: &EC2NodeClass,
         node_pools: &[NodePool],
         now: Timestamp,
-    ) -> Result<EC2NodeClassStatus, CloudError> {
+    ) -> Result<Resolved, CloudError> {
         let entry = self.registered(cluster).await?;
         let facts = self.facts(cluster, &entry).await?;
         let settings = ProviderSettings::read(entry.get("settings").unwrap_or(&Value::Null))
@@ -99,7 +98,20 @@ impl NodeClassResolver for Account {
                 message: error.to_string(),
             },
         };
-        Ok(draft.judged(verdict))
+        Ok(Resolved {
+            status: draft.judged(verdict),
+            hash: hash(node_class, &facts),
+        })
+    }
+
+    fn drift(
+        &self,
+        node_class: &EC2NodeClass,
+        types: &[InstanceType],
+        claim: &NodeClaim,
+        instance: Option<&Instance>,
+    ) -> Result<Option<String>, String> {
+        judge(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
     }
 
     async fn release(
@@ -110,6 +122,15 @@ impl NodeClassResolver for Account {
         self.release_profiles(cluster, node_class).await?;
         self.release_templates(cluster, node_class).await
     }
+}
+
+/// Without a family there is none, and the conditions say so.
+fn hash(class: &EC2NodeClass, cluster: &ClusterFacts) -> Option<StaticHash> {
+    let hash = static_hash(class, &cluster.certificate_authority).ok()?;
+    Some(StaticHash {
+        hash,
+        version: STATIC_HASH_VERSION,
+    })
 }
 
 /// Whatever kept AWS from answering, what was found earlier still stands; the condition tells it meanwhile.

@@ -1,22 +1,17 @@
-//! Launch requests, from facts gathered once a turn, and what their answers mean.
+//! What launches are prepared from.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use api::EC2NodeClass;
 use async_trait::async_trait;
-use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    launch::{FreeAddresses, call_refusal, reading},
-};
-use model::{
-    ClusterName, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchReading},
-    plan::Launch,
-};
+use aws_rules::{ProviderSettings, launch::Builder};
+use model::{ClusterName, FreeAddresses};
 use ports::{CloudError, LaunchBuilder, Launches};
 use serde_json::Value;
 
-use crate::Account;
+use crate::{Account, errors::refused, filters::filter};
+
+/// EC2 takes this many values in a filter.
+const SUBNETS_PER_CALL: usize = 200;
 
 #[async_trait]
 impl Launches for Account {
@@ -36,43 +31,27 @@ impl Launches for Account {
             settings,
         }))
     }
-}
 
-struct Builder {
-    cluster: ClusterFacts,
-    settings: ProviderSettings,
-}
-
-impl LaunchBuilder for Builder {
-    /// Subnets are taken in the order of the status, which is that of their free addresses.
-    fn request(
+    async fn free_addresses(
         &self,
-        launch: &Launch,
-        node_class: &EC2NodeClass,
-        instance_types: &[InstanceType],
-    ) -> Result<FleetRequest, LaunchRefusal> {
-        let input = LaunchInput {
-            cluster: &self.cluster,
-            settings: &self.settings,
-            node_class,
-            instance_types,
-            free_addresses: &FreeAddresses::new(),
-        };
-        fleet_request(&input, Claim::from(launch))
-    }
-
-    fn read(
-        &self,
-        request: &FleetRequest,
-        answer: &FleetAnswer,
-        zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading {
-        reading(request, answer, |zone| {
-            zone_ids.get(zone).copied().unwrap_or(zone).to_owned()
-        })
-    }
-
-    fn refused(&self, error: &CloudError) -> LaunchRefusal {
-        call_refusal(&error.to_string())
+        subnets: &BTreeSet<String>,
+    ) -> Result<FreeAddresses, CloudError> {
+        let mut free = FreeAddresses::default();
+        let subnets: Vec<&str> = subnets.iter().map(String::as_str).collect();
+        for ids in subnets.chunks(SUBNETS_PER_CALL) {
+            // As a filter, so that one that is gone is missing from the answer instead of failing the call.
+            let call = self.ec2.describe_subnets();
+            let call = call.filters(filter("subnet-id", ids.iter().copied()));
+            let mut pages = call.into_paginator().items().send();
+            while let Some(subnet) = pages.next().await {
+                let subnet = subnet.map_err(refused("ec2:DescribeSubnets"))?;
+                if let (Some(id), Some(count)) =
+                    (subnet.subnet_id, subnet.available_ip_address_count)
+                {
+                    free.0.insert(id, i64::from(count));
+                }
+            }
+        }
+        Ok(free)
     }
 }

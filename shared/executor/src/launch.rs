@@ -1,11 +1,12 @@
 use jiff::SignedDuration;
 use model::{
+    FreeAddresses,
     launch::{FleetRequest, LaunchRefusal},
     ledger::{Call, Intent, IntentState},
 };
 use ports::{CloudError, ledger::Moved};
 
-use crate::{Executor, LaunchFacts, Outcome, Trouble, members::Member, naming};
+use crate::{Executor, LaunchFacts, Outcome, Trouble, members::Member, naming, settle::Answered};
 
 /// The freezer starts no request later than this after its freeze (PROTOCOL A3).
 pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
@@ -29,6 +30,7 @@ impl Executor<'_> {
                 Err(trouble) => outcome.left(&name, trouble),
             }
         }
+        let mut free = facts.free_addresses.clone();
         for group in self.group(members, facts, &mut outcome).await {
             match self.may_act().await {
                 Ok(None) => {}
@@ -45,7 +47,10 @@ impl Executor<'_> {
                 }
             }
             let members = group.members.clone();
-            if let Err(trouble) = self.launch_group(group, facts, &mut outcome).await {
+            if let Err(trouble) = self
+                .launch_group(group, facts, &mut free, &mut outcome)
+                .await
+            {
                 leave(&members, &trouble, &mut outcome);
             }
         }
@@ -61,7 +66,7 @@ impl Executor<'_> {
     ) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for member in members {
-            let request = match request(&member, facts) {
+            let request = match request(&member, facts, &facts.free_addresses) {
                 Ok(request) => request,
                 Err(refusal) => {
                     if let Err(trouble) = self.refuse(&member, &refusal, outcome).await {
@@ -112,10 +117,14 @@ impl Executor<'_> {
         &self,
         group: Group,
         facts: &LaunchFacts<'_>,
+        free: &mut FreeAddresses,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
         let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
-        let mut request = group.request;
+        // The same request, by the addresses that the calls before it have left.
+        let first = group.members.first();
+        let placed = first.and_then(|member| request(member, facts, free).ok());
+        let mut request = placed.unwrap_or(group.request);
         request
             .tags
             .insert(api::names::tag::LAUNCH.to_owned(), token.0.clone());
@@ -147,17 +156,24 @@ impl Executor<'_> {
             member
         };
         let members = group.members.into_iter().map(launching).collect();
-        self.request(
-            &call,
-            members,
-            call.frozen_at + FREEZER_WINDOW,
-            facts,
-            outcome,
-        )
-        .await
+        let class = facts.classes.get(&call.request.node_class);
+        let types = class.map_or(&[][..], |class| class.types.as_slice());
+        let needed = FreeAddresses::needed(&call.request, types);
+        free.take(&needed);
+        let not_after = call.frozen_at + FREEZER_WINDOW;
+        let answered = self
+            .request(&call, members, not_after, facts, outcome)
+            .await?;
+        // Without a certain answer the addresses may be taken.
+        if let Some(answered) = answered {
+            let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
+            free.give_back(&needed, &used);
+            answered.full.iter().for_each(|subnet| free.exhaust(subnet));
+        }
+        Ok(())
     }
 
-    /// Sends a frozen request and sees to its answer. Without a certain answer the call stays open for a resumer.
+    /// Sends a frozen request and sees to its answer. Without a certain answer (`None`) the call stays open for a resumer.
     pub(crate) async fn request(
         &self,
         call: &Call,
@@ -165,7 +181,7 @@ impl Executor<'_> {
         not_after: jiff::Timestamp,
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Option<Answered>, Trouble> {
         let token = &call.request.token;
         tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
         match self
@@ -174,8 +190,10 @@ impl Executor<'_> {
             .await
         {
             Ok(answer) => {
-                self.settle_answer(call, members, answer, facts, outcome)
-                    .await
+                let settled = self
+                    .settle_answer(call, members, answer, facts, outcome)
+                    .await?;
+                Ok(Some(settled))
             }
             Err(CloudError::NoCapacity { code, message }) => {
                 let why = format!("{code}: {message}");
@@ -183,23 +201,25 @@ impl Executor<'_> {
                     self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
                         .await?;
                 }
-                self.close(call).await
+                self.close(call).await?;
+                Ok(Some(Answered::default()))
             }
             Err(
                 error @ (CloudError::Denied { .. }
                 | CloudError::Invalid { .. }
                 | CloudError::NotFound { .. }),
             ) => {
-                let refusal = facts.builder.refused(&error);
+                let refusal = facts.builder.refused(&error.to_string());
                 for member in &members {
                     self.end_with(member, &refusal, outcome).await?;
                 }
-                self.close(call).await
+                self.close(call).await?;
+                Ok(Some(Answered::default()))
             }
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
                 let trouble = Trouble::from(error);
                 leave(&members, &trouble, outcome);
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -212,7 +232,11 @@ impl Executor<'_> {
     }
 }
 
-fn request(member: &Member, facts: &LaunchFacts<'_>) -> Result<FleetRequest, LaunchRefusal> {
+fn request(
+    member: &Member,
+    facts: &LaunchFacts<'_>,
+    free: &FreeAddresses,
+) -> Result<FleetRequest, LaunchRefusal> {
     let launch = &member.intent.launch;
     let name = &launch.spec.node_class.name;
     let Some(class) = facts.classes.get(name) else {
@@ -220,7 +244,9 @@ fn request(member: &Member, facts: &LaunchFacts<'_>) -> Result<FleetRequest, Lau
             message: format!("EC2NodeClass {name} does not exist"),
         });
     };
-    facts.builder.request(launch, &class.object, &class.types)
+    facts
+        .builder
+        .request(launch, &class.object, &class.types, free)
 }
 
 fn leave(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {

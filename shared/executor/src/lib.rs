@@ -21,8 +21,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName, ids::TurnId,
-    ledger::Lease, plan::PodRef,
+    ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName,
+    ids::TurnId, ledger::Lease, plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 
@@ -50,6 +50,8 @@ pub struct Executor<'a> {
 pub struct LaunchFacts<'a> {
     pub builder: &'a dyn LaunchBuilder,
     pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
+    /// Of their subnets, calls under way taken off.
+    pub free_addresses: FreeAddresses,
 }
 
 /// A NodeClass and the types it allows, with offerings known to lack capacity marked.

@@ -154,7 +154,9 @@ impl Executor<'_> {
             return self.close(&call).await;
         }
         let not_after = self.lease().until;
-        self.request(&call, left, not_after, facts, outcome).await
+        self.request(&call, left, not_after, facts, outcome)
+            .await
+            .map(drop)
     }
 
     /// Closes a call that owes nobody anything any more; members that others hold are left to them.

@@ -1,6 +1,6 @@
 //! What a launch call came to: facts first, then ownership, then the NodeClaims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::conditions::types::LAUNCHED;
 use model::{
@@ -53,6 +53,15 @@ impl From<&Instance> for Facts {
     }
 }
 
+/// What an answer says of subnets.
+#[derive(Default)]
+pub(crate) struct Answered {
+    /// Those that instances were launched into.
+    pub(crate) subnets: Vec<String>,
+    /// Those without a free address.
+    pub(crate) full: BTreeSet<String>,
+}
+
 impl Executor<'_> {
     /// CreateFleet's own answer: the only proof that some members got nothing (A4).
     pub(crate) async fn settle_answer(
@@ -62,12 +71,15 @@ impl Executor<'_> {
         answer: FleetAnswer,
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Answered, Trouble> {
         let reading = facts.builder.read(&call.request, &answer, &zone_ids(facts));
         for offering in &reading.unavailable {
             self.ledger
                 .mark_unavailable(offering, self.clock.now())
                 .await?;
+        }
+        for subnet in &reading.full_subnets {
+            self.ledger.mark_full(subnet, self.clock.now()).await?;
         }
         let instances: Vec<Facts> = answer.instances.iter().map(Into::into).collect();
         let left = self
@@ -85,7 +97,12 @@ impl Executor<'_> {
             }
             self.end_with(member, &reading.refusal, outcome).await?;
         }
-        self.close(call).await
+        self.close(call).await?;
+        let launched = answer.instances.into_iter();
+        Ok(Answered {
+            subnets: launched.filter_map(|launched| launched.subnet).collect(),
+            full: reading.full_subnets,
+        })
     }
 
     /// Ends an attempt that EC2 answered with nothing for this member.
@@ -125,7 +142,7 @@ impl Executor<'_> {
         for member in members {
             match owned.get(member.name()) {
                 Some(Owned::Shown(instance)) => {
-                    self.show(&member, instance, facts, outcome).await?;
+                    self.show(call, &member, instance, facts, outcome).await?;
                 }
                 Some(Owned::Hidden) if !self.is_overdue(call) => {
                     outcome.left(member.name(), "EC2 does not show its instance yet");
@@ -152,6 +169,7 @@ impl Executor<'_> {
     /// Writes the instance to the NodeClaim's status, then ends the launch.
     async fn show(
         &self,
+        call: &Call,
         member: &Member,
         instance: &Facts,
         facts: &LaunchFacts<'_>,
@@ -169,7 +187,10 @@ impl Executor<'_> {
         let shown = self
             .update(member, |claim, set| {
                 set.set_true(LAUNCHED);
-                details(claim, instance, kind)
+                NodeClaimUpdate {
+                    set_annotations: call.request.claim_annotations.clone(),
+                    ..details(claim, instance, kind)
+                }
             })
             .await?;
         // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (A5).

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, InstanceId,
+    CapacityType, FreeAddresses, InstanceId,
     ids::LaunchToken,
     launch::{
         FleetAnswer, FleetOverride, FleetRequest, Instance, InstanceState, Launched,
@@ -10,6 +10,8 @@ use model::{
     },
 };
 use ports::CloudError;
+
+use crate::provider::SECURITY_GROUP;
 
 /// An AWS account's EC2, as far as launches need it.
 #[derive(Default)]
@@ -20,6 +22,8 @@ pub struct Account {
     pub no_capacity: BTreeSet<(CapacityType, String, String)>,
     /// Instances left in an offering; one that is not named has no bound.
     pub capacity: BTreeMap<(CapacityType, String, String), u32>,
+    /// Addresses left in a subnet; one that is not named has [`Account::ADDRESSES`].
+    pub free_addresses: BTreeMap<String, i64>,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
     /// Every CreateFleet request that reached EC2.
@@ -41,6 +45,8 @@ pub enum Tokens {
 const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(10);
 
 impl Account {
+    pub const ADDRESSES: i64 = 250;
+
     pub(crate) fn launch(
         &mut self,
         request: &FleetRequest,
@@ -70,13 +76,32 @@ impl Account {
             }
         }
         if answer.instances.len() < request.target_capacity as usize {
-            answer.failures = overrides(request)
-                .map(|choice| no_capacity(&choice))
-                .collect();
+            let failed = overrides(request).map(|choice| {
+                if self.is_full(&choice) {
+                    no_addresses(&choice)
+                } else {
+                    no_capacity(&choice)
+                }
+            });
+            answer.failures = failed.collect();
         }
         self.answered
             .insert(request.token.clone(), (request.clone(), answer.clone()));
         Ok(answer)
+    }
+
+    /// What EC2 shows of these subnets.
+    pub(crate) fn addresses(&self, subnets: &BTreeSet<String>) -> FreeAddresses {
+        let left = |subnet: &String| self.free_addresses.get(subnet).copied();
+        let counted = subnets
+            .iter()
+            .map(|subnet| (subnet.clone(), left(subnet).unwrap_or(Self::ADDRESSES)));
+        FreeAddresses(counted.collect())
+    }
+
+    fn is_full(&self, choice: &FleetOverride) -> bool {
+        let subnet = choice.subnet.as_ref();
+        subnet.is_some_and(|subnet| self.free_addresses.get(subnet) == Some(&0))
     }
 
     fn cheapest(&self, request: &FleetRequest) -> Option<(FleetOverride, String)> {
@@ -86,7 +111,9 @@ impl Account {
                 choice.instance_type.clone(),
                 choice.zone.clone(),
             );
-            !self.no_capacity.contains(&offering) && self.capacity.get(&offering) != Some(&0)
+            !self.no_capacity.contains(&offering)
+                && self.capacity.get(&offering) != Some(&0)
+                && !self.is_full(choice)
         };
         overrides(request)
             .filter(has_room)
@@ -128,6 +155,8 @@ impl Account {
                 capacity_type: request.capacity_type,
                 image: image.clone(),
                 subnet: choice.subnet.clone(),
+                security_groups: BTreeSet::from([SECURITY_GROUP.to_owned()]),
+                reservation: None,
                 private_dns: Some(format!(
                     "ip-10-0-{}-{}.ec2.internal",
                     number / 250,
@@ -205,6 +234,16 @@ fn overrides(request: &FleetRequest) -> impl Iterator<Item = FleetOverride> {
         .templates
         .iter()
         .flat_map(|template| template.overrides.iter().cloned())
+}
+
+pub(crate) const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
+
+fn no_addresses(choice: &FleetOverride) -> OfferingFailure {
+    OfferingFailure {
+        code: NO_ADDRESSES.into(),
+        message: "There are not enough free addresses in the subnet.".into(),
+        ..no_capacity(choice)
+    }
 }
 
 fn no_capacity(choice: &FleetOverride) -> OfferingFailure {

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use api::{
     EC2NodeClass, NodePool,
     karpenter::{EC2NodeClassStatus, NodePoolStatus},
@@ -169,6 +171,34 @@ impl Cluster for Sim {
         self.port("update_node_class_status", |world| {
             let class = world.api.node_classes.get_mut(name);
             class.ok_or_else(|| absent("EC2NodeClass", name))?.status = Some(status.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn annotate_node_pool(
+        &self,
+        name: &NodePoolName,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        self.port("annotate_node_pool", |world| {
+            let pool = world.api.node_pools.get_mut(name.as_str());
+            let pool = pool.ok_or_else(|| absent("NodePool", name.as_str()))?;
+            pool.metadata.annotations.extend(annotations.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn annotate_node_class(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        self.port("annotate_node_class", |world| {
+            let class = world.api.node_classes.get_mut(name);
+            let class = class.ok_or_else(|| absent("EC2NodeClass", name))?;
+            class.metadata.annotations.extend(annotations.clone());
             Ok(())
         })
         .await

@@ -48,7 +48,10 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     launches::g1_adopter_and_collector_cannot_both_win(ledger, &cluster("g1")).await;
     memories::g4_strangers_are_remembered_until_then(ledger, &cluster("g4")).await;
     commits::d1_commands_move_only_from_where_they_are(ledger, &cluster("d1")).await;
-    memories::missing_capacity_is_remembered_longer_each_time(ledger, prefix).await;
+    memories::missing_capacity_is_remembered_longer_each_time(ledger, &cluster("ice")).await;
+    memories::full_subnets_are_avoided_for_three_minutes(ledger, &cluster("subnet")).await;
+    memories::the_least_memory_is_known_to_every_cluster(ledger, &cluster("memory")).await;
+    memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
     memories::small_memories_hold(ledger, &cluster("small")).await;
 }
 
@@ -157,6 +160,7 @@ fn call(token: &str, members: &[&str]) -> Call {
             allocation: Some(AllocationStrategy::LowestPrice),
             context: None,
             templates: Vec::new(),
+            claim_annotations: BTreeMap::new(),
             tags: BTreeMap::new(),
         },
         attempt: 1,

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState,
@@ -409,18 +410,13 @@ impl Ledger for Sim {
         .await
     }
 
-    async fn unavailable_offerings(
+    async fn experience(
         &self,
+        cluster: &ClusterName,
         now: Timestamp,
-    ) -> Result<Vec<UnavailableOffering>, LedgerError> {
-        self.port("unavailable_offerings", |world| {
-            Ok(world
-                .ledger
-                .unavailable
-                .values()
-                .filter(|entry| entry.until > now)
-                .cloned()
-                .collect())
+    ) -> Result<Experience, LedgerError> {
+        self.port("experience", |world| {
+            Ok(world.ledger.experience(cluster, now))
         })
         .await
     }
@@ -435,6 +431,51 @@ impl Ledger for Sim {
             let entry = UnavailableOffering::after(offering.clone(), before, now);
             world.ledger.unavailable.insert(offering.clone(), entry);
             Ok(())
+        })
+        .await
+    }
+
+    async fn mark_full(&self, subnet: &str, now: Timestamp) -> Result<(), LedgerError> {
+        self.port("mark_full", |world| {
+            let entry = FullSubnet::at(subnet, now);
+            world.ledger.full_subnets.insert(subnet.to_owned(), entry);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn measure_memory(
+        &self,
+        instance_type: &str,
+        image: &str,
+        bytes: i64,
+        now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        self.port("measure_memory", |world| {
+            let key = (instance_type.to_owned(), image.to_owned());
+            let before = world.ledger.memory.get(&key);
+            let after = MeasuredMemory::after(before, instance_type, image, bytes, now);
+            world.ledger.memory.extend(after.map(|after| (key, after)));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn store_zonal_shifts(
+        &self,
+        cluster: &ClusterName,
+        shifts: &[ZonalShift],
+    ) -> Result<(), LedgerError> {
+        self.port("store_zonal_shifts", |world| {
+            world.ledger.of(cluster).shifts = shifts.to_vec();
+            Ok(())
+        })
+        .await
+    }
+
+    async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError> {
+        self.port("zonal_shifts", |world| {
+            Ok(world.ledger.of(cluster).shifts.clone())
         })
         .await
     }

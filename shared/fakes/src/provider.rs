@@ -5,31 +5,47 @@ use std::{
     sync::Arc,
 };
 
-use api::{EC2NodeClass, NodePool, conditions::types, karpenter::EC2NodeClassStatus};
+use api::{
+    EC2NodeClass, NodePool,
+    conditions::types,
+    names::{annotation, label},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    CapacityType, ClusterName, InstanceType, NanosPerHour, Offering, Resources,
+    CapacityType, ClusterName, Experience, FreeAddresses, InstanceType, NanosPerHour, Offering,
+    Resources,
     catalog::Overhead,
     ids::LaunchToken,
     labels,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading, LaunchRefusal,
-        LaunchTemplate, OfferingFailure, TemplateOverrides,
+        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, Instance, LaunchReading,
+        LaunchRefusal, LaunchTemplate, OfferingFailure, TemplateOverrides,
     },
-    ledger::{OfferingKey, UnavailableOffering},
+    ledger::OfferingKey,
+    node_claim::NodeClaim,
     plan::Launch,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
 use ports::{
     Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, Launches,
-    NodeClassResolver, Registry, RegistryError, registry::RegistryEntry,
+    NodeClassResolver, Registry, RegistryError, Resolved, StaticHash, registry::RegistryEntry,
 };
 
-use crate::{account::zone_id, sim::Sim};
+use crate::{
+    account::{NO_ADDRESSES, zone_id},
+    sim::Sim,
+};
 
+/// Of every NodeClass, and on every instance.
+pub(crate) const SECURITY_GROUP: &str = "sg-1";
 const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
+
+/// Two in each zone.
+fn subnets(zone: &str) -> [String; 2] {
+    [format!("subnet-{zone}"), format!("subnet-{zone}-2")]
+}
 
 /// Three sizes in two zones, spot a third of on-demand.
 pub(crate) fn small_catalog() -> Vec<InstanceType> {
@@ -55,6 +71,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
         one(labels::ARCH, "amd64"),
         one(labels::OS, "linux"),
         one(labels::REGION, "us-east-1"),
+        one(label::INSTANCE_MEMORY, &(gib << 10).to_string()),
         many(labels::ZONE, &ZONES),
         many(labels::CAPACITY_TYPE, &["on-demand", "spot"]),
     ];
@@ -138,11 +155,11 @@ impl Catalog for Sim {
         _: &ClusterName,
         _: &EC2NodeClass,
         _: &serde_json::Value,
-        unavailable: &[UnavailableOffering],
+        experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         self.port("instance_types", |world| {
             let mut types = world.catalog.clone();
-            mark(&mut types, unavailable);
+            correct(&mut types, experience);
             Ok(Arc::new(types))
         })
         .await
@@ -150,10 +167,11 @@ impl Catalog for Sim {
 }
 
 /// Nothing here has reservations or placement groups, so an offering is its type, zone and capacity type.
-fn mark(types: &mut [InstanceType], unavailable: &[UnavailableOffering]) {
+fn correct(types: &mut [InstanceType], experience: &Experience) {
     for kind in types {
         for offering in &mut kind.offerings {
-            let mut marked = unavailable.iter().map(|entry| &entry.offering);
+            let mut marked = experience.unavailable.iter().map(|entry| &entry.offering);
+            offering.available &= !experience.shifted_zones.contains(&offering.zone_id);
             offering.available &= !marked.any(|marked| {
                 marked.instance_type == kind.name
                     && marked.capacity_type == offering.capacity_type
@@ -171,7 +189,7 @@ impl NodeClassResolver for Sim {
         node_class: &EC2NodeClass,
         _: &[model::node_pool::NodePool],
         now: Timestamp,
-    ) -> Result<EC2NodeClassStatus, CloudError> {
+    ) -> Result<Resolved, CloudError> {
         self.port("resolve", |_| {
             let kinds = types::ec2_node_class(types::ReservedCapacity::Off);
             let mut status = node_class.status.clone().unwrap_or_default();
@@ -186,16 +204,50 @@ impl NodeClassResolver for Sim {
             status.subnets = Some(
                 ZONES
                     .iter()
-                    .map(|zone| api::karpenter::Subnet {
-                        id: format!("subnet-{zone}"),
-                        zone: (*zone).to_owned(),
-                        zone_id: Some(zone_id(zone)),
+                    .flat_map(|zone| {
+                        subnets(zone).map(|id| api::karpenter::Subnet {
+                            id,
+                            zone: (*zone).to_owned(),
+                            zone_id: Some(zone_id(zone)),
+                        })
                     })
                     .collect(),
             );
-            Ok(status)
+            status.security_groups = Some(vec![api::karpenter::SecurityGroup {
+                id: SECURITY_GROUP.to_owned(),
+                name: None,
+            }]);
+            Ok(Resolved {
+                status,
+                hash: Some(static_hash(node_class)),
+            })
         })
         .await
+    }
+
+    /// By the hash, and by security groups as an example of what only EC2 can tell.
+    fn drift(
+        &self,
+        node_class: &EC2NodeClass,
+        _: &[InstanceType],
+        claim: &NodeClaim,
+        instance: Option<&Instance>,
+    ) -> Result<Option<String>, String> {
+        let differs = |key: &str| {
+            let now = node_class.metadata.annotations.get(key);
+            now.is_some() && now != claim.annotations.get(key)
+        };
+        if !differs(annotation::EC2_NODE_CLASS_HASH_VERSION)
+            && differs(annotation::EC2_NODE_CLASS_HASH)
+        {
+            return Ok(Some("NodeClassDrift".to_owned()));
+        }
+        let instance = instance.ok_or("EC2 was not asked")?;
+        let status = node_class.status.as_ref();
+        let groups = status.and_then(|status| status.security_groups.as_deref());
+        let groups = groups.unwrap_or_default().iter().map(|group| &group.id);
+        let drifted = !groups.eq(&instance.security_groups);
+        Ok(drifted.then(|| "SecurityGroupDrift".to_owned()))
     }
 
     async fn release(&self, _: &ClusterName, _: &EC2NodeClass) -> Result<(), CloudError> {
@@ -237,6 +289,24 @@ impl Launches for Sim {
         })
         .await
     }
+
+    async fn free_addresses(
+        &self,
+        subnets: &BTreeSet<String>,
+    ) -> Result<FreeAddresses, CloudError> {
+        self.port("free_addresses", |world| {
+            Ok(world.account.addresses(subnets))
+        })
+        .await
+    }
+}
+
+/// What a NodeClass tells its nodes here: its user data.
+fn static_hash(class: &EC2NodeClass) -> StaticHash {
+    StaticHash {
+        hash: format!("hash of {:?}", class.spec.user_data),
+        version: "fake-v1",
+    }
 }
 
 struct Builder {
@@ -250,6 +320,7 @@ impl LaunchBuilder for Builder {
         launch: &Launch,
         node_class: &EC2NodeClass,
         instance_types: &[InstanceType],
+        free_addresses: &FreeAddresses,
     ) -> Result<FleetRequest, LaunchRefusal> {
         let wanted = Requirements::from_selector(&launch.spec.requirements);
         let admits = |key: &str, value: &str| {
@@ -272,7 +343,10 @@ impl LaunchBuilder for Builder {
                 .map(|(kind, offering)| FleetOverride {
                     instance_type: kind.name.clone(),
                     zone: offering.zone.clone(),
-                    subnet: Some(format!("subnet-{}", offering.zone)),
+                    subnet: subnets(&offering.zone)
+                        .into_iter()
+                        .rev()
+                        .max_by_key(|subnet| free_addresses.of(subnet)),
                     image: "ami-1".into(),
                     priority: offering.price.0,
                 })
@@ -305,10 +379,20 @@ impl LaunchBuilder for Builder {
                 tag(api::names::tag::EKS_CLUSTER, self.cluster.as_str()),
                 tag(api::names::tag::NODE_POOL, launch.node_pool.as_str()),
             ]),
+            claim_annotations: {
+                let StaticHash { hash, version } = static_hash(node_class);
+                BTreeMap::from([
+                    (annotation::EC2_NODE_CLASS_HASH.to_owned(), hash),
+                    (
+                        annotation::EC2_NODE_CLASS_HASH_VERSION.to_owned(),
+                        version.to_owned(),
+                    ),
+                ])
+            },
         })
     }
 
-    /// The account here fails for want of capacity only.
+    /// The account here fails for want of capacity or addresses only.
     fn read(
         &self,
         request: &FleetRequest,
@@ -329,7 +413,15 @@ impl LaunchBuilder for Builder {
             .map(|failure| format!("{}: {}", failure.code, failure.message))
             .collect();
         LaunchReading {
-            unavailable: failures.filter_map(key).collect(),
+            full_subnets: failures
+                .clone()
+                .filter(|failure| failure.code == NO_ADDRESSES)
+                .filter_map(|failure| failure.subnet.clone())
+                .collect(),
+            unavailable: failures
+                .filter(|failure| failure.code != NO_ADDRESSES)
+                .filter_map(key)
+                .collect(),
             refusal: LaunchRefusal::InsufficientCapacity {
                 message: said.into_iter().collect::<Vec<_>>().join("; "),
             },
@@ -337,15 +429,15 @@ impl LaunchBuilder for Builder {
         }
     }
 
-    fn refused(&self, error: &CloudError) -> LaunchRefusal {
-        let denied = matches!(error, CloudError::Denied { .. });
+    fn refused(&self, error: &str) -> LaunchRefusal {
+        let denied = error.contains(" was denied");
         LaunchRefusal::Create {
             reason: if denied {
                 "Unauthorized"
             } else {
                 "LaunchFailed"
             },
-            message: error.to_string(),
+            message: error.to_owned(),
         }
     }
 }

@@ -2,7 +2,8 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, Holder, InstanceOwner, Intent, IntentState, LaneRow,
@@ -19,6 +20,9 @@ pub struct Rows {
     pub clusters: BTreeMap<ClusterName, ClusterRows>,
     pub owners: BTreeMap<InstanceId, InstanceOwner>,
     pub unavailable: BTreeMap<OfferingKey, UnavailableOffering>,
+    pub full_subnets: BTreeMap<String, FullSubnet>,
+    /// By type and image.
+    pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
 }
 
@@ -37,6 +41,7 @@ pub struct ClusterRows {
     pub nominated: BTreeMap<NodeName, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
     pub sweep: SweepMemory,
+    pub shifts: Vec<ZonalShift>,
     pub journal: Vec<JournalEntry>,
     /// Plans committed, so that a repeated commit is recognised.
     commits: BTreeMap<model::ids::PlanId, u64>,
@@ -45,6 +50,20 @@ pub struct ClusterRows {
 impl Rows {
     pub fn of(&mut self, cluster: &ClusterName) -> &mut ClusterRows {
         self.clusters.entry(cluster.clone()).or_default()
+    }
+
+    pub(crate) fn experience(&mut self, cluster: &ClusterName, now: Timestamp) -> Experience {
+        let shifts = self.of(cluster).shifts.clone();
+        let shifted = shifts.into_iter().filter(|shift| shift.until > now);
+        let offerings = self.unavailable.values().filter(|entry| entry.until > now);
+        let subnets = self.full_subnets.values().filter(|entry| entry.until > now);
+        let memory = self.memory.values().filter(|entry| entry.until > now);
+        Experience {
+            shifted_zones: shifted.map(|shift| shift.zone_id).collect(),
+            unavailable: offerings.cloned().collect(),
+            full_subnets: subnets.cloned().collect(),
+            memory: memory.cloned().collect(),
+        }
     }
 
     /// A4.

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use api::{
     EC2NodeClass, NodePool,
     convert::{NodeClaimPatch, NodePatch, StorageObjects},
@@ -272,6 +274,26 @@ impl Cluster for KubeCluster {
         .await
     }
 
+    async fn annotate_node_pool(
+        &self,
+        name: &NodePoolName,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<NodePool>("", name.as_str());
+        let what = format!("NodePool {name}");
+        self.annotate(path, annotations, &what).await
+    }
+
+    async fn annotate_node_class(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<EC2NodeClass>("", name);
+        let what = format!("EC2NodeClass {name}");
+        self.annotate(path, annotations, &what).await
+    }
+
     async fn set_node_class_finalizer(
         &self,
         name: &str,
@@ -315,6 +337,19 @@ impl Cluster for KubeCluster {
 }
 
 impl KubeCluster {
+    async fn annotate(
+        &self,
+        path: Path,
+        annotations: &BTreeMap<String, String>,
+        what: &str,
+    ) -> Result<(), ClusterError> {
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.transport
+            .merge::<Value>(path, &patch, what)
+            .await
+            .map(drop)
+    }
+
     async fn write_status(
         &self,
         path: Path,

@@ -5,11 +5,12 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    experience::{MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory, UnavailableOffering,
+        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
     },
 };
 use ports::{
@@ -17,20 +18,19 @@ use ports::{
     ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
-use crate::{commands, commit, key, lanes, launches, memory, ownership, table::Table};
+use crate::{commands, commit, experience, key, lanes, launches, memory, ownership, table::Table};
 
 /// The ledger of one account and Region.
 pub struct DynamoLedger {
     table: Table,
-    /// The partition of the account's memory of missing capacity.
-    offerings: String,
+    account: key::Account,
 }
 
 impl DynamoLedger {
     pub fn new(config: &SdkConfig, table: &str, account: &str, region: &str) -> Self {
         Self {
             table: Table::new(Client::new(config), table.to_owned()),
-            offerings: key::offerings_partition(account, region),
+            account: key::Account::new(account, region),
         }
     }
 }
@@ -270,11 +270,12 @@ impl Ledger for DynamoLedger {
         commands::finish_notice(&self.table, cluster, instance, kind).await
     }
 
-    async fn unavailable_offerings(
+    async fn experience(
         &self,
+        cluster: &ClusterName,
         now: Timestamp,
-    ) -> Result<Vec<UnavailableOffering>, LedgerError> {
-        memory::unavailable_offerings(&self.table, &self.offerings, now).await
+    ) -> Result<Experience, LedgerError> {
+        experience::all(&self.table, &self.account, cluster, now).await
     }
 
     async fn mark_unavailable(
@@ -282,7 +283,37 @@ impl Ledger for DynamoLedger {
         offering: &OfferingKey,
         now: Timestamp,
     ) -> Result<(), LedgerError> {
-        memory::mark_unavailable(&self.table, &self.offerings, offering, now).await
+        experience::mark_unavailable(&self.table, &self.account, offering, now).await
+    }
+
+    async fn mark_full(&self, subnet: &str, now: Timestamp) -> Result<(), LedgerError> {
+        experience::mark_full(&self.table, &self.account, subnet, now).await
+    }
+
+    async fn measure_memory(
+        &self,
+        instance_type: &str,
+        image: &str,
+        bytes: i64,
+        now: Timestamp,
+    ) -> Result<(), LedgerError> {
+        let key = self.account.measured(instance_type, image);
+        experience::measure_memory(&self.table, &key, |before| {
+            MeasuredMemory::after(before, instance_type, image, bytes, now)
+        })
+        .await
+    }
+
+    async fn store_zonal_shifts(
+        &self,
+        cluster: &ClusterName,
+        shifts: &[ZonalShift],
+    ) -> Result<(), LedgerError> {
+        experience::store_zonal_shifts(&self.table, cluster, shifts).await
+    }
+
+    async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError> {
+        experience::zonal_shifts(&self.table, cluster).await
     }
 
     async fn nominate(

@@ -57,6 +57,10 @@ impl Key {
         Self::cluster(cluster, format!("{NOTICE}{instance}#{kind}"))
     }
 
+    pub(crate) fn shifts(cluster: &ClusterName) -> Self {
+        Self::cluster(cluster, "SHIFT".to_owned())
+    }
+
     pub(crate) fn owner(instance: &InstanceId) -> Self {
         Self {
             pk: format!("INSTANCE#{instance}"),
@@ -104,12 +108,57 @@ pub(crate) fn plan_body_prefix(id: &PlanId) -> String {
     format!("PLANBODY#{id}#")
 }
 
-/// The account's rows about capacity.
-pub(crate) fn offerings_partition(account: &str, region: &str) -> String {
-    format!("ACCT#{account}#{region}#ICE")
+/// Rows that all clusters of an account and Region share.
+pub(crate) struct Account {
+    prefix: String,
 }
 
-pub(crate) fn offering_sort(offering: &OfferingKey) -> String {
+impl Account {
+    pub(crate) fn new(account: &str, region: &str) -> Self {
+        Self {
+            prefix: format!("ACCT#{account}#{region}"),
+        }
+    }
+
+    fn partition(&self, kind: &str) -> String {
+        format!("{}#{kind}", self.prefix)
+    }
+
+    pub(crate) fn offerings(&self) -> String {
+        self.partition("ICE")
+    }
+
+    pub(crate) fn subnets(&self) -> String {
+        self.partition("SUBNET")
+    }
+
+    pub(crate) fn learned(&self) -> String {
+        self.partition("LEARNED")
+    }
+
+    pub(crate) fn offering(&self, offering: &OfferingKey) -> Key {
+        Key {
+            pk: self.offerings(),
+            sk: offering_sort(offering),
+        }
+    }
+
+    pub(crate) fn subnet(&self, subnet: &str) -> Key {
+        Key {
+            pk: self.subnets(),
+            sk: subnet.to_owned(),
+        }
+    }
+
+    pub(crate) fn measured(&self, instance_type: &str, image: &str) -> Key {
+        Key {
+            pk: self.learned(),
+            sk: format!("{instance_type}#{image}"),
+        }
+    }
+}
+
+fn offering_sort(offering: &OfferingKey) -> String {
     let base = format!(
         "{}#{}#{}",
         offering.capacity_type, offering.instance_type, offering.zone_id

@@ -11,6 +11,7 @@
 mod commands;
 mod commit;
 mod dynamo;
+mod experience;
 mod key;
 mod lanes;
 mod launches;

@@ -1,11 +1,11 @@
-//! What turns remember besides the protocol: missing capacity, nominations, things said once, the sweep's notes, the journal.
+//! What turns remember besides the protocol: nominations, things said once, the sweep's notes, the journal.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, NodeName,
-    ledger::{OfferingKey, RelayBeat, SweepMemory, UnavailableOffering},
+    ledger::{RelayBeat, SweepMemory},
 };
 use ports::{LedgerError, ledger::JournalEntry};
 
@@ -17,57 +17,6 @@ use crate::{
 
 /// DESIGN §4.
 const JOURNAL_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Back-off starts over after its longest wait, so older rows mean nothing.
-const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
-const TRIES: usize = 5;
-
-pub(crate) async fn unavailable_offerings(
-    table: &Table,
-    partition: &str,
-    now: Timestamp,
-) -> Result<Vec<UnavailableOffering>, LedgerError> {
-    let rows = table.query(partition, "").await?;
-    let offerings: Result<Vec<UnavailableOffering>, _> =
-        rows.iter().map(|row| row.json("body")).collect();
-    Ok(offerings?
-        .into_iter()
-        .filter(|offering| offering.until > now)
-        .collect())
-}
-
-pub(crate) async fn mark_unavailable(
-    table: &Table,
-    partition: &str,
-    offering: &OfferingKey,
-    now: Timestamp,
-) -> Result<(), LedgerError> {
-    let key = Key {
-        pk: partition.to_owned(),
-        sk: key::offering_sort(offering),
-    };
-    for _ in 0..TRIES {
-        let row = table.get(&key).await?;
-        let before = row
-            .as_ref()
-            .map(|row| row.json::<UnavailableOffering>("body"))
-            .transpose()?;
-        let after = UnavailableOffering::after(offering.clone(), before.as_ref(), now);
-        let kept = after
-            .until
-            .saturating_add(OFFERINGS_KEPT)
-            .unwrap_or(after.until);
-        let put = Write::put(&key, NewRow::new(&key).json("body", &after)?.expires(kept));
-        let put = match before {
-            None => put.when("attribute_not_exists(#pk)"),
-            Some(before) => put.when("#body = :before").value("before", json(&before)?),
-        };
-        if let Written::Done(_) = table.write(put).await? {
-            return Ok(());
-        }
-    }
-    // Others mark the very same failure; one of them has grown the wait.
-    Ok(())
-}
 
 const NOMINATED: &str = "NOMINATED#";
 

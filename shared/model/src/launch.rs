@@ -27,6 +27,9 @@ pub struct FleetRequest {
     pub templates: Vec<TemplateOverrides>,
     /// On instances, volumes and the fleet.
     pub tags: BTreeMap<String, String>,
+    /// On NodeClaims that get an instance: what they were launched by, as it was then.
+    #[serde(default)]
+    pub claim_annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +201,8 @@ pub struct OfferingFailure {
 pub struct LaunchReading {
     /// Not to be tried again for a while, by any cluster of the account.
     pub unavailable: BTreeSet<OfferingKey>,
+    /// Subnets without a free address, to be avoided for a while.
+    pub full_subnets: BTreeSet<String>,
     /// Why NodeClaims that got no instance got none.
     pub refusal: LaunchRefusal,
     /// What those NodeClaims' users must be told besides.
@@ -223,6 +228,9 @@ pub struct Instance {
     pub capacity_type: CapacityType,
     pub image: String,
     pub subnet: Option<String>,
+    pub security_groups: BTreeSet<String>,
+    /// The capacity reservation it was launched into on purpose; an open one that it happens to run in does not count.
+    pub reservation: Option<String>,
     pub private_dns: Option<String>,
     pub launched_at: Option<Timestamp>,
     pub tags: BTreeMap<String, String>,

@@ -4,7 +4,9 @@
 //! arithmetic, taint matching). This crate knows no Kubernetes client, no AWS SDK, no clock, randomness or I/O,
 //! and must never depend on anything that does.
 
+pub mod addresses;
 pub mod catalog;
+pub mod experience;
 pub mod ids;
 pub mod labels;
 pub mod launch;
@@ -25,7 +27,9 @@ pub mod taint;
 pub mod volume;
 pub mod wake;
 
+pub use addresses::FreeAddresses;
 pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
+pub use experience::Experience;
 pub use ids::{
     ClusterName, InstanceId, NodeClaimName, NodeClassName, NodeName, NodePoolName, PodKey, Uid,
 };

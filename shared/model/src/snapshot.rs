@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::InstanceType,
-    ids::{ClusterName, NodeName, NodePoolName, PodKey, Uid},
+    ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Intent, Notice},
     node::Node,
     node_claim::NodeClaim,
@@ -51,6 +51,9 @@ pub struct Snapshot {
     pub notices: Vec<Notice>,
     /// Nodes that pending pods are expected on, until when.
     pub nominated: BTreeMap<NodeName, Timestamp>,
+    /// NodeClaims that were compared with their NodeClass: how their node differs, if at all.
+    #[serde(default)]
+    pub drift: BTreeMap<NodeClaimName, Option<String>>,
 }
 
 impl Snapshot {
@@ -78,6 +81,7 @@ impl Snapshot {
             commands: Vec::new(),
             notices: Vec::new(),
             nominated: BTreeMap::new(),
+            drift: BTreeMap::new(),
         }
     }
 }

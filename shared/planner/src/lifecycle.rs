@@ -1,6 +1,7 @@
 //! How far each NodeClaim has come: launched → registered → initialized → consolidatable, and what ends it
-//! (spec/lifecycle §3–§7, §11.2).
+//! (spec/lifecycle §3–§7, §11.2, §11.3).
 
+mod drift;
 mod initialization;
 mod liveness;
 mod marks;
@@ -94,6 +95,7 @@ fn step(snapshot: &Snapshot, claim: &NodeClaim, nodes: &[&Node], decision: &mut 
     if let marks::Consolidatable::At(at) = marks {
         decision.look_again(at);
     }
+    let drifted = drift::judge(snapshot, claim);
     let mut update = changed(claim, now, |conditions| {
         conditions.renew(LAUNCHED);
         if !conditions.is_true(REGISTERED) {
@@ -110,6 +112,7 @@ fn step(snapshot: &Snapshot, claim: &NodeClaim, nodes: &[&Node], decision: &mut 
             Some(_) | None => {}
         }
         marks::write(&marks, conditions);
+        drift::write(&drifted, conditions);
     });
     if let Some(node) = registration.node()
         && claim.status.node_name.as_ref() != Some(&node.name)
@@ -138,5 +141,7 @@ pub(crate) fn target(claim: &NodeClaim) -> model::plan::Target {
     }
 }
 
+#[cfg(test)]
+mod drift_tests;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
@@ -57,6 +59,17 @@ pub trait Cluster: Send + Sync {
         &self,
         name: &str,
         status: &api::karpenter::EC2NodeClassStatus,
+    ) -> Result<(), ClusterError>;
+    /// Sets annotations and leaves the others.
+    async fn annotate_node_pool(
+        &self,
+        name: &NodePoolName,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError>;
+    async fn annotate_node_class(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError>;
     /// Adds or removes our finalizer.
     async fn set_node_class_finalizer(&self, name: &str, present: bool)

@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, RelayBeat, RelayCounter, SweepMemory, UnavailableOffering,
+        Meta, Mode, Notice, OfferingKey, RelayBeat, RelayCounter, SweepMemory,
     },
     plan::Plan,
 };
@@ -189,17 +190,35 @@ pub trait Ledger: Send + Sync {
         kind: &str,
     ) -> Result<(), LedgerError>;
 
-    /// Account-wide memory of offerings without capacity; `now` decides what has lapsed.
-    async fn unavailable_offerings(
+    /// What the account's clusters have learned, and what concerns this one alone; `now` decides what has lapsed.
+    async fn experience(
         &self,
+        cluster: &ClusterName,
         now: Timestamp,
-    ) -> Result<Vec<UnavailableOffering>, LedgerError>;
+    ) -> Result<Experience, LedgerError>;
     /// Marks an offering as failed at `now`; its wait grows as [`UnavailableOffering::after`] says.
     async fn mark_unavailable(
         &self,
         offering: &OfferingKey,
         now: Timestamp,
     ) -> Result<(), LedgerError>;
+    /// Marks a subnet as without free addresses at `now`.
+    async fn mark_full(&self, subnet: &str, now: Timestamp) -> Result<(), LedgerError>;
+    /// A node of this type and image registered with so much memory: [`MeasuredMemory::after`](model::experience::MeasuredMemory::after) says what that changes.
+    async fn measure_memory(
+        &self,
+        instance_type: &str,
+        image: &str,
+        bytes: i64,
+        now: Timestamp,
+    ) -> Result<(), LedgerError>;
+    /// Replaces what is known of the zones that a cluster's traffic is shifted away from.
+    async fn store_zonal_shifts(
+        &self,
+        cluster: &ClusterName,
+        shifts: &[ZonalShift],
+    ) -> Result<(), LedgerError>;
+    async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError>;
 
     /// Pods are expected on these nodes until then: they must not be removed as empty. Later times win.
     async fn nominate(

@@ -13,10 +13,11 @@ pub mod provider;
 pub mod queue;
 pub mod registry;
 
+pub use api::LaunchBuilder;
 pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};
 pub use ledger::{Ledger, LedgerError};
-pub use provider::{Catalog, LaunchBuilder, Launches, NodeClassResolver};
+pub use provider::{Catalog, Launches, NodeClassResolver, Resolved, StaticHash};
 pub use queue::{QueueError, Wakes};
 pub use registry::{Clusters, Registry, RegistryError};

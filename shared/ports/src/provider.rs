@@ -1,14 +1,11 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
-use api::{EC2NodeClass, karpenter::EC2NodeClassStatus};
+use api::{EC2NodeClass, LaunchBuilder, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal},
-    ledger::UnavailableOffering,
+    ClusterName, Experience, FreeAddresses, InstanceType, launch::Instance, node_claim::NodeClaim,
     node_pool::NodePool,
-    plan::Launch,
 };
 
 use crate::CloudError;
@@ -16,14 +13,13 @@ use crate::CloudError;
 /// What can be launched through a NodeClass.
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// The types that the NodeClass allows, with prices and offerings in its zones; those that lately had no capacity are not
-    /// available. `settings` is that object of the registry entry (`vmMemoryOverheadPercent`, `reservedENIs` …).
+    /// The types that the NodeClass allows, with prices and offerings in its zones, corrected by experience. `settings` is that object of the registry entry (`vmMemoryOverheadPercent`, `reservedENIs` …).
     async fn instance_types(
         &self,
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
         settings: &serde_json::Value,
-        unavailable: &[UnavailableOffering],
+        experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
 }
 
@@ -39,7 +35,17 @@ pub trait NodeClassResolver: Send + Sync {
         node_class: &EC2NodeClass,
         node_pools: &[NodePool],
         now: Timestamp,
-    ) -> Result<EC2NodeClassStatus, CloudError>;
+    ) -> Result<Resolved, CloudError>;
+
+    /// How a node differs from what its NodeClass asks for, if at all; pure. `types` are resolved through the NodeClass. An
+    /// error says why nothing can be said; without the instance, that is so unless the objects alone show a difference.
+    fn drift(
+        &self,
+        node_class: &EC2NodeClass,
+        types: &[InstanceType],
+        claim: &NodeClaim,
+        instance: Option<&Instance>,
+    ) -> Result<Option<String>, String>;
 
     /// Removes what was made for a NodeClass that is being deleted.
     async fn release(
@@ -47,6 +53,21 @@ pub trait NodeClassResolver: Send + Sync {
         cluster: &ClusterName,
         node_class: &EC2NodeClass,
     ) -> Result<(), CloudError>;
+}
+
+/// What is known of a NodeClass by now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    pub status: EC2NodeClassStatus,
+    /// Of what nodes are made with; `None` where the spec makes none.
+    pub hash: Option<StaticHash>,
+}
+
+/// Hashes of different versions say nothing about each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticHash {
+    pub hash: String,
+    pub version: &'static str,
 }
 
 /// Prepares launches: gathers what requests depend on besides the NodeClaim and its NodeClass.
@@ -58,26 +79,8 @@ pub trait Launches: Send + Sync {
         cluster: &ClusterName,
         entry: &serde_json::Value,
     ) -> Result<Box<dyn LaunchBuilder>, CloudError>;
-}
 
-/// Makes launch requests from prepared facts; pure.
-pub trait LaunchBuilder: Send + Sync {
-    /// The request for one instance of this launch, without a token. Launches with equal requests may share a call.
-    fn request(
-        &self,
-        launch: &Launch,
-        node_class: &EC2NodeClass,
-        instance_types: &[InstanceType],
-    ) -> Result<FleetRequest, LaunchRefusal>;
-
-    /// What CreateFleet's answer means. `zone_ids` knows zones by name.
-    fn read(
-        &self,
-        request: &FleetRequest,
-        answer: &FleetAnswer,
-        zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading;
-
-    /// Why a call that EC2 refused as a whole gave its NodeClaims nothing.
-    fn refused(&self, error: &CloudError) -> LaunchRefusal;
+    /// How many addresses EC2 shows as free in these subnets.
+    async fn free_addresses(&self, subnets: &BTreeSet<String>)
+    -> Result<FreeAddresses, CloudError>;
 }

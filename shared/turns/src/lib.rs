@@ -4,12 +4,15 @@
 //! A turn decides nothing itself: `planner` plans and `plancheck` checks. This crate must never depend on an adapter, an
 //! SDK, `lambda_runtime` or a Kubernetes client.
 
+mod addresses;
 mod adopt;
 mod apply;
 mod collect;
 mod disruption;
+mod drift;
 mod entry;
 mod events;
+mod hashes;
 mod housekeeper;
 mod interruption;
 mod lane;

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{annotation, tag};
+use api::{
+    conditions::types::{CONSOLIDATABLE, DRIFTED},
+    names::{annotation, tag},
+};
 use executor::{Executor, LaunchFacts};
 use model::{
     Action, InstanceId, Lane, NodeClaimName,
@@ -13,9 +16,9 @@ use model::{
 use ports::{CloudError, ClusterError, ledger::Unfenced};
 
 use crate::{
-    Report, TurnError, adopt,
+    Report, TurnError, addresses, adopt,
     apply::{Applied, apply},
-    events,
+    drift, events,
     lane::{Done, Turn},
     node_classes, node_pools,
     observe::{Observed, observe},
@@ -36,6 +39,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             Some(stop) => report.stopped = Some(stop.to_string()),
         }
     }
+    drift::judge(turn, &mut observed, &mut report).await?;
+    learn(turn, &observed).await?;
     let decision = planner::lifecycle(&observed.snapshot);
     seen(&observed, &mut report);
     report.plan(&decision.plan.actions);
@@ -61,6 +66,18 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report,
         full_look: Some(counter),
     })
+}
+
+/// What nodes teach about their types is for every cluster of the account (spec/aws §5.4).
+async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
+    for measured in planner::measurements(&observed.snapshot, &observed.experience) {
+        let (kind, image) = (&measured.instance_type, &measured.image);
+        let ledger = &turn.world.ledger;
+        ledger
+            .measure_memory(kind, image, measured.bytes, turn.now)
+            .await?;
+    }
+    Ok(())
 }
 
 /// NodeClaims whose launch ended without an instance go as well: a crash may have left one.
@@ -163,6 +180,7 @@ async fn launch_by_hand(
     let facts = LaunchFacts {
         builder: &*builder,
         classes: &observed.classes,
+        free_addresses: addresses::free(turn, observed, report).await?,
     };
     let outcome = executor.launch(adopted, &facts).await;
     report.take(&outcome);
@@ -260,11 +278,11 @@ async fn follow_up(
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "nodeclaim-deleted").await?;
     }
-    let consolidatable = |planned: &Planned| match &planned.action {
+    let may_be_disrupted = |planned: &Planned| match &planned.action {
         Action::UpdateNodeClaim(update) => update
             .conditions
             .iter()
-            .any(|condition| condition.kind == api::conditions::types::CONSOLIDATABLE),
+            .any(|condition| [CONSOLIDATABLE, DRIFTED].contains(&condition.kind.as_str())),
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)
         | Action::UpdateNode(_)
@@ -272,8 +290,8 @@ async fn follow_up(
         | Action::DeletePod { .. }
         | Action::Terminate { .. } => false,
     };
-    if actions.iter().any(consolidatable) {
-        turn.wake(Lane::Disruption, "consolidatable").await?;
+    if actions.iter().any(may_be_disrupted) {
+        turn.wake(Lane::Disruption, "disruptable").await?;
     }
     if observed
         .snapshot

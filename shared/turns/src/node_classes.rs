@@ -3,8 +3,9 @@
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
 use model::Snapshot;
+use ports::Resolved;
 
-use crate::{TurnError, lane::Turn, observe::Observed};
+use crate::{TurnError, hashes, lane::Turn, observe::Observed};
 
 /// Why a NodeClass cannot be used now, if so.
 pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
@@ -31,7 +32,7 @@ pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
 pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
         let name = class.metadata.name.clone();
-        if let Err(error) = keep_one(turn, class, &observed.snapshot).await {
+        if let Err(error) = keep_one(turn, class, &mut observed.snapshot).await {
             observed
                 .problems
                 .push(format!("EC2NodeClass {name}: {error}"));
@@ -43,7 +44,7 @@ pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(),
 async fn keep_one(
     turn: &Turn<'_>,
     class: &mut EC2NodeClass,
-    snapshot: &Snapshot,
+    snapshot: &mut Snapshot,
 ) -> Result<(), TurnError> {
     let name = class.metadata.name.clone();
     let held = class
@@ -69,7 +70,7 @@ async fn keep_one(
             .finalizers
             .push(finalizer::EC2_NODE_CLASS.to_owned());
     }
-    let status = turn
+    let Resolved { status, hash } = turn
         .world
         .node_classes
         .resolve(turn.cluster, class, &snapshot.node_pools, turn.now)
@@ -77,6 +78,9 @@ async fn keep_one(
     if class.status.as_ref() != Some(&status) {
         turn.api.update_node_class_status(&name, &status).await?;
         class.status = Some(status);
+    }
+    if let Some(hash) = hash {
+        hashes::keep_node_class(turn, class, &hash, &mut snapshot.node_claims).await?;
     }
     Ok(())
 }

@@ -11,10 +11,11 @@ use model::{
 };
 use planner::Inventory;
 
-use crate::{TurnError, lane::Turn, observe::Observed};
+use crate::{TurnError, hashes, lane::Turn, observe::Observed};
 
-/// Writes the status of every NodePool whose status is out of date.
+/// Writes hash and status of every NodePool where they are out of date.
 pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
+    hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());

@@ -3,8 +3,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::{EC2NodeClass, NodePool, names::group};
 use executor::ClassFacts;
 use model::{
-    InstanceType, NodeClassName, NodePoolName, Snapshot,
-    ledger::{IntentState, RelayCounter, UnavailableOffering},
+    Experience, InstanceType, NodeClassName, NodePoolName, Snapshot,
+    ledger::{IntentState, RelayCounter},
     node_claim::NodeClassRef,
     share_labels,
 };
@@ -21,7 +21,7 @@ pub(crate) struct Observed {
     pub(crate) node_classes: Vec<EC2NodeClass>,
     /// NodeClasses whose types are known.
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
-    pub(crate) unavailable: Vec<UnavailableOffering>,
+    pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     let commands = ledger.commands(cluster).await?;
     let notices = ledger.notices(cluster).await?;
     let nominated = ledger.nominations(cluster, now).await?;
-    let unavailable = ledger.unavailable_offerings(now).await?;
+    let experience = ledger.experience(cluster, now).await?;
 
     let api = &turn.api;
     let (pools, node_classes, node_claims, nodes, mut pods) = tokio::try_join!(
@@ -56,14 +56,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
 
     let mut problems = Vec::new();
     let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
-    let classes = class_facts(
-        turn,
-        &node_pools,
-        &node_classes,
-        &unavailable,
-        &mut problems,
-    )
-    .await?;
+    let classes = class_facts(turn, &node_pools, &node_classes, &experience, &mut problems).await?;
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
         .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
@@ -105,6 +98,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         commands,
         notices,
         nominated,
+        drift: BTreeMap::new(),
     };
     Ok(Observed {
         snapshot,
@@ -112,7 +106,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         node_pools,
         node_classes,
         classes,
-        unavailable,
+        experience,
         problems,
     })
 }
@@ -131,7 +125,7 @@ async fn class_facts(
     turn: &Turn<'_>,
     pools: &[NodePool],
     node_classes: &[EC2NodeClass],
-    unavailable: &[UnavailableOffering],
+    experience: &Experience,
     problems: &mut Vec<String>,
 ) -> Result<BTreeMap<NodeClassName, ClassFacts>, TurnError> {
     let mut facts = BTreeMap::new();
@@ -151,7 +145,7 @@ async fn class_facts(
         match turn
             .world
             .catalog
-            .instance_types(turn.cluster, class, &turn.entry.raw_settings, unavailable)
+            .instance_types(turn.cluster, class, &turn.entry.raw_settings, experience)
             .await
         {
             Ok(types) => {

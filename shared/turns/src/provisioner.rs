@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use executor::{Commitment, LaunchFacts};
 use jiff::SignedDuration;
-use model::{Lane, NodeName, Plan, Snapshot, plan::Expected};
+use model::{FreeAddresses, Lane, NodeName, Plan, Snapshot, ledger::Intent, plan::Expected};
 use planner::Share;
 use ports::LaunchBuilder;
 
 use crate::{
-    Report, TurnError, events,
+    Report, TurnError, addresses, events,
     lane::{Done, Turn},
     observe::{Observed, observe},
 };
@@ -57,9 +57,15 @@ async fn take_over(
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let executor = turn.executor();
+    let mut intents = observed.snapshot.intents.iter();
     let facts = LaunchFacts {
         builder,
         classes: &observed.classes,
+        free_addresses: if intents.any(Intent::is_in_flight) {
+            addresses::free(turn, observed, report).await?
+        } else {
+            FreeAddresses::default()
+        },
     };
     let outcome = executor.resume(&observed.snapshot.intents, &facts).await?;
     let any = !(outcome.launched.is_empty()
@@ -86,7 +92,7 @@ async fn round_of(
     describe(observed, &checked, report);
     let plan = checked.plan;
     if !plan.unplaced.is_empty()
-        && let Some(until) = observed.unavailable.iter().map(|entry| entry.until).min()
+        && let Some(until) = observed.experience.next_lapse()
     {
         report.look_again(until);
     }
@@ -131,6 +137,11 @@ async fn round_of(
             let facts = LaunchFacts {
                 builder,
                 classes: &observed.classes,
+                free_addresses: if made.intents.is_empty() {
+                    FreeAddresses::default()
+                } else {
+                    addresses::free(turn, observed, report).await?
+                },
             };
             (made.plan, executor.launch(made.intents, &facts).await)
         }

@@ -13,7 +13,8 @@ use aws_rules::{
     placement::PlacementGroupFact,
     prices::{SpotPrices, SpotRecord, price, shipped_prices, spot_prices},
 };
-use model::{InstanceType, ledger::OfferingKey};
+use jiff::Timestamp;
+use model::{InstanceType, experience::MeasuredMemory, ledger::OfferingKey};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error},
@@ -109,6 +110,8 @@ struct ZonalShift {
 #[serde(rename_all = "camelCase")]
 struct RegisteredNode {
     instance_type: String,
+    #[serde(rename = "imageID")]
+    image_id: String,
     memory: String,
 }
 
@@ -141,10 +144,12 @@ impl AccountState {
             on_demand: shipped_prices(region),
             spot: Some(self.spot(facts)),
         };
-        let mut measured_memory = BTreeMap::new();
+        let mut measured_memory: Vec<MeasuredMemory> = Vec::new();
         for node in &self.registered_nodes {
             let memory: model::quantity::Quantity = node.memory.parse()?;
-            measured_memory.insert(node.instance_type.clone(), memory.ceil());
+            let (kind, image) = (&node.instance_type, &node.image_id);
+            let measured = MeasuredMemory::after(None, kind, image, memory.ceil(), Timestamp::MIN);
+            measured_memory.extend(measured);
         }
         let through = Through {
             node_class: class,

@@ -122,6 +122,6 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     };
     let group = case.state.placement_group(&class);
     let group = group.map(|group| group.group_id.as_str());
-    let drift = drift(&class, group, &claim, &instance, types.first())?;
+    let drift = drift(&class, group, &claim, Some(&instance), types.first())?;
     Ok(json!({"reason": drift.map(|drift| drift.to_string())}))
 }

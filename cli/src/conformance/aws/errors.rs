@@ -116,6 +116,7 @@ fn fleet_error(kind: CapacityType, code: &str, message: &str) -> Value {
             overrides: vec![choice],
         }],
         tags: Default::default(),
+        claim_annotations: Default::default(),
     };
     let answer = FleetAnswer {
         instances: Vec::new(),

@@ -9,13 +9,10 @@ use aws_rules::{
     errors::TEMPLATE_NOT_FOUND,
     fleet_request,
     instance_types::Unavailable,
-    launch::{
-        FreeAddresses, LaunchedClaim, NO_SPOT_ROLE, addresses_taken, call_refusal, give_back,
-        launched_claim, lessons, refusal, take,
-    },
+    launch::{LaunchedClaim, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, refusal},
 };
 use model::{
-    InstanceType,
+    FreeAddresses, InstanceType,
     launch::{FleetAnswer, FleetRequest, LaunchWarning},
     node_claim::NodeClaim,
 };
@@ -218,8 +215,8 @@ impl Launching<'_> {
             let asked = Step::from_iter([("createLaunchTemplate".to_owned(), json!(templates))]);
             return (asked, Err(problem));
         }
-        let taken = addresses_taken(request, types);
-        take(&mut self.free, &taken);
+        let needed = FreeAddresses::needed(request, types);
+        self.free.take(&needed);
         let mut fleets = vec![create_fleet(request)];
         let mut created = Ok(());
         let mut error = self.ec2.create_fleet_call_errors.pop_front();
@@ -236,13 +233,17 @@ impl Launching<'_> {
             Some(error) => Err(call_refusal(&error.text())),
             None => Ok(self.ec2.answer(request)),
         });
-        give_back(&mut self.free, &taken, answer.as_ref().ok());
+        let launched = answer.iter().flat_map(|answer| &answer.instances);
+        let used: Vec<&str> = launched
+            .filter_map(|launched| launched.subnet.as_deref())
+            .collect();
+        self.free.give_back(&needed, &used);
         if let Ok(answer) = &answer {
             let class = self.class;
             let lessons = lessons(request, answer, |zone| zone_id(class, zone));
             self.lacks_spot_role |= lessons.no_spot_role;
             for subnet in &lessons.full_subnets {
-                self.free.insert(subnet.clone(), 0);
+                self.free.exhaust(subnet);
             }
             self.unavailable.learn(lessons);
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use api::{EC2NodeClass, conditions::types::VALIDATION_SUCCEEDED, karpenter};
 use aws_rules::{
     LaunchInput,
-    launch::{FreeAddresses, Trial, trial},
+    launch::{Trial, trial},
     node_class::{
         Draft, DryRunAct, DryRuns, Known, Refusal, ValidationMemory, Verdict, draft, is_final,
         next_look,
@@ -164,7 +164,7 @@ impl Validating<'_> {
             settings: &self.provider,
             node_class: class,
             instance_types: &types,
-            free_addresses: &FreeAddresses::new(),
+            free_addresses: &model::FreeAddresses::default(),
         };
         let verdict = match trial(&input, &self.node_pools) {
             Ok(trial) => self.dry_runs(class, &trial, calls),

@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{karpenter::EC2NodeClass, names::label};
-use model::{
-    CapacityType, InstanceType,
-    ledger::{OfferingKey, UnavailableOffering},
-};
+use model::{CapacityType, Experience, InstanceType, ledger::OfferingKey};
 
 use crate::{
     launch::Lessons,
@@ -27,13 +24,14 @@ pub struct Unavailable {
 }
 
 impl Unavailable {
-    /// From the ledger's memory, entries that have lapsed left out already.
-    pub fn new(offerings: &[UnavailableOffering]) -> Self {
+    /// From what has been learned and has not lapsed.
+    pub fn new(experience: &Experience) -> Self {
+        let offerings = experience.unavailable.iter();
+        let subnets = experience.full_subnets.iter();
         Self {
-            offerings: offerings
-                .iter()
-                .map(|marked| marked.offering.clone())
-                .collect(),
+            offerings: offerings.map(|marked| marked.offering.clone()).collect(),
+            subnets: subnets.map(|full| full.subnet.clone()).collect(),
+            zone_ids: experience.shifted_zones.clone(),
             ..Self::default()
         }
     }

@@ -253,6 +253,7 @@ pub fn reading(
     }
     LaunchReading {
         unavailable,
+        full_subnets: lessons.full_subnets,
         refusal: refusal(&answer.failures),
         warning: lessons.no_spot_role.then_some(NO_SPOT_ROLE),
     }

@@ -6,7 +6,7 @@ use api::{
     karpenter::EC2NodeClass,
     names::{annotation, label},
 };
-use model::{InstanceType, node_claim::NodeClaim};
+use model::{InstanceType, launch::Instance, node_claim::NodeClaim};
 use thiserror::Error;
 
 use crate::ami;
@@ -18,6 +18,16 @@ pub struct InstanceFacts {
     pub subnet: String,
     /// The reservation it was launched into on purpose; an open one that it happens to run in does not count.
     pub reservation: Option<String>,
+}
+
+impl From<&Instance> for InstanceFacts {
+    fn from(instance: &Instance) -> Self {
+        Self {
+            security_groups: instance.security_groups.clone(),
+            subnet: instance.subnet.clone().unwrap_or_default(),
+            reservation: instance.reservation.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +65,8 @@ pub enum DriftUnknown {
     NoSecurityGroups(String),
     #[error("the status of EC2NodeClass {0} has no subnets")]
     NoSubnets(String),
+    #[error("EC2 was not asked for the instance of NodeClaim {0}, or does not show it in full")]
+    NoInstance(String),
 }
 
 /// The first way in which a node differs. `instance_type` is its type as resolved through the NodeClass, `placement_group`
@@ -63,7 +75,7 @@ pub fn drift(
     class: &EC2NodeClass,
     placement_group: Option<&str>,
     claim: &NodeClaim,
-    instance: &InstanceFacts,
+    instance: Option<&InstanceFacts>,
     instance_type: Option<&InstanceType>,
 ) -> Result<Option<Drift>, DriftUnknown> {
     if is_static_drift(class, claim) {
@@ -99,9 +111,11 @@ pub fn drift(
         .labels
         .get(label::PLACEMENT_GROUP_ID)
         .map(String::as_str);
-    Ok(if image.id != claim.status.image_id {
-        Some(Drift::Ami)
-    } else if groups != instance.security_groups {
+    if image.id != claim.status.image_id {
+        return Ok(Some(Drift::Ami));
+    }
+    let instance = instance.ok_or_else(|| DriftUnknown::NoInstance(claim.name.to_string()))?;
+    Ok(if groups != instance.security_groups {
         Some(Drift::SecurityGroup)
     } else if !subnets.iter().any(|subnet| subnet.id == instance.subnet) {
         Some(Drift::Subnet)
@@ -112,6 +126,32 @@ pub fn drift(
     } else {
         None
     })
+}
+
+/// The same for an instance as EC2 describes it; `types` are resolved through the NodeClass. The reason for the NodeClaim's
+/// condition.
+pub fn judge(
+    class: &EC2NodeClass,
+    types: &[InstanceType],
+    claim: &NodeClaim,
+    instance: Option<&Instance>,
+) -> Result<Option<String>, DriftUnknown> {
+    let name = claim.labels.get(label::INSTANCE_TYPE);
+    let instance_type = types.iter().find(|known| Some(&known.name) == name);
+    let group = instance_type
+        .and_then(|known| known.requirements.get(label::PLACEMENT_GROUP_ID))
+        .and_then(|group| group.values.first());
+    // Every instance has a security group: one without is not described in full.
+    let instance = instance.filter(|instance| !instance.security_groups.is_empty());
+    let facts = instance.map(InstanceFacts::from);
+    let found = drift(
+        class,
+        group.map(String::as_str),
+        claim,
+        facts.as_ref(),
+        instance_type,
+    )?;
+    Ok(found.map(|found| found.to_string()))
 }
 
 /// Only hashes of the same version are compared, and only where both sides have one.

@@ -1,7 +1,13 @@
 use std::collections::BTreeMap;
 
-use aws_rules::node_class::{Drift, DriftUnknown, InstanceFacts, drift, instance_of, static_hash};
-use model::node_claim::NodeClaim;
+use aws_rules::node_class::{
+    Drift, DriftUnknown, InstanceFacts, drift, instance_of, judge, static_hash,
+};
+use model::{
+    CapacityType,
+    launch::{Instance, InstanceState},
+    node_claim::NodeClaim,
+};
 use serde_json::{Value, json};
 
 use crate::world::{named, node_class, types_of};
@@ -85,7 +91,7 @@ fn judged(
         &class,
         group,
         claim,
-        instance,
+        Some(instance),
         Some(named(&types, "m5.large")),
     )
 }
@@ -160,4 +166,49 @@ fn provider_ids_name_instances() {
     ] {
         assert_eq!(instance_of(text), None, "{text}");
     }
+}
+
+#[test]
+fn what_ec2_does_not_describe_in_full_is_not_judged() {
+    let class = node_class(json!({}));
+    let types = types_of(&class);
+    let mut claim = claim();
+    claim.name = "default-a".into();
+    claim
+        .labels
+        .insert("node.kubernetes.io/instance-type".into(), "m5.large".into());
+    let described = |groups: &[&str]| Instance {
+        id: "i-1".into(),
+        state: InstanceState::Running,
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        zone_id: String::new(),
+        capacity_type: CapacityType::OnDemand,
+        image: String::new(),
+        subnet: Some("subnet-a".into()),
+        security_groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        reservation: None,
+        private_dns: None,
+        launched_at: None,
+        tags: BTreeMap::new(),
+        state_reason: None,
+    };
+    let judged =
+        |claim: &NodeClaim, instance: Option<&Instance>| judge(&class, &types, claim, instance);
+    let drifted = |reason: &str| Ok(Some(reason.to_owned()));
+    let unknown = Err(DriftUnknown::NoInstance("default-a".into()));
+    assert_eq!(
+        judged(&claim, Some(&described(&["sg-1", "sg-2"]))),
+        Ok(None)
+    );
+    let other = described(&["sg-1"]);
+    assert_eq!(judged(&claim, Some(&other)), drifted("SecurityGroupDrift"));
+    assert_eq!(judged(&claim, Some(&described(&[]))), unknown);
+    assert_eq!(judged(&claim, None), unknown);
+    claim.status.image_id = "ami-old".into();
+    assert_eq!(
+        judged(&claim, None),
+        drifted("AMIDrift"),
+        "the objects show it"
+    );
 }

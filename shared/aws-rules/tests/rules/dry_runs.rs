@@ -1,7 +1,7 @@
 use api::{EC2NodeClass, conditions::types::VALIDATION_SUCCEEDED};
 use aws_rules::{
     LaunchInput, LaunchRefusal, ProviderSettings,
-    launch::{FreeAddresses, Trial, trial},
+    launch::{Trial, trial},
     node_class::{DryRunAct, DryRuns, Known, Refusal, ValidationMemory, Verdict, draft},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -29,7 +29,7 @@ fn tried(class: &EC2NodeClass, pools: &[NodePool]) -> Result<Trial, LaunchRefusa
         settings: &ProviderSettings::default(),
         node_class: class,
         instance_types: &types_of(class),
-        free_addresses: &FreeAddresses::new(),
+        free_addresses: &model::FreeAddresses::default(),
     };
     trial(&input, pools)
 }

@@ -25,7 +25,7 @@ fn types(kubelet: Value, settings: &ProviderSettings) -> Result<Vec<InstanceType
     let through = Through {
         node_class: &node_class(json!({ "spec": { "kubelet": kubelet } })),
         settings,
-        measured_memory: &Default::default(),
+        measured_memory: &[],
         placement_group: None,
     };
     instance_types(&catalog(), through)

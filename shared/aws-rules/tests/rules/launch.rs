@@ -1,12 +1,15 @@
-use aws_rules::{LaunchRefusal, launch};
+use aws_rules::{
+    LaunchRefusal, launch,
+    node_class::{STATIC_HASH_VERSION, static_hash},
+};
 use model::{
-    CapacityType,
+    CapacityType, FreeAddresses,
     launch::{AllocationStrategy, BlockDevice},
 };
 use serde_json::json;
 
 use crate::world::{
-    claim, launch as request, launch_from, node_class, overrides, types_asked_for, types_of,
+    self, claim, launch as request, launch_from, node_class, overrides, types_asked_for, types_of,
 };
 
 #[test]
@@ -109,6 +112,11 @@ fn a_request_says_everything_ec2_must_know() {
             "karpenter.sh/nodepool": "default",
             "kubernetes.io/cluster/demo": "owned",
             "team": "blue"
+          },
+          "claim_annotations": {
+            "karpenter.k8s.aws/ec2nodeclass-hash": "1104783163557018893",
+            "karpenter.k8s.aws/ec2nodeclass-hash-version": "whittle-v1",
+            "karpenter.k8s.aws/instance-profile-name": "demo_profile"
           }
         }"#]].assert_eq(&serde_json::to_string_pretty(&request).unwrap());
 }
@@ -255,7 +263,8 @@ fn a_zones_instances_go_to_the_subnet_with_the_most_addresses() {
     ]}}));
     let types = types_of(&class);
     let subnet = |free: &[(&str, i64)]| {
-        let free = free.iter().map(|(id, n)| ((*id).to_owned(), *n)).collect();
+        let free = free.iter().map(|(id, n)| ((*id).to_owned(), *n));
+        let free = FreeAddresses(free.collect());
         let asked = launch_from(&class, &claim().types(&["m5.large"]), &types, &free).unwrap();
         asked.templates[0].overrides[0].subnet.clone().unwrap()
     };
@@ -269,8 +278,40 @@ fn a_call_probably_takes_the_pods_of_its_smallest_type() {
     let class = node_class(json!({}));
     let types = types_of(&class);
     let asked = request(&class, &claim().types(&["m5.large", "m5.xlarge"])).unwrap();
-    let taken = launch::addresses_taken(&launch::freeze(asked, "t".into(), 2), &types);
-    assert_eq!(taken["subnet-a"], 2 * 29);
+    let call = launch::freeze(asked, "t".into(), 2);
+    let needed = FreeAddresses::needed(&call, &types);
+    assert_eq!(needed.of("subnet-a"), 2 * 29);
+    let mut free =
+        FreeAddresses([("subnet-a".to_owned(), 100), ("subnet-b".to_owned(), 100)].into());
+    free.take(&needed);
+    assert_eq!((free.of("subnet-a"), free.of("subnet-b")), (42, 42));
+    free.give_back(&needed, &["subnet-b"]);
+    let left = (
+        free.of("subnet-a"),
+        free.of("subnet-b"),
+        free.of("subnet-c"),
+    );
+    assert_eq!(left, (100, 42, 0), "subnet-c was not counted and stays so");
+}
+
+#[test]
+fn a_claim_is_annotated_with_what_it_was_launched_by() {
+    let class = node_class(json!({ "metadata": { "annotations": {
+        "karpenter.k8s.aws/ec2nodeclass-hash": "of an older spec",
+    }}}));
+    let asked = request(&class, &claim().types(&["m5.large"])).unwrap();
+    let hash = static_hash(&class, &world::cluster().certificate_authority).unwrap();
+    let expected = [
+        ("karpenter.k8s.aws/ec2nodeclass-hash", hash.as_str()),
+        (
+            "karpenter.k8s.aws/ec2nodeclass-hash-version",
+            STATIC_HASH_VERSION,
+        ),
+        ("karpenter.k8s.aws/instance-profile-name", "demo_profile"),
+    ];
+    let annotations = asked.claim_annotations.iter();
+    let annotations: Vec<_> = annotations.map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(annotations, expected);
 }
 
 #[test]

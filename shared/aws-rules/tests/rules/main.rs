@@ -9,6 +9,7 @@
 mod ami;
 mod drift;
 mod dry_runs;
+mod experience;
 mod expressions;
 mod instance_types;
 mod interruption;

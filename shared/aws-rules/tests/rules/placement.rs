@@ -1,9 +1,7 @@
-use std::collections::BTreeMap;
-
 use aws_rules::{
     LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     instance_types::{Through, Unavailable, instance_types},
-    launch::{FreeAddresses, lessons},
+    launch::lessons,
     placement::PlacementGroupFact,
 };
 use model::{
@@ -32,7 +30,7 @@ fn types(strategy: &str) -> Vec<InstanceType> {
     let through = Through {
         node_class: &node_class(json!({})),
         settings: &ProviderSettings::default(),
-        measured_memory: &BTreeMap::new(),
+        measured_memory: &[],
         placement_group: Some(&group),
     };
     instance_types(&catalog, through).unwrap()
@@ -44,7 +42,7 @@ fn launch(claim: &TestClaim, types: &[InstanceType]) -> Result<FleetRequest, Lau
         settings: &ProviderSettings::default(),
         node_class: &node_class(json!({})),
         instance_types: types,
-        free_addresses: &FreeAddresses::new(),
+        free_addresses: &model::FreeAddresses::default(),
     };
     fleet_request(&input, claim.get())
 }

@@ -4,11 +4,10 @@ use api::EC2NodeClass;
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
     instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
-    launch::FreeAddresses,
     prices::shipped_prices,
 };
 use model::{
-    InstanceType, NanosPerHour, Resources,
+    FreeAddresses, InstanceType, NanosPerHour, Resources,
     launch::FleetRequest,
     node_claim::NodeClaimSpec,
     selector::{NodeSelectorRequirement, Operator},
@@ -113,7 +112,7 @@ fn types_with(class: &EC2NodeClass, settings: &ProviderSettings) -> Vec<Instance
     let through = Through {
         node_class: class,
         settings,
-        measured_memory: &BTreeMap::new(),
+        measured_memory: &[],
         placement_group: None,
     };
     instance_types(&catalog(), through).unwrap()
@@ -178,7 +177,7 @@ pub(crate) fn launch(
     class: &EC2NodeClass,
     claim: &TestClaim,
 ) -> Result<FleetRequest, LaunchRefusal> {
-    launch_from(class, claim, &types_of(class), &FreeAddresses::new())
+    launch_from(class, claim, &types_of(class), &FreeAddresses::default())
 }
 
 /// The request under other settings of the cluster.
@@ -192,7 +191,7 @@ pub(crate) fn launch_with(
         settings,
         node_class: class,
         instance_types: &types_with(class, settings),
-        free_addresses: &FreeAddresses::new(),
+        free_addresses: &FreeAddresses::default(),
     };
     fleet_request(&input, claim.get())
 }

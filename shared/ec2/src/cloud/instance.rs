@@ -19,6 +19,7 @@ pub(super) fn instance(described: types::Instance) -> Option<Instance> {
         format!("{}: {}", text(reason.code), text(reason.message))
     });
     let tags = described.tags.unwrap_or_default().into_iter();
+    let groups = described.security_groups.unwrap_or_default().into_iter();
     Some(Instance {
         id: described.instance_id?.into(),
         state: described.state?.name.map(state)?,
@@ -28,6 +29,10 @@ pub(super) fn instance(described: types::Instance) -> Option<Instance> {
         capacity_type,
         image: described.image_id.unwrap_or_default(),
         subnet: described.subnet_id,
+        security_groups: groups.filter_map(|group| group.group_id).collect(),
+        reservation: described
+            .capacity_reservation_id
+            .filter(|_| capacity_type == CapacityType::Reserved),
         private_dns: described.private_dns_name.filter(|name| !name.is_empty()),
         launched_at: described.launch_time.as_ref().and_then(timestamp),
         tags: tags

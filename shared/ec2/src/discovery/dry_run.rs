@@ -4,7 +4,7 @@ use api::EC2NodeClass;
 use aws_rules::{
     ClusterFacts, LaunchInput, ProviderSettings,
     instance_types::{RegionCatalog, Through, instance_types},
-    launch::{FreeAddresses, Trial, trial},
+    launch::{Trial, trial},
     node_class::{DryRunAct, DryRuns, ValidationMemory, Verdict},
     placement::PlacementGroupFact,
 };
@@ -24,7 +24,7 @@ use aws_sdk_ec2::{
     },
 };
 use jiff::Timestamp;
-use model::{CapacityType, ClusterName, node_pool::NodePool};
+use model::{CapacityType, ClusterName, FreeAddresses, node_pool::NodePool};
 use tokio::sync::Mutex;
 
 use crate::{Account, cloud::templates, errors::refusal, filters::tags};
@@ -100,7 +100,7 @@ fn prepared(class: &EC2NodeClass, trying: &Trying<'_>) -> Result<Trial, Verdict>
     let through = Through {
         node_class: class,
         settings: trying.settings,
-        measured_memory: &Default::default(),
+        measured_memory: &[],
         placement_group: trying.placement_group,
     };
     let types = instance_types(trying.catalog, through).map_err(|error| Verdict::Failed {
@@ -111,7 +111,7 @@ fn prepared(class: &EC2NodeClass, trying: &Trying<'_>) -> Result<Trial, Verdict>
         settings: trying.settings,
         node_class: class,
         instance_types: &types,
-        free_addresses: &FreeAddresses::new(),
+        free_addresses: &FreeAddresses::default(),
     };
     Ok(trial(&input, trying.node_pools)?)
 }

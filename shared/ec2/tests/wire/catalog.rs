@@ -1,4 +1,4 @@
-use model::CapacityType;
+use model::{CapacityType, Experience};
 use ports::{Catalog, NodeClassResolver};
 use serde_json::{Value, json};
 
@@ -17,9 +17,9 @@ async fn instance_types_come_with_zones_and_prices() {
     let status = account
         .resolve(&cluster, &class, &[], NOW.parse().unwrap())
         .await;
-    class.status = Some(status.unwrap());
+    class.status = Some(status.unwrap().status);
     let types = account
-        .instance_types(&cluster, &class, &Value::Null, &[])
+        .instance_types(&cluster, &class, &Value::Null, &Experience::default())
         .await
         .unwrap();
     let m5_large = types.iter().find(|t| t.name == "m5.large").unwrap();
@@ -52,7 +52,7 @@ async fn settings_that_make_no_sense_are_named() {
     let settings = json!({ "vmMemoryOverheadPercent": "much" });
     let class = node_class(json!({}));
     let types = account()
-        .instance_types(&CLUSTER.into(), &class, &settings, &[])
+        .instance_types(&CLUSTER.into(), &class, &settings, &Experience::default())
         .await;
     let error = types.unwrap_err().to_string();
     assert!(

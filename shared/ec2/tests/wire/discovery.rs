@@ -23,7 +23,7 @@ async fn status_of(class: &EC2NodeClass) -> EC2NodeClassStatus {
     let status = account()
         .resolve(&CLUSTER.into(), class, &[], NOW.parse().unwrap())
         .await;
-    status.unwrap()
+    status.unwrap().status
 }
 
 fn condition(status: &EC2NodeClassStatus, kind: &str) -> (String, String) {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_rules::{
     ProviderSettings,
@@ -56,7 +56,7 @@ fn m5_large(class: &api::EC2NodeClass) -> Vec<InstanceType> {
     let through = Through {
         node_class: class,
         settings: &ProviderSettings::default(),
-        measured_memory: &BTreeMap::new(),
+        measured_memory: &[],
         placement_group: None,
     };
     instance_types(&catalog, through).unwrap()
@@ -101,9 +101,20 @@ async fn request(cluster: &str, token: &str, capacity_type: &str) -> FleetReques
     let status = account
         .resolve(&cluster, &class, &[], NOW.parse().unwrap())
         .await;
-    class.status = Some(status.unwrap());
+    class.status = Some(status.unwrap().status);
     let builder = account.prepare(&cluster, &entry).await.unwrap();
-    let request = builder.request(&launch(capacity_type), &class, &m5_large(&class));
+    let subnets = class.status.as_ref().unwrap().subnets.as_deref().unwrap();
+    let mut asked: BTreeSet<String> = subnets.iter().map(|subnet| subnet.id.clone()).collect();
+    asked.insert("subnet-0000000000gone000".to_owned());
+    let free = account.free_addresses(&asked).await.unwrap();
+    assert_eq!(
+        free.0.len(),
+        subnets.len(),
+        "the one that is gone is not counted"
+    );
+    assert!(free.0.values().all(|addresses| *addresses > 0), "{free:?}");
+    let types = m5_large(&class);
+    let request = builder.request(&launch(capacity_type), &class, &types, &free);
     freeze(request.unwrap(), token.into(), CLAIMS)
 }
 

@@ -20,7 +20,7 @@ use ports::{Cloud, CloudError};
 
 use crate::aws::{FixedClock, NOW, config};
 
-/// Gives CreateFleet one answer; launch templates are there already.
+/// Gives one answer; launch templates are there already.
 #[derive(Clone, Copy, Debug)]
 struct Ec2 {
     status: u16,
@@ -30,11 +30,11 @@ struct Ec2 {
 impl HttpConnector for Ec2 {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let body = request.body().bytes().unwrap_or_default();
-        let is_fleet = String::from_utf8_lossy(body).contains("Action=CreateFleet");
-        let (status, body) = if is_fleet {
-            (self.status, self.answer)
-        } else {
+        let body = String::from_utf8_lossy(body);
+        let (status, body) = if body.contains("Action=DescribeLaunchTemplates") {
             (200, TEMPLATES)
+        } else {
+            (self.status, self.answer)
         };
         let answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
         HttpConnectorFuture::ready(Ok(answer))
@@ -98,6 +98,7 @@ fn request() -> FleetRequest {
             ],
         }],
         tags: Default::default(),
+        claim_annotations: Default::default(),
     }
 }
 
@@ -198,4 +199,43 @@ async fn refusals_say_what_can_be_done() {
 async fn an_answer_nobody_can_read_proves_nothing() {
     let error = launch(200, "<html>gateway</html").await.unwrap_err();
     assert!(matches!(error, CloudError::Unknown { .. }), "{error}");
+}
+
+const DESCRIBED: &str = r#"<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+    <reservationSet><item><instancesSet>
+        <item>
+            <instanceId>i-1</instanceId><instanceType>m5.large</instanceType><instanceState><name>running</name></instanceState>
+            <subnetId>subnet-a</subnetId><capacityReservationId>cr-1</capacityReservationId>
+            <capacityReservationSpecification>
+                <capacityReservationPreference>capacity-reservations-only</capacityReservationPreference>
+            </capacityReservationSpecification>
+            <groupSet><item><groupId>sg-2</groupId></item><item><groupId>sg-1</groupId></item></groupSet>
+        </item>
+        <item>
+            <instanceId>i-2</instanceId><instanceType>m5.large</instanceType><instanceState><name>running</name></instanceState>
+            <capacityReservationId>cr-1</capacityReservationId>
+            <capacityReservationSpecification><capacityReservationPreference>open</capacityReservationPreference></capacityReservationSpecification>
+        </item>
+    </instancesSet></item></reservationSet>
+</DescribeInstancesResponse>"#;
+
+#[tokio::test]
+async fn what_drift_is_judged_by_is_described() {
+    let account = account(Ec2 {
+        status: 200,
+        answer: DESCRIBED,
+    });
+    let ids = ["i-1".into(), "i-2".into()];
+    let described = account.describe_instances(&ids).await.unwrap();
+    let [reserved, open] = described.as_slice() else {
+        panic!("{described:?}")
+    };
+    let groups: Vec<_> = reserved.security_groups.iter().collect();
+    assert_eq!(groups, ["sg-1", "sg-2"]);
+    assert_eq!(reserved.subnet.as_deref(), Some("subnet-a"));
+    assert_eq!(reserved.reservation.as_deref(), Some("cr-1"));
+    assert_eq!(
+        open.reservation, None,
+        "it happens to run in one that is open"
+    );
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use model::{
     CapacityType, ClusterName, InstanceId, Lane,
+    experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
 };
 use ports::{Ledger, ledger::JournalEntry};
@@ -27,16 +28,18 @@ pub async fn g4_strangers_are_remembered_until_then(ledger: &dyn Ledger, c: &Clu
     );
 }
 
-pub async fn missing_capacity_is_remembered_longer_each_time(ledger: &dyn Ledger, prefix: &str) {
+pub async fn missing_capacity_is_remembered_longer_each_time(ledger: &dyn Ledger, c: &ClusterName) {
     let key = OfferingKey {
         capacity_type: CapacityType::Spot,
-        instance_type: format!("{prefix}.large"),
+        instance_type: format!("{c}.large"),
         zone_id: "use1-az1".into(),
         scope: None,
     };
     let known = async |now: i64| {
-        let all = ledger.unavailable_offerings(at(now)).await.unwrap();
-        all.into_iter().find(|entry| entry.offering == key)
+        let all = ledger.experience(c, at(now)).await.unwrap();
+        all.unavailable
+            .into_iter()
+            .find(|entry| entry.offering == key)
     };
     ledger.mark_unavailable(&key, at(0)).await.unwrap();
     assert_eq!(known(0).await.unwrap().until, at(180));
@@ -47,6 +50,63 @@ pub async fn missing_capacity_is_remembered_longer_each_time(ledger: &dyn Ledger
         (entry.count, entry.until),
         (2, at(180) + SignedDuration::from_mins(6))
     );
+}
+
+pub async fn full_subnets_are_avoided_for_three_minutes(ledger: &dyn Ledger, c: &ClusterName) {
+    let subnet = format!("subnet-{c}");
+    let until = async |now: i64| {
+        let all = ledger.experience(c, at(now)).await.unwrap().full_subnets;
+        let found = all.into_iter().find(|entry| entry.subnet == subnet);
+        found.map(|entry| entry.until)
+    };
+    ledger.mark_full(&subnet, at(0)).await.unwrap();
+    assert_eq!(until(179).await, Some(at(180)));
+    ledger.mark_full(&subnet, at(60)).await.unwrap();
+    assert_eq!(until(180).await, Some(at(240)), "marked again");
+    assert_eq!(until(240).await, None, "lapsed");
+}
+
+pub async fn the_least_memory_is_known_to_every_cluster(ledger: &dyn Ledger, c: &ClusterName) {
+    let kind = format!("{c}.large");
+    let other = ClusterName(format!("{c}-other"));
+    let known = async |image: &str, now: i64| {
+        let all = ledger.experience(&other, at(now)).await.unwrap().memory;
+        let mut of_it = all.into_iter();
+        let found = of_it.find(|entry| entry.instance_type == kind && entry.image == image);
+        found.map(|entry| entry.bytes)
+    };
+    for (bytes, now) in [(7_900, 0), (7_800, 1), (8_000, 2)] {
+        let measured = ledger.measure_memory(&kind, "ami-1", bytes, at(now)).await;
+        measured.unwrap();
+    }
+    assert_eq!(known("ami-1", 3).await, Some(7_800));
+    assert_eq!(
+        known("ami-2", 3).await,
+        None,
+        "another image is another node"
+    );
+    let two_months = 60 * 24 * 3600;
+    assert_eq!(known("ami-1", two_months + 1).await, None, "lapsed");
+}
+
+pub async fn shifts_concern_their_cluster_until_they_end(ledger: &dyn Ledger, c: &ClusterName) {
+    let shift = ZonalShift {
+        zone_id: "use1-az1".into(),
+        until: at(60),
+    };
+    let shifted = async |cluster: &ClusterName, now: i64| {
+        let all = ledger.experience(cluster, at(now)).await.unwrap();
+        all.shifted_zones.into_iter().collect::<Vec<_>>()
+    };
+    let stored = ledger.store_zonal_shifts(c, std::slice::from_ref(&shift));
+    stored.await.unwrap();
+    assert_eq!(ledger.zonal_shifts(c).await.unwrap(), [shift]);
+    assert_eq!(shifted(c, 59).await, ["use1-az1"]);
+    assert!(shifted(c, 60).await.is_empty(), "over");
+    let other = ClusterName(format!("{c}-other"));
+    assert!(shifted(&other, 0).await.is_empty(), "another cluster's");
+    ledger.store_zonal_shifts(c, &[]).await.unwrap();
+    assert!(shifted(c, 0).await.is_empty(), "cleared");
 }
 
 pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::names::annotation;
 use model::{
     InstanceType, NanosPerHour, NodeClaimName, Snapshot,
     labels::{self, HOSTNAME},
@@ -15,7 +16,10 @@ use model::{
 use scheduling::{Input, NewNode, Pool};
 
 use super::{buffers, reference};
-use crate::digest::fnv;
+use crate::{
+    digest::fnv,
+    node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
+};
 
 /// So many pods are named in a reason; the others are counted.
 const PODS_NAMED: usize = 3;
@@ -50,18 +54,21 @@ pub(super) fn launch(
         }
     }
     let mut annotations = template.annotations.clone();
-    for key in [
-        api::names::annotation::NODE_POOL_HASH,
-        api::names::annotation::NODE_POOL_HASH_VERSION,
-    ] {
-        if let Some(value) = pool.annotations.get(key) {
-            annotations.insert(key.to_owned(), value.clone());
-        }
-    }
-    annotations.insert(
-        api::names::annotation::MIN_VALUES_RELAXED.to_owned(),
-        node.min_values_relaxed.to_string(),
-    );
+    // Of the template that the NodeClaim is made with, whatever the NodePool's own annotations still say.
+    annotations.extend([
+        (
+            annotation::NODE_POOL_HASH.to_owned(),
+            node_pool_hash(template),
+        ),
+        (
+            annotation::NODE_POOL_HASH_VERSION.to_owned(),
+            NODE_POOL_HASH_VERSION.to_owned(),
+        ),
+        (
+            annotation::MIN_VALUES_RELAXED.to_owned(),
+            node.min_values_relaxed.to_string(),
+        ),
+    ]);
     let cheapest = cheapest(node, mould);
     let drivers = drivers(node, mould, question);
     let because = because(&pods, &cheapest, node.choices.len(), &drivers);

@@ -238,6 +238,8 @@ impl Account {
             capacity_type: request.capacity_type,
             image: offering.image.clone(),
             subnet: offering.subnet.clone(),
+            security_groups: choice.template.security_groups.iter().cloned().collect(),
+            reservation: None,
             private_dns: Some(node.clone()),
             launched_at: Some(now),
             tags: request.tags.clone(),

@@ -1,23 +1,28 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use api::{EC2NodeClass, karpenter::EC2NodeClassStatus, names::tag};
+use api::{EC2NodeClass, names::tag};
 use async_trait::async_trait;
 use aws_rules::{
-    Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
+    ClusterFacts, ProviderSettings,
     instance_types::Unavailable,
-    launch::{FreeAddresses, call_refusal, reading},
+    launch::Builder,
+    node_class::{STATIC_HASH_VERSION, judge, static_hash},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, InstanceType,
+    ClusterName, Experience, FreeAddresses, InstanceId, InstanceType,
     ids::LaunchToken,
-    launch::{FleetAnswer, FleetRequest, Instance, InstanceState, LaunchReading},
-    ledger::UnavailableOffering,
+    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    node_claim::NodeClaim,
     node_pool::NodePool,
-    plan::Launch,
 };
-use ports::{Catalog, Cloud, CloudError, LaunchBuilder, Launches, NodeClassResolver};
+use ports::{
+    Catalog, Cloud, CloudError, LaunchBuilder, Launches, NodeClassResolver, Resolved, StaticHash,
+};
 use serde_json::Value;
 
 use super::{Account, Api};
@@ -196,12 +201,13 @@ impl Catalog for Ec2 {
         _: &ClusterName,
         node_class: &EC2NodeClass,
         _: &Value,
-        unavailable: &[UnavailableOffering],
+        experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         let mut types = self.with(|account, _, _| account.options.catalog.clone());
-        if !unavailable.is_empty() {
+        let unavailable = Unavailable::new(experience);
+        if unavailable != Unavailable::default() {
             let types = Arc::make_mut(&mut types);
-            Unavailable::new(unavailable).mark(types, node_class);
+            unavailable.mark(types, node_class);
         }
         Ok(types)
     }
@@ -215,10 +221,28 @@ impl NodeClassResolver for Ec2 {
         node_class: &EC2NodeClass,
         _: &[NodePool],
         now: Timestamp,
-    ) -> Result<EC2NodeClassStatus, CloudError> {
+    ) -> Result<Resolved, CloudError> {
         let facts = self.facts(cluster)?;
         let settings = settings(&Value::Null)?;
-        Ok(self.with(|account, _, _| account.resolve(node_class, &facts, &settings, now)))
+        let hash = static_hash(node_class, &facts.certificate_authority).ok();
+        let status = self.with(|account, _, _| account.resolve(node_class, &facts, &settings, now));
+        Ok(Resolved {
+            status,
+            hash: hash.map(|hash| StaticHash {
+                hash,
+                version: STATIC_HASH_VERSION,
+            }),
+        })
+    }
+
+    fn drift(
+        &self,
+        node_class: &EC2NodeClass,
+        types: &[InstanceType],
+        claim: &NodeClaim,
+        instance: Option<&Instance>,
+    ) -> Result<Option<String>, String> {
+        judge(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
     }
 
     /// Profiles of the simulated account cost nothing and stay.
@@ -239,42 +263,16 @@ impl Launches for Ec2 {
             settings: settings(crate::json::at(entry, &["settings"]))?,
         }))
     }
-}
 
-struct Builder {
-    cluster: ClusterFacts,
-    settings: ProviderSettings,
-}
-
-impl LaunchBuilder for Builder {
-    fn request(
+    async fn free_addresses(
         &self,
-        launch: &Launch,
-        node_class: &EC2NodeClass,
-        instance_types: &[InstanceType],
-    ) -> Result<FleetRequest, LaunchRefusal> {
-        let input = LaunchInput {
-            cluster: &self.cluster,
-            settings: &self.settings,
-            node_class,
-            instance_types,
-            free_addresses: &FreeAddresses::new(),
-        };
-        fleet_request(&input, Claim::from(launch))
-    }
-
-    fn read(
-        &self,
-        request: &FleetRequest,
-        answer: &FleetAnswer,
-        zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading {
-        reading(request, answer, |zone| {
-            zone_ids.get(zone).copied().unwrap_or(zone).to_owned()
+        subnets: &BTreeSet<String>,
+    ) -> Result<FreeAddresses, CloudError> {
+        self.call(Api::Describe, "DescribeSubnets", |account, _, _| {
+            let own = account.options.subnets.iter();
+            let asked = own.filter(|subnet| subnets.contains(&subnet.id));
+            let counted = asked.map(|subnet| (subnet.id.clone(), subnet.free_addresses));
+            Ok(FreeAddresses(counted.collect()))
         })
-    }
-
-    fn refused(&self, error: &CloudError) -> LaunchRefusal {
-        call_refusal(&error.to_string())
     }
 }

@@ -3,7 +3,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::{EC2NodeClass, names::tag};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, ClusterName, InstanceId, InstanceType, NanosPerHour, Offering, Resources,
+    CapacityType, ClusterName, FreeAddresses, InstanceId, InstanceType, NanosPerHour, Offering,
+    Resources,
     catalog::Overhead,
     labels,
     launch::{FleetAnswer, FleetRequest, InstanceState},
@@ -166,13 +167,15 @@ impl Bench {
             self.ec2
                 .resolve(&self.cluster, &class, &[], now)
                 .await
-                .unwrap(),
+                .unwrap()
+                .status,
         );
         let builder = self.ec2.prepare(&self.cluster, &json!({})).await.unwrap();
         let catalog = self
             .ec2
             .with(|account, _, _| account.options.catalog.clone());
-        let request = builder.request(launch, &class, &catalog).unwrap();
+        let free = FreeAddresses::default();
+        let request = builder.request(launch, &class, &catalog, &free).unwrap();
         aws_rules::launch::freeze(request, token.into(), count)
     }
 
@@ -210,7 +213,8 @@ async fn a_node_class_resolves_to_what_the_account_has() {
         .ec2
         .resolve(&bench.cluster, &class, &[], now)
         .await
-        .unwrap();
+        .unwrap()
+        .status;
     assert_eq!(status.subnets.unwrap().len(), 2);
     assert_eq!(
         status.security_groups.unwrap()[0].id,
@@ -233,7 +237,8 @@ async fn a_node_class_resolves_to_what_the_account_has() {
         .ec2
         .resolve(&bench.cluster, &elsewhere, &[], now)
         .await
-        .unwrap();
+        .unwrap()
+        .status;
     let subnets = status
         .conditions
         .unwrap()

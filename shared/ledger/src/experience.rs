@@ -1,0 +1,135 @@
+//! What clusters learn about EC2: rows of the account, but for zonal shifts, which are a cluster's own.
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Experience,
+    experience::{FullSubnet, MeasuredMemory, ZonalShift},
+    ledger::{OfferingKey, UnavailableOffering},
+};
+use ports::LedgerError;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    key::{Account, Key},
+    row::{NewRow, json},
+    table::{Table, Write, Written},
+};
+
+/// Back-off starts over after its longest wait, so older rows mean nothing.
+const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
+const TRIES: usize = 5;
+
+pub(crate) async fn all(
+    table: &Table,
+    account: &Account,
+    cluster: &ClusterName,
+    now: Timestamp,
+) -> Result<Experience, LedgerError> {
+    let (mut unavailable, mut full_subnets, mut memory, shifts) = futures::try_join!(
+        bodies::<UnavailableOffering>(table, account.offerings()),
+        bodies::<FullSubnet>(table, account.subnets()),
+        bodies::<MeasuredMemory>(table, account.learned()),
+        zonal_shifts(table, cluster),
+    )?;
+    unavailable.retain(|entry| entry.until > now);
+    full_subnets.retain(|entry| entry.until > now);
+    memory.retain(|entry| entry.until > now);
+    let shifted = shifts.into_iter().filter(|shift| shift.until > now);
+    Ok(Experience {
+        shifted_zones: shifted.map(|shift| shift.zone_id).collect(),
+        unavailable,
+        full_subnets,
+        memory,
+    })
+}
+
+async fn bodies<T: DeserializeOwned>(
+    table: &Table,
+    partition: String,
+) -> Result<Vec<T>, LedgerError> {
+    let rows = table.query(&partition, "").await?;
+    rows.iter().map(|row| row.json("body")).collect()
+}
+
+pub(crate) async fn mark_unavailable(
+    table: &Table,
+    account: &Account,
+    offering: &OfferingKey,
+    now: Timestamp,
+) -> Result<(), LedgerError> {
+    change(table, &account.offering(offering), |before| {
+        let after = UnavailableOffering::after(offering.clone(), before, now);
+        let kept = after.until.saturating_add(OFFERINGS_KEPT);
+        let kept = kept.unwrap_or(after.until);
+        Some((after, kept))
+    })
+    .await
+}
+
+pub(crate) async fn mark_full(
+    table: &Table,
+    account: &Account,
+    subnet: &str,
+    now: Timestamp,
+) -> Result<(), LedgerError> {
+    let key = account.subnet(subnet);
+    let entry = FullSubnet::at(subnet, now);
+    let row = NewRow::new(&key).json("body", &entry)?.expires(entry.until);
+    table.write(Write::put(&key, row)).await.map(drop)
+}
+
+pub(crate) async fn measure_memory(
+    table: &Table,
+    key: &Key,
+    after: impl Fn(Option<&MeasuredMemory>) -> Option<MeasuredMemory>,
+) -> Result<(), LedgerError> {
+    change(table, key, |before| {
+        let after = after(before)?;
+        let kept = after.until;
+        Some((after, kept))
+    })
+    .await
+}
+
+/// Puts what follows from what stands, if anything, together with when the row may go; again if it changed meanwhile.
+async fn change<T: DeserializeOwned + serde::Serialize>(
+    table: &Table,
+    key: &Key,
+    after: impl Fn(Option<&T>) -> Option<(T, Timestamp)>,
+) -> Result<(), LedgerError> {
+    for _ in 0..TRIES {
+        let row = table.get(key).await?;
+        let before: Option<T> = row.as_ref().map(|row| row.json("body")).transpose()?;
+        let Some((after, kept)) = after(before.as_ref()) else {
+            return Ok(());
+        };
+        let put = Write::put(key, NewRow::new(key).json("body", &after)?.expires(kept));
+        let put = match before {
+            None => put.when("attribute_not_exists(#pk)"),
+            Some(before) => put.when("#body = :before").value("before", json(&before)?),
+        };
+        if let Written::Done(_) = table.write(put).await? {
+            return Ok(());
+        }
+    }
+    // Others saw the very same thing, and one of them has written it.
+    Ok(())
+}
+
+pub(crate) async fn zonal_shifts(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<ZonalShift>, LedgerError> {
+    let row = table.get(&Key::shifts(cluster)).await?;
+    row.map_or_else(|| Ok(Vec::new()), |row| row.json("body"))
+}
+
+pub(crate) async fn store_zonal_shifts(
+    table: &Table,
+    cluster: &ClusterName,
+    shifts: &[ZonalShift],
+) -> Result<(), LedgerError> {
+    let key = Key::shifts(cluster);
+    let row = NewRow::new(&key).json("body", &shifts)?;
+    table.write(Write::put(&key, row)).await.map(drop)
+}

@@ -1,0 +1,191 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::conditions::types::{DRIFTED, LAUNCHED};
+use jiff::SignedDuration;
+use model::{
+    Action, CapacityType, InstanceType, NanosPerHour, Offering, Resources, Snapshot,
+    catalog::Overhead,
+    node_claim::NodeClaim,
+    requirement::Requirements,
+    selector::{NodeSelectorRequirement, Operator},
+};
+
+use crate::{lifecycle, test_world};
+
+const HASH: &str = "karpenter.sh/nodepool-hash";
+const VERSION: &str = "karpenter.sh/nodepool-hash-version";
+
+fn claim(conditions: &[&str]) -> NodeClaim {
+    let mut claim = test_world::claim("default-a", conditions);
+    for (key, value) in [
+        ("node.kubernetes.io/instance-type", "m5.large"),
+        ("topology.kubernetes.io/zone", "us-east-1a"),
+        ("karpenter.sh/capacity-type", "spot"),
+    ] {
+        claim.labels.insert(key.to_owned(), value.to_owned());
+    }
+    claim
+}
+
+/// The NodeClaim in a pool `default` that sells it, judged by the provider as in order.
+fn world(claim: NodeClaim) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    snapshot.node_pools = vec![test_world::pool("default", 60)];
+    let offering = Offering {
+        capacity_type: CapacityType::Spot,
+        zone: "us-east-1a".to_owned(),
+        zone_id: "use1-az1".to_owned(),
+        price: NanosPerHour(1),
+        available: false,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    };
+    let kind = InstanceType {
+        name: "m5.large".to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::default(),
+        overhead: Overhead::default(),
+        offerings: vec![offering],
+    };
+    snapshot.instance_types = BTreeMap::from([("default".into(), Arc::new(vec![kind]))]);
+    snapshot.drift = BTreeMap::from([(claim.name.clone(), None)]);
+    snapshot.node_claims = vec![claim];
+    snapshot
+}
+
+/// The reason that the condition gets; `Some("")` where it is cleared, `None` where it stays.
+fn judged(snapshot: &Snapshot) -> Option<String> {
+    let mut actions = lifecycle(snapshot).plan.actions.into_iter();
+    actions.find_map(|planned| {
+        let Action::UpdateNodeClaim(update) = planned.action else {
+            return None;
+        };
+        let cleared = update.clear_conditions.iter().any(|kind| kind == DRIFTED);
+        let mut set = update.conditions.into_iter();
+        let set = set.find(|condition| condition.kind == DRIFTED);
+        set.map(|condition| condition.reason)
+            .or_else(|| cleared.then(String::new))
+    })
+}
+
+fn found(reason: &str) -> Option<String> {
+    Some(reason.to_owned())
+}
+
+#[test]
+fn a_node_that_is_what_its_pool_asks_for_has_not_drifted() {
+    assert_eq!(judged(&world(claim(&[LAUNCHED]))), None);
+    assert_eq!(judged(&world(claim(&[LAUNCHED, DRIFTED]))), found(""));
+}
+
+#[test]
+fn hashes_of_the_same_version_are_compared() {
+    for (hash, version, expected) in [
+        ("2", "v", found("NodePoolDrifted")),
+        ("2", "w", None),
+        ("1", "v", None),
+    ] {
+        let mut claim = claim(&[LAUNCHED]);
+        claim.annotations.insert(HASH.to_owned(), "1".to_owned());
+        claim.annotations.insert(VERSION.to_owned(), "v".to_owned());
+        let mut snapshot = world(claim);
+        let annotations = &mut snapshot.node_pools[0].annotations;
+        annotations.insert(HASH.to_owned(), hash.to_owned());
+        annotations.insert(VERSION.to_owned(), version.to_owned());
+        assert_eq!(judged(&snapshot), expected, "{hash} {version}");
+    }
+}
+
+#[test]
+fn labels_must_satisfy_the_pools_requirements() {
+    let requirement = |key: &str, operator, values: &[&str]| NodeSelectorRequirement {
+        key: key.to_owned(),
+        operator,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+        min_values: None,
+    };
+    let capacity = "karpenter.sh/capacity-type";
+    let drifted = found("RequirementsDrifted");
+    for (requirement, expected) in [
+        (requirement(capacity, Operator::In, &["spot"]), None),
+        (
+            requirement(capacity, Operator::In, &["on-demand"]),
+            drifted.clone(),
+        ),
+        (requirement("team", Operator::Exists, &[]), drifted.clone()),
+        (requirement("team", Operator::NotIn, &["a"]), None),
+        (requirement("team", Operator::DoesNotExist, &[]), None),
+        (requirement("team", Operator::Gt, &["1"]), drifted),
+    ] {
+        let mut snapshot = world(claim(&[LAUNCHED]));
+        let text = format!("{requirement:?}");
+        snapshot.node_pools[0].template.requirements = vec![requirement];
+        assert_eq!(judged(&snapshot), expected, "{text}");
+    }
+}
+
+/// After an hour the NodeClaim's type is looked for in the catalog.
+fn settled(change: impl FnOnce(&mut NodeClaim)) -> Option<String> {
+    let mut claim = claim(&[LAUNCHED, api::conditions::types::REGISTERED]);
+    change(&mut claim);
+    let mut snapshot = world(claim);
+    snapshot.now += SignedDuration::from_mins(61);
+    judged(&snapshot)
+}
+
+#[test]
+fn a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_not() {
+    let label = |key: &'static str, value: &'static str| {
+        move |claim: &mut NodeClaim| drop(claim.labels.insert(key.into(), value.into()))
+    };
+    let kind = "node.kubernetes.io/instance-type";
+    assert_eq!(settled(|_| ()), None, "sold out");
+    assert_eq!(
+        settled(label(kind, "m1.small")),
+        found("InstanceTypeNotFound")
+    );
+    let capacity = "karpenter.sh/capacity-type";
+    assert_eq!(
+        settled(label(capacity, "on-demand")),
+        found("InstanceTypeNotFound")
+    );
+    let zone = "topology.kubernetes.io/zone";
+    assert_eq!(
+        settled(label(zone, "us-east-1z")),
+        None,
+        "the provider judges zones"
+    );
+    let young = world({
+        let mut claim = claim(&[LAUNCHED]);
+        label(kind, "m1.small")(&mut claim);
+        claim
+    });
+    assert_eq!(judged(&young), None);
+}
+
+#[test]
+fn what_the_provider_says_counts_last_and_silence_changes_nothing() {
+    let mut snapshot = world(claim(&[LAUNCHED]));
+    snapshot.drift.insert("default-a".into(), found("AMIDrift"));
+    assert_eq!(judged(&snapshot), found("AMIDrift"));
+    let pool = &mut snapshot.node_pools[0];
+    pool.template.requirements = vec![NodeSelectorRequirement {
+        key: "team".to_owned(),
+        operator: Operator::Exists,
+        values: Vec::new(),
+        min_values: None,
+    }];
+    assert_eq!(judged(&snapshot), found("RequirementsDrifted"));
+    let mut silent = world(claim(&[LAUNCHED, DRIFTED]));
+    silent.drift.clear();
+    assert_eq!(judged(&silent), None);
+}
+
+#[test]
+fn what_has_no_instance_cannot_have_drifted() {
+    let mut snapshot = world(claim(&[DRIFTED]));
+    snapshot.drift.insert("default-a".into(), found("AMIDrift"));
+    assert_eq!(judged(&snapshot), found(""));
+}

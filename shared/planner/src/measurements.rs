@@ -1,0 +1,123 @@
+//! What nodes teach about the memory of their instance types (spec/aws §5.4).
+
+use std::collections::BTreeMap;
+
+use api::{conditions::types::REGISTERED, names::label};
+use model::{
+    Experience, Snapshot, experience::MeasuredMemory, node::Node, node_claim::NodeClaim,
+    resources::MEMORY,
+};
+
+use crate::managed::is_ours;
+
+/// Memory of registered nodes that is not known yet, or less than what is: for each type and image the least.
+///
+/// Every cluster of the account plans by it, so a Node must show what an instance of the type can have: not more than EC2
+/// sells, and not less than half of that.
+pub fn measurements(snapshot: &Snapshot, known: &Experience) -> Vec<MeasuredMemory> {
+    let nodes: BTreeMap<&str, &Node> = snapshot
+        .nodes
+        .iter()
+        .map(|node| (node.provider_id.as_str(), node))
+        .collect();
+    let mut least: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    let registered = |claim: &&NodeClaim| is_ours(claim) && claim.is_true(REGISTERED);
+    for claim in snapshot.node_claims.iter().filter(registered) {
+        if let Some(node) = nodes.get(claim.status.provider_id.as_str())
+            && let Some((kind, bytes)) = measurement(claim, node)
+        {
+            let entry = least.entry((kind, &claim.status.image_id)).or_insert(bytes);
+            *entry = (*entry).min(bytes);
+        }
+    }
+    let news = least.into_iter().filter_map(|((kind, image), bytes)| {
+        let mut known = known.memory.iter();
+        let before = known.find(|known| known.instance_type == kind && known.image == image);
+        MeasuredMemory::after(before, kind, image, bytes, snapshot.now)
+    });
+    news.collect()
+}
+
+fn measurement<'a>(claim: &'a NodeClaim, node: &Node) -> Option<(&'a str, i64)> {
+    let kind = claim.labels.get(label::INSTANCE_TYPE)?;
+    let sold: i64 = claim.labels.get(label::INSTANCE_MEMORY)?.parse().ok()?;
+    let sold = sold.checked_mul(1 << 20)?;
+    let bytes = node.capacity.get(MEMORY);
+    let is_plausible = bytes > 0 && bytes <= sold && bytes >= sold / 2;
+    (is_plausible && !claim.status.provider_id.is_empty() && !claim.status.image_id.is_empty())
+        .then_some((kind, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::types::LAUNCHED;
+    use model::Resources;
+
+    use super::*;
+    use crate::test_world;
+
+    const MIB: i64 = 1 << 20;
+
+    /// An m5.large with this image whose node has so much memory.
+    fn machine(name: &str, image: &str, conditions: &[&str], mib: i64) -> (NodeClaim, Node) {
+        let mut claim = test_world::claim(name, conditions);
+        claim.labels.extend([
+            (label::INSTANCE_TYPE.to_owned(), "m5.large".to_owned()),
+            (label::INSTANCE_MEMORY.to_owned(), "8192".to_owned()),
+        ]);
+        claim.status.image_id = image.to_owned();
+        let mut node = test_world::node(name, &claim);
+        node.capacity = Resources::from([("memory", mib * MIB)]);
+        (claim, node)
+    }
+
+    fn learned(machines: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
+        let mut snapshot = test_world::snapshot();
+        (snapshot.node_claims, snapshot.nodes) = machines.into_iter().unzip();
+        let learned = measurements(&snapshot, known).into_iter();
+        learned
+            .map(|m| format!("{} {} {}", m.instance_type, m.image, m.bytes / MIB))
+            .collect()
+    }
+
+    #[test]
+    fn the_least_of_each_type_and_image_is_learned_from_registered_nodes() {
+        let registered = [LAUNCHED, REGISTERED];
+        let machines = vec![
+            machine("a", "ami-1", &registered, 7_800),
+            machine("b", "ami-1", &registered, 7_700),
+            machine("c", "ami-2", &registered, 7_900),
+            machine("d", "ami-3", &[LAUNCHED], 7_900),
+        ];
+        let expected = ["m5.large ami-1 7700", "m5.large ami-2 7900"];
+        assert_eq!(learned(machines, &Experience::default()), expected);
+    }
+
+    #[test]
+    fn what_is_known_already_is_not_learned_again() {
+        let known = |mib: i64| Experience {
+            memory: MeasuredMemory::after(None, "m5.large", "ami-1", mib * MIB, test_world::now())
+                .into_iter()
+                .collect(),
+            ..Experience::default()
+        };
+        let of = |mib| vec![machine("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+        assert!(learned(of(7_800), &known(7_800)).is_empty());
+        assert!(
+            learned(of(7_800), &known(7_700)).is_empty(),
+            "more than some have"
+        );
+        assert_eq!(learned(of(7_700), &known(7_800)), ["m5.large ami-1 7700"]);
+    }
+
+    #[test]
+    fn a_node_that_shows_what_its_type_cannot_have_teaches_nothing() {
+        for mib in [0, 4_000, 8_193] {
+            let machines = vec![machine("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+            assert!(
+                learned(machines, &Experience::default()).is_empty(),
+                "{mib}"
+            );
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How many addresses are left for launches (spec/aws §9.1).
+
+use std::collections::BTreeSet;
+
+use model::FreeAddresses;
+
+use crate::{Report, TurnError, lane::Turn, observe::Observed};
+
+/// What EC2 shows as free in the NodeClasses' subnets, less what calls under way will take. Without an answer all subnets
+/// are alike, but those that were full lately.
+pub(crate) async fn free(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) -> Result<FreeAddresses, TurnError> {
+    let classes = observed.classes.values();
+    let subnets: BTreeSet<String> = classes
+        .filter_map(|class| class.object.status.as_ref()?.subnets.as_ref())
+        .flatten()
+        .map(|subnet| subnet.id.clone())
+        .collect();
+    let mut free = match turn.world.launches.free_addresses(&subnets).await {
+        Ok(free) => free,
+        Err(error) => {
+            report.problems.push(format!("free addresses: {error}"));
+            FreeAddresses(subnets.into_iter().map(|subnet| (subnet, 1)).collect())
+        }
+    };
+    for full in &observed.experience.full_subnets {
+        free.exhaust(&full.subnet);
+    }
+    for call in turn.world.ledger.open_calls(turn.cluster).await? {
+        if let Some(class) = observed.classes.get(&call.request.node_class) {
+            free.take(&FreeAddresses::needed(&call.request, &class.types));
+        }
+    }
+    Ok(free)
+}

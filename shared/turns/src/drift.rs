@@ -1,0 +1,70 @@
+//! Which nodes are no longer what their EC2NodeClass asks for (spec/lifecycle §11.3, spec/aws §16).
+
+use std::collections::BTreeMap;
+
+use api::conditions::types::LAUNCHED;
+use jiff::SignedDuration;
+use model::{InstanceId, launch::Instance};
+
+use crate::{Report, TurnError, lane::Turn, lifecycle::instance_of, observe::Observed};
+
+/// EC2 is asked about instances this often; what objects show is compared in every turn.
+const EVERY: SignedDuration = SignedDuration::from_mins(5);
+
+/// Compares launched NodeClaims with their NodeClasses. What cannot be judged now is left out.
+pub(crate) async fn judge(
+    turn: &Turn<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let claims = observed.snapshot.node_claims.iter();
+    let launched: Vec<_> = claims
+        .filter(|claim| claim.is_true(LAUNCHED) && claim.deleted_at.is_none())
+        .collect();
+    if launched.is_empty() {
+        return Ok(());
+    }
+    let now = turn.world.clock.now();
+    let ledger = &turn.world.ledger;
+    let instances = if ledger.once(turn.cluster, "drift", now, now + EVERY).await? {
+        report.look_again(now + EVERY);
+        described(turn, &mut observed.problems).await
+    } else {
+        BTreeMap::new()
+    };
+    let mut drift = BTreeMap::new();
+    for claim in launched {
+        let name = &claim.spec.node_class.name;
+        let mut classes = observed.node_classes.iter();
+        let class = classes.find(|class| class.metadata.name == name.0);
+        let (Some(class), Some(facts)) = (class, observed.classes.get(name)) else {
+            continue;
+        };
+        let instance = instance_of(claim).and_then(|id| instances.get(&id));
+        let resolver = &turn.world.node_classes;
+        match resolver.drift(class, &facts.types, claim, instance) {
+            Ok(found) => drop(drift.insert(claim.name.clone(), found)),
+            Err(why) if instance.is_some() => {
+                let problem = format!("drift of NodeClaim {}: {why}", claim.name);
+                observed.problems.push(problem);
+            }
+            Err(_) => {}
+        }
+    }
+    observed.snapshot.drift = drift;
+    Ok(())
+}
+
+/// Without an answer nothing is said about what only instances show.
+async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<InstanceId, Instance> {
+    match turn.world.cloud.list_instances(turn.cluster).await {
+        Ok(instances) => instances
+            .into_iter()
+            .map(|instance| (instance.id.clone(), instance))
+            .collect(),
+        Err(error) => {
+            problems.push(format!("instances to compare with their classes: {error}"));
+            BTreeMap::new()
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Hashes of what nodes are made with, on NodePools, EC2NodeClasses and their NodeClaims (spec/lifecycle §26.2, spec/aws §2.8).
+
+use std::collections::BTreeMap;
+
+use api::{conditions::types::DRIFTED, names::annotation};
+use model::{NodePoolName, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
+use planner::{NODE_POOL_HASH_VERSION, node_pool_hash};
+use ports::{ClusterError, StaticHash};
+
+use crate::{TurnError, lane::Turn};
+
+/// A hash as annotations show it.
+struct Shown<'a> {
+    hash_key: &'static str,
+    hash: &'a str,
+    version_key: &'static str,
+    version: &'static str,
+}
+
+impl Shown<'_> {
+    fn annotations(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (self.hash_key.to_owned(), self.hash.to_owned()),
+            (self.version_key.to_owned(), self.version.to_owned()),
+        ])
+    }
+
+    fn is_of_this_version(&self, annotations: &BTreeMap<String, String>) -> bool {
+        annotations.get(self.version_key).map(String::as_str) == Some(self.version)
+    }
+
+    fn is_on(&self, annotations: &BTreeMap<String, String>) -> bool {
+        self.is_of_this_version(annotations)
+            && annotations.get(self.hash_key).map(String::as_str) == Some(self.hash)
+    }
+}
+
+/// Keeps the hash of every NodePool; one that cannot be kept does not stop the others.
+pub(crate) async fn keep_node_pools(
+    turn: &Turn<'_>,
+    snapshot: &mut Snapshot,
+    problems: &mut Vec<String>,
+) {
+    for pool in &mut snapshot.node_pools {
+        if pool.deleted_at.is_some() {
+            continue;
+        }
+        let hash = node_pool_hash(&pool.template);
+        let shown = Shown {
+            hash_key: annotation::NODE_POOL_HASH,
+            hash: &hash,
+            version_key: annotation::NODE_POOL_HASH_VERSION,
+            version: NODE_POOL_HASH_VERSION,
+        };
+        let name = pool.name.clone();
+        let claims = &mut snapshot.node_claims;
+        if let Err(error) = keep_node_pool(turn, &name, &mut pool.annotations, claims, &shown).await
+        {
+            problems.push(format!("hash of NodePool {name}: {error}"));
+        }
+    }
+}
+
+async fn keep_node_pool(
+    turn: &Turn<'_>,
+    name: &NodePoolName,
+    annotations: &mut BTreeMap<String, String>,
+    claims: &mut [NodeClaim],
+    shown: &Shown<'_>,
+) -> Result<(), TurnError> {
+    if shown.is_on(annotations) {
+        return Ok(());
+    }
+    if !shown.is_of_this_version(annotations) {
+        let own = |claim: &NodeClaim| claim.node_pool().as_ref() == Some(name);
+        migrate(turn, claims, own, shown).await?;
+    }
+    let written = shown.annotations();
+    turn.api.annotate_node_pool(name, &written).await?;
+    annotations.extend(written);
+    Ok(())
+}
+
+/// Keeps the hash of one EC2NodeClass.
+pub(crate) async fn keep_node_class(
+    turn: &Turn<'_>,
+    class: &mut api::EC2NodeClass,
+    hash: &StaticHash,
+    claims: &mut [NodeClaim],
+) -> Result<(), TurnError> {
+    let shown = Shown {
+        hash_key: annotation::EC2_NODE_CLASS_HASH,
+        hash: &hash.hash,
+        version_key: annotation::EC2_NODE_CLASS_HASH_VERSION,
+        version: hash.version,
+    };
+    let metadata = &mut class.metadata;
+    if shown.is_on(&metadata.annotations) {
+        return Ok(());
+    }
+    if !shown.is_of_this_version(&metadata.annotations) {
+        let name = metadata.name.as_str();
+        let own = |claim: &NodeClaim| claim.spec.node_class.name.as_str() == name;
+        migrate(turn, claims, own, &shown).await?;
+    }
+    let written = shown.annotations();
+    turn.api
+        .annotate_node_class(&metadata.name, &written)
+        .await?;
+    metadata.annotations.extend(written);
+    Ok(())
+}
+
+/// NodeClaims with a hash of another version get this one, as far as is known of them: what has drifted already stays so.
+async fn migrate(
+    turn: &Turn<'_>,
+    claims: &mut [NodeClaim],
+    is_own: impl Fn(&NodeClaim) -> bool,
+    shown: &Shown<'_>,
+) -> Result<(), TurnError> {
+    let old = claims.iter_mut().filter(|claim| {
+        is_own(claim) && claim.deleted_at.is_none() && !shown.is_of_this_version(&claim.annotations)
+    });
+    for claim in old {
+        let mut annotations = shown.annotations();
+        if claim.condition(DRIFTED).is_some() {
+            annotations.remove(shown.hash_key);
+        }
+        let update = NodeClaimUpdate {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            resource_version: claim.resource_version.clone(),
+            set_annotations: annotations,
+            ..NodeClaimUpdate::default()
+        };
+        match turn.api.update_node_claim(&update).await {
+            Ok(written) => *claim = written,
+            Err(ClusterError::NotFound { .. }) => {}
+            // Whatever changed it comes first: the version stays as it is, and the next turn migrates again.
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
