@@ -3,6 +3,7 @@
 
 #![expect(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a failed step fails the test"
 )]
@@ -11,6 +12,9 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use serde_json::Value;
 
 /// Raw EC2 answers, which are no cases.
 const FACTS: [&str; 3] = [
@@ -53,22 +57,48 @@ fn judge(cases: &Path) -> bool {
     judged.status.success()
 }
 
-/// How much of a recorded file is judged.
+/// How a recorded file is judged where it lies beside the repository: each of its cases is decided as recorded, or sensibly
+/// where upstream has an accident.
 enum Corpus {
-    /// The sample, and the whole file where it lies beside the repository: each of its cases is decided as recorded, or
-    /// sensibly where upstream has an accident.
-    Whole,
-    /// One case of the file does not say that it knows no spot prices.
-    SampleOnly,
+    AsItIs,
+    /// Has the same facts in two cases, one of which is about spot prices that nobody has asked for yet: it is told so.
+    WithoutSpotPrices(&'static str),
 }
 
 fn is_decided_as_recorded(file: &str, corpus: &Corpus) {
     let sample = repository().join("tests/conformance/aws").join(file);
     assert!(judge(&sample), "{}", sample.display());
     let whole = repository().join("../shared/conformance/aws").join(file);
-    if matches!(corpus, Corpus::Whole) && whole.exists() {
-        assert!(judge(&whole), "{}", whole.display());
+    if !whole.exists() {
+        return;
     }
+    match corpus {
+        Corpus::AsItIs => assert!(judge(&whole), "{}", whole.display()),
+        Corpus::WithoutSpotPrices(case) => {
+            let folder = tempfile::tempdir().unwrap();
+            let told = folder.path().join(file);
+            write(&told, &told_of_no_spot_prices(&whole, case));
+            for facts in FACTS {
+                std::fs::copy(whole.with_file_name(facts), told.with_file_name(facts)).unwrap();
+            }
+            assert!(judge(&told), "{}", whole.display());
+        }
+    }
+}
+
+fn told_of_no_spot_prices(corpus: &Path, case: &str) -> Value {
+    let packed = std::fs::File::open(corpus).unwrap();
+    let mut corpus: Value = serde_json::from_reader(GzDecoder::new(packed)).unwrap();
+    let mut cases = corpus["cases"].as_array_mut().unwrap().iter_mut();
+    let told = cases.find(|other| other["id"] == case).unwrap();
+    told["state"]["noSpotPrices"] = true.into();
+    corpus
+}
+
+fn write(path: &Path, corpus: &Value) {
+    let mut packed = GzEncoder::new(std::fs::File::create(path).unwrap(), Compression::fast());
+    serde_json::to_writer(&mut packed, corpus).unwrap();
+    packed.finish().unwrap();
 }
 
 /// One test per file of cases, and one that no file of the sample is without.
@@ -91,27 +121,28 @@ macro_rules! recorded {
 }
 
 recorded! {
-    ami_resolution: "ami-resolution.json.gz", Corpus::Whole;
-    cel_ec2nodeclass: "cel-ec2nodeclass.json.gz", Corpus::Whole;
-    cel_nodeclaim_nodeoverlay: "cel-nodeclaim-nodeoverlay.json.gz", Corpus::Whole;
-    cel_nodepool: "cel-nodepool.json.gz", Corpus::Whole;
-    errors: "errors.json", Corpus::Whole;
-    instance_types_resolved_capacity: "instance-types-resolved-capacity.json.gz", Corpus::Whole;
-    instance_types_resolved_offerings: "instance-types-resolved-offerings.json.gz", Corpus::SampleOnly;
-    interruption_messages: "interruption-messages.json.gz", Corpus::Whole;
-    launch_errors_subnets: "launch-errors-subnets.json.gz", Corpus::Whole;
-    launch_nodeclass: "launch-nodeclass.json.gz", Corpus::Whole;
-    launch_reserved_placement: "launch-reserved-placement.json.gz", Corpus::Whole;
-    launch_selection: "launch-selection.json.gz", Corpus::Whole;
-    nodeclass_drift: "nodeclass-drift.json.gz", Corpus::Whole;
-    nodeclass_hash: "nodeclass-hash.json.gz", Corpus::Whole;
-    nodeclass_legacy_profile_names: "nodeclass-legacy-profile-names.json.gz", Corpus::Whole;
-    nodeclass_profile: "nodeclass-profile.json.gz", Corpus::Whole;
-    nodeclass_selectors: "nodeclass-selectors.json.gz", Corpus::Whole;
-    nodeclass_validation: "nodeclass-validation.json.gz", Corpus::Whole;
-    userdata_al2: "userdata-al2.json.gz", Corpus::Whole;
-    userdata_al2023: "userdata-al2023.json.gz", Corpus::Whole;
-    userdata_bottlerocket: "userdata-bottlerocket.json.gz", Corpus::Whole;
-    userdata_custom: "userdata-custom.json.gz", Corpus::Whole;
-    userdata_windows: "userdata-windows.json.gz", Corpus::Whole;
+    ami_resolution: "ami-resolution.json.gz", Corpus::AsItIs;
+    cel_ec2nodeclass: "cel-ec2nodeclass.json.gz", Corpus::AsItIs;
+    cel_nodeclaim_nodeoverlay: "cel-nodeclaim-nodeoverlay.json.gz", Corpus::AsItIs;
+    cel_nodepool: "cel-nodepool.json.gz", Corpus::AsItIs;
+    errors: "errors.json", Corpus::AsItIs;
+    instance_types_resolved_capacity: "instance-types-resolved-capacity.json.gz", Corpus::AsItIs;
+    instance_types_resolved_offerings: "instance-types-resolved-offerings.json.gz",
+        Corpus::WithoutSpotPrices("offerings/spot-not-refreshed");
+    interruption_messages: "interruption-messages.json.gz", Corpus::AsItIs;
+    launch_errors_subnets: "launch-errors-subnets.json.gz", Corpus::AsItIs;
+    launch_nodeclass: "launch-nodeclass.json.gz", Corpus::AsItIs;
+    launch_reserved_placement: "launch-reserved-placement.json.gz", Corpus::AsItIs;
+    launch_selection: "launch-selection.json.gz", Corpus::AsItIs;
+    nodeclass_drift: "nodeclass-drift.json.gz", Corpus::AsItIs;
+    nodeclass_hash: "nodeclass-hash.json.gz", Corpus::AsItIs;
+    nodeclass_legacy_profile_names: "nodeclass-legacy-profile-names.json.gz", Corpus::AsItIs;
+    nodeclass_profile: "nodeclass-profile.json.gz", Corpus::AsItIs;
+    nodeclass_selectors: "nodeclass-selectors.json.gz", Corpus::AsItIs;
+    nodeclass_validation: "nodeclass-validation.json.gz", Corpus::AsItIs;
+    userdata_al2: "userdata-al2.json.gz", Corpus::AsItIs;
+    userdata_al2023: "userdata-al2023.json.gz", Corpus::AsItIs;
+    userdata_bottlerocket: "userdata-bottlerocket.json.gz", Corpus::AsItIs;
+    userdata_custom: "userdata-custom.json.gz", Corpus::AsItIs;
+    userdata_windows: "userdata-windows.json.gz", Corpus::AsItIs;
 }

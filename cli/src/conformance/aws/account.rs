@@ -89,6 +89,8 @@ fn document<T: DeserializeOwned>(folders: &[PathBuf], name: &str) -> Result<T> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AccountState {
+    /// Before the first answer about spot prices there are none.
+    no_spot_prices: bool,
     ice: Vec<String>,
     available_instance_count: BTreeMap<String, u32>,
     zonal_shifts: Vec<ZonalShift>,
@@ -142,7 +144,7 @@ impl AccountState {
             instance_types: infos.cloned().collect(),
             zones: offered,
             on_demand: shipped_prices(region),
-            spot: Some(self.spot(facts)),
+            spot: (!self.no_spot_prices).then(|| self.spot(facts)),
         };
         let mut measured_memory: Vec<MeasuredMemory> = Vec::new();
         for node in &self.registered_nodes {

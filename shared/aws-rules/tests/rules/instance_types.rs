@@ -1,8 +1,13 @@
-use aws_rules::instance_types::Unavailable;
+use std::collections::BTreeMap;
+
+use aws_rules::{
+    ProviderSettings,
+    instance_types::{RegionCatalog, Through, Unavailable, instance_types},
+};
 use model::{CapacityType, ledger::OfferingKey, requirement::Requirements, resources::amount_text};
 use serde_json::json;
 
-use crate::world::{named, node_class, types_of};
+use crate::world::{catalog, named, node_class, types_of};
 
 /// Name, pods, cpu, memory in MiB, and other resources.
 type Allocatable = (
@@ -245,6 +250,30 @@ fn offerings_are_the_zones_with_a_subnet_times_the_ways_to_buy() {
             "spot us-east-1z 0.0000 false",
         ]
     );
+}
+
+#[test]
+fn before_spot_prices_are_known_spot_costs_what_on_demand_does() {
+    let class = node_class(json!({}));
+    let mut catalog = catalog();
+    let prices = |catalog: &RegionCatalog| {
+        let through = Through {
+            node_class: &class,
+            settings: &ProviderSettings::default(),
+            measured_memory: &[],
+            placement_group: None,
+        };
+        let types = instance_types(catalog, through).unwrap();
+        let offerings = named(&types, "m5.large").offerings.iter();
+        let spot = offerings.filter(|offering| offering.capacity_type == CapacityType::Spot);
+        spot.map(|offering| (offering.price.to_string(), offering.available))
+            .collect::<Vec<_>>()
+    };
+    catalog.spot = None;
+    assert_eq!(prices(&catalog), vec![("0.0960".to_owned(), true); 3]);
+    // Once they are known, a type without one cannot be bought so.
+    catalog.spot = Some(BTreeMap::new());
+    assert_eq!(prices(&catalog), vec![("0.0000".to_owned(), false); 3]);
 }
 
 #[test]
