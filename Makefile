@@ -55,11 +55,12 @@ e2e: functions ## Deploy the stack into a local AWS and watch it work
 	cargo nextest run --locked -p whittle-tests --test e2e
 
 # The turns' own costs are measured without the SDK, the relay's memory in the build that the tests share.
-bench: tools ## Print the numbers: zip sizes and cold start; turns and relay with 500 nodes and 5,000 pods
+bench: tools ## Print the numbers: zip sizes and cold start; turns and relay with 500 nodes and 5,000 pods; the catalog
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 	infra/tools/bench $(WHITTLE_SAM_BUILD)-release
 	cargo bench --quiet --locked -p whittle --bench turns -- 500 5000
+	cargo bench --quiet --locked -p whittle --bench catalog -- $(abspath $(or $(wildcard $(CONFORMANCE)/aws),tests/conformance/aws))
 	cargo bench --quiet --locked --workspace --profile dev --bench memory -- 500 5000
 
 # The recorded decisions of Karpenter, which are no part of this repository.
