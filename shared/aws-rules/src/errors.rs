@@ -247,6 +247,33 @@ const REASONS: [(&str, &str, &str); 13] = [
     ),
 ];
 
+/// The field of an EC2NodeClass that EC2's error text, `code: message`, is about; `None` where that is not certain.
+pub fn field(text: &str) -> Option<&'static str> {
+    const FIELDS: [(&str, &str); 13] = [
+        (
+            "belong to different networks",
+            "spec.securityGroupSelectorTerms and spec.subnetSelectorTerms",
+        ),
+        ("KMS", "spec.blockDeviceMappings[].ebs.kmsKeyID"),
+        ("KmsKey", "spec.blockDeviceMappings[].ebs.kmsKeyID"),
+        (
+            "InvalidSnapshot",
+            "spec.blockDeviceMappings[].ebs.snapshotID",
+        ),
+        ("InvalidBlockDeviceMapping", "spec.blockDeviceMappings"),
+        ("device name", "spec.blockDeviceMappings[].deviceName"),
+        ("InvalidAMIID", "spec.amiSelectorTerms"),
+        ("InvalidSubnet", "spec.subnetSelectorTerms"),
+        ("InvalidGroup", "spec.securityGroupSelectorTerms"),
+        ("InvalidSecurityGroup", "spec.securityGroupSelectorTerms"),
+        ("InvalidUserData", "spec.userData"),
+        ("InvalidPlacementGroup", "spec.placementGroupSelector"),
+        ("InvalidTag", "spec.tags"),
+    ];
+    let found = FIELDS.iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, field)| *field)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +295,35 @@ mod tests {
             ("NeverSeenBefore", ErrorClass::Invalid),
         ] {
             assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_field_they_are_about() {
+        for (text, expected) in [
+            (
+                "InvalidParameter: Security group sg-1 and subnet subnet-1 belong to different networks.",
+                Some("spec.securityGroupSelectorTerms and spec.subnetSelectorTerms"),
+            ),
+            (
+                "InvalidBlockDeviceMapping: Invalid device name sda",
+                Some("spec.blockDeviceMappings"),
+            ),
+            (
+                "InvalidParameterValue: Value (xvd!) for parameter virtualName: invalid device name",
+                Some("spec.blockDeviceMappings[].deviceName"),
+            ),
+            (
+                "InvalidKMSKey.NotFound: the key does not exist",
+                Some("spec.blockDeviceMappings[].ebs.kmsKeyID"),
+            ),
+            (
+                "InvalidAMIID.NotFound: ami-1",
+                Some("spec.amiSelectorTerms"),
+            ),
+            ("Unsupported: not in your Availability Zone", None),
+        ] {
+            assert_eq!(field(text), expected, "{text}");
         }
     }
 

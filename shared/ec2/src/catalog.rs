@@ -11,7 +11,7 @@ use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{RegionCatalog, Through, Unavailable, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types},
     prices::{price, shipped_prices},
 };
 use aws_sdk_ec2::types::LocationType;
@@ -74,6 +74,32 @@ impl Catalog for Account {
     }
 }
 
+/// Of a hundred types that are offered so many may be missing from the list of types: it leaves out those for macOS.
+const MISSING_PER_CENT: usize = 5;
+
+/// A list that broke off would drift the nodes of every type that it lacks.
+fn whole(
+    types: &[InstanceTypeInfo],
+    offered: &BTreeMap<String, BTreeSet<String>>,
+) -> Result<(), CloudError> {
+    let known: BTreeSet<&str> = types
+        .iter()
+        .map(|info| info.instance_type.as_str())
+        .collect();
+    let missing = offered.keys().filter(|name| !known.contains(name.as_str()));
+    let missing = missing.count();
+    if missing * 100 <= offered.len() * MISSING_PER_CENT {
+        return Ok(());
+    }
+    Err(CloudError::Unknown {
+        action: "ec2:DescribeInstanceTypes".to_owned(),
+        message: format!(
+            "{missing} of {} offered instance types are missing from its answer",
+            offered.len()
+        ),
+    })
+}
+
 fn unusable(what: &str, message: String) -> CloudError {
     CloudError::Invalid {
         action: format!("resolving instance types through {what}"),
@@ -103,6 +129,7 @@ impl Account {
             self.offered_zones(),
             self.spot_prices(now)
         )?;
+        whole(&types, &zones)?;
         Ok(RegionCatalog {
             region: self.region.clone(),
             instance_types: types,
@@ -112,9 +139,7 @@ impl Account {
         })
     }
 
-    async fn instance_type_infos(
-        &self,
-    ) -> Result<Vec<aws_rules::instance_types::InstanceTypeInfo>, CloudError> {
+    async fn instance_type_infos(&self) -> Result<Vec<InstanceTypeInfo>, CloudError> {
         let call = self
             .ec2
             .describe_instance_types()

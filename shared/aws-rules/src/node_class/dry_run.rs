@@ -199,7 +199,12 @@ impl<'a> DryRuns<'a> {
                 stands: true,
             }
         } else {
-            Verdict::Failed { message }
+            Verdict::Failed {
+                message: match errors::field(&text) {
+                    Some(field) => format!("{field}: {message}"),
+                    None => message,
+                },
+            }
         }
     }
 }

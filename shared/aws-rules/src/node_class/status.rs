@@ -29,6 +29,10 @@ use validation::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery<T> {
     Found(T),
+    /// There is nothing, and this is more than can be said in general.
+    Nothing {
+        message: String,
+    },
     /// Looking again cannot help before something is changed. What was found earlier stays in the status.
     Refused {
         reason: &'static str,
@@ -229,6 +233,10 @@ fn list<T>(
     reason: &str,
     message: &str,
 ) -> Option<Vec<T>> {
+    if let Discovery::Nothing { message } = discovery {
+        set.set_false(kind, reason, &message);
+        return Some(Vec::new());
+    }
     let items = found(set, kind, discovery)?;
     if items.is_empty() {
         set.set_false(kind, reason, message);
@@ -246,7 +254,7 @@ fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> 
             set.set_false(kind, reason, &message);
             None
         }
-        Discovery::Unanswered { message } => {
+        Discovery::Nothing { message } | Discovery::Unanswered { message } => {
             unanswered(set, kind, &message);
             None
         }

@@ -31,7 +31,10 @@ impl Account {
                 message: error.to_string(),
             },
             Ok(Some(alias)) => self.images_of_alias(&alias, cluster, now).await,
-            Ok(None) => discovery(self.images_of_terms(class, now).await),
+            Ok(None) => self
+                .images_of_terms(class, now)
+                .await
+                .unwrap_or_else(|error| discovery(Err(error))),
         }
     }
 
@@ -88,20 +91,32 @@ impl Account {
         &self,
         class: &EC2NodeClass,
         now: Timestamp,
-    ) -> Result<Vec<Ami>, CloudError> {
+    ) -> Result<Discovery<Vec<Ami>>, CloudError> {
         let terms = &class.spec.ami_selector_terms;
         let mut from_parameters = BTreeSet::new();
+        let mut empty = Vec::new();
         for name in terms
             .iter()
             .filter_map(|term| term.ssm_parameter.as_deref())
         {
-            from_parameters.extend(self.image_of_parameter(name).await?);
+            match self.image_of_parameter(name).await? {
+                Some(image) => drop(from_parameters.insert(image)),
+                None => empty.push(name),
+            }
         }
         let mut images = Vec::new();
         for query in ami::queries(terms, &from_parameters) {
             images.extend(self.describe_images(query).await?);
         }
-        Ok(ami::select(&images, &BTreeMap::new(), now))
+        let selected = ami::select(&images, &BTreeMap::new(), now);
+        if selected.is_empty() && !empty.is_empty() {
+            let message = format!(
+                "spec.amiSelectorTerms: no AMI id is in the parameter {}; AMISelector did not match any AMIs",
+                empty.join(", ")
+            );
+            return Ok(Discovery::Nothing { message });
+        }
+        Ok(Discovery::Found(selected))
     }
 
     /// The image id in a parameter; none where there is no such parameter, or something else in it.

@@ -116,6 +116,16 @@ async fn what_matches_nothing_is_told_in_its_condition() {
     let spec = json!({ "amiFamily": "AL2023", "amiSelectorTerms": [{ "id": "ami-404" }] });
     let status = resolved(spec).await;
     assert_eq!(condition(&status, "AMIsReady").0, "False");
+
+    let spec =
+        json!({ "amiFamily": "AL2023", "amiSelectorTerms": [{ "ssmParameter": "/images/gone" }] });
+    let status = resolved(spec).await;
+    let expected = "AMINotFound: spec.amiSelectorTerms: no AMI id is in the parameter /images/gone; AMISelector did not match any AMIs";
+    assert_eq!(
+        condition(&status, "AMIsReady"),
+        ("False".into(), expected.into())
+    );
+    assert_eq!(status.amis, Some(Vec::new()));
 }
 
 async fn a_role_gets_an_instance_profile_once_and_loses_it_with_its_node_class() {

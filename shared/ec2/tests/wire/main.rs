@@ -29,4 +29,5 @@ mod catalog;
 mod discovery;
 mod launches;
 mod recorded;
+mod recorded_types;
 mod registry;
