@@ -238,6 +238,20 @@ pub struct Instance {
     pub state_reason: Option<String>,
 }
 
+impl Instance {
+    /// What ended the instance, unless somebody asked for that: EC2 tells it nowhere else, not even in the launch's answer.
+    pub fn failure(&self) -> Option<&str> {
+        const ASKED_FOR: [&str; 3] = [
+            "Client.UserInitiatedShutdown",
+            "Client.UserInitiatedHibernate",
+            "Client.InstanceInitiatedShutdown",
+        ];
+        let reason = self.state_reason.as_deref()?;
+        let code = reason.split(':').next().unwrap_or_default();
+        (!self.state.is_alive() && !ASKED_FOR.contains(&code)).then_some(reason)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InstanceState {

@@ -8,9 +8,14 @@ use model::{
     ids::TurnId,
     launch::Instance,
     ledger::{Holder, Mode, Notice, OfferingKey},
+    node_claim::NodeClaim,
     plan::Target,
 };
-use ports::{ClusterError, ledger::Unfenced};
+use ports::{
+    Cluster, ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+    ledger::Unfenced,
+};
 use serde::Serialize;
 
 use crate::{TurnError, World};
@@ -164,7 +169,7 @@ async fn hasten(
             world.ledger.mark_unavailable(&offering, now).await?;
         }
     }
-    delete_claim(world, cluster, registry, &fact.instance).await?;
+    delete_claim(world, cluster, registry, fact).await?;
     for lane in [Lane::Provisioner, Lane::Terminator] {
         world
             .wakes
@@ -181,9 +186,9 @@ async fn delete_claim(
     world: &World,
     cluster: &ClusterName,
     registry: &serde_json::Value,
-    instance: &InstanceId,
+    fact: &Interruption,
 ) -> Result<(), TurnError> {
-    let Some(owner) = world.ledger.owner(instance).await? else {
+    let Some(owner) = world.ledger.owner(&fact.instance).await? else {
         return Ok(());
     };
     let Holder::Claim(name) = owner.holder else {
@@ -197,6 +202,11 @@ async fn delete_claim(
     else {
         return Ok(());
     };
+    if fact.kind == InterruptionKind::InstanceTerminated
+        && let Err(error) = explain(world, api.as_ref(), &claim, &fact.instance).await
+    {
+        tracing::warn!(%cluster, instance = %fact.instance, %error, "its end is not explained");
+    }
     let target = Target {
         name,
         uid: claim.uid,
@@ -206,4 +216,34 @@ async fn delete_claim(
         Ok(()) | Err(ClusterError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// EC2's word for a volume whose key nobody granted it, among other things that it could not start an instance with.
+const CANNOT_START: &str = "Client.InternalError";
+
+/// Says on the NodeClaim what ended its instance, where nobody asked for that (spec/aws §23.3).
+async fn explain(
+    world: &World,
+    api: &dyn Cluster,
+    claim: &NodeClaim,
+    id: &InstanceId,
+) -> Result<(), TurnError> {
+    let described = world.cloud.describe_instances(std::slice::from_ref(id));
+    let described = described.await?;
+    let Some(failure) = described.first().and_then(Instance::failure) else {
+        return Ok(());
+    };
+    let hint = if failure.starts_with(CANNOT_START) {
+        "; where spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of ebs.kmsKeyID"
+    } else {
+        ""
+    };
+    let event = Event {
+        about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
+        kind: EventKind::Warning,
+        reason: "InstanceTerminating".into(),
+        message: format!("EC2 ended instance {id}: {failure}{hint}"),
+        at: world.clock.now(),
+    };
+    Ok(api.post_event(&event).await?)
 }

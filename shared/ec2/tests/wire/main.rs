@@ -31,3 +31,4 @@ mod launches;
 mod recorded;
 mod recorded_types;
 mod registry;
+mod zonal_shifts;
