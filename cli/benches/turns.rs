@@ -394,6 +394,14 @@ impl Catalog for Fixed {
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         Ok(self.0.clone())
     }
+
+    async fn zonal_shifts(
+        &self,
+        _: &ClusterName,
+        _: &Value,
+    ) -> Result<Vec<model::experience::ZonalShift>, CloudError> {
+        Ok(Vec::new())
+    }
 }
 
 /// A cluster that is connected already, as a warm function's is.

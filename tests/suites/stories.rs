@@ -3,7 +3,7 @@
 mod rig;
 
 use fakes::Fault;
-use model::{CapacityType, ledger::IntentState};
+use model::{CapacityType, experience::ZonalShift, ledger::IntentState};
 use rig::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 
 #[tokio::test]
@@ -430,4 +430,95 @@ async fn what_a_node_has_is_known_to_all_who_plan() {
         learned.collect::<Vec<_>>()
     });
     assert_eq!(learned, [("ami-1".to_owned(), 8 << 10)]);
+}
+
+#[tokio::test]
+async fn a_zone_that_traffic_is_shifted_away_from_gets_no_new_nodes() {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = &mut world.registry[0].body;
+        entry.as_mut().unwrap()["settings"] = serde_json::json!({"enableZonalShift": true});
+        // us-east-1a
+        world.account.shifts = vec![ZonalShift {
+            zone_id: "use1-az1".into(),
+            until: world.now + secs(3600),
+        }];
+    });
+    rig.pass(secs(150)).await;
+    rig.scale(2);
+    rig.until(secs(180), all_bound).await.unwrap();
+    let zones = |world: &mut fakes::World| {
+        let zones = world.account.alive().map(|instance| instance.zone.clone());
+        zones.collect::<Vec<_>>()
+    };
+    assert!(rig.sim.with(zones).iter().all(|zone| zone == "us-east-1b"));
+    let told = |reason: &'static str| {
+        move |world: &mut fakes::World| world.api.events.iter().any(|e| e.reason == reason)
+    };
+    assert!(rig.sim.with(told("ZonalShiftActive")));
+    assert!(!rig.sim.with(told("ZonalShiftCleared")));
+    rig.sim.with(|world| world.account.shifts.clear());
+    assert!(
+        rig.until(secs(130), told("ZonalShiftCleared"))
+            .await
+            .is_some()
+    );
+    rig.sim
+        .with(|world| assert!(world.ledger.of(&Rig::cluster()).shifts.is_empty()));
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_shift_is_believed_until_it_ends_while_arc_does_not_answer() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        let entry = &mut world.registry[0].body;
+        entry.as_mut().unwrap()["settings"] = serde_json::json!({"enableZonalShift": true});
+        world.account.shifts = vec![ZonalShift {
+            zone_id: "use1-az1".into(),
+            until: world.now + secs(600),
+        }];
+    });
+    rig.pass(secs(70)).await;
+    rig.sim.with(|world| world.account.shifts.clear());
+    rig.sim.fail_next("zonal_shifts_of", Fault::Throttled);
+    rig.pass(secs(60)).await;
+    let shifts = |world: &mut fakes::World| world.ledger.of(&Rig::cluster()).shifts.len();
+    assert_eq!(rig.sim.with(shifts), 1, "no answer is no news");
+    rig.pass(secs(60)).await;
+    assert_eq!(rig.sim.with(shifts), 0);
+}
+
+#[tokio::test]
+async fn an_instance_that_ec2_cannot_start_is_explained_on_its_node_claim() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    let launched = |world: &mut fakes::World| world.account.alive().next().is_some();
+    rig.until(secs(60), launched).await.unwrap();
+    let victim = rig.sim.with(|world| {
+        let victim = world.account.instances.values_mut().next().unwrap();
+        victim.state = model::launch::InstanceState::Terminated;
+        victim.state_reason = Some("Client.InternalError: Client error on launch".into());
+        victim.id.clone()
+    });
+    let fact = turns::Interruption {
+        instance: victim.clone(),
+        kind: turns::InterruptionKind::InstanceTerminated,
+        deadline: None,
+    };
+    let turn = rig.next_turn();
+    turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    let said = rig.sim.with(|world| {
+        let mut events = world.api.events.iter();
+        let event = events.find(|event| event.reason == "InstanceTerminating");
+        event.unwrap().message.clone()
+    });
+    assert_eq!(
+        said,
+        format!(
+            "EC2 ended instance {victim}: Client.InternalError: Client error on launch; where \
+             spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of \
+             ebs.kmsKeyID"
+        )
+    );
 }

@@ -20,6 +20,7 @@ pub mod prices;
 pub mod resource;
 pub mod settings;
 pub mod user_data;
+pub mod zonal_shift;
 
 pub use cluster::ClusterFacts;
 pub use launch::{Claim, LaunchInput, LaunchRefusal, fleet_request};

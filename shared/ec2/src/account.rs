@@ -20,6 +20,8 @@ pub struct Account {
     pub(crate) eks: aws_sdk_eks::Client,
     pub(crate) iam: aws_sdk_iam::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
+    /// What every client is made from.
+    pub(crate) config: SdkConfig,
     /// The function's own.
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
@@ -46,6 +48,7 @@ impl Account {
             eks: aws_sdk_eks::Client::new(config),
             iam: aws_sdk_iam::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
+            config: config.clone(),
             credentials: config.credentials_provider(),
             sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),
             catalog: Arc::default(),

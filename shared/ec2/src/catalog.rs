@@ -17,7 +17,7 @@ use aws_rules::{
 use aws_sdk_ec2::types::LocationType;
 use aws_smithy_types::DateTime;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Experience, InstanceType, NanosPerHour};
+use model::{ClusterName, Experience, InstanceType, NanosPerHour, experience::ZonalShift};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
@@ -71,6 +71,14 @@ impl Catalog for Account {
         };
         unavailable.mark(&mut types, node_class);
         Ok(Arc::new(types))
+    }
+
+    async fn zonal_shifts(
+        &self,
+        cluster: &ClusterName,
+        entry: &serde_json::Value,
+    ) -> Result<Vec<ZonalShift>, CloudError> {
+        self.shifts_of(cluster, entry).await
     }
 }
 

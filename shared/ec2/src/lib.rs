@@ -16,6 +16,7 @@ mod filters;
 mod launches;
 mod registry;
 mod session;
+mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials};
 pub use account::{Account, Options};

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType, FreeAddresses, InstanceId,
+    experience::ZonalShift,
     ids::LaunchToken,
     launch::{
         FleetAnswer, FleetOverride, FleetRequest, Instance, InstanceState, Launched,
@@ -24,6 +25,8 @@ pub struct Account {
     pub capacity: BTreeMap<(CapacityType, String, String), u32>,
     /// Addresses left in a subnet; one that is not named has [`Account::ADDRESSES`].
     pub free_addresses: BTreeMap<String, i64>,
+    /// Traffic that ARC has shifted away from zones.
+    pub shifts: Vec<ZonalShift>,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
     /// Every CreateFleet request that reached EC2.

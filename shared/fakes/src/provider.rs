@@ -16,6 +16,7 @@ use model::{
     CapacityType, ClusterName, Experience, FreeAddresses, InstanceType, NanosPerHour, Offering,
     Resources,
     catalog::Overhead,
+    experience::ZonalShift,
     ids::LaunchToken,
     labels,
     launch::{
@@ -163,6 +164,15 @@ impl Catalog for Sim {
             Ok(Arc::new(types))
         })
         .await
+    }
+
+    async fn zonal_shifts(
+        &self,
+        _: &ClusterName,
+        _: &serde_json::Value,
+    ) -> Result<Vec<ZonalShift>, CloudError> {
+        self.port("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
+            .await
     }
 }
 

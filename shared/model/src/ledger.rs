@@ -1,6 +1,6 @@
 //! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -302,6 +302,8 @@ pub struct SweepMemory {
     pub instance_gone: BTreeMap<NodeClaimName, Timestamp>,
     /// Collections that the ledger did not explain, within the hour (G3).
     pub unexplained: Vec<Timestamp>,
+    /// NodePools that were told of a zonal shift, with the zone's id.
+    pub announced_shifts: BTreeSet<(String, String)>,
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use api::{EC2NodeClass, LaunchBuilder, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, FreeAddresses, InstanceType, launch::Instance, node_claim::NodeClaim,
-    node_pool::NodePool,
+    ClusterName, Experience, FreeAddresses, InstanceType, experience::ZonalShift, launch::Instance,
+    node_claim::NodeClaim, node_pool::NodePool,
 };
 
 use crate::CloudError;
@@ -21,6 +21,13 @@ pub trait Catalog: Send + Sync {
         settings: &serde_json::Value,
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
+
+    /// Zones that the cluster's traffic is shifted away from now; `entry` is the cluster's registry entry.
+    async fn zonal_shifts(
+        &self,
+        cluster: &ClusterName,
+        entry: &serde_json::Value,
+    ) -> Result<Vec<ZonalShift>, CloudError>;
 }
 
 /// Resolves what a NodeClass selects.

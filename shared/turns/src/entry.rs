@@ -14,6 +14,8 @@ pub struct Entry {
     /// Active or shadow; pauses are the ledger's.
     pub mode: Mode,
     pub settings: Settings,
+    /// `settings.enableZonalShift`: zones that ARC shifts traffic away from get no new nodes.
+    pub zonal_shift: bool,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -44,6 +46,7 @@ impl Entry {
         Ok(Self {
             mode,
             settings: settings(&raw_settings)?,
+            zonal_shift: zonal_shift(&raw_settings)?,
             raw_settings,
         })
     }
@@ -113,6 +116,17 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
     })
 }
 
+/// As text too, as in the chart.
+fn zonal_shift(raw: &Value) -> Result<bool, EntryError> {
+    let given = raw.get("enableZonalShift").unwrap_or(&Value::Null);
+    match (given, given.as_str()) {
+        (Value::Bool(on), _) => Ok(*on),
+        (Value::Null, _) | (_, Some("" | "false")) => Ok(false),
+        (_, Some("true")) => Ok(true),
+        _ => Err(error("settings.enableZonalShift", given, "true or false")),
+    }
+}
+
 fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
     EntryError {
         field: field.to_owned(),
@@ -150,6 +164,11 @@ mod tests {
         assert_eq!(
             Entry::read(&bad).unwrap_err().to_string(),
             "settings.optimize is 7: expected \"cost\" or \"upstream\""
+        );
+        let bad = serde_json::json!({"settings": {"enableZonalShift": "yes"}});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "settings.enableZonalShift is \"yes\": expected true or false"
         );
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     Entry, TurnError, World, budget, collect,
     leader::{self, Step},
-    sweep,
+    shifts, sweep,
 };
 
 /// What one sweep came to, for its log line.
@@ -134,6 +134,11 @@ async fn one(
     let lanes = world.ledger.lanes(cluster).await?;
     // First what needs no API server: it works while that is down.
     let woken = wake_restless(world, cluster, &lanes, &mut memory, delay, report).await;
+    if let Err(error) = shifts::poll(world, cluster, &meta).await {
+        report
+            .problems
+            .push(format!("{cluster}: zonal shifts: {error}"));
+    }
     let kept = keep(world, cluster, &meta, &lanes, &mut memory, report).await;
     if memory != before {
         world.ledger.store_sweep_memory(cluster, &memory).await?;
@@ -218,6 +223,7 @@ async fn keep(
         }
     };
     if leads && meta.mode == Mode::Active {
+        shifts::announce(world, cluster, &api, memory).await?;
         let collected = collect::collect(world, cluster, &api, memory).await?;
         report.collected.extend(
             collected

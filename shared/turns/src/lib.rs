@@ -23,6 +23,7 @@ mod node_pools;
 mod observe;
 mod provisioner;
 mod report;
+mod shifts;
 mod sweep;
 mod terminator;
 

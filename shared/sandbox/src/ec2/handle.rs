@@ -15,6 +15,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use model::{
     ClusterName, Experience, FreeAddresses, InstanceId, InstanceType,
+    experience::ZonalShift,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
     node_claim::NodeClaim,
@@ -210,6 +211,15 @@ impl Catalog for Ec2 {
             unavailable.mark(types, node_class);
         }
         Ok(types)
+    }
+
+    /// Nobody shifts traffic in the simulated account.
+    async fn zonal_shifts(
+        &self,
+        _: &ClusterName,
+        _: &Value,
+    ) -> Result<Vec<ZonalShift>, CloudError> {
+        Ok(Vec::new())
     }
 }
 
