@@ -68,8 +68,8 @@ CONFORMANCE ?= ../shared/conformance
 # Optimized, and of the command line alone: it links no AWS SDK.
 bench-scheduling: ## Print the numbers: CPU time and memory of planning, against Karpenter's (CONFORMANCE=…)
 	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
-	cargo build --release --locked -p whittle
-	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/release/whittle $(CONFORMANCE)
+	cargo build --profile cli --locked -p whittle
+	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
 
 crds: ## Generate infra/chart/crds from the API types
 	cargo run --quiet --locked -p api --example crds -- infra/chart/crds

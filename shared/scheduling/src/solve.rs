@@ -91,8 +91,10 @@ impl<'a> Solver<'a> {
         // By name, as the API server lists them: whoever comes first shapes a group that pods share.
         pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
         let mut shapes = vec![ShapeId(0); pods.len()];
+        let mut waiting: BTreeMap<ShapeId, usize> = BTreeMap::new();
         for pod in &pods {
             let shape = self.shape_of(*pod);
+            *waiting.entry(shape).or_default() += 1;
             if let Some(slot) = shapes.get_mut(*pod) {
                 *slot = shape;
             }
@@ -124,6 +126,11 @@ impl<'a> Solver<'a> {
             match self.try_pod(pod, shape) {
                 Ok(()) => {
                     failed.remove(&pod);
+                    let left = waiting.entry(shape).or_default();
+                    *left = left.saturating_sub(1);
+                    if *left == 0 {
+                        self.forget_search(shape);
+                    }
                 }
                 Err((last, failure)) => {
                     failed.insert(pod, (last, failure));
@@ -135,6 +142,18 @@ impl<'a> Solver<'a> {
             .into_iter()
             .filter_map(|(pod, _, _)| failed.get(&pod).map(|(shape, why)| (pod, *shape, *why)))
             .collect()
+    }
+
+    /// Where nobody looks any more, nothing has to be remembered: not for the shape, nor for what it was relaxed to.
+    fn forget_search(&mut self, shape: ShapeId) {
+        let mut next = Some(shape);
+        while let Some(shape) = next {
+            let search = self.shapes.get_mut(shape.0 as usize);
+            let search = search.map(|(_, search)| std::mem::take(search));
+            next = search
+                .and_then(|search| search.relaxed.flatten())
+                .map(|(relaxed, _)| relaxed);
+        }
     }
 
     /// Tries a pod with all its wishes, then gives up one after the other.
