@@ -40,8 +40,11 @@ struct Scene<'s, 'a> {
     located: Vec<Located<'a>>,
     index: Index<'a>,
     columns: RefCell<BTreeMap<String, Rc<Column<'s>>>>,
-    offered: RefCell<BTreeMap<(&'a str, String), Rc<BTreeSet<String>>>>,
+    offered: RefCell<BTreeMap<(&'a str, String), Domains>>,
 }
+
+/// Values of one topology key.
+type Domains = Rc<BTreeSet<String>>;
 
 #[derive(Clone, Copy)]
 struct Located<'a> {
@@ -115,7 +118,7 @@ impl<'s, 'a> Scene<'s, 'a> {
     }
 
     /// The domains in which a NodePool can make nodes.
-    fn offered(&self, pool: &'a NodePool, key: &str) -> Rc<BTreeSet<String>> {
+    fn offered(&self, pool: &'a NodePool, key: &str) -> Domains {
         let mut offered = self.offered.borrow_mut();
         let known = offered.entry((pool.name.as_str(), key.to_owned()));
         let found =
