@@ -45,12 +45,33 @@ pub struct NewNode {
     pub min_values_relaxed: bool,
 }
 
-/// One instance type with its cheapest usable offering, both by index.
+/// One instance type with its cheapest usable offering. An answer has hundreds of them per node, so they are small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    pub instance_type: usize,
-    pub offering: usize,
     pub price: NanosPerHour,
+    instance_type: u32,
+    offering: u32,
+}
+
+impl Choice {
+    pub(crate) fn new(instance_type: usize, offering: usize, price: NanosPerHour) -> Self {
+        let small = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        Self {
+            price,
+            instance_type: small(instance_type),
+            offering: small(offering),
+        }
+    }
+
+    /// Index into the NodePool's instance types.
+    pub fn instance_type(&self) -> usize {
+        self.instance_type as usize
+    }
+
+    /// Index into the type's offerings.
+    pub fn offering(&self) -> usize {
+        self.offering as usize
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -163,8 +184,8 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
         if rows.len() == Launch::INSTANCE_TYPES_MAX {
             return rows;
         }
-        if !seen.contains(choice.instance_type) {
-            seen.insert(choice.instance_type);
+        if !seen.contains(choice.instance_type()) {
+            seen.insert(choice.instance_type());
             rows.push((*row, *choice));
         }
     }
@@ -179,15 +200,11 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
         };
         if !seen.contains(variant.kind) {
             seen.insert(variant.kind);
-            let choice = Choice {
-                instance_type: variant.kind,
-                offering: 0,
-                price: NanosPerHour(i64::MAX),
-            };
+            let choice = Choice::new(variant.kind, 0, NanosPerHour(i64::MAX));
             others.push((row, choice));
         }
     }
-    others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type).map(|t| &t.name));
+    others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type()).map(|t| &t.name));
     rows.extend(others);
     rows.truncate(Launch::INSTANCE_TYPES_MAX);
     rows

@@ -42,18 +42,14 @@ impl World<'_> {
                 .filter(|offer| catalog::compatible(&mut self.algebra, set, offer.set));
             let cheapest = usable.min_by_key(|offer| (offer.price, offer.index));
             list.extend(cheapest.map(|offer| {
-                let choice = Choice {
-                    instance_type: variant.kind,
-                    offering: offer.index,
-                    price: offer.price,
-                };
+                let choice = Choice::new(variant.kind, offer.index, offer.price);
                 (row, choice)
             }));
         }
         list.sort_by_key(|(_, choice)| {
             let name = catalog
                 .types
-                .get(choice.instance_type)
+                .get(choice.instance_type())
                 .map(|t| t.name.as_str());
             (choice.price, name)
         });

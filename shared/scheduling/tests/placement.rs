@@ -185,7 +185,7 @@ proptest! {
                 total.add(&pods[*at].requests);
             }
             for choice in &node.choices {
-                prop_assert!(total.fits(&types[choice.instance_type].allocatable()));
+                prop_assert!(total.fits(&types[choice.instance_type()].allocatable()));
             }
         }
     }
@@ -238,11 +238,11 @@ proptest! {
         let first = ask(&pods, Vec::new(), &types);
         let launched: Vec<_> = first.new_nodes.iter().enumerate().map(|(n, node)| {
             let choice = &node.choices[0];
-            let mut available = types[choice.instance_type].allocatable();
+            let mut available = types[choice.instance_type()].allocatable();
             for at in &node.pods {
                 available.subtract(&pods[*at].requests);
             }
-            let labels = BTreeMap::from([(labels::INSTANCE_TYPE.to_owned(), types[choice.instance_type].name.clone())]);
+            let labels = BTreeMap::from([(labels::INSTANCE_TYPE.to_owned(), types[choice.instance_type()].name.clone())]);
             (format!("node-{n}"), labels, available, node)
         }).collect();
         let nodes = launched.iter().map(|(name, labels, available, node)| ExistingNode {

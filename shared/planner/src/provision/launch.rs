@@ -91,7 +91,7 @@ pub(super) fn launch(
         instance_types: node
             .choices
             .iter()
-            .filter_map(|choice| mould.types.get(choice.instance_type))
+            .filter_map(|choice| mould.types.get(choice.instance_type()))
             .map(|instance_type| instance_type.name.clone())
             .collect(),
         cheapest,
@@ -117,7 +117,7 @@ fn requirements(
 ) -> Vec<NodeSelectorRequirement> {
     let mut is_left = vec![false; mould.types.len()];
     for choice in &node.choices {
-        if let Some(slot) = is_left.get_mut(choice.instance_type) {
+        if let Some(slot) = is_left.get_mut(choice.instance_type()) {
             *slot = true;
         }
     }
@@ -168,8 +168,8 @@ const PROBES: i64 = 1_000;
 fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
     let choice = node.choices.first();
     let found = choice.and_then(|choice| {
-        let instance_type = mould.types.get(choice.instance_type)?;
-        let offering = instance_type.offerings.get(choice.offering)?;
+        let instance_type = mould.types.get(choice.instance_type())?;
+        let offering = instance_type.offerings.get(choice.offering())?;
         Some((choice, instance_type, offering))
     });
     match found {

@@ -250,7 +250,7 @@ fn limits_hold_for_the_nodes_bought_again() {
         let largest = answer.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
             choices
-                .map(|choice| types[choice.instance_type].capacity.get("cpu"))
+                .map(|choice| types[choice.instance_type()].capacity.get("cpu"))
                 .max()
         });
         let together: i64 = largest.map(Option::unwrap_or_default).sum();

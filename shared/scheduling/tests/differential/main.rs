@@ -23,7 +23,7 @@ fn named(answer: &Answer, input: &Input<'_>) -> Decision {
     let new = answer.new_nodes.iter().map(|node| {
         let pool = &input.pools[node.pool];
         let types = node.choices.iter();
-        let types = types.map(|choice| pool.types[choice.instance_type].name.clone());
+        let types = types.map(|choice| pool.types[choice.instance_type()].name.clone());
         (pool.name.0.clone(), names(&node.pods), types.collect())
     });
     let existing = answer.existing.iter();
