@@ -1,7 +1,10 @@
 //! The requirement algebra: sets of label values, what they have in common, and whether they are compatible
 //! (spec/scheduling §6).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -165,6 +168,40 @@ impl Requirement {
         } else {
             bounded
         }
+    }
+}
+
+/// So many values are listed; the others are counted.
+const VALUES_SHOWN: usize = 5;
+
+impl Requirement {
+    /// What it allows, without the key: `In [a b]`.
+    pub fn values_text(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        let bounded = self.gte.is_some() || self.lte.is_some();
+        let operator = self.operator();
+        if !(bounded && operator == Operator::Exists) {
+            parts.push(format!("{operator:?}"));
+        }
+        if !self.values.is_empty() {
+            let shown = self.values.iter().take(VALUES_SHOWN);
+            let shown: Vec<&str> = shown.map(String::as_str).collect();
+            let more = match self.values.len().saturating_sub(VALUES_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} others"),
+            };
+            parts.push(format!("[{}{more}]", shown.join(" ")));
+        }
+        parts.extend(self.gte.map(|bound| format!(">={bound}")));
+        parts.extend(self.lte.map(|bound| format!("<={bound}")));
+        parts.join(" ")
+    }
+}
+
+/// `zone In [a b]`, the way Karpenter's users read requirements.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.key, self.values_text())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod default_spread;
+mod drivers;
 mod intake;
 mod launch;
 pub(crate) mod movable;
@@ -280,6 +281,7 @@ fn report(
         let name = question.pools.get(at)?.name;
         pools.iter().find(|pool| pool.name == *name).copied()
     };
+    let mut drivers = drivers::Drivers::new(question);
     let mut names = launch::Names::new(snapshot);
     let mut types_by_name: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     // Each node goes as its launch is made: both list hundreds of instance types.
@@ -288,8 +290,15 @@ fn report(
             let by_name = types_by_name
                 .entry(node.pool)
                 .or_insert_with(|| launch::by_name(mould.types));
-            let launch = launch::launch(&node, pool, mould, by_name, question, &mut names);
-            plan.actions.push(launch);
+            plan.actions.push(launch::launch(
+                &node,
+                pool,
+                mould,
+                by_name,
+                question,
+                &mut drivers,
+                &mut names,
+            ));
         }
     }
     for left in &answer.unplaced {

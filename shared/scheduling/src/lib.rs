@@ -37,6 +37,7 @@ pub use bound::least_cost;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use reason::{Asked, Reason};
+pub use volumes::Volumes;
 
 use setup::Setup;
 

@@ -5,7 +5,6 @@ use std::fmt;
 use model::{
     requirement::Requirement,
     resources::{CPU, amount_text},
-    selector::Operator,
     taint::Taint,
 };
 
@@ -82,7 +81,6 @@ pub enum Asked {
 
 /// So many domains are listed; a zone or capacity type never has more.
 pub(crate) const DOMAINS_SHOWN: usize = 25;
-const VALUES_SHOWN: usize = 5;
 /// A request above this many cores is probably a slip of the unit.
 const ABSURD_MILLICORES: i64 = 1_000_000_000;
 
@@ -99,12 +97,7 @@ impl fmt::Display for Reason {
                 }
             }
             Self::Requirement { wanted, offered } => {
-                write!(
-                    f,
-                    "wants {}, its nodes have {}",
-                    text(wanted),
-                    text(offered)
-                )
+                write!(f, "wants {wanted}, its nodes have {offered}")
             }
             Self::Contradiction { first, second } => {
                 let side = |(asked, requirement): &(Asked, Requirement)| {
@@ -112,7 +105,7 @@ impl fmt::Display for Reason {
                         Asked::NodeSelector => "node selector",
                         Asked::NodeAffinity => "required node affinity",
                     };
-                    format!("{} ({place})", text(requirement))
+                    format!("{requirement} ({place})")
                 };
                 let (first, second) = (side(first), side(second));
                 write!(f, "asks for both {first} and {second}: no node has both")
@@ -186,37 +179,6 @@ fn taint_text(taint: &Taint) -> String {
 }
 
 fn list(all: &[Requirement]) -> String {
-    let texts: Vec<String> = all.iter().map(text).collect();
+    let texts: Vec<String> = all.iter().map(Requirement::to_string).collect();
     texts.join(", ")
-}
-
-/// `zone In [a b]`, the way Karpenter's users read requirements.
-fn text(requirement: &Requirement) -> String {
-    let bounded = requirement.gte.is_some() || requirement.lte.is_some();
-    let operator = requirement.operator();
-    let mut text = requirement.key.clone();
-    if !(bounded && operator == Operator::Exists) {
-        text += &format!(" {operator:?}");
-    }
-    if !requirement.values.is_empty() {
-        let shown: Vec<&str> = requirement
-            .values
-            .iter()
-            .take(VALUES_SHOWN)
-            .map(String::as_str)
-            .collect();
-        let more = requirement.values.len().saturating_sub(VALUES_SHOWN);
-        text += &format!(" [{}", shown.join(" "));
-        text += &(if more > 0 {
-            format!(" and {more} others]")
-        } else {
-            "]".to_owned()
-        });
-    }
-    for (sign, bound) in [(">=", requirement.gte), ("<=", requirement.lte)] {
-        if let Some(bound) = bound {
-            text += &format!(" {sign}{bound}");
-        }
-    }
-    text
 }

@@ -14,7 +14,8 @@ use model::{
 /// and every combination costs a placement check.
 const COMBINATIONS_MAX: usize = 256;
 
-pub(crate) struct Volumes<'a> {
+/// Every claim, volume and storage class by name.
+pub struct Volumes<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
     classes: BTreeMap<&'a str, &'a StorageClass>,
@@ -24,7 +25,7 @@ pub(crate) struct Volumes<'a> {
 pub(crate) type Attachment<'a> = (&'a str, (&'a str, String));
 
 impl<'a> Volumes<'a> {
-    pub(crate) fn new(storage: &'a Storage) -> Self {
+    pub fn new(storage: &'a Storage) -> Self {
         Self {
             claims: storage
                 .claims
@@ -59,7 +60,7 @@ impl<'a> Volumes<'a> {
 
     /// The alternatives for a pod: any one of them must hold. Empty means that its volumes do not care. An error names a
     /// claim that does not exist.
-    pub(crate) fn alternatives(&self, pod: &'a Pod) -> Result<Vec<Requirements>, String> {
+    pub fn alternatives(&self, pod: &'a Pod) -> Result<Vec<Requirements>, String> {
         let (mut every, mut agreeing) =
             (vec![Requirements::default()], vec![Requirements::default()]);
         let mut any = false;

@@ -9,13 +9,12 @@ use model::{
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
     plan::{Action, ExpectedOffering, Launch, Planned},
-    pod::Pod,
-    requirement::{Requirement, Requirements},
+    requirement::Requirement,
     selector::{NodeSelectorRequirement, Operator},
 };
 use scheduling::{Input, NewNode, Pool};
 
-use super::{buffers, reference};
+use super::{buffers, drivers::Drivers, reference};
 use crate::{
     digest::fnv,
     node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
@@ -30,6 +29,7 @@ pub(super) fn launch(
     mould: &Pool<'_>,
     types_by_name: &[usize],
     question: &Input<'_>,
+    drivers: &mut Drivers<'_>,
     names: &mut Names<'_>,
 ) -> Planned {
     let template = &pool.template;
@@ -70,7 +70,8 @@ pub(super) fn launch(
         ),
     ]);
     let cheapest = cheapest(node, mould);
-    let drivers = drivers(node, mould, question);
+    let options = options(node, mould);
+    let drivers = drivers.of(node, &options);
     let because = because(&pods, &cheapest, node.choices.len(), &drivers);
     let launch = Launch {
         name: names.next(pool),
@@ -80,7 +81,7 @@ pub(super) fn launch(
         annotations,
         spec: NodeClaimSpec {
             node_class: template.node_class.clone(),
-            requirements: requirements(node, mould, types_by_name),
+            requirements: requirements(node, mould, &options, types_by_name),
             requests: node.requests.clone(),
             taints: template.taints.clone(),
             startup_taints: template.startup_taints.clone(),
@@ -109,21 +110,27 @@ pub(super) fn by_name(types: &[InstanceType]) -> Vec<usize> {
     order
 }
 
+/// Of each of the NodePool's types, whether it is among the node's choices.
+fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
+    let mut options = vec![false; mould.types.len()];
+    for choice in &node.choices {
+        if let Some(slot) = options.get_mut(choice.instance_type()) {
+            *slot = true;
+        }
+    }
+    options
+}
+
 /// The node's requirements, by key, with the instance types left by name.
 fn requirements(
     node: &NewNode,
     mould: &Pool<'_>,
+    options: &[bool],
     types_by_name: &[usize],
 ) -> Vec<NodeSelectorRequirement> {
-    let mut is_left = vec![false; mould.types.len()];
-    for choice in &node.choices {
-        if let Some(slot) = is_left.get_mut(choice.instance_type()) {
-            *slot = true;
-        }
-    }
     let left = types_by_name
         .iter()
-        .filter(|at| is_left.get(**at) == Some(&true));
+        .filter(|at| options.get(**at) == Some(&true));
     let types = NodeSelectorRequirement {
         key: labels::INSTANCE_TYPE.to_owned(),
         operator: Operator::In,
@@ -190,60 +197,13 @@ fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
     }
 }
 
-/// What narrowed zone, capacity type and other labels beyond the NodePool's own requirements.
-fn drivers(node: &NewNode, mould: &Pool<'_>, question: &Input<'_>) -> Vec<String> {
-    let own = Requirements::from_selector(mould.requirements);
-    let narrowed = node.requirements.0.values().filter(|requirement| {
-        requirement.key != labels::INSTANCE_TYPE
-            && !mould.labels.contains_key(&requirement.key)
-            && own
-                .get(&requirement.key)
-                .is_none_or(|known| known.values != requirement.values)
-    });
-    narrowed
-        .filter_map(|requirement| {
-            let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
-            let asks = |pod: &Pod| asks(pod, &requirement.key);
-            let source = match pods.clone().find(|pod| asks(pod)) {
-                Some(pod) => format!("asked for by {}", pod.key),
-                // Which capacity types are left follows from what is on offer.
-                None if requirement.key == labels::CAPACITY_TYPE => return None,
-                None => match pods.clone().find(|pod| !pod.volumes.is_empty()) {
-                    Some(pod) => format!("from the volumes of {} or topology", pod.key),
-                    None => "from topology".to_owned(),
-                },
-            };
-            let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
-            let operator = requirement.operator();
-            Some(format!(
-                "{} {operator:?} [{}] {source}",
-                requirement.key,
-                values.join(" ")
-            ))
-        })
-        .collect()
-}
-
-fn asks(pod: &Pod, key: &str) -> bool {
-    let affinity = &pod.node_affinity;
-    let preferred = affinity.preferred.iter().map(|(_, term)| term);
-    let mut terms = affinity.required.iter().chain(preferred);
-    let names = |name: &str| labels::normalized(name) == key;
-    pod.node_selector.keys().any(|name| names(name))
-        || terms.any(|term| term.match_expressions.iter().any(|e| names(&e.key)))
-}
-
 fn because(
     pods: &[model::plan::PodRef],
     cheapest: &ExpectedOffering,
     options: usize,
     drivers: &[String],
 ) -> String {
-    let drivers = if drivers.is_empty() {
-        String::new()
-    } else {
-        format!("; {}", drivers.join(", "))
-    };
+    let drivers: String = drivers.iter().map(|text| format!("; {text}")).collect();
     let named: Vec<String> = pods
         .iter()
         .take(PODS_NAMED)

@@ -1,0 +1,203 @@
+//! Who narrowed a label of a new node to what is left of it.
+
+use std::fmt;
+
+use model::{
+    labels::{self, CAPACITY_TYPE},
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, WhenUnsatisfiable},
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+};
+use scheduling::Volumes;
+
+/// Whatever may narrow a node's labels.
+pub(super) struct Labels<'n> {
+    /// Of the NodePool.
+    pub(super) own: &'n Requirements,
+    pub(super) pods: Vec<&'n Pod>,
+    pub(super) volumes: &'n Volumes<'n>,
+    pub(super) with_preferences: bool,
+}
+
+/// What a label was narrowed to, and by whom at last.
+pub(super) struct Narrowing<'n> {
+    known: Requirement,
+    source: Source<'n>,
+}
+
+#[derive(Clone, Copy)]
+enum Source<'n> {
+    NodePool,
+    Asks(&'n Pod),
+    Prefers(&'n Pod),
+    Volumes(&'n Pod),
+    Spread(&'n Pod),
+    Affinity(&'n Pod),
+    AntiAffinity(&'n Pod),
+    /// Pods elsewhere that keep away from one of these.
+    Others,
+}
+
+impl<'n> Labels<'n> {
+    /// `None` where nobody said anything about the label.
+    pub(super) fn narrowing(&self, left: &Requirement) -> Option<Narrowing<'n>> {
+        let mut known = self.own.get(&left.key).map(|own| Narrowing {
+            known: own.clone(),
+            source: Source::NodePool,
+        });
+        for pod in &self.pods {
+            if is(left, known.as_ref()) {
+                return known;
+            }
+            self.asked(pod, left, &mut known);
+        }
+        for pod in self.pods.iter().filter(|pod| !pod.volumes.is_empty()) {
+            if is(left, known.as_ref()) {
+                return known;
+            }
+            // A pod whose volumes cannot be found is on no node.
+            let alternatives = self.volumes.alternatives(pod).unwrap_or_default();
+            let mut wanted = alternatives.iter().filter_map(|all| all.get(&left.key));
+            if let Some(wanted) = wanted.find(|wanted| admits(wanted, left)) {
+                narrow(&mut known, wanted, Source::Volumes(pod));
+            }
+        }
+        // Topology leaves single values.
+        if left.complement || is(left, known.as_ref()) {
+            return known;
+        }
+        let source = match self.topology(&left.key) {
+            // Which capacity types are left also follows from what is on offer.
+            None if left.key == CAPACITY_TYPE => return known,
+            found => found.unwrap_or(Source::Others),
+        };
+        Some(Narrowing {
+            known: left.clone(),
+            source,
+        })
+    }
+
+    fn asked(&self, pod: &'n Pod, left: &Requirement, known: &mut Option<Narrowing<'n>>) {
+        let key = left.key.as_str();
+        for value in labels::spellings(key).filter_map(|name| pod.node_selector.get(name)) {
+            let wanted = Requirement::new(key, Operator::In, [value.clone()]);
+            narrow(known, &wanted, Source::Asks(pod));
+        }
+        // One of the terms holds, which may be any of those that admit what is left.
+        let met = |term: &NodeSelectorTerm| about(term, key).filter(|wanted| admits(wanted, left));
+        let affinity = &pod.node_affinity;
+        if let Some(wanted) = affinity.required.iter().find_map(met) {
+            narrow(known, &wanted, Source::Asks(pod));
+        }
+        let mut preferred = affinity.preferred.iter();
+        if self.with_preferences
+            && let Some(wanted) = preferred.find_map(|(_, term)| met(term))
+        {
+            narrow(known, &wanted, Source::Prefers(pod));
+        }
+    }
+
+    /// Strict rules first: preferences may have been given up.
+    fn topology(&self, key: &str) -> Option<Source<'n>> {
+        self.rules(key, true)
+            .or_else(|| self.rules(key, false).filter(|_| self.with_preferences))
+    }
+
+    fn rules(&self, key: &str, strict: bool) -> Option<Source<'n>> {
+        let names = |topology_key: &str| labels::normalized(topology_key) == key;
+        let pods = || self.pods.iter().copied();
+        let spreads = |pod: &&Pod| {
+            pod.topology_spread.iter().any(|spread| {
+                let is_strict = spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+                is_strict == strict && names(&spread.topology_key)
+            })
+        };
+        let any = |required: &[PodAffinityTerm], preferred: &[(i32, PodAffinityTerm)]| {
+            let required = required.iter().filter(|_| strict);
+            let preferred = preferred.iter().filter(|_| !strict);
+            let mut terms = required.chain(preferred.map(|(_, term)| term));
+            terms.any(|term| names(&term.topology_key))
+        };
+        let follows = |pod: &&Pod| any(&pod.pod_affinity.required, &pod.pod_affinity.preferred);
+        let avoids = |pod: &&Pod| {
+            any(
+                &pod.pod_anti_affinity.required,
+                &pod.pod_anti_affinity.preferred,
+            )
+        };
+        let spread = pods().find(spreads).map(Source::Spread);
+        let spread = spread.or_else(|| pods().find(follows).map(Source::Affinity));
+        spread.or_else(|| pods().find(avoids).map(Source::AntiAffinity))
+    }
+}
+
+impl Narrowing<'_> {
+    pub(super) fn is_for_pods(&self) -> bool {
+        !matches!(self.source, Source::NodePool)
+    }
+
+    /// One value is left.
+    pub(super) fn is_final(&self) -> bool {
+        !self.known.complement && self.known.values.len() == 1
+    }
+
+    pub(super) fn allows(&self, value: &str) -> bool {
+        self.known.has(value)
+    }
+}
+
+/// `In [a b] asked for by default/web`.
+impl fmt::Display for Narrowing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.known.values_text())?;
+        match self.source {
+            Source::NodePool => f.write_str("of the NodePool"),
+            Source::Asks(pod) => write!(f, "asked for by {}", pod.key),
+            Source::Prefers(pod) => write!(f, "preferred by {}", pod.key),
+            Source::Volumes(pod) => write!(f, "for the volumes of {}", pod.key),
+            Source::Spread(pod) => write!(f, "for the topology spread of {}", pod.key),
+            Source::Affinity(pod) => write!(f, "for the pod affinity of {}", pod.key),
+            Source::AntiAffinity(pod) => write!(f, "for the pod anti-affinity of {}", pod.key),
+            Source::Others => f.write_str("for pods that others keep away from"),
+        }
+    }
+}
+
+fn narrow<'n>(known: &mut Option<Narrowing<'n>>, wanted: &Requirement, source: Source<'n>) {
+    let narrowed = match known {
+        Some(known) => known.known.intersection(wanted),
+        None => wanted.clone(),
+    };
+    if known.as_ref().is_none_or(|known| known.known != narrowed) {
+        *known = Some(Narrowing {
+            known: narrowed,
+            source,
+        });
+    }
+}
+
+/// What a term says about a label.
+fn about(term: &NodeSelectorTerm, key: &str) -> Option<Requirement> {
+    let expressions = term.match_expressions.iter();
+    let about = expressions.filter(|expression| labels::normalized(&expression.key) == key);
+    about
+        .map(Requirement::from)
+        .reduce(|a, b| a.intersection(&b))
+}
+
+fn is(left: &Requirement, known: Option<&Narrowing<'_>>) -> bool {
+    known.is_some_and(|Narrowing { known, .. }| {
+        (known.complement, known.gte, known.lte, &known.values)
+            == (left.complement, left.gte, left.lte, &left.values)
+    })
+}
+
+/// Whether everything that is left is wanted: otherwise the node does not follow this wish. What is left as a complement
+/// was narrowed by complements alone.
+fn admits(wanted: &Requirement, left: &Requirement) -> bool {
+    if left.complement {
+        wanted.complement
+    } else {
+        left.values.iter().all(|value| wanted.has(value))
+    }
+}

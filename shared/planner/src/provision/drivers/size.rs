@@ -1,0 +1,150 @@
+//! What kept a new node from a cheaper instance type.
+
+use std::cell::OnceCell;
+
+use model::{
+    CapacityType, InstanceType, NanosPerHour, Resources,
+    labels::{CAPACITY_TYPE, ZONE},
+    requirement::Requirement,
+    resources::amount_text,
+};
+use scheduling::NewNode;
+
+use super::label::Labels;
+
+/// A NodePool's types that can be bought one way, by their lowest price, whether or not there is capacity.
+pub(super) struct Ladder(Vec<Rung>);
+
+struct Rung {
+    price: NanosPerHour,
+    instance_type: usize,
+    allocatable: OnceCell<Resources>,
+}
+
+/// So many of the next cheaper types are looked at: the neighbours of the chosen one tell what it is for.
+const LOOKS: usize = 8;
+/// So many obstacles are told.
+const TOLD: usize = 2;
+
+/// What kept cheaper types from being options, the nearest one of each kind.
+#[derive(Default)]
+pub(super) struct Obstacles<'n> {
+    size: Option<String>,
+    /// With the type that says otherwise.
+    label: Option<(&'n Requirement, String)>,
+    offer: Option<String>,
+    rest: Option<String>,
+}
+
+impl Ladder {
+    pub(super) fn new(types: &[InstanceType], capacity_type: CapacityType) -> Self {
+        let lowest = |instance_type: &InstanceType| {
+            let offerings = instance_type.offerings.iter();
+            // An offering without a price is none.
+            let priced = offerings.filter(|offering| {
+                offering.capacity_type == capacity_type
+                    && (offering.available || offering.price.0 > 0)
+            });
+            priced.map(|offering| offering.price).min()
+        };
+        let rungs = types.iter().enumerate().filter_map(|(at, instance_type)| {
+            Some(Rung {
+                price: lowest(instance_type)?,
+                instance_type: at,
+                allocatable: OnceCell::new(),
+            })
+        });
+        let mut rungs: Vec<Rung> = rungs.collect();
+        rungs.sort_by_key(|rung| (rung.price, rung.instance_type));
+        Self(rungs)
+    }
+
+    pub(super) fn obstacles<'n>(
+        &self,
+        node: &'n NewNode,
+        options: &[bool],
+        types: &[InstanceType],
+    ) -> Obstacles<'n> {
+        let mut found = Obstacles::default();
+        let Some(choice) = node.choices.first() else {
+            return found;
+        };
+        let cheaper = self.0.partition_point(|rung| rung.price < choice.price);
+        let ruled_out = self.0.iter().take(cheaper).rev();
+        let ruled_out = ruled_out.filter(|rung| options.get(rung.instance_type) == Some(&false));
+        for rung in ruled_out.take(LOOKS) {
+            if let Some(other) = types.get(rung.instance_type) {
+                found.look(node, other, rung);
+            }
+        }
+        found
+    }
+}
+
+impl<'n> Obstacles<'n> {
+    fn look(&mut self, node: &'n NewNode, other: &InstanceType, rung: &Rung) {
+        let named = || format!("{} at ${}/h", other.name, rung.price);
+        let mut wanted = node.requirements.0.values();
+        let conflict = wanted.find(|wanted| {
+            let said = other.requirements.get(&wanted.key);
+            ![ZONE, CAPACITY_TYPE].contains(&wanted.key.as_str())
+                && said.is_some_and(|said| !said.intersects(wanted))
+        });
+        if let Some(wanted) = conflict {
+            self.label.get_or_insert_with(|| (wanted, named()));
+            return;
+        }
+        let room = rung.allocatable.get_or_init(|| other.allocatable());
+        let mut requests = node.requests.iter();
+        if let Some((name, wanted)) = requests.find(|(name, wanted)| *wanted > room.get(name)) {
+            self.size.get_or_insert_with(|| {
+                let (wanted, has) = (amount_text(name, wanted), amount_text(name, room.get(name)));
+                format!("{wanted} {name} ({} has {has})", named())
+            });
+            return;
+        }
+        if is_on_offer(node, other) {
+            self.rest
+                .get_or_insert_with(|| format!("limits or daemons (not {})", named()));
+        } else {
+            self.offer
+                .get_or_insert_with(|| format!("what is on offer (no {})", named()));
+        }
+    }
+
+    /// The label that is told.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.label.as_ref().map(|(wanted, _)| wanted.key.as_str())
+    }
+
+    /// `None` if nothing stood in the way of a cheaper type.
+    pub(super) fn text(&self, labels: &Labels<'_>) -> Option<String> {
+        let label = self.label.as_ref().map(|(wanted, other)| {
+            let narrowed = match labels.narrowing(wanted) {
+                Some(narrowing) => narrowing.to_string(),
+                None => wanted.values_text(),
+            };
+            format!("{} {narrowed} (not {other})", wanted.key)
+        });
+        let all = [
+            self.size.clone(),
+            label,
+            self.offer.clone(),
+            self.rest.clone(),
+        ];
+        let told: Vec<String> = all.into_iter().flatten().take(TOLD).collect();
+        (!told.is_empty()).then(|| format!("for {}", told.join(" and ")))
+    }
+}
+
+fn is_on_offer(node: &NewNode, other: &InstanceType) -> bool {
+    let allows = |key: &str, value: &str| {
+        let left = node.requirements.get(key);
+        left.is_none_or(|left| left.has(value))
+    };
+    other.offerings.iter().any(|offering| {
+        offering.available
+            && allows(CAPACITY_TYPE, offering.capacity_type.as_str())
+            && allows(ZONE, &offering.zone)
+    })
+}
