@@ -299,7 +299,7 @@ pub(crate) fn is_absence(requirement: &Requirement) -> bool {
 }
 
 /// Whether a requirement holds where the label is not there.
-fn is_negative(requirement: &Requirement) -> bool {
+pub(crate) fn is_negative(requirement: &Requirement) -> bool {
     matches!(
         requirement.operator(),
         Operator::DoesNotExist | Operator::NotIn

@@ -16,6 +16,7 @@ mod launch;
 mod limits;
 mod node_rules;
 mod open_node;
+mod overlays;
 mod place;
 mod removal;
 mod topology;
@@ -70,7 +71,8 @@ pub enum Decision {
 
 /// Everything that is wrong with a plan, in the order of its decisions.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
-    let world = World::new(snapshot);
+    let types = overlays::types(snapshot);
+    let world = World::new(snapshot, &types);
     let mut findings = Findings::default();
     identity::check(&world, plan, &mut findings);
     let placements = Placements::new(&world, plan, &mut findings);

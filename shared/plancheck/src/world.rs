@@ -12,10 +12,12 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
-use crate::catalog::Catalog;
+use crate::{catalog::Catalog, overlays::Types};
 
 pub(crate) struct World<'a> {
     pub snapshot: &'a Snapshot,
+    /// With overlays applied.
+    types: &'a Types,
     pub pools: BTreeMap<&'a str, &'a NodePool>,
     pub pods: Memo<&'a PodKey, &'a Pod>,
     pub machines: Vec<Machine<'a>>,
@@ -50,9 +52,10 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, types: &'a Types) -> Self {
         let mut world = Self {
             snapshot,
+            types,
             pools: snapshot
                 .node_pools
                 .iter()
@@ -154,8 +157,8 @@ impl<'a> World<'a> {
     /// What a NodePool's nodes may be; NodePools with the same list share it.
     pub(crate) fn catalog(&self, pool: &str) -> Rc<Catalog<'a>> {
         let snapshot = self.snapshot;
-        let types: &'a [InstanceType] = snapshot
-            .instance_types
+        let types: &'a [InstanceType] = self
+            .types
             .get(&pool.into())
             .map_or(&[], |types| types.as_slice());
         let mut catalogs = self.catalogs.borrow_mut();

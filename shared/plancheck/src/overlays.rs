@@ -1,0 +1,229 @@
+//! What NodePools' types cost and have under NodeOverlays (spec/scheduling §26).
+
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use model::{
+    InstanceType, NanosPerHour, NodePoolName, Offering, Snapshot,
+    labels::{CAPACITY_TYPE, NODE_POOL, ZONE},
+    node_pool::NodePool,
+    quantity::Quantity,
+    requirement::Requirements,
+    snapshot::NodeOverlay,
+};
+
+use crate::{catalog::is_negative, label::overlap};
+
+/// Per NodePool.
+pub(crate) type Types = BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>;
+
+/// One figure that overlays may set: an offering's price, or how much a type has of a resource.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Figure<'a> {
+    Price(&'a NodePoolName, usize, usize),
+    Amount(&'a NodePoolName, usize, &'a str),
+}
+
+/// The snapshot's types as its overlays correct them.
+pub(crate) fn types(snapshot: &Snapshot) -> Cow<'_, Types> {
+    let is_on = snapshot.settings.feature_gates.get("NodeOverlay") == Some(&true);
+    if !is_on || snapshot.node_overlays.is_empty() {
+        return Cow::Borrowed(&snapshot.instance_types);
+    }
+    let mut types = snapshot.instance_types.clone();
+    for (figure, value) in figures(snapshot) {
+        match figure {
+            Figure::Price(pool, at, offering) => {
+                let offering = change(&mut types, pool, at)
+                    .and_then(|instance_type| instance_type.offerings.get_mut(offering));
+                if let Some(offering) = offering {
+                    offering.price = NanosPerHour(value);
+                }
+            }
+            Figure::Amount(pool, at, name) => {
+                if let Some(instance_type) = change(&mut types, pool, at) {
+                    instance_type.capacity.set(name, value);
+                }
+            }
+        }
+    }
+    Cow::Owned(types)
+}
+
+fn change<'t>(
+    types: &'t mut Types,
+    pool: &NodePoolName,
+    at: usize,
+) -> Option<&'t mut InstanceType> {
+    Arc::make_mut(types.get_mut(pool)?).get_mut(at)
+}
+
+/// What the overlays set. The heaviest wins; of those of one weight that meet, the first by name from the end, and the
+/// others set nothing at all.
+fn figures(snapshot: &Snapshot) -> BTreeMap<Figure<'_>, i64> {
+    let mut overlays: Vec<&NodeOverlay> = snapshot.node_overlays.iter().collect();
+    overlays.sort_by_key(|overlay| (Reverse(overlay.weight), Reverse(&overlay.name)));
+    let mut taken: BTreeSet<(i32, Figure<'_>)> = BTreeSet::new();
+    let mut settled: BTreeMap<Figure<'_>, i64> = BTreeMap::new();
+    for overlay in overlays {
+        let wishes = wishes(overlay, snapshot);
+        let places = || {
+            wishes
+                .iter()
+                .map(|(figure, _)| (overlay.weight, figure.clone()))
+        };
+        if places().any(|place| taken.contains(&place)) {
+            continue;
+        }
+        taken.extend(places());
+        for (figure, value) in wishes {
+            if let Some(value) = value {
+                settled.entry(figure).or_insert(value);
+            }
+        }
+    }
+    settled
+}
+
+/// Everything that one overlay is about, with the value it gives, if that can be read.
+fn wishes<'a>(overlay: &'a NodeOverlay, snapshot: &'a Snapshot) -> Vec<(Figure<'a>, Option<i64>)> {
+    let wanted = Requirements::from_selector(&overlay.requirements);
+    let is_priced = overlay.price.is_some() || overlay.price_adjustment.is_some();
+    let mut wishes = Vec::new();
+    let pools = snapshot.node_pools.iter().filter(|pool| is_evaluated(pool));
+    for pool in pools {
+        let types = snapshot.instance_types.get(&pool.name);
+        for (at, instance_type) in types.iter().flat_map(|types| types.iter()).enumerate() {
+            if !suits(&wanted, pool, instance_type) {
+                continue;
+            }
+            let offerings = instance_type.offerings.iter().enumerate();
+            let offerings: Vec<_> = offerings
+                .filter(|(_, one)| is_about(&wanted, one))
+                .collect();
+            if is_priced {
+                wishes.extend(offerings.iter().map(|(index, offering)| {
+                    let figure = Figure::Price(&pool.name, at, *index);
+                    (figure, price(overlay, offering.price))
+                }));
+            }
+            if !offerings.is_empty() {
+                wishes.extend(
+                    overlay
+                        .capacity
+                        .iter()
+                        .map(|(name, amount)| (Figure::Amount(&pool.name, at, name), Some(amount))),
+                );
+            }
+        }
+    }
+    wishes
+}
+
+/// Nodes are launched for pods from these alone.
+fn is_evaluated(pool: &NodePool) -> bool {
+    pool.replicas.is_none() && pool.not_ready.is_none() && pool.deleted_at.is_none()
+}
+
+/// Whether the type, as this NodePool labels it, has all that is wanted: nothing may be left open.
+fn suits(wanted: &Requirements, pool: &NodePool, instance_type: &InstanceType) -> bool {
+    wanted.0.values().all(|wanted| {
+        let key = wanted.key.as_str();
+        let label = if key == NODE_POOL {
+            Some(pool.name.as_str())
+        } else {
+            pool.template.labels.get(key).map(String::as_str)
+        };
+        match (label, instance_type.requirements.get(key)) {
+            (Some(value), own) => wanted.has(value) && own.is_none_or(|own| own.has(value)),
+            (None, Some(own)) => overlap(own, wanted) || is_negative(own) && is_negative(wanted),
+            (None, None) => is_negative(wanted),
+        }
+    })
+}
+
+fn is_about(wanted: &Requirements, offering: &Offering) -> bool {
+    wanted.0.values().all(|wanted| match wanted.key.as_str() {
+        ZONE => wanted.has(&offering.zone),
+        CAPACITY_TYPE => wanted.has(offering.capacity_type.as_str()),
+        key => offering
+            .requirements
+            .get(key)
+            .is_none_or(|own| overlap(own, wanted)),
+    })
+}
+
+/// The price that the overlay makes of this one: another, or more or less by an amount or a share, but never below nothing.
+fn price(overlay: &NodeOverlay, before: NanosPerHour) -> Option<i64> {
+    if let Some(price) = &overlay.price {
+        return nanos(price);
+    }
+    let text = overlay.price_adjustment.as_deref()?;
+    let Some(rest) = text.strip_prefix(['+', '-']) else {
+        return nanos(text);
+    };
+    let change = match rest.strip_suffix('%') {
+        Some(share) => {
+            let thousandths: Quantity = share.parse().ok()?;
+            let product = i128::from(before.0) * i128::from(thousandths.milli());
+            i64::try_from(product / 100_000).ok()?
+        }
+        None => nanos(rest)?,
+    };
+    let after = if text.starts_with('-') {
+        before.0.saturating_sub(change)
+    } else {
+        before.0.saturating_add(change)
+    };
+    Some(after.max(0))
+}
+
+/// A decimal number of dollars; what is finer than a billionth is cut off.
+fn nanos(text: &str) -> Option<i64> {
+    let (dollars, rest) = text.split_once('.').unwrap_or((text, ""));
+    let mut total: i64 = if dollars.is_empty() {
+        0
+    } else {
+        dollars.parse().ok()?
+    };
+    for place in 0..9 {
+        let digit = match rest.as_bytes().get(place) {
+            Some(digit) if digit.is_ascii_digit() => i64::from(digit - b'0'),
+            Some(_) => return None,
+            None => 0,
+        };
+        total = total.checked_mul(10)?.checked_add(digit)?;
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlay(price: Option<&str>, adjustment: Option<&str>) -> NodeOverlay {
+        NodeOverlay {
+            price: price.map(str::to_owned),
+            price_adjustment: adjustment.map(str::to_owned),
+            ..NodeOverlay::default()
+        }
+    }
+
+    #[test]
+    fn prices_are_set_or_adjusted_and_never_negative() {
+        let dime = NanosPerHour(100_000_000);
+        let after = |adjustment| price(&overlay(None, Some(adjustment)), dime);
+        assert_eq!(price(&overlay(Some("0.02"), None), dime), Some(20_000_000));
+        assert_eq!(after("+0.05"), Some(150_000_000));
+        assert_eq!(after("-.05"), Some(50_000_000));
+        assert_eq!(after("-1"), Some(0));
+        assert_eq!(after("+12.5%"), Some(112_500_000));
+        assert_eq!(after("-100%"), Some(0));
+        assert_eq!(price(&overlay(Some("cheap"), None), dime), None);
+        assert_eq!(nanos("1.0000000019"), Some(1_000_000_001));
+    }
+}
