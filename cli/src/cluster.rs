@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::{convert::StorageObjects, manifests::Object};
+use api::{
+    convert::{StorageObjects, capacity_buffer},
+    manifests::Object,
+};
 use jiff::Timestamp;
 use model::{
     InstanceType, Snapshot,
@@ -48,13 +51,14 @@ pub(crate) fn empty(now: Timestamp, settings: Settings) -> Snapshot {
     Snapshot::empty(ClusterName("manifests".to_owned()), now, settings)
 }
 
-/// Fills the snapshot. Every NodePool may use all of `types`.
+/// Fills the snapshot. Every NodePool may use all of `types`. Returns what has no effect, and why.
 pub(crate) fn add_objects(
     snapshot: &mut Snapshot,
     objects: impl IntoIterator<Item = Object>,
     types: &Arc<Vec<InstanceType>>,
-) {
+) -> Vec<String> {
     let mut storage = StorageObjects::default();
+    let (mut buffers, mut templates) = (Vec::new(), Vec::new());
     for object in objects {
         match object {
             Object::NodePool(pool) => {
@@ -81,9 +85,43 @@ pub(crate) fn add_objects(
             Object::PodDisruptionBudget(budget) => {
                 snapshot.disruption_budgets.push((*budget).into());
             }
-            Object::EC2NodeClass(_) | Object::CapacityBuffer(_) | Object::PriorityClass(_) => {}
+            Object::CapacityBuffer(buffer) => buffers.push(*buffer),
+            Object::PodTemplate(template) => templates.push(*template),
+            Object::EC2NodeClass(_) | Object::PriorityClass(_) => {}
         }
     }
     share_labels(&mut snapshot.pods);
     snapshot.storage = storage.into();
+    let mut problems = Vec::new();
+    for buffer in buffers {
+        let (buffer, resolved) = capacity_buffer(buffer, &templates, &snapshot.workloads);
+        if let Err(why) = resolved {
+            problems.push(format!(
+                "CapacityBuffer {} keeps no room: {why}",
+                buffer.key
+            ));
+        }
+        snapshot.capacity_buffers.push(buffer);
+    }
+    problems.extend(behind_gates(snapshot));
+    problems
+}
+
+/// Objects that a feature gate keeps from having an effect.
+fn behind_gates(snapshot: &Snapshot) -> Vec<String> {
+    let is_off = |gate: &str| snapshot.settings.feature_gates.get(gate) != Some(&true);
+    let buffers = snapshot.capacity_buffers.iter();
+    let buffers = buffers
+        .filter(|_| is_off("CapacityBuffer"))
+        .map(|buffer| ("CapacityBuffer", buffer.key.to_string()));
+    let overlays = snapshot.node_overlays.iter();
+    let overlays = overlays
+        .filter(|_| is_off("NodeOverlay"))
+        .map(|overlay| ("NodeOverlay", overlay.name.clone()));
+    let texts = buffers.chain(overlays).map(|(kind, name)| {
+        format!(
+            "{kind} {name} has no effect: its feature gate is off (--feature-gates {kind}=true)"
+        )
+    });
+    texts.collect()
 }

@@ -30,6 +30,20 @@ pub(crate) struct Arguments {
     /// Instance types to choose from, as JSON; without it, those of us-east-1.
     #[arg(long)]
     catalog: Option<PathBuf>,
+    /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
+    #[arg(long, value_delimiter = ',', value_parser = gate)]
+    feature_gates: Vec<(String, bool)>,
+}
+
+fn gate(text: &str) -> Result<(String, bool), String> {
+    let (gate, on) = text
+        .split_once('=')
+        .ok_or("expected <gate>=true or <gate>=false")?;
+    let on = on
+        .trim()
+        .parse()
+        .map_err(|_not_a_bool| format!("{on:?} is neither true nor false"))?;
+    Ok((gate.trim().to_owned(), on))
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -61,12 +75,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         reason = "the one reading of the clock of this command"
     )]
     let now = Timestamp::now();
-    let mut snapshot = cluster::empty(now, cluster::aws_settings());
+    let mut settings = cluster::aws_settings();
+    settings.feature_gates = arguments.feature_gates.iter().cloned().collect();
+    let mut snapshot = cluster::empty(now, settings);
     let objects = manifests
         .objects
         .into_iter()
         .map(|manifest| manifest.object);
-    cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
+    for problem in cluster::add_objects(&mut snapshot, objects, &Arc::new(types)) {
+        eprintln!("whittle: {problem}");
+    }
     for pool in &snapshot.node_pools {
         if let Some(reason) = &pool.not_ready {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
@@ -124,7 +142,11 @@ fn text(plan: &Plan) -> String {
             text,
             "{} to launch for {}, from ${}/h:",
             counted(launches.len(), "node"),
-            counted(placed, "pod"),
+            if placed == 0 {
+                "capacity buffers".to_owned()
+            } else {
+                counted(placed, "pod")
+            },
             NanosPerHour(cost)
         );
     }

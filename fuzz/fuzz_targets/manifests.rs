@@ -19,9 +19,13 @@ mod workloads;
 pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
     let mut read = Manifests::default();
     read.read("input", manifests);
-    let mut snapshot = cluster::empty(Timestamp::UNIX_EPOCH, cluster::aws_settings());
+    let mut settings = cluster::aws_settings();
+    for gate in ["CapacityBuffer", "NodeOverlay"] {
+        settings.feature_gates.insert(gate.to_owned(), true);
+    }
+    let mut snapshot = cluster::empty(Timestamp::UNIX_EPOCH, settings);
     let objects = read.objects.into_iter().map(|manifest| manifest.object);
-    cluster::add_objects(&mut snapshot, objects, types);
+    let _without_effect = cluster::add_objects(&mut snapshot, objects, types);
     workloads::make_pods(&mut snapshot);
     let plan = planner::provision(&snapshot, planner::Share::TURN);
     let offences = plancheck::check(&snapshot, &plan);

@@ -5,6 +5,7 @@
 //! object never stops the others.
 
 mod amounts;
+mod capacity_buffer;
 pub mod catalog_file;
 mod claim_conditions;
 mod node;
@@ -17,6 +18,7 @@ mod selector;
 mod storage;
 mod workload;
 
+pub use capacity_buffer::{Unresolved, capacity_buffer};
 pub use claim_conditions::{ConditionChange, change_conditions};
 pub use patch::{NodeClaimPatch, NodePatch};
 pub use storage::StorageObjects;

@@ -33,5 +33,6 @@ pub use storage::{
     VolumeBindingMode, VolumeNodeAffinity, VolumeNodeResources,
 };
 pub use workload::{
-    DaemonSet, DaemonSetSpec, Deployment, ReplicaSet, ReplicatedSpec, StatefulSet, StatefulSetSpec,
+    DaemonSet, DaemonSetSpec, Deployment, PodTemplate, ReplicaSet, ReplicatedSpec, StatefulSet,
+    StatefulSetSpec,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
-    convert::StorageObjects,
+    convert::{StorageObjects, capacity_buffer},
     kubernetes,
     manifests::{Manifests, Object},
     names::{finalizer, group, label},
@@ -248,6 +248,7 @@ fn add_manifests(
     if let Some(error) = manifests.errors.first() {
         return Err(error.to_string());
     }
+    let (mut buffers, mut templates) = (Vec::new(), Vec::new());
     for manifest in manifests.objects {
         match manifest.object {
             Object::NodePool(pool) => snapshot.node_pools.push((*pool).into()),
@@ -257,6 +258,8 @@ fn add_manifests(
             Object::Node(node) => snapshot.nodes.push((*node).into()),
             Object::Namespace(namespace) => snapshot.namespaces.push((*namespace).into()),
             Object::DaemonSet(set) => snapshot.daemon_sets.push((*set).into()),
+            Object::CapacityBuffer(buffer) => buffers.push(*buffer),
+            Object::PodTemplate(template) => templates.push(*template),
             Object::PersistentVolume(volume) => storage.volumes.push(*volume),
             Object::PersistentVolumeClaim(claim) => storage.claims.push(*claim),
             Object::StorageClass(class) => storage.classes.push(*class),
@@ -265,6 +268,11 @@ fn add_manifests(
             }
             other => return Err(format!("a {} has no place in a scenario", other.kind())),
         }
+    }
+    for buffer in buffers {
+        let (buffer, resolved) = capacity_buffer(buffer, &templates, &[]);
+        resolved.map_err(|error| format!("CapacityBuffer {}: {error}", buffer.key))?;
+        snapshot.capacity_buffers.push(buffer);
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ fn workload<T: Resource>(
     }
 }
 
-fn key(metadata: ObjectMeta) -> PodKey {
+pub(super) fn key(metadata: ObjectMeta) -> PodKey {
     PodKey {
         namespace: metadata
             .namespace

@@ -21,6 +21,15 @@ pub struct DaemonSetSpec {
     pub template: PodTemplateSpec,
 }
 
+/// A template that other objects refer to by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodTemplate {
+    pub metadata: ObjectMeta,
+    pub template: PodTemplateSpec,
+}
+
+resource!(PodTemplate, "v1", "podtemplates", Namespaced);
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     pub metadata: ObjectMeta,

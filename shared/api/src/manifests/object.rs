@@ -7,7 +7,8 @@ use super::{Document, Fault};
 use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use crate::kubernetes::{
     CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PriorityClass, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use crate::meta::{ObjectMeta, Resource};
 
@@ -104,7 +105,7 @@ macro_rules! objects {
 
 objects! {
     NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer,
-    Pod, Node, Namespace, PriorityClass,
+    Pod, PodTemplate, Node, Namespace, PriorityClass,
     DaemonSet, Deployment, ReplicaSet, StatefulSet,
     PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, VolumeAttachment,
     PodDisruptionBudget,
