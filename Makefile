@@ -18,7 +18,7 @@ HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench bench-scheduling crds package invoke tools clean
+.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-inner-loops crds package invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,8 @@ check: tools ## Formatting, lints, dependency rules, template
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo deny --locked check bans licenses sources
-	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
+	for apart in bench fuzz; do cargo metadata --locked --format-version 1 --manifest-path $$apart/Cargo.toml > /dev/null; done
+	cargo clippy --locked -p scheduling --features inner-loops -- -D warnings
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
 
 unit: tools ## The pure crates only: seconds
@@ -70,6 +71,10 @@ bench-scheduling: ## Print the numbers: CPU time and memory of planning, against
 	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
 	cargo build --profile cli --locked -p whittle
 	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
+
+# A workspace of its own, which shares nothing but the directory it is built in.
+bench-inner-loops: ## Print the numbers: the search's inner loops one by one, and what changed since the last time
+	cargo bench --locked --manifest-path bench/Cargo.toml
 
 crds: ## Generate infra/chart/crds from the API types
 	cargo run --quiet --locked -p api --example crds -- infra/chart/crds

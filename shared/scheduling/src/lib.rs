@@ -11,6 +11,8 @@ mod bound;
 mod catalog;
 mod claim;
 mod explain;
+#[cfg(feature = "inner-loops")]
+mod inner_loops;
 mod input;
 mod limits;
 mod min_values;
@@ -34,6 +36,8 @@ mod volumes;
 mod world;
 
 pub use bound::least_cost;
+#[cfg(feature = "inner-loops")]
+pub use inner_loops::InnerLoops;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use reason::{Asked, Reason};

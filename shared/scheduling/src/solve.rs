@@ -386,7 +386,7 @@ impl<'a> Solver<'a> {
         found
     }
 
-    fn shape_of(&mut self, at: usize) -> ShapeId {
+    pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
         let input = self.world.input;
         let Some(pod) = input.pods.get(at).copied() else {
             return ShapeId(u32::MAX);

@@ -1,0 +1,232 @@
+//! What the search does most, and a whole search: `make bench-inner-loops`.
+
+use std::{collections::BTreeMap, hint::black_box};
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use model::{
+    CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, PodKey, Resources,
+    catalog::Overhead,
+    labels,
+    pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    requirement::{Requirement, Requirements},
+    selector::{LabelSelector, NodeSelectorRequirement, Operator},
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
+    volume::Storage,
+};
+use scheduling::{InnerLoops, Input, Options, Pool, solve};
+
+const ZONES: [&str; 3] = ["a", "b", "c"];
+const ARCHS: [&str; 2] = ["amd64", "arm64"];
+const FAMILIES: i64 = 50;
+/// Sizes of a family; each doubles the one before.
+const SIZES: i64 = 8;
+const PODS: i64 = 1_000;
+/// Kinds of pods.
+const KINDS: i64 = 50;
+
+/// 400 instance types in three zones, two NodePools and a thousand pods of fifty kinds: half of them choose an architecture,
+/// a third spread over zones.
+struct World {
+    types: Vec<InstanceType>,
+    pools: [(NodePoolName, Vec<NodeSelectorRequirement>); 2],
+    pods: Vec<Pod>,
+    storage: Storage,
+}
+
+impl World {
+    fn new() -> Self {
+        let only = |key: &str, values: &[&str]| NodeSelectorRequirement {
+            key: key.to_owned(),
+            operator: Operator::In,
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+            min_values: None,
+        };
+        Self {
+            types: (0..FAMILIES * SIZES)
+                .map(|n| instance_type(n / SIZES, n % SIZES))
+                .collect(),
+            pools: [
+                (NodePoolName::from("general"), Vec::new()),
+                (
+                    NodePoolName::from("steady"),
+                    vec![only(labels::CAPACITY_TYPE, &["on-demand"])],
+                ),
+            ],
+            pods: (0..PODS).map(pod).collect(),
+            storage: Storage::default(),
+        }
+    }
+
+    fn input(&self) -> Input<'_> {
+        Input {
+            options: Options {
+                preference_policy: PreferencePolicy::Respect,
+                min_values_policy: MinValuesPolicy::Strict,
+                reserved: Some(ReservedOfferingMode::Strict),
+                optimize: Optimize::Upstream,
+                well_known_labels: &[],
+                reservation_id_label: "",
+            },
+            pods: self.pods.iter().collect(),
+            pools: self
+                .pools
+                .iter()
+                .map(|(name, requirements)| Pool {
+                    name,
+                    labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
+                    requirements,
+                    taints: &[],
+                    types: &self.types,
+                    remaining: Resources::default(),
+                })
+                .collect(),
+            nodes: Vec::new(),
+            hosts: Vec::new(),
+            daemons: Vec::new(),
+            namespaces: &[],
+            storage: &self.storage,
+        }
+    }
+}
+
+fn instance_type(family: i64, size: i64) -> InstanceType {
+    let name = format!("f{family}.{}xlarge", 1 << size);
+    let arch = if family % 2 == 0 { ARCHS[0] } else { ARCHS[1] };
+    let cpu = 4_000 << size;
+    let memory = cpu * 1_000_000 * (2 + family % 7);
+    let labels: BTreeMap<String, String> = [
+        (labels::INSTANCE_TYPE, name.as_str()),
+        (labels::ARCH, arch),
+        (labels::OS, "linux"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    let mut requirements = Requirements::from_labels(&labels);
+    let values = |values: &[&str]| -> Vec<String> {
+        values.iter().map(|value| (*value).to_owned()).collect()
+    };
+    requirements.add(Requirement::new(labels::ZONE, Operator::In, values(&ZONES)));
+    let kinds = [CapacityType::Spot, CapacityType::OnDemand];
+    requirements.add(Requirement::new(
+        labels::CAPACITY_TYPE,
+        Operator::In,
+        kinds.map(|kind| kind.to_string()),
+    ));
+    let offerings = kinds.into_iter().flat_map(|capacity_type| {
+        let discount = if capacity_type == CapacityType::Spot {
+            3
+        } else {
+            1
+        };
+        ZONES.map(|zone| Offering {
+            capacity_type,
+            zone: zone.to_owned(),
+            zone_id: zone.to_owned(),
+            price: NanosPerHour((cpu * 50_000 + family * 1_000_003) / discount),
+            available: true,
+            reservation: None,
+            requirements: Requirements::from_labels(&BTreeMap::from([
+                (labels::ZONE.to_owned(), zone.to_owned()),
+                (labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string()),
+            ])),
+            capacity_override: None,
+            overhead_override: None,
+        })
+    });
+    InstanceType {
+        name,
+        requirements,
+        capacity: [("cpu", cpu), ("memory", memory), ("pods", 110)].into(),
+        overhead: Overhead {
+            kube_reserved: [("cpu", 100)].into(),
+            ..Overhead::default()
+        },
+        offerings: offerings.collect(),
+    }
+}
+
+fn pod(n: i64) -> Pod {
+    let kind = n % KINDS;
+    let name = format!("pod-{n:04}");
+    let app: BTreeMap<String, String> = [("app".to_owned(), format!("app-{kind}"))].into();
+    let mut pod = Pod {
+        key: PodKey::new("default", name.as_str()),
+        uid: name.as_str().into(),
+        labels: app.clone().into(),
+        requests: [
+            ("cpu", 100 + 150 * (kind % 11)),
+            ("memory", 128_000_000 * (1 + kind % 13)),
+            ("pods", 1),
+        ]
+        .into(),
+        unschedulable: true,
+        ..Pod::default()
+    };
+    if kind % 2 == 0 {
+        let arch = if kind % 4 == 0 { ARCHS[0] } else { ARCHS[1] };
+        pod.node_selector
+            .insert(labels::ARCH.to_owned(), arch.to_owned());
+    }
+    if kind % 3 == 0 {
+        pod.topology_spread.push(TopologySpread {
+            topology_key: labels::ZONE.to_owned(),
+            max_skew: 1,
+            when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+            selector: Some(LabelSelector {
+                match_labels: app,
+                ..LabelSelector::default()
+            }),
+            min_domains: None,
+            node_affinity_policy: None,
+            node_taints_policy: None,
+            match_label_keys: Vec::new(),
+        });
+    }
+    pod
+}
+
+/// Measures one loop when it meets everything for the first time, and when it has met it before.
+fn measure<'a>(
+    criterion: &mut Criterion,
+    input: &'a Input<'a>,
+    name: &str,
+    work: fn(&mut InnerLoops<'a>) -> usize,
+) {
+    let mut group = criterion.benchmark_group(name);
+    group.bench_function("first", |bencher| {
+        let set_up = || InnerLoops::new(input);
+        // What was set up is dropped when the time has been taken.
+        let work = |mut loops| (work(&mut loops), loops);
+        bencher.iter_batched(set_up, work, BatchSize::LargeInput);
+    });
+    group.bench_function("again", |bencher| {
+        let mut loops = InnerLoops::new(input);
+        bencher.iter(|| work(&mut loops));
+    });
+    group.finish();
+}
+
+fn inner_loops(criterion: &mut Criterion) {
+    let world = World::new();
+    let input = world.input();
+    measure(criterion, &input, "requirements", InnerLoops::narrow);
+    measure(
+        criterion,
+        &input,
+        "instance types",
+        InnerLoops::filter_types,
+    );
+    measure(
+        criterion,
+        &input,
+        "topology domains",
+        InnerLoops::choose_domains,
+    );
+    assert!(solve(&input).unplaced.is_empty());
+    criterion.bench_function("solve 1000 pods", |bencher| {
+        bencher.iter(|| solve(black_box(&input)));
+    });
+}
+
+criterion_group!(benches, inner_loops);
+criterion_main!(benches);
