@@ -219,6 +219,7 @@ impl Bench {
             registry: port,
             clusters: Arc::new(Connected(api.clone())),
             holder: "whittle/000000000000/us-east-1/bench".to_owned(),
+            share: turns::Share::TURN,
         };
         Ok(Self {
             client,

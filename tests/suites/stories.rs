@@ -160,6 +160,59 @@ async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
 }
 
 #[tokio::test]
+async fn what_is_beyond_one_turns_share_is_said_and_served_by_the_next_turn() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.world.share.launches = 2;
+    // A node each.
+    rig.sim
+        .with(|world| world.api.scale("web", 5, rig::cpu(5_000)));
+    let all_launched = |world: &mut fakes::World| world.account.alive().count() == 5;
+    let took = rig.until(secs(30), all_launched).await;
+    assert!(
+        took.is_some_and(|took| took < 10),
+        "nobody waits for the sweep: {took:?} {:#?}",
+        rig.transcript
+    );
+    assert_eq!(rig.postponed, [3, 1], "{:#?}", rig.transcript);
+    assert!(rig.until(secs(120), all_bound).await.is_some());
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+}
+
+#[tokio::test]
+async fn a_small_pod_is_served_in_the_turn_in_which_many_large_ones_find_no_capacity() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.world.share.pods = 10;
+    rig.sim.with(|world| {
+        let mut large = fakes::instance_type("p5.48xlarge", 192, 2_048, 98_000_000_000);
+        large.capacity.set("nvidia.com/gpu", 8);
+        world.catalog.push(large);
+        for zone in ["us-east-1a", "us-east-1b"] {
+            world.account.no_capacity.insert((
+                CapacityType::OnDemand,
+                "p5.48xlarge".into(),
+                zone.into(),
+            ));
+        }
+        let mut requests = rig::cpu(100_000);
+        requests.set("nvidia.com/gpu", 8);
+        world.api.scale("training", 50, requests);
+    });
+    rig.scale(1);
+    let launched = |world: &mut fakes::World| world.account.alive().count() == 1;
+    let took = rig.until(secs(30), launched).await;
+    assert!(
+        took.is_some_and(|took| took <= 2),
+        "{took:?} {:#?}",
+        rig.transcript
+    );
+    assert_eq!(
+        rig.postponed.first(),
+        Some(&41),
+        "of fifty large pods and a small one, ten are looked at"
+    );
+}
+
+#[tokio::test]
 async fn a_denied_launch_is_explained_on_the_node_claim_and_tried_again() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.fail_next("launch", Fault::Denied);

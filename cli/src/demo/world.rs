@@ -90,6 +90,7 @@ impl World {
             }))),
             clusters: Arc::new(Connected(api.clone())),
             holder: "whittle/000000000000/us-east-1/demo".to_owned(),
+            share: turns::Share::TURN,
         };
         let (sender, pictures) = watch::channel(Arc::new(Picture::default()));
         let mut tasks = JoinSet::new();

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use ledger::{DynamoLedger, SqsWakes};
 use ports::Clock;
-use turns::World;
+use turns::{Share, World};
 
 use crate::{Config, ConfigError, SystemClock, connect::Connections, sdk_config};
 
@@ -35,5 +35,6 @@ pub(crate) async fn build() -> Result<World, ConfigError> {
             "whittle/{}/{}/{}",
             config.account, config.region, config.stack
         ),
+        share: Share::TURN,
     })
 }

@@ -41,6 +41,7 @@ pub use entry::{Entry, EntryError};
 pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{Interruption, InterruptionKind, InterruptionReport, interrupt};
 pub use lane::run;
+pub use planner::Share;
 pub use report::{Outcome, Report};
 
 /// Everything a turn reaches.
@@ -57,6 +58,8 @@ pub struct World {
     pub clusters: Arc<dyn Clusters>,
     /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
+    /// What one turn of the provisioner takes on.
+    pub share: Share,
 }
 
 /// A turn that could not even be recorded, or whose cluster is not known.

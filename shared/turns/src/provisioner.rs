@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use executor::{Commitment, LaunchFacts};
 use jiff::SignedDuration;
 use model::{FreeAddresses, Lane, NodeName, Plan, Snapshot, ledger::Intent, plan::Expected};
-use planner::Share;
 use ports::LaunchBuilder;
 
 use crate::{
@@ -87,7 +86,7 @@ async fn round_of(
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let snapshot = &observed.snapshot;
-    let plan = planner::provision(snapshot, Share::TURN);
+    let plan = planner::provision(snapshot, turn.world.share);
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
     let plan = checked.plan;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{ClusterName, Lane, Resources, Wake, ids::TurnId, ledger::RelayBeat};
-use turns::World;
+use turns::{Share, World};
 
 pub(crate) struct Rig {
     pub sim: Sim,
@@ -16,6 +16,8 @@ pub(crate) struct Rig {
     /// Errors of turns that could not record their own failure.
     pub errors: Vec<String>,
     pub transcript: Vec<String>,
+    /// How many pods each turn left to the next, where it left any.
+    pub postponed: Vec<usize>,
     turn: u64,
     seconds: i64,
     seen: Seen,
@@ -73,6 +75,7 @@ impl Rig {
             registry: shared.clone(),
             clusters: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
+            share: Share::TURN,
         };
         Self {
             sim,
@@ -80,6 +83,7 @@ impl Rig {
             relay,
             errors: Vec::new(),
             transcript: Vec::new(),
+            postponed: Vec::new(),
             turn: 0,
             seconds: 0,
             seen: Seen::default(),
@@ -176,6 +180,9 @@ impl Rig {
         .await
         {
             Ok(report) => {
+                if report.postponed > 0 {
+                    self.postponed.push(report.postponed);
+                }
                 self.transcript.extend(
                     report
                         .planned
