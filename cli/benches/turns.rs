@@ -332,7 +332,9 @@ impl Bench {
         let took = started.elapsed();
         match &report.outcome {
             Outcome::Done => Ok((took, report)),
-            Outcome::Held | Outcome::Failed(_) => bail!("{lane}: {:?}", report.outcome),
+            Outcome::Held | Outcome::Postponed(_) | Outcome::Failed(_) => {
+                bail!("{lane}: {:?}", report.outcome)
+            }
         }
     }
 

@@ -2,12 +2,13 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use model::ClusterName;
-use ports::Clock;
+use model::{ClusterName, budget::Api};
+use ports::{Budget, Clock, CloudError, Spent};
 
 use crate::{
     catalog::CatalogCache,
     discovery::{ProfileCache, ValidationCache},
+    meter::metered,
     session::Sessions,
 };
 
@@ -28,32 +29,40 @@ pub struct Account {
     pub(crate) catalog: Arc<CatalogCache>,
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,
+    pub(crate) budget: Option<Arc<dyn Budget>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// The role to assume for writes, with the session tag `cluster`; without one, writes use the function's credentials.
     pub cluster_role: Option<String>,
     /// Where clusters are registered in Parameter Store, such as `/whittle/clusters`.
     pub registry_prefix: String,
+    /// What calls of EC2 are taken out of; without one they are not counted.
+    pub budget: Option<Arc<dyn Budget>>,
 }
 
 impl Account {
     pub fn new(config: &SdkConfig, options: Options, clock: Arc<dyn Clock>) -> Self {
         Self {
-            ec2: aws_sdk_ec2::Client::new(config),
+            ec2: aws_sdk_ec2::Client::new(&metered(config, options.budget.as_ref())),
             eks: aws_sdk_eks::Client::new(config),
             iam: aws_sdk_iam::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             config: config.clone(),
             credentials: config.credentials_provider(),
-            sessions: Arc::new(Sessions::new(config.clone(), options.cluster_role)),
+            sessions: Arc::new(Sessions::new(
+                config.clone(),
+                options.cluster_role,
+                options.budget.clone(),
+            )),
             catalog: Arc::default(),
             profiles: Arc::default(),
             validations: Arc::default(),
+            budget: options.budget,
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,
@@ -63,5 +72,17 @@ impl Account {
     /// EC2 for writes on behalf of this cluster.
     pub(crate) async fn ec2_of(&self, cluster: &ClusterName) -> aws_sdk_ec2::Client {
         self.sessions.ec2(cluster).await
+    }
+
+    /// Has a call of this kind ready in hand.
+    pub(crate) async fn hold(&self, api: Api, action: &str) -> Result<(), CloudError> {
+        let Some(budget) = &self.budget else {
+            return Ok(());
+        };
+        let held = budget.hold(api).await;
+        held.map_err(|Spent { until }| CloudError::Postponed {
+            action: action.to_owned(),
+            until,
+        })
     }
 }

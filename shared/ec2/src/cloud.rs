@@ -12,6 +12,7 @@ use aws_sdk_ec2::types::Filter;
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId,
+    budget::Api,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
@@ -32,6 +33,12 @@ const NOT_TERMINATED: [&str; 5] = ["pending", "running", "stopping", "stopped", 
 
 #[async_trait]
 impl Cloud for Account {
+    async fn ready(&self, request: &FleetRequest) -> Result<(), CloudError> {
+        let ec2 = self.ec2_of(&request.cluster).await;
+        templates::ensure(&ec2, request).await?;
+        self.hold(Api::CreateFleet, fleet::ACTION).await
+    }
+
     async fn launch(
         &self,
         request: &FleetRequest,

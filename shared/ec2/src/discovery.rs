@@ -60,18 +60,19 @@ impl NodeClassResolver for Account {
         );
         let placement_group = group.as_ref().ok().and_then(Clone::clone);
         let discovered = Discovered {
-            subnets: discovery(subnets),
-            security_groups: discovery(security_groups),
-            amis,
-            instance_profile: discovery(instance_profile),
-            capacity_reservations: discovery(reserved.map(|facts| reservations(&facts, now))),
-            placement_group: group.map_or_else(
-                |error| Discovery::Refused {
+            subnets: discovery(subnets)?,
+            security_groups: discovery(security_groups)?,
+            amis: amis?,
+            instance_profile: discovery(instance_profile)?,
+            capacity_reservations: discovery(reserved.map(|facts| reservations(&facts, now)))?,
+            placement_group: match group {
+                Ok(group) => Discovery::Found(group),
+                Err(postponed @ CloudError::Postponed { .. }) => return Err(postponed),
+                Err(error) => Discovery::Refused {
                     reason: "PlacementGroupResolutionFailed",
                     message: error.to_string(),
                 },
-                Discovery::Found,
-            ),
+            },
         };
         let types = catalog
             .as_ref()
@@ -91,9 +92,10 @@ impl NodeClassResolver for Account {
                     placement_group: placement_group.as_ref(),
                     node_pools,
                 };
-                self.verdict(&draft.class, trying, now).await
+                self.verdict(&draft.class, trying, now).await?
             }
             Ok(_) => Verdict::Passed,
+            Err(postponed @ CloudError::Postponed { .. }) => return Err(postponed.clone()),
             Err(error) => Verdict::Unanswered {
                 message: error.to_string(),
             },
@@ -134,12 +136,14 @@ fn hash(class: &EC2NodeClass, cluster: &ClusterFacts) -> Option<StaticHash> {
 }
 
 /// Whatever kept AWS from answering, what was found earlier still stands; the condition tells it meanwhile.
-fn discovery<T>(answer: Result<T, CloudError>) -> Discovery<T> {
+fn discovery<T>(answer: Result<T, CloudError>) -> Result<Discovery<T>, CloudError> {
     match answer {
-        Ok(found) => Discovery::Found(found),
-        Err(error) => Discovery::Unanswered {
+        Ok(found) => Ok(Discovery::Found(found)),
+        // AWS was not asked, so its silence is no news.
+        Err(postponed @ CloudError::Postponed { .. }) => Err(postponed),
+        Err(error) => Ok(Discovery::Unanswered {
             message: error.to_string(),
-        },
+        }),
     }
 }
 

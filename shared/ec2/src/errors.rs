@@ -8,6 +8,8 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::{display::DisplayErrorContext, metadata::ProvideErrorMetadata};
 use ports::CloudError;
 
+use crate::meter::postponed;
+
 /// Reads an error of `action`, such as `ec2:CreateFleet`.
 pub(crate) fn refused<E, R>(action: &'static str) -> impl Fn(SdkError<E, R>) -> CloudError
 where
@@ -15,6 +17,9 @@ where
     R: std::fmt::Debug + 'static,
 {
     move |error| {
+        if let Some(postponed) = postponed(action, &error) {
+            return postponed;
+        }
         let service = error.as_service_error();
         // Without a code it is not the service that spoke, or nobody understood what it said.
         let Some((service, code)) = service.and_then(|said| Some((said, said.code()?))) else {
@@ -28,13 +33,16 @@ where
     }
 }
 
-/// The error of a call that shall change nothing, as EC2 gave it.
-pub(crate) fn refusal<E, R>(error: SdkError<E, R>) -> Refusal
+/// The error of a call that shall change nothing, as EC2 gave it; one that was not sent is no answer.
+pub(crate) fn refusal<E, R>(action: &str, error: SdkError<E, R>) -> Result<Refusal, CloudError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug + 'static,
 {
-    match error.as_service_error() {
+    if let Some(postponed) = postponed(action, &error) {
+        return Err(postponed);
+    }
+    Ok(match error.as_service_error() {
         Some(service) => Refusal {
             code: service.code().unwrap_or_default().to_owned(),
             message: service.message().unwrap_or_default().to_owned(),
@@ -43,7 +51,7 @@ where
             code: String::new(),
             message: DisplayErrorContext(&error).to_string(),
         },
-    }
+    })
 }
 
 pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudError {

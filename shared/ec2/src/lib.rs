@@ -14,6 +14,7 @@ mod discovery;
 mod errors;
 mod filters;
 mod launches;
+mod meter;
 mod registry;
 mod session;
 mod zonal_shifts;

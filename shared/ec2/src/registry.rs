@@ -50,6 +50,7 @@ fn registry_error(error: CloudError) -> RegistryError {
         CloudError::NoCapacity { .. }
         | CloudError::NotFound { .. }
         | CloudError::Throttled { .. }
+        | CloudError::Postponed { .. }
         | CloudError::Invalid { .. }
         | CloudError::Unknown { .. } => RegistryError::Unavailable { action, message },
     }

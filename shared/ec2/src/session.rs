@@ -1,11 +1,14 @@
 //! A cluster's own sessions: credentials that can write nothing but what carries this cluster's tag.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use aws_config::{SdkConfig, sts::AssumeRoleProvider};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use model::ClusterName;
+use ports::Budget;
 use tokio::sync::Mutex;
+
+use crate::meter::metered;
 
 /// STS' limit for session names.
 const SESSION_NAME_MAX: usize = 64;
@@ -13,6 +16,7 @@ const SESSION_NAME_MAX: usize = 64;
 pub(crate) struct Sessions {
     config: SdkConfig,
     role: Option<String>,
+    budget: Option<Arc<dyn Budget>>,
     clients: Mutex<BTreeMap<ClusterName, Clients>>,
 }
 
@@ -23,10 +27,15 @@ struct Clients {
 }
 
 impl Sessions {
-    pub(crate) fn new(config: SdkConfig, role: Option<String>) -> Self {
+    pub(crate) fn new(
+        config: SdkConfig,
+        role: Option<String>,
+        budget: Option<Arc<dyn Budget>>,
+    ) -> Self {
         Self {
             config,
             role,
+            budget,
             clients: Mutex::default(),
         }
     }
@@ -47,7 +56,7 @@ impl Sessions {
         }
         let config = self.config_of(cluster).await;
         let made = Clients {
-            ec2: aws_sdk_ec2::Client::new(&config),
+            ec2: aws_sdk_ec2::Client::new(&metered(&config, self.budget.as_ref())),
             iam: aws_sdk_iam::Client::new(&config),
         };
         clients.insert(cluster.clone(), made.clone());

@@ -2,11 +2,13 @@ use jiff::SignedDuration;
 use model::{
     FreeAddresses,
     launch::{FleetRequest, LaunchRefusal},
-    ledger::{Call, Intent, IntentState},
+    ledger::{Call, Intent, IntentState, Lease},
 };
 use ports::{CloudError, ledger::Moved};
 
-use crate::{Executor, LaunchFacts, Outcome, Trouble, members::Member, naming, settle::Answered};
+use crate::{
+    Executor, LaunchFacts, Outcome, Postponed, Trouble, members::Member, naming, settle::Answered,
+};
 
 /// The freezer starts no request later than this after its freeze (PROTOCOL A3).
 pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
@@ -32,6 +34,10 @@ impl Executor<'_> {
         }
         let mut free = facts.free_addresses.clone();
         for group in self.group(members, facts, &mut outcome).await {
+            if let Some(postponed) = outcome.postponed.clone() {
+                self.postpone(&group.members, postponed, &mut outcome).await;
+                continue;
+            }
             match self.may_act().await {
                 Ok(None) => {}
                 Ok(Some(stop)) => {
@@ -112,7 +118,28 @@ impl Executor<'_> {
         }
     }
 
-    /// Freezes one call (A2) and makes it.
+    /// Leaves launches that nothing was asked of EC2 for to whoever looks when there is budget again.
+    async fn postpone(&self, members: &[Member], postponed: Postponed, outcome: &mut Outcome) {
+        let now = self.clock.now();
+        let ended = Lease {
+            until: now,
+            ..self.lease()
+        };
+        for member in members {
+            let released = self
+                .ledger
+                .lease_intent(self.cluster, member.name(), &ended, now)
+                .await;
+            match released {
+                Ok(_) => outcome.unfinished.push(member.name().clone()),
+                // Its lease lapses by itself.
+                Err(error) => outcome.left(member.name(), error),
+            }
+        }
+        outcome.postponed = Some(postponed);
+    }
+
+    /// Prepares one call, freezes it (A2) and makes it.
     async fn launch_group(
         &self,
         group: Group,
@@ -120,6 +147,29 @@ impl Executor<'_> {
         free: &mut FreeAddresses,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
+        match self.cloud.ready(&group.request).await {
+            Ok(()) => {}
+            Err(CloudError::Postponed { action, until }) => {
+                let postponed = Postponed { action, until };
+                self.postpone(&group.members, postponed, outcome).await;
+                return Ok(());
+            }
+            Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
+                return Err(error.into());
+            }
+            Err(
+                error @ (CloudError::NoCapacity { .. }
+                | CloudError::Denied { .. }
+                | CloudError::Invalid { .. }
+                | CloudError::NotFound { .. }),
+            ) => {
+                let refusal = facts.builder.refused(&error);
+                for member in &group.members {
+                    self.refuse(member, &refusal, outcome).await?;
+                }
+                return Ok(());
+            }
+        }
         let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
         // The same request, by the addresses that the calls before it have left.
         let first = group.members.first();
@@ -215,6 +265,15 @@ impl Executor<'_> {
                 }
                 self.close(call).await?;
                 Ok(Some(Answered::default()))
+            }
+            Err(CloudError::Postponed { action, until }) => {
+                // The request may have been sent before it was to be repeated: the frozen call is resumed (A3).
+                let postponed = Postponed { action, until };
+                for member in &members {
+                    outcome.left(member.name(), &postponed);
+                }
+                outcome.postponed = Some(postponed);
+                Ok(())
             }
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
                 let trouble = Trouble::from(error);

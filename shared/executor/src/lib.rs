@@ -25,6 +25,7 @@ use model::{
     ids::TurnId, ledger::Lease, plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
+use thiserror::Error;
 
 pub use commit::{Commitment, Made};
 pub use gate::{Stop, Trouble};
@@ -72,7 +73,17 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// Why nothing more was begun.
     pub stopped: Option<Stop>,
+    /// What waits for the account's budget of EC2 calls, and until when.
+    pub postponed: Option<Postponed>,
     pub events: Vec<Event>,
+}
+
+/// A call that was not made, because the account's budget of EC2 calls is spent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{action} waits until {until}: the account's budget of EC2 calls is spent")]
+pub struct Postponed {
+    pub action: String,
+    pub until: Timestamp,
 }
 
 /// A launch that ended without an instance.
@@ -99,6 +110,7 @@ impl Outcome {
         self.problems.extend(other.problems);
         self.events.extend(other.events);
         self.stopped = self.stopped.take().or(other.stopped);
+        self.postponed = self.postponed.take().or(other.postponed);
     }
 }
 

@@ -6,9 +6,11 @@ use model::{
     launch::Instance,
     ledger::{Call, Intent, IntentState, Lease},
 };
+use ports::CloudError;
 
 use crate::{
-    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Trouble, members::Member, settle::Facts,
+    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Postponed, Trouble, members::Member,
+    settle::Facts,
 };
 
 /// An unanswered call is left alone for this long: its request may still be on its way, or its instances not shown yet.
@@ -54,6 +56,9 @@ impl Executor<'_> {
                 outcome
                     .problems
                     .push(format!("launch call {token}: {trouble}"));
+                if let Trouble::Cloud(CloudError::Postponed { action, until }) = trouble {
+                    outcome.postponed = Some(Postponed { action, until });
+                }
             }
         }
         let mut waiting = Vec::new();

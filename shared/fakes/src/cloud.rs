@@ -4,15 +4,23 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId,
+    budget::{Api, Priority, TokenBucket},
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
 };
 use ports::{Cloud, CloudError};
 
-use crate::sim::Sim;
+use crate::sim::{Sim, World};
 
 #[async_trait]
 impl Cloud for Sim {
+    async fn ready(&self, _: &FleetRequest) -> Result<(), CloudError> {
+        self.port("ready", |world| {
+            world.spend(Api::CreateFleet, "CreateFleet")
+        })
+        .await
+    }
+
     async fn launch(
         &self,
         request: &FleetRequest,
@@ -37,6 +45,7 @@ impl Cloud for Sim {
         token: &LaunchToken,
     ) -> Result<Vec<Instance>, CloudError> {
         self.port("instances_of_launch", |world| {
+            world.spend(Api::Describe, "DescribeInstances")?;
             let of_launch = |instance: &&Instance| {
                 instance.tags.get(api::names::tag::LAUNCH) == Some(&token.0)
                     && is_of(instance, cluster)
@@ -53,6 +62,7 @@ impl Cloud for Sim {
 
     async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError> {
         self.port("describe_instances", |world| {
+            world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world
                 .account
                 .described(world.now)
@@ -65,6 +75,7 @@ impl Cloud for Sim {
 
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
         self.port("list_instances", |world| {
+            world.spend(Api::Describe, "DescribeInstances")?;
             let listed = |instance: &&Instance| {
                 instance.state != InstanceState::Terminated && is_of(instance, cluster)
             };
@@ -80,6 +91,7 @@ impl Cloud for Sim {
 
     async fn terminate(&self, _: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
         self.port("terminate", |world| {
+            world.spend(Api::TerminateInstances, "TerminateInstances")?;
             for id in ids {
                 world.account.terminate(id, world.now);
             }
@@ -95,6 +107,7 @@ impl Cloud for Sim {
         tags: &BTreeMap<String, String>,
     ) -> Result<(), CloudError> {
         self.port("tag", |world| {
+            world.spend(Api::CreateTags, "CreateTags")?;
             let instance = world.account.instances.get_mut(id);
             let instance = instance.ok_or_else(|| CloudError::NotFound {
                 what: format!("instance {id}"),
@@ -108,4 +121,27 @@ impl Cloud for Sim {
 
 fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
     instance.tags.get(api::names::tag::EKS_CLUSTER) == Some(&cluster.0)
+}
+
+impl World {
+    /// A call out of the account's budget, if the budget is to count.
+    fn spend(&mut self, api: Api, action: &str) -> Result<(), CloudError> {
+        if !self.budgeted {
+            return Ok(());
+        }
+        let now = self.now;
+        let buckets = &mut self.ledger.buckets;
+        let bucket = buckets
+            .entry(api)
+            .or_insert_with(|| TokenBucket::full(api, now));
+        let (after, draw) = bucket.draw(api, 1, Priority::Provisioning, now);
+        *bucket = after;
+        match draw.again {
+            None => Ok(()),
+            Some(until) => Err(CloudError::Postponed {
+                action: action.to_owned(),
+                until,
+            }),
+        }
+    }
 }

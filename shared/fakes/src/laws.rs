@@ -52,6 +52,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::full_subnets_are_avoided_for_three_minutes(ledger, &cluster("subnet")).await;
     memories::the_least_memory_is_known_to_every_cluster(ledger, &cluster("memory")).await;
     memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
+    memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
     memories::small_memories_hold(ledger, &cluster("small")).await;
 }
 

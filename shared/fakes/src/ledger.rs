@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    budget::{Api, Draw, Priority, TokenBucket},
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -456,6 +457,33 @@ impl Ledger for Sim {
             let before = world.ledger.memory.get(&key);
             let after = MeasuredMemory::after(before, instance_type, image, bytes, now);
             world.ledger.memory.extend(after.map(|after| (key, after)));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn draw(
+        &self,
+        api: Api,
+        wanted: u32,
+        priority: Priority,
+        now: Timestamp,
+    ) -> Result<Draw, LedgerError> {
+        self.port("draw", |world| {
+            let bucket = world.ledger.buckets.entry(api);
+            let bucket = bucket.or_insert_with(|| TokenBucket::full(api, now));
+            let (after, draw) = bucket.draw(api, wanted, priority, now);
+            *bucket = after;
+            Ok(draw)
+        })
+        .await
+    }
+
+    async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError> {
+        self.port("throttled", |world| {
+            let bucket = world.ledger.buckets.entry(api);
+            let bucket = bucket.or_insert_with(|| TokenBucket::full(api, now));
+            *bucket = bucket.refused(api, now);
             Ok(())
         })
         .await

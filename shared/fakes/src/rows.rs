@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    budget::{Api, TokenBucket},
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -24,6 +25,7 @@ pub struct Rows {
     /// By type and image.
     pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
+    pub buckets: BTreeMap<Api, TokenBucket>,
 }
 
 /// The rows of one cluster.

@@ -44,6 +44,8 @@ pub struct World {
     /// Names of the port calls made, in order.
     pub calls: Vec<&'static str>,
     faults: Vec<(&'static str, Fault)>,
+    /// Whether EC2 calls are taken out of the account's budget.
+    pub budgeted: bool,
     /// How long every port call takes.
     pub latency: SignedDuration,
     /// Decides how turns that run together interleave; 0 runs each to its end.
@@ -76,6 +78,7 @@ impl Sim {
             on_call: None,
             calls: Vec::new(),
             faults: Vec::new(),
+            budgeted: false,
             latency: SignedDuration::ZERO,
             interleaving: 0,
         })))

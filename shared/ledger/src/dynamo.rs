@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    budget::{Api, Draw, Priority},
     experience::{MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -18,7 +19,9 @@ use ports::{
     ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
-use crate::{commands, commit, experience, key, lanes, launches, memory, ownership, table::Table};
+use crate::{
+    budget, commands, commit, experience, key, lanes, launches, memory, ownership, table::Table,
+};
 
 /// The ledger of one account and Region.
 pub struct DynamoLedger {
@@ -314,6 +317,20 @@ impl Ledger for DynamoLedger {
 
     async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError> {
         experience::zonal_shifts(&self.table, cluster).await
+    }
+
+    async fn draw(
+        &self,
+        api: Api,
+        wanted: u32,
+        priority: Priority,
+        now: Timestamp,
+    ) -> Result<Draw, LedgerError> {
+        budget::draw(&self.table, &self.account, api, wanted, priority, now).await
+    }
+
+    async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError> {
+        budget::throttled(&self.table, &self.account, api, now).await
     }
 
     async fn nominate(

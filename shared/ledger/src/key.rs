@@ -2,6 +2,7 @@
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,
+    budget::Api,
     ids::{LaunchToken, PlanId},
     ledger::OfferingKey,
 };
@@ -154,6 +155,21 @@ impl Account {
         Key {
             pk: self.learned(),
             sk: format!("{instance_type}#{image}"),
+        }
+    }
+
+    /// A partition for each API, because all turns write here.
+    pub(crate) fn bucket(&self, api: Api) -> Key {
+        let name = match api {
+            Api::Describe => "Describe",
+            Api::CreateFleet => "CreateFleet",
+            Api::TerminateInstances => "TerminateInstances",
+            Api::CreateTags => "CreateTags",
+            Api::Mutating => "Mutating",
+        };
+        Key {
+            pk: self.partition(&format!("BUCKET#{name}")),
+            sk: "BUCKET".to_owned(),
         }
     }
 }

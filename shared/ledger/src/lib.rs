@@ -8,6 +8,7 @@
     reason = "the SDK's enums are not exhaustive"
 )]
 
+mod budget;
 mod commands;
 mod commit;
 mod dynamo;
@@ -17,9 +18,11 @@ mod lanes;
 mod launches;
 mod memory;
 mod ownership;
+mod purse;
 mod row;
 mod table;
 mod wakes;
 
 pub use dynamo::DynamoLedger;
+pub use purse::Purse;
 pub use wakes::SqsWakes;

@@ -5,6 +5,7 @@
 //! and must never depend on anything that does.
 
 pub mod addresses;
+pub mod budget;
 pub mod catalog;
 pub mod experience;
 pub mod ids;

@@ -12,8 +12,12 @@ use thiserror::Error;
 /// What turns ask of EC2 for one cluster. Writes run under the cluster's own session, so a turn cannot touch another.
 #[async_trait]
 pub trait Cloud: Send + Sync {
-    /// Runs one frozen `instant` CreateFleet call, creating the launch templates it names where they are missing. Sends no
-    /// request, repetitions included, later than `not_after` (PROTOCOL A3).
+    /// Makes ready what a launch needs before it is frozen: the launch templates that it names, and a CreateFleet call out of
+    /// the account's budget. Done twice it changes nothing.
+    async fn ready(&self, request: &FleetRequest) -> Result<(), CloudError>;
+
+    /// Runs one frozen `instant` CreateFleet call. A launch template that EC2 does not find is made again, and the call
+    /// repeated. Sends no request, repetitions included, later than `not_after` (PROTOCOL A3).
     async fn launch(
         &self,
         request: &FleetRequest,
@@ -56,6 +60,9 @@ pub enum CloudError {
     /// Leave the rest for the next turn.
     #[error("{code}: EC2 throttles {action}")]
     Throttled { action: String, code: String },
+    /// It was not sent: the account's budget of calls is spent. Go on then; nothing is wrong.
+    #[error("{action} waits until {until}: the account's budget of EC2 calls is spent")]
+    Postponed { action: String, until: Timestamp },
     /// Tell the user which permission is missing.
     #[error("{action} was denied: {message}")]
     Denied { action: String, message: String },

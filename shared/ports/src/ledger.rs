@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    budget::{Api, Draw, Priority},
     experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
@@ -219,6 +220,17 @@ pub trait Ledger: Send + Sync {
         shifts: &[ZonalShift],
     ) -> Result<(), LedgerError>;
     async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError>;
+
+    /// Takes as many of `wanted` calls out of the account's budget as may be made now.
+    async fn draw(
+        &self,
+        api: Api,
+        wanted: u32,
+        priority: Priority,
+        now: Timestamp,
+    ) -> Result<Draw, LedgerError>;
+    /// EC2 refused a call for there being too many: everybody slows down.
+    async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError>;
 
     /// Pods are expected on these nodes until then: they must not be removed as empty. Later times win.
     async fn nominate(

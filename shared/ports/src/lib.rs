@@ -5,6 +5,7 @@
 //! nor on whoever decides or acts. Errors say what the caller may do.
 //! Implementations: `ec2`, `k8s`, `ledger` (real), `fakes` (in memory, with faults), `sandbox` (a simulated account).
 
+pub mod budget;
 pub mod clock;
 pub mod cloud;
 pub mod cluster;
@@ -14,6 +15,7 @@ pub mod queue;
 pub mod registry;
 
 pub use api::LaunchBuilder;
+pub use budget::{Budget, Spent};
 pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};

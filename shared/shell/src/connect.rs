@@ -111,10 +111,12 @@ fn refused(cluster: &ClusterName, error: CloudError) -> ClusterError {
             message,
         },
         CloudError::Denied { action, .. } => ClusterError::Denied { action, message },
-        CloudError::Throttled { action, .. } => ClusterError::Throttled {
-            action,
-            after_seconds: None,
-        },
+        CloudError::Throttled { action, .. } | CloudError::Postponed { action, .. } => {
+            ClusterError::Throttled {
+                action,
+                after_seconds: None,
+            }
+        }
         CloudError::Unknown { action, .. } => ClusterError::Unavailable { action, message },
     }
 }

@@ -15,15 +15,18 @@ use crate::{batch, world};
 /// A wake is done when its turn's outcome is recorded, also a failed one. What cannot be read, belongs to another lane or
 /// could not be recorded stays in the queue and reaches its dead-letter queue in the end.
 pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
-    serve(move |world, event: LambdaEvent<SqsEvent>| async move {
-        let ends = ends(&event.context);
-        let turn = TurnId(event.context.request_id);
-        let (world, turn) = (&world, &turn);
-        let take = |message: batch::Message| async move {
-            take_turn(world, lane, turn, ends, &message.body).await
-        };
-        Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, take).await)
-    })
+    serve(
+        lane,
+        move |world, event: LambdaEvent<SqsEvent>| async move {
+            let ends = ends(&event.context);
+            let turn = TurnId(event.context.request_id);
+            let (world, turn) = (&world, &turn);
+            let take = |message: batch::Message| async move {
+                take_turn(world, lane, turn, ends, &message.body).await
+            };
+            Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, take).await)
+        },
+    )
     .await
 }
 
@@ -61,13 +64,16 @@ async fn take_turn(
 
 /// Serves the minute sweep.
 pub async fn serve_sweeps() -> Result<(), Error> {
-    serve(|world, event: LambdaEvent<serde_json::Value>| async move {
-        let turn = TurnId(event.context.request_id);
-        let report = Box::pin(turns::housekeep(&world, &turn))
-            .await
-            .map_err(|error| Error::from(chain(&error)))?;
-        serde_json::to_value(report).map_err(Error::from)
-    })
+    serve(
+        Lane::Housekeeper,
+        |world, event: LambdaEvent<serde_json::Value>| async move {
+            let turn = TurnId(event.context.request_id);
+            let report = Box::pin(turns::housekeep(&world, &turn))
+                .await
+                .map_err(|error| Error::from(chain(&error)))?;
+            serde_json::to_value(report).map_err(Error::from)
+        },
+    )
     .await
 }
 
@@ -76,7 +82,7 @@ pub async fn serve_facts<E>(read: fn(&str) -> Result<Vec<Interruption>, E>) -> R
 where
     E: std::error::Error + Send + Sync + 'static,
 {
-    serve(move |world, event: LambdaEvent<SqsEvent>| async move {
+    serve(Lane::Interruption, move |world, event: LambdaEvent<SqsEvent>| async move {
         let turn = TurnId(event.context.request_id);
         let (world, turn) = (&world, &turn);
         let record = |message: batch::Message| async move {
@@ -96,6 +102,7 @@ where
 }
 
 async fn serve<Event, Answer, F>(
+    lane: Lane,
     handle: impl Fn(Arc<World>, LambdaEvent<Event>) -> F,
 ) -> Result<(), Error>
 where
@@ -104,7 +111,7 @@ where
     F: Future<Output = Result<Answer, Error>>,
 {
     crate::init_tracing();
-    let world = Arc::new(world::build().await?);
+    let world = Arc::new(world::build(lane).await?);
     lambda_runtime::run(service_fn(|event| handle(Arc::clone(&world), event))).await
 }
 

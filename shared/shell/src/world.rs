@@ -1,29 +1,33 @@
 use std::sync::Arc;
 
-use ledger::{DynamoLedger, SqsWakes};
-use ports::Clock;
+use ledger::{DynamoLedger, Purse, SqsWakes};
+use model::{Lane, budget::Priority};
+use ports::{Clock, Ledger};
 use turns::{Share, World};
 
 use crate::{Config, ConfigError, SystemClock, connect::Connections, sdk_config};
 
-/// The real world, built once per cold start. Nothing is called yet: clients connect when they are first used.
-pub(crate) async fn build() -> Result<World, ConfigError> {
+/// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
+pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
     let sdk = sdk_config().await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::new(
+        &sdk,
+        &config.table,
+        &config.account,
+        &config.region,
+    ));
+    let purse = Purse::new(Arc::clone(&ledger), Arc::clone(&clock), Priority::of(lane));
     let options = ec2::Options {
         cluster_role: config.cluster_role,
         registry_prefix: config.registry_prefix,
+        budget: Some(Arc::new(purse)),
     };
     let account = Arc::new(ec2::Account::new(&sdk, options, Arc::clone(&clock)));
     Ok(World {
         cloud: account.clone(),
-        ledger: Arc::new(DynamoLedger::new(
-            &sdk,
-            &config.table,
-            &config.account,
-            &config.region,
-        )),
+        ledger,
         wakes: Arc::new(SqsWakes::new(&sdk, config.queues)),
         catalog: account.clone(),
         node_classes: account.clone(),

@@ -3,7 +3,7 @@ use executor::Executor;
 use jiff::SignedDuration;
 use model::{Action, InstanceId, plan::Planned};
 use ports::{
-    ClusterError,
+    CloudError, ClusterError,
     cluster::{Event, EventKind, EventTarget},
 };
 
@@ -77,9 +77,15 @@ pub(crate) async fn apply(
         dying.dedup();
         match turn.world.cloud.terminate(turn.cluster, &dying).await {
             Ok(()) => applied.acted = true,
-            Err(error) => report
-                .problems
-                .push(format!("terminating {} instances: {error}", dying.len())),
+            Err(error @ CloudError::Postponed { until, .. }) => {
+                report.postpone(&error.to_string(), until);
+            }
+            Err(error) => {
+                report
+                    .problems
+                    .push(format!("terminating {} instances: {error}", dying.len()));
+                report.look_again(turn.now + LOOK_AGAIN);
+            }
         }
     }
     Ok(applied)

@@ -10,7 +10,7 @@ use model::{
     ledger::{Lease, Meta, RelayCounter},
 };
 use ports::{
-    Cluster,
+    CloudError, Cluster,
     ledger::{JournalEntry, LaneEnd, Taken},
     queue::DELAY_MAX,
 };
@@ -78,6 +78,12 @@ pub async fn run(
     };
     let (mut report, full_look) = match turn(world, cluster, lane, id, meta, now, deadline).await {
         Ok(done) => (done.report, done.full_look),
+        Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
+            let mut report = Report::new(cluster, lane, id, now);
+            report.outcome = Outcome::Postponed(error.to_string());
+            report.look_again(until);
+            (report, None)
+        }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Failed(chain(&error));
@@ -87,7 +93,7 @@ pub async fn run(
     };
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
-        Outcome::Done | Outcome::Held => None,
+        Outcome::Done | Outcome::Held | Outcome::Postponed(_) => None,
     };
     let now = world.clock.now();
     let end = LaneEnd {

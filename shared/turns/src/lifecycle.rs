@@ -33,7 +33,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     if turn.may_act() {
         match executor.may_act().await? {
             None => {
-                node_classes::keep(turn, &mut observed).await?;
+                node_classes::keep(turn, &mut observed, &mut report).await?;
                 node_pools::keep(turn, &mut observed).await?;
             }
             Some(stop) => report.stopped = Some(stop.to_string()),
@@ -212,6 +212,10 @@ async fn tag_instances(turn: &Turn<'_>, claims: &[NodeClaim], report: &mut Repor
                 .await
                 .map_err(|error| error.to_string()),
             Err(CloudError::NotFound { .. }) => Ok(()),
+            // The others would wait too.
+            Err(error @ CloudError::Postponed { until, .. }) => {
+                return report.postpone(&error.to_string(), until);
+            }
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = done {

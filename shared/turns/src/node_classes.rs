@@ -3,9 +3,9 @@
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
 use model::Snapshot;
-use ports::Resolved;
+use ports::{CloudError, Resolved};
 
-use crate::{TurnError, hashes, lane::Turn, observe::Observed};
+use crate::{Report, TurnError, hashes, lane::Turn, observe::Observed};
 
 /// Why a NodeClass cannot be used now, if so.
 pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
@@ -29,13 +29,21 @@ pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
 }
 
 /// Resolves every NodeClass and writes what changed. One that cannot be resolved does not stop the others.
-pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
+pub(crate) async fn keep(
+    turn: &Turn<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
         let name = class.metadata.name.clone();
-        if let Err(error) = keep_one(turn, class, &mut observed.snapshot).await {
-            observed
+        match keep_one(turn, class, &mut observed.snapshot).await {
+            Ok(()) => {}
+            Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
+                report.postpone(&format!("EC2NodeClass {name}: {error}"), until);
+            }
+            Err(error) => observed
                 .problems
-                .push(format!("EC2NodeClass {name}: {error}"));
+                .push(format!("EC2NodeClass {name}: {error}")),
         }
     }
     Ok(())

@@ -158,7 +158,11 @@ async fn class_facts(
                 );
             }
             // One NodeClass in trouble does not stop the others; an answer that proves nothing stops the turn.
-            Err(error @ (CloudError::Unknown { .. } | CloudError::Throttled { .. })) => {
+            Err(
+                error @ (CloudError::Unknown { .. }
+                | CloudError::Throttled { .. }
+                | CloudError::Postponed { .. }),
+            ) => {
                 return Err(error.into());
             }
             Err(error) => problems.push(format!("EC2NodeClass {name}: {error}")),

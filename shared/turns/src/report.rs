@@ -41,6 +41,8 @@ pub enum Outcome {
     Done,
     /// Another turn of the lane runs, and will look again.
     Held,
+    /// The account's budget of EC2 calls is spent; the lane looks again when there may be some.
+    Postponed(String),
     /// Recorded in the lane's row, to be tried again.
     Failed(String),
 }
@@ -74,6 +76,12 @@ impl Report {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
+    /// Notes what could not be done for want of EC2 calls, and goes on with it when there are some.
+    pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
+        self.stopped = Some(what.to_owned());
+        self.look_again(until);
+    }
+
     /// Worth a journal record: something was decided, refused or went wrong.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
@@ -83,7 +91,7 @@ impl Report {
             && self.launched.is_empty()
             && self.failed.is_empty()
             && self.problems.is_empty())
-            || matches!(self.outcome, Outcome::Failed(_))
+            || matches!(self.outcome, Outcome::Failed(_) | Outcome::Postponed(_))
     }
 
     /// Notes what is to be done, and why.
@@ -112,6 +120,9 @@ impl Report {
         if let Some(stop) = &outcome.stopped {
             self.stopped = Some(stop.to_string());
         }
+        if let Some(postponed) = &outcome.postponed {
+            self.postpone(&postponed.to_string(), postponed.until);
+        }
     }
 
     /// The one wide line of a turn.
@@ -119,10 +130,11 @@ impl Report {
         let outcome = match &self.outcome {
             Outcome::Done => "done",
             Outcome::Held => "held",
+            Outcome::Postponed(_) => "postponed",
             Outcome::Failed(_) => "failed",
         };
         let error = match &self.outcome {
-            Outcome::Failed(error) => error.as_str(),
+            Outcome::Failed(error) | Outcome::Postponed(error) => error.as_str(),
             Outcome::Done | Outcome::Held => "",
         };
         tracing::info!(

@@ -1,6 +1,6 @@
 //! Nodes on their way out: what a deletion needs next, advanced by events, timers and sweeps, never waited for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use executor::{Executor, Released};
 use jiff::SignedDuration;
@@ -129,15 +129,21 @@ async fn resolve_launches(
     snapshot: &Snapshot,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    let mut dying = Vec::new();
+    let mut launched = Vec::new();
     for claim in unlaunched(snapshot) {
         match executor.release(claim).await? {
             Released::Free => {}
             Released::Wait(until) => report.look_again(until),
-            Released::Instance(instance) if is_gone(turn, claim, &instance).await? => {
-                executor.finish_claim(claim).await?;
-            }
-            Released::Instance(instance) => dying.push(instance),
+            Released::Instance(instance) => launched.push((claim, instance)),
+        }
+    }
+    let found = described(turn, &launched).await?;
+    let mut dying = Vec::new();
+    for (claim, instance) in launched {
+        if ended(found.get(&instance), claim, turn) {
+            executor.finish_claim(claim).await?;
+        } else {
+            dying.push(instance);
         }
     }
     if !dying.is_empty() {
@@ -155,17 +161,20 @@ fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim> {
     })
 }
 
-async fn is_gone(
+/// The instances of NodeClaims as EC2 shows them, by one call.
+async fn described(
     turn: &Turn<'_>,
-    claim: &NodeClaim,
-    instance: &InstanceId,
-) -> Result<bool, TurnError> {
-    let found = turn
-        .world
-        .cloud
-        .describe_instances(std::slice::from_ref(instance))
-        .await?;
-    Ok(ended(found.first(), claim, turn))
+    wanted: &[(&NodeClaim, InstanceId)],
+) -> Result<BTreeMap<InstanceId, Instance>, TurnError> {
+    if wanted.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let ids: Vec<InstanceId> = wanted.iter().map(|(_, id)| id.clone()).collect();
+    let found = turn.world.cloud.describe_instances(&ids).await?;
+    let found = found.into_iter();
+    Ok(found
+        .map(|instance| (instance.id.clone(), instance))
+        .collect())
 }
 
 /// Terminated, or unknown to EC2 although it is old enough to be shown.
@@ -194,20 +203,10 @@ async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
         })
         .filter_map(|claim| Some((claim, instance_of(claim)?)))
         .collect();
-    if dying.is_empty() {
-        return Ok(Gone::default());
-    }
-    let ids: Vec<InstanceId> = dying.iter().map(|(_, id)| id.clone()).collect();
-    let found = turn.world.cloud.describe_instances(&ids).await?;
+    let found = described(turn, &dying).await?;
     Ok(dying
         .into_iter()
-        .filter(|(claim, id)| {
-            ended(
-                found.iter().find(|instance| instance.id == *id),
-                claim,
-                turn,
-            )
-        })
+        .filter(|(claim, id)| ended(found.get(id), claim, turn))
         .map(|(claim, _)| claim.status.provider_id.clone())
         .collect())
 }

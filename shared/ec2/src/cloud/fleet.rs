@@ -29,7 +29,7 @@ use ports::CloudError;
 use super::templates;
 use crate::{Account, errors::code, errors::refused, filters::tags};
 
-const ACTION: &str = "ec2:CreateFleet";
+pub(super) const ACTION: &str = "ec2:CreateFleet";
 
 pub(super) async fn launch(
     account: &Account,
@@ -37,12 +37,11 @@ pub(super) async fn launch(
     not_after: Timestamp,
 ) -> Result<FleetAnswer, CloudError> {
     let ec2 = account.ec2_of(&request.cluster).await;
-    templates::ensure(&ec2, request).await?;
     let mut answer = send(account, &ec2, request, not_after).await;
     if let Err(error) = &answer
         && code(error) == Some(errors::TEMPLATE_NOT_FOUND)
     {
-        // Someone deleted one between the two calls.
+        // Collected or deleted since the launch was prepared.
         templates::ensure(&ec2, request).await?;
         answer = send(account, &ec2, request, not_after).await;
     }

@@ -5,7 +5,7 @@ use aws_rules::{
     ClusterFacts, LaunchInput, ProviderSettings,
     instance_types::{RegionCatalog, Through, instance_types},
     launch::{Trial, trial},
-    node_class::{DryRunAct, DryRuns, ValidationMemory, Verdict},
+    node_class::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict},
     placement::PlacementGroupFact,
 };
 use aws_sdk_ec2::{
@@ -23,8 +23,11 @@ use aws_sdk_ec2::{
         TagSpecification, TargetCapacitySpecificationRequest,
     },
 };
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use jiff::Timestamp;
 use model::{CapacityType, ClusterName, FreeAddresses, node_pool::NodePool};
+use ports::CloudError;
 use tokio::sync::Mutex;
 
 use crate::{Account, cloud::templates, errors::refusal, filters::tags};
@@ -49,19 +52,19 @@ impl Account {
         class: &EC2NodeClass,
         trying: Trying<'_>,
         now: Timestamp,
-    ) -> Verdict {
+    ) -> Result<Verdict, CloudError> {
         if !trying.settings.dry_runs {
-            return Verdict::Passed;
+            return Ok(Verdict::Passed);
         }
         if let Some(known) = self.validations.0.lock().await.recall(class, now) {
-            return known;
+            return Ok(known);
         }
         let verdict = match prepared(class, &trying) {
-            Ok(trial) => self.dry_runs(&trying.cluster.name, class, &trial).await,
+            Ok(trial) => self.dry_runs(&trying.cluster.name, class, &trial).await?,
             Err(verdict) => verdict,
         };
         self.validations.0.lock().await.keep(class, &verdict, now);
-        verdict
+        Ok(verdict)
     }
 
     async fn dry_runs(
@@ -69,30 +72,45 @@ impl Account {
         cluster: &ClusterName,
         class: &EC2NodeClass,
         trial: &Trial,
-    ) -> Verdict {
+    ) -> Result<Verdict, CloudError> {
         let ec2 = self.ec2_of(cluster).await;
         let once = || aws_sdk_ec2::config::Builder::new().retry_config(RetryConfig::disabled());
         let mut runs = DryRuns::new(class, trial);
         let mut answer = Ok(());
         loop {
             answer = match runs.next(answer) {
-                DryRunAct::Done(verdict) => return verdict,
+                DryRunAct::Done(verdict) => return Ok(verdict),
                 DryRunAct::CreateLaunchTemplate => {
                     let call =
                         templates::create_call(&ec2, &trial.template, CapacityType::OnDemand);
-                    call.send().await.map(|_| ()).map_err(refusal)
+                    answered("ec2:CreateLaunchTemplate", call.send().await)?
                 }
                 DryRunAct::CreateFleet => {
                     let call = fleet(&ec2, trial).customize().config_override(once());
-                    call.send().await.map(|_| ()).map_err(refusal)
+                    answered("ec2:CreateFleet", call.send().await)?
                 }
                 DryRunAct::RunInstances { subnet } => {
                     let call = instance(&ec2, trial, &subnet);
                     let call = call.customize().config_override(once());
-                    call.send().await.map(|_| ()).map_err(refusal)
+                    answered("ec2:RunInstances", call.send().await)?
                 }
             };
         }
+    }
+}
+
+/// What EC2 said to a call, unless it was not sent.
+fn answered<T, E, R>(
+    action: &str,
+    answer: Result<T, SdkError<E, R>>,
+) -> Result<Result<(), Refusal>, CloudError>
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    match answer {
+        Ok(_) => Ok(Ok(())),
+        Err(error) => refusal(action, error).map(Err),
     }
 }
 

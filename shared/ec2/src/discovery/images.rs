@@ -24,12 +24,9 @@ impl Account {
         class: &EC2NodeClass,
         cluster: &ClusterFacts,
         now: Timestamp,
-    ) -> Discovery<Vec<Ami>> {
+    ) -> Result<Discovery<Vec<Ami>>, CloudError> {
         match Alias::of(&class.spec) {
-            Err(error) => Discovery::Refused {
-                reason: "UnsupportedAlias",
-                message: error.to_string(),
-            },
+            Err(error) => Ok(unsupported(error.to_string())),
             Ok(Some(alias)) => self.images_of_alias(&alias, cluster, now).await,
             Ok(None) => self
                 .images_of_terms(class, now)
@@ -43,21 +40,13 @@ impl Account {
         alias: &Alias<'_>,
         cluster: &ClusterFacts,
         now: Timestamp,
-    ) -> Discovery<Vec<Ami>> {
+    ) -> Result<Discovery<Vec<Ami>>, CloudError> {
         if cluster.version.minor == 0 {
-            return Discovery::Refused {
-                reason: "UnsupportedAlias",
-                message: no_version(&cluster.name),
-            };
+            return Ok(unsupported(no_version(&cluster.name)));
         }
         let parameters = match ami::parameters(alias, cluster.version) {
             Ok(parameters) => parameters,
-            Err(unsupported) => {
-                return Discovery::Refused {
-                    reason: "UnsupportedAlias",
-                    message: unsupported.to_string(),
-                };
-            }
+            Err(error) => return Ok(unsupported(error.to_string())),
         };
         let mut variants: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
         for parameter in parameters {
@@ -71,11 +60,11 @@ impl Account {
         let ids: BTreeSet<String> = variants.keys().cloned().collect();
         if ids.is_empty() {
             let version = cluster.version;
-            return Discovery::Unanswered {
+            return Ok(Discovery::Unanswered {
                 message: format!(
                     "AWS publishes none of the alias's images for Kubernetes {version} here"
                 ),
-            };
+            });
         }
         let mut images = Vec::new();
         for query in ami::queries(&[], &ids) {
@@ -84,7 +73,7 @@ impl Account {
                 Err(error) => return discovery(Err(error)),
             }
         }
-        Discovery::Found(ami::select(&images, &variants, now))
+        Ok(Discovery::Found(ami::select(&images, &variants, now)))
     }
 
     async fn images_of_terms(
@@ -158,6 +147,13 @@ impl Account {
             });
         }
         Ok(images)
+    }
+}
+
+fn unsupported<T>(message: String) -> Discovery<T> {
+    Discovery::Refused {
+        reason: "UnsupportedAlias",
+        message,
     }
 }
 

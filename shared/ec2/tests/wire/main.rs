@@ -28,6 +28,7 @@ mod aws;
 mod catalog;
 mod discovery;
 mod launches;
+mod meter;
 mod recorded;
 mod recorded_types;
 mod registry;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use model::{
     CapacityType, ClusterName, InstanceId, Lane,
+    budget::{Api, Priority},
     experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
 };
@@ -107,6 +108,27 @@ pub async fn shifts_concern_their_cluster_until_they_end(ledger: &dyn Ledger, c:
     assert!(shifted(&other, 0).await.is_empty(), "another cluster's");
     ledger.store_zonal_shifts(c, &[]).await.unwrap();
     assert!(shifted(c, 0).await.is_empty(), "cleared");
+}
+
+pub async fn the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger: &dyn Ledger) {
+    let api = Api::CreateTags;
+    let draw = async |wanted: u32, priority: Priority, now: i64| {
+        let draw = ledger.draw(api, wanted, priority, at(now)).await.unwrap();
+        (draw.granted, draw.again)
+    };
+    assert_eq!(draw(80, Priority::Provisioning, 0).await, (80, None));
+    let (granted, again) = draw(20, Priority::Provisioning, 0).await;
+    assert_eq!(granted, 10, "the rest is kept for interruptions");
+    assert_eq!(draw(10, Priority::Interruption, 0).await.0, 10);
+    assert!(again.is_some_and(|again| again > at(0)));
+    assert_eq!(draw(100, Priority::Interruption, 60).await.0, 100);
+    assert_eq!(draw(1, Priority::Interruption, 60).await.0, 0);
+    ledger.throttled(api, at(60)).await.unwrap();
+    assert_eq!(
+        draw(100, Priority::Interruption, 62).await.0,
+        10,
+        "half the rate of ten a second"
+    );
 }
 
 pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {

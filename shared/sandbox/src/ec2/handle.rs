@@ -124,6 +124,11 @@ fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
 
 #[async_trait]
 impl Cloud for Ec2 {
+    /// Launch templates are part of the request here, and throttling stands for the budget.
+    async fn ready(&self, _: &FleetRequest) -> Result<(), CloudError> {
+        Ok(())
+    }
+
     async fn launch(
         &self,
         request: &FleetRequest,

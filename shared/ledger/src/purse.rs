@@ -1,0 +1,105 @@
+//! A process's share of the account's budget of EC2 calls: a few at a time, so that the ledger is written to once for many.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use model::budget::{Api, Priority};
+use ports::{Budget, Clock, Ledger, Spent};
+use tokio::sync::Mutex;
+
+/// What is not spent by then is forgotten: the bucket has filled up again meanwhile.
+const KEPT: SignedDuration = SignedDuration::from_secs(10);
+/// A call waits so long for its turn. Longer, and the whole turn had better wait.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(3);
+
+/// Others may draw first, again and again.
+const SHORTEST: Duration = Duration::from_millis(20);
+const TRIES: usize = 20;
+
+pub struct Purse {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    priority: Priority,
+    /// Each with its own lock: whoever waits for one kind of call holds up no other.
+    held: BTreeMap<Api, Mutex<Held>>,
+}
+
+/// Calls drawn and not made yet.
+#[derive(Default)]
+struct Held {
+    calls: u32,
+    until: Timestamp,
+}
+
+impl Purse {
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, priority: Priority) -> Self {
+        let empty = Api::ALL.map(|api| (api, Mutex::default()));
+        Self {
+            ledger,
+            clock,
+            priority,
+            held: BTreeMap::from(empty),
+        }
+    }
+
+    /// Has at least one call in hand, and spends so many.
+    async fn take(&self, api: Api, taken: u32) -> Result<(), Spent> {
+        let Some(held) = self.held.get(&api) else {
+            return Ok(());
+        };
+        let mut held = held.lock().await;
+        let mut until = self.clock.now();
+        let patient_until = until + PATIENCE;
+        for _ in 0..TRIES {
+            let now = self.clock.now();
+            if held.calls > 0 && now < held.until {
+                held.calls -= taken;
+                return Ok(());
+            }
+            let wanted = api.at_once();
+            let draw = match self.ledger.draw(api, wanted, self.priority, now).await {
+                Ok(draw) => draw,
+                // The budget spares EC2's limits; EC2 itself enforces them.
+                Err(error) => {
+                    tracing::warn!(?api, %error, "the budget of EC2 calls cannot be read");
+                    return Ok(());
+                }
+            };
+            if draw.granted > 0 {
+                *held = Held {
+                    calls: draw.granted,
+                    until: now + KEPT,
+                };
+                continue;
+            }
+            until = draw.again.unwrap_or(now);
+            if until > patient_until {
+                break;
+            }
+            let wait = Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
+            tokio::time::sleep(wait.max(SHORTEST)).await;
+        }
+        Err(Spent { until })
+    }
+}
+
+#[async_trait]
+impl Budget for Purse {
+    async fn spend(&self, api: Api) -> Result<(), Spent> {
+        self.take(api, 1).await
+    }
+
+    async fn hold(&self, api: Api) -> Result<(), Spent> {
+        self.take(api, 0).await
+    }
+
+    async fn throttled(&self, api: Api) {
+        if let Some(held) = self.held.get(&api) {
+            *held.lock().await = Held::default();
+        }
+        if let Err(error) = self.ledger.throttled(api, self.clock.now()).await {
+            tracing::warn!(?api, %error, "the budget of EC2 calls cannot be slowed down");
+        }
+    }
+}
