@@ -210,6 +210,7 @@ impl Bench {
         let port = Arc::new(sim.clone());
         let world = turns::World {
             cloud: port.clone(),
+            upkeep: port.clone(),
             ledger: port.clone(),
             wakes: port.clone(),
             clock: Arc::new(WallClock(WorldClock::wall())),

@@ -12,6 +12,7 @@ use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use fakes::laws;
 use harness::{ACCOUNT, CREDENTIALS, Ministack, REGION};
 use ledger::DynamoLedger;
+use ports::{Shelf, ShelfError};
 use serde_json::{Value, json};
 
 const TABLE: &str = "whittle-ledger";
@@ -29,6 +30,22 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
     dynamodb.call("dynamodb", "create_table", table);
     let ledger = DynamoLedger::new(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION);
     laws::ledger_laws(&ledger, "laws-").await;
+    laws::shelf_laws(&ledger).await;
+    let too_large = noise(1 << 20);
+    let error = ledger.put("laws/large", too_large).await.unwrap_err();
+    assert!(matches!(error, ShelfError::TooLarge { .. }), "{error}");
+}
+
+/// Bytes that cannot be packed: a xorshift sequence.
+fn noise(size: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()[0]
+    };
+    (0..size).map(next).collect()
 }
 
 /// The properties of the table in the template.

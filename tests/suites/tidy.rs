@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lifecycle", &["model", "shell"]),
     ("disruption", &["model", "shell"]),
     ("terminator", &["model", "shell"]),
-    ("interruption", &["model", "shell", "turns"]),
+    ("interruption", &["aws-rules", "model", "shell", "turns"]),
     ("housekeeper", &["shell"]),
     ("relay", &["model"]),
     (
@@ -96,6 +96,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-ssm", &["ec2"]),
     ("aws-sdk-eks", &["ec2"]),
     ("aws-sdk-iam", &["ec2"]),
+    ("aws-sdk-pricing", &["ec2"]),
     ("aws-sdk-dynamodb", &["ledger", "relay"]),
     ("aws-sdk-sqs", &["ledger", "relay"]),
     ("kube", &["k8s", "relay"]),

@@ -79,6 +79,7 @@ impl World {
         let queue = Arc::new(Queue::new(clock.clone()));
         let world = turns::World {
             cloud: account.clone(),
+            upkeep: account.clone(),
             ledger: Arc::new(fakes::Sim::new(CLUSTER)),
             wakes: queue.clone(),
             clock: Arc::new(SharedClock(clock.clone())),

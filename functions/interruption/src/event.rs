@@ -1,7 +1,7 @@
-//! EventBridge events about instances (spec/aws §20.1).
+//! EventBridge events about instances: what they mean is said by `aws_rules::interruption` (spec/aws §20.1).
 
+use aws_rules::interruption::{Kind, Message, message};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use thiserror::Error;
 use turns::{Interruption, InterruptionKind};
 
@@ -12,121 +12,78 @@ const SPOT_NOTICE: SignedDuration = SignedDuration::from_secs(120);
 pub(crate) enum EventError {
     #[error("the message is no EventBridge event")]
     NotAnEvent(#[source] serde_json::Error),
-    #[error("\"{detail_type}\" has another shape than AWS documents")]
-    Shape {
-        detail_type: String,
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-#[derive(Deserialize)]
-struct Event {
-    source: String,
-    #[serde(rename = "detail-type")]
-    detail_type: String,
-    time: Timestamp,
-    detail: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct InstanceDetail {
-    instance_id: String,
-    #[serde(default)]
-    state: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HealthDetail {
-    service: String,
-    event_type_category: String,
-    #[serde(default)]
-    affected_entities: Vec<AffectedEntity>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AffectedEntity {
-    entity_value: String,
+    #[error("the event ends an instance ({kind}) and does not say which")]
+    NoInstance { kind: &'static str },
 }
 
 /// What the event announces: nothing for kinds that end no node, or that are not known.
 pub(crate) fn interruptions(body: &str) -> Result<Vec<Interruption>, EventError> {
-    let event: Event = serde_json::from_str(body).map_err(EventError::NotAnEvent)?;
-    let shape = |source| EventError::Shape {
-        detail_type: event.detail_type.clone(),
-        source,
+    let Message {
+        kind,
+        instances,
+        time,
+    } = message(body).map_err(EventError::NotAnEvent)?;
+    let Some(ends) = ends(kind) else {
+        return Ok(Vec::new());
     };
-    let instance = || serde_json::from_value::<InstanceDetail>(event.detail.clone()).map_err(shape);
-    let one = |id: String, kind, deadline| {
-        vec![Interruption {
-            instance: id.into(),
-            kind,
-            deadline,
-        }]
-    };
-    Ok(match (event.source.as_str(), event.detail_type.as_str()) {
-        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => {
-            let deadline = event.time.checked_add(SPOT_NOTICE).ok();
-            one(
-                instance()?.instance_id,
-                InterruptionKind::SpotInterruption,
-                deadline,
-            )
+    if instances.iter().any(String::is_empty) {
+        return Err(EventError::NoInstance {
+            kind: kind.as_str(),
+        });
+    }
+    let interruptions = instances.into_iter().map(|instance| Interruption {
+        instance: instance.into(),
+        kind: ends,
+        deadline: deadline(ends, time),
+    });
+    Ok(interruptions.collect())
+}
+
+fn ends(kind: Kind) -> Option<InterruptionKind> {
+    match kind {
+        Kind::SpotInterrupted => Some(InterruptionKind::SpotInterruption),
+        Kind::CapacityReservationInterrupted => {
+            Some(InterruptionKind::CapacityReservationInterruption)
         }
-        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => one(
-            instance()?.instance_id,
-            InterruptionKind::CapacityReservationInterruption,
-            None,
-        ),
-        ("aws.ec2", "EC2 Instance State-change Notification") => {
-            let InstanceDetail { instance_id, state } = instance()?;
-            match state.to_ascii_lowercase().as_str() {
-                "stopping" | "stopped" => {
-                    one(instance_id, InterruptionKind::InstanceStopping, None)
-                }
-                "shutting-down" | "terminated" => {
-                    one(instance_id, InterruptionKind::InstanceTerminated, None)
-                }
-                _ => Vec::new(),
-            }
+        Kind::InstanceStopped => Some(InterruptionKind::InstanceStopping),
+        Kind::InstanceTerminated => Some(InterruptionKind::InstanceTerminated),
+        Kind::ScheduledChange | Kind::InstanceStatus | Kind::SystemStatus | Kind::EventStatus => {
+            Some(InterruptionKind::ScheduledChange)
         }
-        ("aws.health", "AWS Health Event") => {
-            let health: HealthDetail =
-                serde_json::from_value(event.detail.clone()).map_err(shape)?;
-            let concerns =
-                health.service == "EC2" && health.event_type_category == "scheduledChange";
-            let entities = health.affected_entities.into_iter().filter(|_| concerns);
-            entities
-                .map(|entity| Interruption {
-                    instance: entity.entity_value.into(),
-                    kind: InterruptionKind::ScheduledChange,
-                    deadline: None,
-                })
-                .collect()
-        }
-        _ => Vec::new(),
-    })
+        Kind::RebalanceRecommendation | Kind::NoOp => None,
+    }
+}
+
+fn deadline(kind: InterruptionKind, time: Option<Timestamp>) -> Option<Timestamp> {
+    match kind {
+        InterruptionKind::SpotInterruption => time?.checked_add(SPOT_NOTICE).ok(),
+        InterruptionKind::CapacityReservationInterruption
+        | InterruptionKind::ScheduledChange
+        | InterruptionKind::InstanceStopping
+        | InterruptionKind::InstanceTerminated => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn event(source: &str, detail_type: &str, detail: serde_json::Value) -> Vec<Interruption> {
+    fn event(source: &str, detail_type: &str, detail: serde_json::Value) -> String {
         let body = serde_json::json!({
             "version": "0", "id": "1", "source": source, "detail-type": detail_type, "account": "123456789012",
             "time": "2026-01-01T00:00:00Z", "region": "us-east-1", "resources": [], "detail": detail
         });
-        interruptions(&body.to_string()).unwrap()
+        body.to_string()
+    }
+
+    fn found(source: &str, detail_type: &str, detail: serde_json::Value) -> Vec<Interruption> {
+        interruptions(&event(source, detail_type, detail)).unwrap()
     }
 
     #[test]
     fn a_spot_warning_ends_its_instance_in_two_minutes() {
         let detail = serde_json::json!({"instance-id": "i-1", "instance-action": "terminate"});
-        let found = event("aws.ec2", "EC2 Spot Instance Interruption Warning", detail);
+        let found = found("aws.ec2", "EC2 Spot Instance Interruption Warning", detail);
         let deadline = Some("2026-01-01T00:02:00Z".parse().unwrap());
         assert_eq!(
             found,
@@ -142,22 +99,23 @@ mod tests {
     fn state_changes_count_when_the_instance_ends() {
         let kind = |state: &str| {
             let detail = serde_json::json!({"instance-id": "i-1", "state": state});
-            event("aws.ec2", "EC2 Instance State-change Notification", detail)
+            found("aws.ec2", "EC2 Instance State-change Notification", detail)
                 .first()
                 .map(|found| found.kind)
         };
         assert_eq!(kind("running"), None);
-        assert_eq!(kind("STOPPING"), Some(InterruptionKind::InstanceStopping));
+        assert_eq!(kind("stopping"), Some(InterruptionKind::InstanceStopping));
         assert_eq!(
             kind("shutting-down"),
             Some(InterruptionKind::InstanceTerminated)
         );
+        assert!(kind("STOPPING").is_some(), "whatever case it is written in");
     }
 
     #[test]
     fn an_interrupted_capacity_reservation_ends_its_instance() {
         let detail = serde_json::json!({"instance-id": "i-1", "instance-action": "terminate"});
-        let found = event(
+        let found = found(
             "aws.ec2",
             "EC2 Capacity Reservation Instance Interruption Warning",
             detail,
@@ -173,22 +131,24 @@ mod tests {
                 "service": "EC2", "eventTypeCategory": category,
                 "affectedEntities": [{"entityValue": "i-1"}, {"entityValue": "i-2"}]
             });
-            event("aws.health", "AWS Health Event", detail).len()
+            found("aws.health", "AWS Health Event", detail).len()
         };
         assert_eq!((health("scheduledChange"), health("issue")), (2, 0));
     }
 
     #[test]
-    fn kinds_that_are_not_known_announce_nothing_and_what_is_no_event_is_refused() {
-        assert!(event("aws.ec2", "EC2 Something New", serde_json::json!({})).is_empty());
-        assert!(interruptions("not json").is_err());
-        let odd = serde_json::json!({"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
-            "time": "2026-01-01T00:00:00Z", "detail": {}});
-        assert!(
-            interruptions(&odd.to_string())
-                .unwrap_err()
-                .to_string()
-                .contains("EC2 Spot Instance Interruption Warning")
+    fn what_announces_no_end_is_done_and_what_cannot_be_understood_stays() {
+        let detail = serde_json::json!({"instance-id": "i-1"});
+        let rebalance = "EC2 Instance Rebalance Recommendation";
+        assert_eq!(found("aws.ec2", rebalance, detail), []);
+        assert_eq!(
+            found("aws.ec2", "EC2 Something New", serde_json::json!({})),
+            []
         );
+        assert!(interruptions("not json").is_err());
+        let spot = "EC2 Spot Instance Interruption Warning";
+        let nameless = event("aws.ec2", spot, serde_json::json!({}));
+        let error = interruptions(&nameless).unwrap_err().to_string();
+        assert!(error.contains("spot_interrupted"), "{error}");
     }
 }

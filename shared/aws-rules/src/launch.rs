@@ -37,6 +37,7 @@ pub use model::launch::LaunchRefusal;
 pub use outcome::{
     LaunchedClaim, Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal,
 };
+pub use templates::TEMPLATE_PREFIX;
 pub use trial::{Trial, trial};
 
 /// Everything a launch depends on.

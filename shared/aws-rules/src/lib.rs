@@ -7,6 +7,7 @@
 
 pub mod ami;
 pub mod cluster;
+pub mod collection;
 pub mod compatibility;
 pub mod errors;
 pub mod expressions;

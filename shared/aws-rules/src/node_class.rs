@@ -14,7 +14,7 @@ pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, instance_of, judge};
 pub use dry_run::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict};
 pub use profile::{
     ProfileAct, ProfileAnswer, ProfileMemory, ProfileSearch, legacy_profile_name, profile_path,
-    profile_tags,
+    profile_tags, profiles_path,
 };
 pub use refresh::{is_final, next_look};
 pub use reservations::{ReservationFact, ReservationQuery, reservation_queries, reservations};

@@ -3,6 +3,7 @@
 //! Prices only order offerings, so one that is old or missing is told of and stops nothing.
 
 mod products;
+mod published;
 mod shipped;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use model::NanosPerHour;
 use serde::{Deserialize, Serialize};
 
 pub use products::{Products, looks_up, pricing_region, product_queries};
+pub use published::shelf_name;
 pub use shipped::shipped_prices;
 
 /// Instance type → price of an on-demand instance.
@@ -34,6 +36,9 @@ pub struct Prices {
     pub spot: Option<SpotPrices>,
     on_demand_read: Reading,
     spot_read: Reading,
+    /// Entries of the Price List that were refused when it was read last.
+    #[serde(default)]
+    refused: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +58,13 @@ impl Prices {
             spot: None,
             on_demand_read: Reading::default(),
             spot_read: Reading::default(),
+            refused: 0,
         }
+    }
+
+    /// `look_up` says whether the Price List may be asked.
+    pub fn is_due(&self, look_up: bool, now: Timestamp) -> bool {
+        (look_up && self.on_demand_is_due(now)) || self.spot_is_due(now)
     }
 
     pub fn on_demand_is_due(&self, now: Timestamp) -> bool {
@@ -74,7 +85,9 @@ impl Prices {
                 },
             );
         let answers = self.on_demand_read.note(answers, now);
-        for products in answers.into_iter().flatten() {
+        let Some(answers) = answers else { return };
+        self.refused = answers.iter().map(|products| products.unreadable).sum();
+        for products in answers {
             self.on_demand.extend(products.prices);
         }
     }
@@ -103,21 +116,26 @@ impl Prices {
             ),
             ("spot prices", "on-demand prices", &self.spot_read),
         ];
-        what.into_iter()
-            .filter_map(|(name, stand_in, reading)| {
-                let problem = reading.problem.as_ref()?;
-                let region = &self.region;
-                match reading.succeeded_at {
-                    None => Some(format!(
-                        "{name} of {region} are not known, {stand_in} stand in: {problem}"
-                    )),
-                    Some(at) if now.duration_since(at) > STALE => {
-                        Some(format!("{name} of {region} are of {at}: {problem}"))
-                    }
-                    Some(_) => None,
+        let refused = (self.refused > 0).then(|| {
+            format!(
+                "{} entries of the Price List for {} hold no price that can be read, and were left out",
+                self.refused, self.region
+            )
+        });
+        let of_readings = what.into_iter().filter_map(|(name, stand_in, reading)| {
+            let problem = reading.problem.as_ref()?;
+            let region = &self.region;
+            match reading.succeeded_at {
+                None => Some(format!(
+                    "{name} of {region} are not known, {stand_in} stand in: {problem}"
+                )),
+                Some(at) if now.duration_since(at) > STALE => {
+                    Some(format!("{name} of {region} are of {at}: {problem}"))
                 }
-            })
-            .collect()
+                Some(_) => None,
+            }
+        });
+        of_readings.chain(refused).collect()
     }
 }
 

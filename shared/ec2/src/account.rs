@@ -3,12 +3,13 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use model::{ClusterName, budget::Api};
-use ports::{Budget, Clock, CloudError, Spent};
+use ports::{Budget, Clock, CloudError, Shelf, Spent};
 
 use crate::{
     catalog::CatalogCache,
     discovery::{ProfileCache, ValidationCache},
     meter::metered,
+    prices::PriceCache,
     session::Sessions,
 };
 
@@ -20,6 +21,7 @@ pub struct Account {
     pub(crate) ec2: aws_sdk_ec2::Client,
     pub(crate) eks: aws_sdk_eks::Client,
     pub(crate) iam: aws_sdk_iam::Client,
+    pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
     /// What every client is made from.
     pub(crate) config: SdkConfig,
@@ -27,9 +29,11 @@ pub struct Account {
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
+    pub(crate) prices: Arc<PriceCache>,
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,
     pub(crate) budget: Option<Arc<dyn Budget>>,
+    pub(crate) shelf: Option<Arc<dyn Shelf>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
@@ -43,6 +47,8 @@ pub struct Options {
     pub registry_prefix: String,
     /// What calls of EC2 are taken out of; without one they are not counted.
     pub budget: Option<Arc<dyn Budget>>,
+    /// Where published prices are; without one, those shipped with Whittle are used.
+    pub shelf: Option<Arc<dyn Shelf>>,
 }
 
 impl Account {
@@ -51,6 +57,7 @@ impl Account {
             ec2: aws_sdk_ec2::Client::new(&metered(config, options.budget.as_ref())),
             eks: aws_sdk_eks::Client::new(config),
             iam: aws_sdk_iam::Client::new(config),
+            pricing: aws_sdk_pricing::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             config: config.clone(),
             credentials: config.credentials_provider(),
@@ -60,9 +67,11 @@ impl Account {
                 options.budget.clone(),
             )),
             catalog: Arc::default(),
+            prices: Arc::default(),
             profiles: Arc::default(),
             validations: Arc::default(),
             budget: options.budget,
+            shelf: options.shelf,
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,

@@ -12,27 +12,32 @@ use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
     instance_types::{InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types},
-    prices::{price, shipped_prices},
+    prices::Prices,
 };
 use aws_sdk_ec2::types::LocationType;
-use aws_smithy_types::DateTime;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Experience, InstanceType, NanosPerHour, experience::ZonalShift};
+use model::{ClusterName, Experience, InstanceType, experience::ZonalShift};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
 use crate::{Account, errors::refused, filters::filter};
 
-/// As upstream: types and prices change slowly (spec/aws §8, §9.8).
+/// As upstream: types change slowly (spec/aws §9.8).
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(12);
 /// EC2's largest pages.
 const TYPES_PER_PAGE: i32 = 100;
 const OFFERINGS_PER_PAGE: i32 = 1000;
-const PRICES_PER_PAGE: i32 = 1000;
-const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 #[derive(Default)]
-pub(crate) struct CatalogCache(Mutex<Option<(Timestamp, Arc<RegionCatalog>)>>);
+pub(crate) struct CatalogCache(Mutex<Option<Cached>>);
+
+struct Cached {
+    /// When types and zones were read.
+    read_at: Timestamp,
+    /// What the catalog was priced with.
+    prices: Arc<Prices>,
+    catalog: Arc<RegionCatalog>,
+}
 
 #[async_trait]
 impl Catalog for Account {
@@ -80,6 +85,10 @@ impl Catalog for Account {
     ) -> Result<Vec<ZonalShift>, CloudError> {
         self.shifts_of(cluster, entry).await
     }
+
+    async fn complaints(&self) -> Vec<String> {
+        self.price_complaints(self.clock.now()).await
+    }
 }
 
 /// Of a hundred types that are offered so many may be missing from the list of types: it leaves out those for macOS.
@@ -121,30 +130,39 @@ impl Account {
     pub(crate) async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
         let now = self.clock.now();
         let mut cached = self.catalog.0.lock().await;
-        if let Some((read_at, catalog)) = &*cached
-            && now.duration_since(*read_at) < MAX_AGE
-        {
-            return Ok(Arc::clone(catalog));
-        }
-        let catalog = Arc::new(self.read_catalog(now).await?);
-        *cached = Some((now, Arc::clone(&catalog)));
-        Ok(catalog)
-    }
-
-    async fn read_catalog(&self, now: Timestamp) -> Result<RegionCatalog, CloudError> {
-        let (types, zones, spot) = futures::try_join!(
-            self.instance_type_infos(),
-            self.offered_zones(),
-            self.spot_prices(now)
-        )?;
-        whole(&types, &zones)?;
-        Ok(RegionCatalog {
+        let fresh = |cached: &&Cached| now.duration_since(cached.read_at) < MAX_AGE;
+        let (read_at, types, zones, prices) = match cached.as_ref().filter(fresh) {
+            Some(known) => {
+                let prices = self.prices(now).await;
+                if Arc::ptr_eq(&prices, &known.prices) {
+                    return Ok(Arc::clone(&known.catalog));
+                }
+                let catalog = &known.catalog;
+                let (types, zones) = (catalog.instance_types.clone(), catalog.zones.clone());
+                (known.read_at, types, zones, prices)
+            }
+            None => {
+                let prices = async { Ok(self.prices(now).await) };
+                let read =
+                    futures::try_join!(self.instance_type_infos(), self.offered_zones(), prices);
+                let (types, zones, prices) = read?;
+                whole(&types, &zones)?;
+                (now, types, zones, prices)
+            }
+        };
+        let catalog = Arc::new(RegionCatalog {
             region: self.region.clone(),
             instance_types: types,
             zones,
-            on_demand: shipped_prices(&self.region),
-            spot,
-        })
+            on_demand: prices.on_demand.clone(),
+            spot: prices.spot.clone(),
+        });
+        *cached = Some(Cached {
+            read_at,
+            prices,
+            catalog: Arc::clone(&catalog),
+        });
+        Ok(catalog)
     }
 
     async fn instance_type_infos(&self) -> Result<Vec<InstanceTypeInfo>, CloudError> {
@@ -183,31 +201,5 @@ impl Account {
             }
         }
         Ok(zones)
-    }
-
-    /// `None` when EC2 answered nothing: then on-demand prices stand in.
-    async fn spot_prices(
-        &self,
-        now: Timestamp,
-    ) -> Result<Option<BTreeMap<String, BTreeMap<String, NanosPerHour>>>, CloudError> {
-        let call = self
-            .ec2
-            .describe_spot_price_history()
-            .set_product_descriptions(Some(SPOT_PRODUCTS.map(str::to_owned).to_vec()))
-            .start_time(DateTime::from_secs(now.as_second()))
-            .max_results(PRICES_PER_PAGE);
-        let mut pages = call.into_paginator().items().send();
-        let mut prices: BTreeMap<String, BTreeMap<String, NanosPerHour>> = BTreeMap::new();
-        while let Some(record) = pages.next().await {
-            let record = record.map_err(refused("ec2:DescribeSpotPriceHistory"))?;
-            let amount = record.spot_price.as_deref().and_then(price);
-            if let (Some(name), Some(zone), Some(price)) =
-                (record.instance_type, record.availability_zone, amount)
-            {
-                let of_type = prices.entry(name.as_str().to_owned()).or_default();
-                of_type.insert(zone, price);
-            }
-        }
-        Ok((!prices.is_empty()).then_some(prices))
     }
 }

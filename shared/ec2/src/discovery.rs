@@ -211,18 +211,25 @@ impl Account {
             .filters(tagged(tag::EKS_CLUSTER, cluster.as_str()))
             .filters(tagged(tag::EC2_NODE_CLASS, &class.metadata.name));
         let mut pages = call.into_paginator().items().send();
-        let ec2 = self.ec2_of(cluster).await;
         while let Some(template) = pages.next().await {
             let template = template.map_err(refused("ec2:DescribeLaunchTemplates"))?;
-            let call = ec2
-                .delete_launch_template()
-                .set_launch_template_id(template.launch_template_id);
-            let deleted = call.send().await;
-            match deleted.map_err(refused("ec2:DeleteLaunchTemplate")) {
-                Ok(_) | Err(CloudError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            let id = template.launch_template_id.unwrap_or_default();
+            self.delete_template(cluster, &id).await?;
         }
         Ok(())
+    }
+
+    pub(crate) async fn delete_template(
+        &self,
+        cluster: &ClusterName,
+        id: &str,
+    ) -> Result<(), CloudError> {
+        let ec2 = self.ec2_of(cluster).await;
+        let call = ec2.delete_launch_template().launch_template_id(id);
+        let deleted = call.send().await;
+        match deleted.map_err(refused("ec2:DeleteLaunchTemplate")) {
+            Ok(_) | Err(CloudError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

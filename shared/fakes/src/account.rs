@@ -29,6 +29,8 @@ pub struct Account {
     pub shifts: Vec<ZonalShift>,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
+    /// Launch templates, and the NodeClass each was made for.
+    pub templates: BTreeMap<String, String>,
     /// Every CreateFleet request that reached EC2.
     pub requests: Vec<FleetRequest>,
     answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,

@@ -19,7 +19,7 @@ use model::{
     plan::{ExpectedOffering, Launch},
 };
 use ports::{
-    Ledger,
+    Ledger, Shelf,
     ledger::{Commit, Committed, LaneEnd, Moved},
 };
 
@@ -54,6 +54,17 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
     memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
     memories::small_memories_hold(ledger, &cluster("small")).await;
+}
+
+/// What is published is found as it was put last.
+pub async fn shelf_laws(shelf: &dyn Shelf) {
+    let name = "laws/object";
+    assert_eq!(shelf.get(name).await.unwrap(), None);
+    shelf.put(name, b"older".to_vec()).await.unwrap();
+    let object = "prices ".repeat(100_000).into_bytes();
+    shelf.put(name, object.clone()).await.unwrap();
+    assert_eq!(shelf.get(name).await.unwrap(), Some(object));
+    assert_eq!(shelf.get("laws/other").await.unwrap(), None);
 }
 
 fn at(seconds: i64) -> Timestamp {

@@ -30,8 +30,9 @@ use model::{
     selector::Operator,
 };
 use ports::{
-    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, Launches,
-    NodeClassResolver, Registry, RegistryError, Resolved, StaticHash, registry::RegistryEntry,
+    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, Launches, LedgerError,
+    Needs, NodeClassResolver, Registry, RegistryError, Resolved, Shelf, ShelfError, StaticHash,
+    Upkeep, registry::RegistryEntry,
 };
 
 use crate::{
@@ -449,5 +450,55 @@ impl LaunchBuilder for Builder {
             },
             message: error.to_owned(),
         }
+    }
+}
+
+#[async_trait]
+impl Upkeep for Sim {
+    async fn renew_prices(&self, look_up: bool, _: Timestamp) -> Vec<String> {
+        let renewed = self.port("renew_prices", |world| {
+            world.looked_up.push(look_up);
+            Ok::<_, CloudError>(Vec::new())
+        });
+        renewed
+            .await
+            .unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    async fn collect(
+        &self,
+        _: &ClusterName,
+        needs: &Needs<'_>,
+        _: Timestamp,
+    ) -> Result<BTreeSet<String>, CloudError> {
+        let live: BTreeSet<&str> = needs
+            .node_classes
+            .iter()
+            .map(|class| class.metadata.name.as_str())
+            .collect();
+        self.port("collect_templates", |world| {
+            let templates = &mut world.account.templates;
+            let spent = templates.extract_if(.., |_, class| !live.contains(class.as_str()));
+            Ok(spent.map(|(name, _)| name).collect())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Shelf for Sim {
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
+        let read = self.port("get", |world| {
+            Ok::<_, LedgerError>(world.ledger.shelf.get(name).cloned())
+        });
+        Ok(read.await?)
+    }
+
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
+        let put = self.port("put", |world| {
+            world.ledger.shelf.insert(name.to_owned(), object);
+            Ok::<_, LedgerError>(())
+        });
+        Ok(put.await?)
     }
 }

@@ -26,6 +26,8 @@ pub struct Rows {
     pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
     pub buckets: BTreeMap<Api, TokenBucket>,
+    /// What is published for all functions.
+    pub shelf: BTreeMap<String, Vec<u8>>,
 }
 
 /// The rows of one cluster.

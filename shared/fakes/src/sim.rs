@@ -46,6 +46,8 @@ pub struct World {
     faults: Vec<(&'static str, Fault)>,
     /// Whether EC2 calls are taken out of the account's budget.
     pub budgeted: bool,
+    /// Whether the Price List might be asked, each time prices were renewed.
+    pub looked_up: Vec<bool>,
     /// How long every port call takes.
     pub latency: SignedDuration,
     /// Decides how turns that run together interleave; 0 runs each to its end.
@@ -79,6 +81,7 @@ impl Sim {
             calls: Vec::new(),
             faults: Vec::new(),
             budgeted: false,
+            looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
             interleaving: 0,
         })))

@@ -4,5 +4,7 @@ use fakes::{Sim, laws};
 
 #[tokio::test]
 async fn the_fake_ledger_obeys_the_laws() {
-    laws::ledger_laws(&Sim::new("unused"), "laws-").await;
+    let sim = Sim::new("unused");
+    laws::ledger_laws(&sim, "laws-").await;
+    laws::shelf_laws(&sim).await;
 }

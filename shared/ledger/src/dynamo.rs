@@ -36,6 +36,10 @@ impl DynamoLedger {
             account: key::Account::new(account, region),
         }
     }
+
+    pub(crate) fn shelf(&self) -> (&Table, &key::Account) {
+        (&self.table, &self.account)
+    }
 }
 
 #[async_trait]

@@ -137,6 +137,14 @@ impl Account {
         self.partition("LEARNED")
     }
 
+    /// What is published for all functions.
+    pub(crate) fn shelved(&self, name: &str) -> Key {
+        Key {
+            pk: self.partition("SHELF"),
+            sk: name.to_owned(),
+        }
+    }
+
     pub(crate) fn offering(&self, offering: &OfferingKey) -> Key {
         Key {
             pk: self.offerings(),

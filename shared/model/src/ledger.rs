@@ -304,6 +304,8 @@ pub struct SweepMemory {
     pub unexplained: Vec<Timestamp>,
     /// NodePools that were told of a zonal shift, with the zone's id.
     pub announced_shifts: BTreeSet<(String, String)>,
+    /// When launch templates and instance profiles were looked through last.
+    pub upkept_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

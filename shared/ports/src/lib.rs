@@ -13,6 +13,8 @@ pub mod ledger;
 pub mod provider;
 pub mod queue;
 pub mod registry;
+pub mod shelf;
+pub mod upkeep;
 
 pub use api::LaunchBuilder;
 pub use budget::{Budget, Spent};
@@ -23,3 +25,5 @@ pub use ledger::{Ledger, LedgerError};
 pub use provider::{Catalog, Launches, NodeClassResolver, Resolved, StaticHash};
 pub use queue::{QueueError, Wakes};
 pub use registry::{Clusters, Registry, RegistryError};
+pub use shelf::{Shelf, ShelfError};
+pub use upkeep::{Needs, Upkeep};

@@ -28,6 +28,12 @@ pub trait Catalog: Send + Sync {
         cluster: &ClusterName,
         entry: &serde_json::Value,
     ) -> Result<Vec<ZonalShift>, CloudError>;
+
+    /// What is not as it should be with what was answered, such as prices that could not be read for long: people must see
+    /// it, and nothing stops for it.
+    async fn complaints(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Resolves what a NodeClass selects.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use ledger::{DynamoLedger, Purse, SqsWakes};
 use model::{Lane, budget::Priority};
-use ports::{Clock, Ledger};
+use ports::Clock;
 use turns::{Share, World};
 
 use crate::{Config, ConfigError, SystemClock, connect::Connections, sdk_config};
@@ -12,21 +12,23 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
     let sdk = sdk_config().await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::new(
+    let ledger = Arc::new(DynamoLedger::new(
         &sdk,
         &config.table,
         &config.account,
         &config.region,
     ));
-    let purse = Purse::new(Arc::clone(&ledger), Arc::clone(&clock), Priority::of(lane));
+    let purse = Purse::new(ledger.clone(), Arc::clone(&clock), Priority::of(lane));
     let options = ec2::Options {
         cluster_role: config.cluster_role,
         registry_prefix: config.registry_prefix,
         budget: Some(Arc::new(purse)),
+        shelf: Some(ledger.clone()),
     };
     let account = Arc::new(ec2::Account::new(&sdk, options, Arc::clone(&clock)));
     Ok(World {
         cloud: account.clone(),
+        upkeep: account.clone(),
         ledger,
         wakes: Arc::new(SqsWakes::new(&sdk, config.queues)),
         catalog: account.clone(),

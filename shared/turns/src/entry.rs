@@ -16,6 +16,8 @@ pub struct Entry {
     pub settings: Settings,
     /// `settings.enableZonalShift`: zones that ARC shifts traffic away from get no new nodes.
     pub zonal_shift: bool,
+    /// `isolatedVPC`: the Price List is not asked.
+    pub isolated_vpc: bool,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -46,7 +48,8 @@ impl Entry {
         Ok(Self {
             mode,
             settings: settings(&raw_settings)?,
-            zonal_shift: zonal_shift(&raw_settings)?,
+            zonal_shift: switch(&raw_settings, "enableZonalShift")?,
+            isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
             raw_settings,
         })
     }
@@ -117,13 +120,13 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
 }
 
 /// As text too, as in the chart.
-fn zonal_shift(raw: &Value) -> Result<bool, EntryError> {
-    let given = raw.get("enableZonalShift").unwrap_or(&Value::Null);
+fn switch(raw: &Value, key: &str) -> Result<bool, EntryError> {
+    let given = raw.get(key).unwrap_or(&Value::Null);
     match (given, given.as_str()) {
         (Value::Bool(on), _) => Ok(*on),
         (Value::Null, _) | (_, Some("" | "false")) => Ok(false),
         (_, Some("true")) => Ok(true),
-        _ => Err(error("settings.enableZonalShift", given, "true or false")),
+        _ => Err(error(&format!("settings.{key}"), given, "true or false")),
     }
 }
 

@@ -1,13 +1,18 @@
 //! The sweep over all clusters: mirrors the registry, holds the leader Leases, wakes lanes that are not provably quiet and
 //! collects garbage. One cluster in trouble never keeps the others waiting.
 
-use jiff::SignedDuration;
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, Wake,
     ids::TurnId,
     ledger::{LaneRow, Lease, Meta, Mode, SweepMemory},
 };
-use ports::ledger::{LaneEnd, Taken};
+use ports::{
+    Cluster, Needs,
+    ledger::{LaneEnd, Taken},
+};
 use serde::Serialize;
 
 use crate::{
@@ -23,23 +28,31 @@ pub struct SweepReport {
     pub clusters: usize,
     /// `cluster/lane: reason`.
     pub woken: Vec<String>,
-    /// Instances and NodeClaims that were collected.
+    /// Instances, NodeClaims, launch templates and instance profiles that were collected.
     pub collected: Vec<String>,
     /// What needs a person: foreign leaders, the brake, entries that cannot be read.
     pub alarms: Vec<String>,
     pub problems: Vec<String>,
+    /// What everything works in spite of, such as old prices.
+    pub complaints: Vec<String>,
 }
 
+/// Launch templates and instance profiles cost nothing; only their number is limited.
+const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// Wakes of one sweep are spread over this.
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
 /// One sweep.
 pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
     let mut report = SweepReport::default();
-    if let Err(error) = mirror(world, &mut report).await {
-        // The ledger knows the clusters of the last time.
-        report.problems.push(format!("registry: {error}"));
-    }
+    let look_up = match mirror(world, &mut report).await {
+        Ok(look_up) => look_up,
+        Err(error) => {
+            // The ledger knows the clusters of the last time.
+            report.problems.push(format!("registry: {error}"));
+            false
+        }
+    };
     let clusters = world.ledger.clusters().await?;
     report.clusters = clusters.len();
     for (index, cluster) in clusters.iter().enumerate() {
@@ -55,12 +68,18 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
             report.problems.push(format!("{cluster}: {error}"));
         }
     }
+    // Last, because wakes do not wait for it.
+    if !clusters.is_empty() {
+        let now = world.clock.now();
+        report.complaints = world.upkeep.renew_prices(look_up, now).await;
+    }
     tracing::info!(
         clusters = report.clusters,
         woken = report.woken.join(", "),
         collected = report.collected.join(", "),
         alarms = report.alarms.join("; "),
         problems = report.problems.join("; "),
+        complaints = report.complaints.join("; "),
         "sweep"
     );
     Ok(report)
@@ -75,15 +94,21 @@ fn place(index: usize, clusters: usize) -> SignedDuration {
     SignedDuration::from_secs(SPREAD.as_secs() * index / clusters)
 }
 
-/// Copies registry entries to META, where turns read them.
-async fn mirror(world: &World, report: &mut SweepReport) -> Result<(), TurnError> {
+/// Copies registry entries to META, where turns read them. Says whether any cluster lets the Price List be asked.
+async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnError> {
+    let mut look_up = false;
     for entry in world.registry.entries().await? {
         let cluster = &entry.cluster;
         let read = entry.body.and_then(|body| {
-            let mode = Entry::read(&body).map_err(|error| error.to_string())?.mode;
-            Ok((body, mode))
+            let entry = Entry::read(&body).map_err(|error| error.to_string())?;
+            Ok((body, entry))
         });
-        let (body, mode) = match read {
+        let (
+            body,
+            Entry {
+                mode, isolated_vpc, ..
+            },
+        ) = match read {
             Ok(read) => read,
             Err(why) => {
                 report
@@ -92,6 +117,7 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<(), TurnError
                 continue;
             }
         };
+        look_up |= !isolated_vpc;
         let known = world.ledger.meta(cluster).await?;
         let current =
             |meta: &Meta| meta.registry == body && (meta.mode == mode || is_paused(&meta.mode));
@@ -99,7 +125,7 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<(), TurnError
             world.ledger.mirror_registry(cluster, &body, &mode).await?;
         }
     }
-    Ok(())
+    Ok(look_up)
 }
 
 fn is_paused(mode: &Mode) -> bool {
@@ -243,10 +269,44 @@ async fn keep(
                 .make_due(cluster, Lane::Terminator, now)
                 .await?;
         }
+        let spent = upkeep(world, cluster, &*api, memory, report).await;
+        report
+            .collected
+            .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
         if let Some(braked) = collected.braked {
             tracing::error!(%cluster, "{braked}");
             report.alarms.push(format!("{cluster}: {braked}"));
         }
     }
     Ok(())
+}
+
+/// Looks through what was made for launches, now and then. Nothing depends on it, so what fails is tried the next time.
+async fn upkeep(
+    world: &World,
+    cluster: &ClusterName,
+    api: &dyn Cluster,
+    memory: &mut SweepMemory,
+    report: &mut SweepReport,
+) -> BTreeSet<String> {
+    let now = world.clock.now();
+    let is_fresh = |at: Timestamp| now.duration_since(at) < UPKEEP_EVERY;
+    if memory.upkept_at.is_some_and(is_fresh) {
+        return BTreeSet::new();
+    }
+    memory.upkept_at = Some(now);
+    let spent = async {
+        let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
+        let needs = Needs {
+            node_classes: &node_classes,
+            node_claims: &node_claims,
+        };
+        Ok::<_, TurnError>(world.upkeep.collect(cluster, &needs, now).await?)
+    };
+    spent.await.unwrap_or_else(|error| {
+        report.problems.push(format!(
+            "{cluster}: launch templates and instance profiles: {error}"
+        ));
+        BTreeSet::new()
+    })
 }

@@ -33,7 +33,7 @@ use jiff::SignedDuration;
 use model::{ClusterName, Lane};
 use ports::{
     Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
-    NodeClassResolver, QueueError, Registry, RegistryError, Wakes,
+    NodeClassResolver, QueueError, Registry, RegistryError, Upkeep, Wakes,
 };
 use thiserror::Error;
 
@@ -56,6 +56,7 @@ pub struct World {
     pub launches: Arc<dyn Launches>,
     pub registry: Arc<dyn Registry>,
     pub clusters: Arc<dyn Clusters>,
+    pub upkeep: Arc<dyn Upkeep>,
     /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
     /// What one turn of the provisioner takes on.

@@ -23,6 +23,7 @@ pub(crate) struct Observed {
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
+    pub(crate) complaints: Vec<String>,
 }
 
 /// Reads everything, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
@@ -108,6 +109,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         classes,
         experience,
         problems,
+        complaints: turn.world.catalog.complaints().await,
     })
 }
 

@@ -226,4 +226,5 @@ pub(crate) fn seen(observed: &Observed, report: &mut Report) {
     report.nodes = observed.snapshot.nodes.len();
     report.node_claims = observed.snapshot.node_claims.len();
     report.problems.extend(observed.problems.iter().cloned());
+    report.complaints.clone_from(&observed.complaints);
 }

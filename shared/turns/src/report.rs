@@ -29,6 +29,8 @@ pub struct Report {
     pub failed: Vec<String>,
     /// What went wrong on the way without ending the turn.
     pub problems: Vec<String>,
+    /// What the turn could do its work in spite of.
+    pub complaints: Vec<String>,
     /// Why nothing was done although something was planned.
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
@@ -67,6 +69,7 @@ impl Report {
             launched: Vec::new(),
             failed: Vec::new(),
             problems: Vec::new(),
+            complaints: Vec::new(),
             stopped: None,
             due: None,
         }
@@ -155,6 +158,7 @@ impl Report {
             launched = self.launched.len(),
             failed = self.failed.len(),
             problems = self.problems.join("; "),
+            complaints = self.complaints.join("; "),
             stopped = self.stopped.as_deref().unwrap_or_default(),
             "turn"
         );

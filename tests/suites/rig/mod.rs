@@ -73,7 +73,8 @@ impl Rig {
             node_classes: shared.clone(),
             launches: shared.clone(),
             registry: shared.clone(),
-            clusters: shared,
+            clusters: shared.clone(),
+            upkeep: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
         };

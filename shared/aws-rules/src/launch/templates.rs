@@ -319,6 +319,9 @@ fn template(
     Ok(template)
 }
 
+/// What the names of launch templates begin with; the rest is a digest, in decimal.
+pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
+
 /// A digest of the content. Spot templates differ from others in what they tag, so the capacity type is part of it.
 fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
     let mut digest = Sha256::new();
@@ -326,7 +329,7 @@ fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
     digest.update(capacity_type.as_bytes());
     let digest = digest.finalize();
     let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or(0));
-    format!("karpenter.k8s.aws/{}", u64::from_be_bytes(first))
+    format!("{TEMPLATE_PREFIX}{}", u64::from_be_bytes(first))
 }
 
 /// `default` where the claim admits it.

@@ -209,9 +209,14 @@ impl<'a> ProfileSearch<'a> {
     }
 }
 
+/// The path of all profiles that are made for a cluster.
+pub fn profiles_path(cluster: &str, region: &str) -> String {
+    format!("/karpenter/{region}/{cluster}/")
+}
+
 /// The path of every profile made for a NodeClass.
 pub fn profile_path(cluster: &str, region: &str, uid: &str) -> String {
-    format!("/karpenter/{region}/{cluster}/{uid}/")
+    format!("{}{uid}/", profiles_path(cluster, region))
 }
 
 /// The tags of such a profile: the user's, under those that say whose it is.

@@ -7,6 +7,7 @@
 )]
 
 mod ami;
+mod collection;
 mod drift;
 mod dry_runs;
 mod experience;

@@ -155,3 +155,55 @@ fn spot_records_without_a_time_or_a_price_do_not_count() {
     let zones = [("us-east-1a".to_owned(), NanosPerHour(50_000_000))];
     assert_eq!(prices, [("m5.large".to_owned(), zones.into())].into());
 }
+
+#[test]
+fn refused_entries_are_told_of_while_the_others_count() {
+    let mut prices = Prices::shipped("us-east-1");
+    let entries = [product("m5.large", "USD", "0.5"), "<html>".to_owned()];
+    let partly = Products::read("us-east-1", entries);
+    prices.renew_on_demand(Ok(vec![partly, metal()]), now());
+    assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
+    let told = prices.complaints(now()).join("\n");
+    assert!(told.contains("1 entries of the Price List"), "{told}");
+    prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), later(12));
+    assert_eq!(prices.complaints(later(12)), [""; 0]);
+}
+
+#[test]
+fn published_prices_are_read_as_they_were_with_their_age() {
+    let mut prices = Prices::shipped("eu-west-1");
+    prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), now());
+    prices.renew_spot(Err("AccessDenied".into()), now());
+    let read = Prices::published("eu-west-1", &prices.publish().unwrap()).unwrap();
+    assert_eq!(read, prices);
+    assert!(!read.is_due(true, now()) && read.is_due(true, later(1)));
+    assert_eq!(read.complaints(later(1)), prices.complaints(later(1)));
+}
+
+#[test]
+fn what_was_not_published_for_a_region_is_refused() {
+    let prices = Prices::shipped("eu-west-1").publish().unwrap();
+    let text = String::from_utf8(prices.clone()).unwrap();
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    for (object, expected) in [
+        (prices.as_slice(), "version 1 of prices of eu-west-1"),
+        (newer.as_bytes(), "version 2 of prices of eu-west-1"),
+        (b"<html>", "is not what was published"),
+    ] {
+        let refused = Prices::published("us-east-1", object).unwrap_err();
+        assert!(
+            refused.starts_with("prices/v1/us-east-1") && refused.contains(expected),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn without_the_price_list_only_spot_prices_are_due() {
+    let mut prices = Prices::shipped("us-gov-west-1");
+    assert!(prices.is_due(false, now()));
+    let zones = [("us-gov-west-1a".to_owned(), NanosPerHour(50_000_000))];
+    let spot = [("m5.large".to_owned(), zones.into())];
+    prices.renew_spot(Ok(spot.into()), now());
+    assert!(!prices.is_due(false, now()) && prices.is_due(true, now()));
+}

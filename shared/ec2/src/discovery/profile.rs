@@ -135,22 +135,33 @@ impl Account {
         cluster: &ClusterName,
         class: &EC2NodeClass,
     ) -> Result<(), CloudError> {
-        let iam = self.sessions.iam(cluster).await;
         for profile in self.profiles(cluster, class).await? {
-            let name = &profile.instance_profile_name;
-            for role in &profile.roles {
-                let call = iam
-                    .remove_role_from_instance_profile()
-                    .instance_profile_name(name)
-                    .role_name(&role.role_name);
-                let removed = call.send().await;
-                gone(removed.map_err(refused("iam:RemoveRoleFromInstanceProfile")))?;
-            }
-            let call = iam.delete_instance_profile().instance_profile_name(name);
-            let deleted = call.send().await;
-            gone(deleted.map_err(refused("iam:DeleteInstanceProfile")))?;
+            let roles = profile.roles.into_iter().map(|role| role.role_name);
+            let roles: Vec<String> = roles.collect();
+            self.delete_profile(cluster, &profile.instance_profile_name, &roles)
+                .await?;
         }
         Ok(())
+    }
+
+    pub(crate) async fn delete_profile(
+        &self,
+        cluster: &ClusterName,
+        name: &str,
+        roles: &[String],
+    ) -> Result<(), CloudError> {
+        let iam = self.sessions.iam(cluster).await;
+        for role in roles {
+            let call = iam
+                .remove_role_from_instance_profile()
+                .instance_profile_name(name)
+                .role_name(role);
+            let removed = call.send().await;
+            gone(removed.map_err(refused("iam:RemoveRoleFromInstanceProfile")))?;
+        }
+        let call = iam.delete_instance_profile().instance_profile_name(name);
+        let deleted = call.send().await;
+        gone(deleted.map_err(refused("iam:DeleteInstanceProfile")))
     }
 
     /// Every profile that was made for this NodeClass.

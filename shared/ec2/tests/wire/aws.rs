@@ -53,7 +53,7 @@ pub(crate) fn account_with(cluster_role: Option<&str>) -> Account {
     let options = Options {
         cluster_role: cluster_role.map(str::to_owned),
         registry_prefix: "/whittle/clusters".to_owned(),
-        budget: None,
+        ..Options::default()
     };
     Account::new(&config, options, Arc::new(FixedClock))
 }

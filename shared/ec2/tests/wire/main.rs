@@ -29,6 +29,7 @@ mod catalog;
 mod discovery;
 mod launches;
 mod meter;
+mod prices;
 mod recorded;
 mod recorded_types;
 mod registry;

@@ -22,7 +22,8 @@ use model::{
     node_pool::NodePool,
 };
 use ports::{
-    Catalog, Cloud, CloudError, LaunchBuilder, Launches, NodeClassResolver, Resolved, StaticHash,
+    Catalog, Cloud, CloudError, LaunchBuilder, Launches, Needs, NodeClassResolver, Resolved,
+    StaticHash, Upkeep,
 };
 use serde_json::Value;
 
@@ -225,6 +226,23 @@ impl Catalog for Ec2 {
         _: &Value,
     ) -> Result<Vec<ZonalShift>, CloudError> {
         Ok(Vec::new())
+    }
+}
+
+/// The simulated account's prices do not change, and it keeps neither templates nor profiles.
+#[async_trait]
+impl Upkeep for Ec2 {
+    async fn renew_prices(&self, _: bool, _: Timestamp) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn collect(
+        &self,
+        _: &ClusterName,
+        _: &Needs<'_>,
+        _: Timestamp,
+    ) -> Result<BTreeSet<String>, CloudError> {
+        Ok(BTreeSet::new())
     }
 }
 

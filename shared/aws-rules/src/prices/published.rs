@@ -1,0 +1,54 @@
+//! Prices as the housekeeper leaves them for all functions.
+
+use serde::{Deserialize, Serialize};
+
+use super::Prices;
+
+/// Functions of two versions may run side by side during a deployment: each has its own object.
+const VERSION: u32 = 1;
+
+/// What they are published as.
+pub fn shelf_name(region: &str) -> String {
+    format!("prices/v{VERSION}/{region}")
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    prices: &'a Prices,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    version: u32,
+    prices: Prices,
+}
+
+impl Prices {
+    pub fn publish(&self) -> Result<Vec<u8>, String> {
+        let written = Written {
+            version: VERSION,
+            prices: self,
+        };
+        serde_json::to_vec(&written).map_err(|error| error.to_string())
+    }
+
+    /// Reads what was published for this Region; anything else is refused, and said so.
+    pub fn published(region: &str, object: &[u8]) -> Result<Self, String> {
+        let read: Read = serde_json::from_slice(object).map_err(|error| {
+            format!("{} is not what was published: {error}", shelf_name(region))
+        })?;
+        if read.version != VERSION || read.prices.region != region {
+            return Err(format!(
+                "{} holds version {} of prices of {}, not version {VERSION} of {region}'s",
+                shelf_name(region),
+                read.version,
+                read.prices.region
+            ));
+        }
+        if read.prices.on_demand.values().any(|price| price.0 <= 0) {
+            return Err(format!("{} holds a price of nothing", shelf_name(region)));
+        }
+        Ok(read.prices)
+    }
+}

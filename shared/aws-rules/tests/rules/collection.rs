@@ -1,0 +1,151 @@
+use api::EC2NodeClass;
+use aws_rules::collection::{
+    COLLECTED_MAX, ProfileFact, TemplateFact, spent_profiles, spent_templates,
+};
+use jiff::{SignedDuration, Timestamp};
+use model::node_claim::NodeClaim;
+use serde_json::json;
+
+use crate::world::node_class;
+
+fn now() -> Timestamp {
+    "2026-08-22T12:00:00Z".parse().unwrap()
+}
+
+fn ago(minutes: i64) -> Option<Timestamp> {
+    Some(now() - SignedDuration::from_mins(minutes))
+}
+
+const DAY: i64 = 24 * 60;
+
+fn template(digest: &str, class: &str, minutes: i64) -> TemplateFact {
+    let tags = [
+        ("eks:eks-cluster-name", "demo"),
+        ("kubernetes.io/cluster/demo", "owned"),
+        ("karpenter.k8s.aws/ec2nodeclass", class),
+    ];
+    TemplateFact {
+        id: format!("lt-{digest}"),
+        name: format!("karpenter.k8s.aws/{digest}"),
+        created_at: ago(minutes),
+        tags: tags
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+    }
+}
+
+fn classes() -> Vec<EC2NodeClass> {
+    vec![node_class(json!({}))]
+}
+
+fn spent(found: &[TemplateFact]) -> Vec<&str> {
+    let spent = spent_templates(found, "demo", &classes(), now());
+    spent
+        .into_iter()
+        .map(|template| template.id.as_str())
+        .collect()
+}
+
+#[test]
+fn templates_go_a_day_after_they_were_made_and_sooner_without_their_node_class() {
+    let found = [
+        template("1", "default", DAY - 1),
+        template("2", "default", DAY),
+        template("3", "gone", 59),
+        template("4", "gone", 60),
+    ];
+    assert_eq!(spent(&found), ["lt-2", "lt-4"], "oldest first");
+}
+
+#[test]
+fn templates_that_may_be_others_stay() {
+    let ours = template("1", "gone", DAY);
+    let change = |change: fn(&mut TemplateFact)| {
+        let mut changed = ours.clone();
+        change(&mut changed);
+        changed
+    };
+    let found = [
+        change(|template| template.name = "web-servers".into()),
+        change(|template| template.name = "karpenter.k8s.aws/".into()),
+        change(|template| template.name = "karpenter.k8s.aws/by-hand".into()),
+        change(|template| template.created_at = None),
+        change(|template| {
+            template
+                .tags
+                .insert("eks:eks-cluster-name".into(), "other".into());
+        }),
+        change(|template| {
+            template.tags.remove("kubernetes.io/cluster/demo");
+        }),
+        change(|template| {
+            template.tags.remove("karpenter.k8s.aws/ec2nodeclass");
+        }),
+    ];
+    assert_eq!(spent(&found), [""; 0]);
+    assert_eq!(spent(&[ours]), ["lt-1"]);
+}
+
+#[test]
+fn one_look_deletes_so_many_templates_and_no_more() {
+    let found: Vec<_> = (0..50)
+        .map(|digest| template(&digest.to_string(), "gone", DAY + digest))
+        .collect();
+    let spent = spent(&found);
+    assert_eq!(spent.len(), COLLECTED_MAX);
+    assert_eq!(spent[0], "lt-49", "the oldest has waited longest");
+}
+
+fn profile(name: &str, uid: &str, minutes: i64) -> ProfileFact {
+    ProfileFact {
+        name: name.into(),
+        path: format!("/karpenter/us-east-1/demo/{uid}/"),
+        created_at: ago(minutes),
+        roles: vec!["node-role".into()],
+    }
+}
+
+fn spent_of<'a>(found: &'a [ProfileFact], claims: &[NodeClaim]) -> Vec<&'a str> {
+    let spent = spent_profiles(found, ("demo", "us-east-1"), &classes(), claims, now());
+    spent
+        .into_iter()
+        .map(|profile| profile.name.as_str())
+        .collect()
+}
+
+fn claim(class: &str, profile: &str) -> NodeClaim {
+    let mut claim = NodeClaim::default();
+    claim.spec.node_class.name = class.into();
+    let key = "karpenter.k8s.aws/instance-profile-name";
+    claim.annotations.insert(key.into(), profile.into());
+    claim
+}
+
+#[test]
+fn profiles_of_node_classes_that_are_gone_go_after_an_hour() {
+    let live = classes()[0].metadata.uid.clone();
+    let found = [
+        profile("of-a-live-class", &live, DAY),
+        profile("new", "gone", 59),
+        profile("old", "gone", 60),
+        ProfileFact {
+            path: "/karpenter/us-east-1/demo/".into(),
+            ..profile("on-another-path", "gone", DAY)
+        },
+        ProfileFact {
+            path: "/karpenter/us-east-1/demo-2/gone/".into(),
+            ..profile("of-another-cluster", "gone", DAY)
+        },
+    ];
+    assert_eq!(spent_of(&found, &[]), ["old"]);
+}
+
+#[test]
+fn profiles_that_nodes_may_run_with_stay() {
+    let found = [profile("used", "gone", DAY), profile("spent", "gone", DAY)];
+    assert_eq!(spent_of(&found, &[claim("default", "used")]), ["spent"]);
+    let stranded = claim("deleted-by-force", "unknown");
+    assert_eq!(spent_of(&found, &[stranded]), [""; 0]);
+    let named = profile("demo_profile", "gone", DAY);
+    assert_eq!(spent_of(&[named], &[]), [""; 0], "a status names it");
+}

@@ -1,0 +1,226 @@
+//! Prices: read and published by the housekeeper, taken from the shelf by everyone else. What cannot be read is told of and
+//! stops nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_rules::prices::{
+    Prices, Products, SpotPrices, SpotRecord, looks_up, pricing_region, product_queries,
+    shelf_name, spot_prices,
+};
+use aws_sdk_pricing::{
+    config::Region,
+    types::{Filter, FilterType},
+};
+use aws_smithy_types::DateTime;
+use jiff::{SignedDuration, Timestamp};
+use ports::CloudError;
+use tokio::sync::Mutex;
+
+use crate::{Account, errors::refused, filters::timestamp};
+
+/// The largest pages, and the most that are read: EC2 has about a thousand types.
+const PRODUCTS_PER_PAGE: i32 = 100;
+const PRODUCT_PAGES_MAX: usize = 100;
+const PRICES_PER_PAGE: i32 = 1000;
+const PRICE_PAGES_MAX: usize = 100;
+const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+/// The housekeeper has more to do in its minute.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// A launch does not wait long for prices: others stand in.
+const SHELF_PATIENCE: Duration = Duration::from_secs(3);
+/// The housekeeper looks at all prices every twelve hours; a warm function sees that within one.
+const REREAD: SignedDuration = SignedDuration::from_hours(1);
+/// What was missing or out of reach is looked for again after this.
+const REREAD_SOON: SignedDuration = SignedDuration::from_mins(5);
+
+#[derive(Default)]
+pub(crate) struct PriceCache(Mutex<Option<Taken>>);
+
+/// Prices as they were taken from the shelf.
+struct Taken {
+    prices: Arc<Prices>,
+    until: Timestamp,
+    problem: Option<String>,
+}
+
+impl Account {
+    /// What instances cost as far as it is known, without asking AWS for it.
+    pub(crate) async fn prices(&self, now: Timestamp) -> Arc<Prices> {
+        let mut cached = self.prices.0.lock().await;
+        if let Some(taken) = cached.as_ref().filter(|taken| now < taken.until) {
+            return Arc::clone(&taken.prices);
+        }
+        let (found, problem) = match self.published().await {
+            Ok(found) => (found, None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let wait = if found.is_some() { REREAD } else { REREAD_SOON };
+        // What was read earlier is better than what is shipped.
+        let known = cached.take().map(|taken| taken.prices);
+        let prices = found.map(Arc::new).or(known);
+        let prices = prices.unwrap_or_else(|| Arc::new(Prices::shipped(&self.region)));
+        *cached = Some(Taken {
+            prices: Arc::clone(&prices),
+            until: now.saturating_add(wait).unwrap_or(now),
+            problem,
+        });
+        prices
+    }
+
+    /// What is not as it should be with the prices that are used.
+    pub(crate) async fn price_complaints(&self, now: Timestamp) -> Vec<String> {
+        let cached = self.prices.0.lock().await;
+        let Some(taken) = cached.as_ref() else {
+            return Vec::new();
+        };
+        let problem = taken.problem.as_ref();
+        let problem = problem.map(|problem| format!("published prices: {problem}"));
+        let of_prices = taken.prices.complaints(now);
+        problem.into_iter().chain(of_prices).collect()
+    }
+
+    async fn published(&self) -> Result<Option<Prices>, String> {
+        let Some(shelf) = &self.shelf else {
+            return Ok(None);
+        };
+        let name = shelf_name(&self.region);
+        let object = tokio::time::timeout(SHELF_PATIENCE, shelf.get(&name)).await;
+        let object = object.map_err(|_| format!("no answer within {SHELF_PATIENCE:?}"))?;
+        let object = object.map_err(|error| error.to_string())?;
+        let object = object.map(|object| Prices::published(&self.region, &object));
+        object.transpose()
+    }
+
+    /// The housekeeper's part: renews what is due, and publishes it. Answers what is wrong.
+    pub(crate) async fn publish_prices(&self, look_up: bool, now: Timestamp) -> Vec<String> {
+        let known = self.prices(now).await;
+        let look_up = looks_up(&self.region, !look_up);
+        if known.is_due(look_up, now) {
+            let mut prices = Prices::clone(&known);
+            self.renew(&mut prices, look_up, now).await;
+            let problem = self.shelve(&prices).await.err();
+            *self.prices.0.lock().await = Some(Taken {
+                prices: Arc::new(prices),
+                until: now.saturating_add(REREAD).unwrap_or(now),
+                problem,
+            });
+        }
+        self.price_complaints(now).await
+    }
+
+    async fn shelve(&self, prices: &Prices) -> Result<(), String> {
+        let Some(shelf) = &self.shelf else {
+            return Ok(());
+        };
+        let object = prices.publish()?;
+        let put = shelf.put(&shelf_name(&self.region), object).await;
+        put.map_err(|error| error.to_string())
+    }
+
+    async fn renew(&self, prices: &mut Prices, look_up: bool, now: Timestamp) {
+        let on_demand_due = look_up && prices.on_demand_is_due(now);
+        let spot_due = prices.spot_is_due(now);
+        let on_demand = async {
+            match on_demand_due {
+                true => Some(in_time(self.on_demand_prices()).await),
+                false => None,
+            }
+        };
+        let spot = async {
+            match spot_due {
+                true => Some(in_time(self.spot_price_history(now)).await),
+                false => None,
+            }
+        };
+        let (on_demand, spot) = futures::join!(on_demand, spot);
+        if let Some(answers) = on_demand {
+            prices.renew_on_demand(answers, now);
+        }
+        if let Some(answer) = spot {
+            prices.renew_spot(answer, now);
+        }
+    }
+
+    async fn on_demand_prices(&self) -> Result<Vec<Products>, CloudError> {
+        let [shared, metal] = product_queries(&self.region);
+        let (shared, metal) = futures::try_join!(self.products(shared), self.products(metal))?;
+        Ok(vec![shared, metal])
+    }
+
+    async fn products(&self, query: Vec<(&'static str, String)>) -> Result<Products, CloudError> {
+        const ACTION: &str = "pricing:GetProducts";
+        let filters: Result<Vec<_>, _> = query
+            .into_iter()
+            .map(|(field, value)| {
+                let filter = Filter::builder().r#type(FilterType::TermMatch);
+                filter.field(field).value(value).build()
+            })
+            .collect();
+        let filters = filters.map_err(|error| CloudError::Invalid {
+            action: ACTION.to_owned(),
+            code: "InvalidFilter".to_owned(),
+            message: error.to_string(),
+        })?;
+        let endpoint = Region::from_static(pricing_region(&self.region));
+        let there = aws_sdk_pricing::config::Builder::new().region(endpoint);
+        let mut entries = Vec::new();
+        let mut page = None;
+        for _ in 0..PRODUCT_PAGES_MAX {
+            let call = self
+                .pricing
+                .get_products()
+                .service_code("AmazonEC2")
+                .set_filters(Some(filters.clone()))
+                .max_results(PRODUCTS_PER_PAGE)
+                .set_next_token(page)
+                .customize()
+                .config_override(there.clone());
+            let answer = call.send().await.map_err(refused(ACTION))?;
+            entries.extend(answer.price_list.unwrap_or_default());
+            page = answer.next_token.filter(|token| !token.is_empty());
+            if page.is_none() {
+                return Ok(Products::read(&self.region, &entries));
+            }
+        }
+        Err(CloudError::Unknown {
+            action: ACTION.to_owned(),
+            message: format!("the answer does not end within {PRODUCT_PAGES_MAX} pages"),
+        })
+    }
+
+    async fn spot_price_history(&self, now: Timestamp) -> Result<SpotPrices, CloudError> {
+        const ACTION: &str = "ec2:DescribeSpotPriceHistory";
+        let call = self
+            .ec2
+            .describe_spot_price_history()
+            .set_product_descriptions(Some(SPOT_PRODUCTS.map(str::to_owned).to_vec()))
+            .start_time(DateTime::from_secs(now.as_second()))
+            .max_results(PRICES_PER_PAGE);
+        let mut pages = call.into_paginator().send();
+        let mut records = Vec::new();
+        for _ in 0..PRICE_PAGES_MAX {
+            let Some(page) = pages.next().await else {
+                return Ok(spot_prices(records));
+            };
+            let page = page.map_err(refused(ACTION))?;
+            let found = page.spot_price_history.unwrap_or_default().into_iter();
+            records.extend(found.map(|record| SpotRecord {
+                instance_type: record.instance_type.map(|name| name.as_str().to_owned()),
+                availability_zone: record.availability_zone,
+                spot_price: record.spot_price,
+                timestamp: record.timestamp.as_ref().and_then(timestamp),
+            }));
+        }
+        Err(CloudError::Unknown {
+            action: ACTION.to_owned(),
+            message: format!("the answer does not end within {PRICE_PAGES_MAX} pages"),
+        })
+    }
+}
+
+async fn in_time<T>(reading: impl Future<Output = Result<T, CloudError>>) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, reading).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+    }
+}

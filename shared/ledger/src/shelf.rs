@@ -1,0 +1,63 @@
+//! What is published for all functions of the account: a compressed row each.
+
+use std::io::Read;
+
+use async_trait::async_trait;
+use ports::{LedgerError, Shelf, ShelfError};
+
+use crate::{
+    DynamoLedger,
+    key::Key,
+    row::NewRow,
+    table::{Table, Write},
+};
+
+/// DynamoDB's items end at 400 KB; a Region's prices take a tenth of it.
+const PACKED_MAX: usize = 350 << 10;
+/// Nothing here comes near it; what does is not ours.
+const UNPACKED_MAX: u64 = 64 << 20;
+
+#[async_trait]
+impl Shelf for DynamoLedger {
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
+        let (table, account) = self.shelf();
+        get(table, &account.shelved(name)).await
+    }
+
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
+        let (table, account) = self.shelf();
+        put(table, &account.shelved(name), &object).await
+    }
+}
+
+async fn get(table: &Table, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
+    let Some(row) = table.get(key).await? else {
+        return Ok(None);
+    };
+    let packed = row.bytes("body");
+    let packed = packed.ok_or_else(|| row.corrupt("attribute body is missing".to_owned()))?;
+    let mut object = Vec::new();
+    let unpacked = zstd::Decoder::new(packed)
+        .and_then(|reader| reader.take(UNPACKED_MAX).read_to_end(&mut object));
+    unpacked.map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
+    Ok(Some(object))
+}
+
+async fn put(table: &Table, key: &Key, object: &[u8]) -> Result<(), ShelfError> {
+    let packed = zstd::encode_all(object, zstd::DEFAULT_COMPRESSION_LEVEL);
+    let packed = packed.map_err(|error| LedgerError::Unavailable {
+        action: format!("pack {}", key.sk),
+        message: error.to_string(),
+    })?;
+    if packed.len() > PACKED_MAX {
+        return Err(ShelfError::TooLarge {
+            name: key.sk.clone(),
+            size: packed.len(),
+            most: PACKED_MAX,
+        });
+    }
+    table
+        .write(Write::put(key, NewRow::new(key).with("body", packed)))
+        .await?;
+    Ok(())
+}
