@@ -15,7 +15,7 @@ use model::{
     plan::{ExpectedOffering, Launch},
     selector::{NodeSelectorRequirement, Operator},
 };
-use ports::{Cloud, CloudError, Launches, NodeClassResolver};
+use ports::{Cloud, CloudError, Launches, Needs, NodeClassResolver, Upkeep};
 use serde_json::json;
 
 use crate::aws::{MOTO, NOW, account, account_with, node_class, register};
@@ -28,6 +28,8 @@ on_one_moto! {
     instances_can_be_tagged_with_their_names,
     writes_run_under_the_clusters_own_session,
     nothing_is_sent_after_the_deadline,
+    a_template_that_is_missing_is_made_again,
+    what_was_made_for_launches_is_deleted_when_nothing_needs_it,
 }
 
 /// Three instances are asked for under this token, on demand.
@@ -255,4 +257,48 @@ async fn nothing_is_sent_after_the_deadline() {
     assert!(matches!(error, CloudError::Unknown { .. }), "{error}");
     let found = account().list_instances(&"late".into()).await.unwrap();
     assert_eq!(found, []);
+}
+
+async fn a_template_that_is_missing_is_made_again() {
+    let request = request("missing", "launch-9", "on-demand").await;
+    let account = account();
+    account.ready(&request).await.unwrap();
+    account.ready(&request).await.unwrap();
+    let name = &request.templates[0].template.name;
+    MOTO.call(
+        "ec2",
+        "delete_launch_template",
+        json!({ "LaunchTemplateName": name }),
+    );
+    let answer = account.launch(&request, not_after()).await.unwrap();
+    assert_eq!(answer.instances.len(), 3);
+}
+
+async fn what_was_made_for_launches_is_deleted_when_nothing_needs_it() {
+    let request = request("spent", "launch-10", "on-demand").await;
+    let account = account();
+    account.ready(&request).await.unwrap();
+    for (name, path) in [
+        ("spent_1", "/karpenter/us-east-1/spent/gone/"),
+        ("others_1", "/karpenter/us-east-1/spent-too/gone/"),
+    ] {
+        let profile = json!({ "InstanceProfileName": name, "Path": path });
+        MOTO.call("iam", "create_instance_profile", profile);
+    }
+    let needs = Needs {
+        node_classes: &[],
+        node_claims: &[],
+    };
+    let collected = async |now: &str| {
+        let now = now.parse().unwrap();
+        account.collect(&"spent".into(), &needs, now).await.unwrap()
+    };
+    assert_eq!(collected("2020-01-01T00:00:00Z").await, [].into());
+    let template = request.templates[0].template.name.clone();
+    let expected = [template, "spent_1".to_owned()].into();
+    assert_eq!(collected("2100-01-01T00:00:00Z").await, expected);
+    assert_eq!(collected("2100-01-01T00:00:00Z").await, [].into());
+    let others = json!({ "InstanceProfileName": "others_1" });
+    let others = MOTO.call("iam", "get_instance_profile", others);
+    assert_eq!(others["InstanceProfile"]["InstanceProfileName"], "others_1");
 }
