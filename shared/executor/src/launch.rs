@@ -147,7 +147,11 @@ impl Executor<'_> {
         free: &mut FreeAddresses,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
-        match self.cloud.ready(&group.request).await {
+        // The same request, by the addresses that the calls before it have left.
+        let first = group.members.first();
+        let placed = first.and_then(|member| request(member, facts, free).ok());
+        let mut request = placed.unwrap_or(group.request);
+        match self.cloud.ready(&request).await {
             Ok(()) => {}
             Err(CloudError::Postponed { action, until }) => {
                 let postponed = Postponed { action, until };
@@ -163,7 +167,7 @@ impl Executor<'_> {
                 | CloudError::Invalid { .. }
                 | CloudError::NotFound { .. }),
             ) => {
-                let refusal = facts.builder.refused(&error);
+                let refusal = facts.builder.refused(&error.to_string());
                 for member in &group.members {
                     self.refuse(member, &refusal, outcome).await?;
                 }
@@ -171,10 +175,6 @@ impl Executor<'_> {
             }
         }
         let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
-        // The same request, by the addresses that the calls before it have left.
-        let first = group.members.first();
-        let placed = first.and_then(|member| request(member, facts, free).ok());
-        let mut request = placed.unwrap_or(group.request);
         request
             .tags
             .insert(api::names::tag::LAUNCH.to_owned(), token.0.clone());
@@ -273,7 +273,7 @@ impl Executor<'_> {
                     outcome.left(member.name(), &postponed);
                 }
                 outcome.postponed = Some(postponed);
-                Ok(())
+                Ok(None)
             }
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
                 let trouble = Trouble::from(error);

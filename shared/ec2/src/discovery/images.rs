@@ -28,10 +28,10 @@ impl Account {
         match Alias::of(&class.spec) {
             Err(error) => Ok(unsupported(error.to_string())),
             Ok(Some(alias)) => self.images_of_alias(&alias, cluster, now).await,
-            Ok(None) => self
-                .images_of_terms(class, now)
-                .await
-                .unwrap_or_else(|error| discovery(Err(error))),
+            Ok(None) => match self.images_of_terms(class, now).await {
+                Ok(images) => Ok(images),
+                Err(error) => discovery(Err(error)),
+            },
         }
     }
 

@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::{
 use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
 use jiff::{SignedDuration, Timestamp};
-use model::CapacityType;
+use model::{CapacityType, Experience};
 use ports::{Catalog, Shelf, ShelfError, Upkeep};
 use serde_json::{Value, json};
 
@@ -251,7 +251,12 @@ fn node_class() -> EC2NodeClass {
 /// What turns believe an m5.large costs, on demand and spot.
 async fn believed(account: &Account) -> [String; 2] {
     let types = account
-        .instance_types(&"demo".into(), &node_class(), &json!({}), &[])
+        .instance_types(
+            &"demo".into(),
+            &node_class(),
+            &json!({}),
+            &Experience::default(),
+        )
         .await
         .unwrap();
     let [m5_large] = types.as_slice() else {
