@@ -30,6 +30,7 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
 
     deployed.cluster.scale("web", 1);
     deployed.until("the first pod runs", SOON, |world| all_run(world, 1));
+    deployed.until("its instance is named", SOON, named);
     an_instance_is_what_the_node_pool_asks_for(&deployed);
     let claims = deployed.until("its NodeClaim is initialized", SOON, initialized);
     a_node_claim_names_its_instance_and_node(&deployed, &claims[0]);
@@ -44,6 +45,19 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
 
     deployed.cluster.scale("web", 0);
     deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+}
+
+/// Pods run as soon as their node is ready; the names of node and NodeClaim are put on its instance beside that.
+fn named(deployed: &Deployed<'_>) -> Result<(), String> {
+    let instances = deployed.instances();
+    let named = instances
+        .iter()
+        .all(|instance| tags(instance).contains_key("karpenter.sh/nodeclaim"));
+    if named {
+        Ok(())
+    } else {
+        Err("no tag karpenter.sh/nodeclaim".to_owned())
+    }
 }
 
 fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
