@@ -199,11 +199,19 @@ impl<'a> DryRuns<'a> {
                 stands: true,
             }
         } else {
-            Verdict::Failed {
-                message: match errors::field(&text) {
-                    Some(field) => format!("{field}: {message}"),
-                    None => message,
+            match errors::field(&text) {
+                // The user's own choice of networks, whatever else EC2 would say.
+                Some(field) if failure.reason == "SecurityGroupSubnetVPCMismatch" => {
+                    Verdict::Refused {
+                        reason: failure.reason,
+                        message: format!("{field}: {}: {message}", failure.message),
+                        stands: true,
+                    }
+                }
+                Some(field) => Verdict::Failed {
+                    message: format!("{field}: {message}"),
                 },
+                None => Verdict::Failed { message },
             }
         }
     }

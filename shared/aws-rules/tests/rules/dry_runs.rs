@@ -16,14 +16,14 @@ use crate::{
     world::{catalog, cluster, node_class, types_of},
 };
 
-fn refusal(code: &str, message: &str) -> Refusal {
+pub(crate) fn refusal(code: &str, message: &str) -> Refusal {
     Refusal {
         code: code.into(),
         message: message.into(),
     }
 }
 
-fn tried(class: &EC2NodeClass, pools: &[NodePool]) -> Result<Trial, LaunchRefusal> {
+pub(crate) fn tried(class: &EC2NodeClass, pools: &[NodePool]) -> Result<Trial, LaunchRefusal> {
     let input = LaunchInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),
@@ -48,8 +48,15 @@ fn pool(key: &str, values: &[&str]) -> NodePool {
 
 /// The calls made when EC2 answers them so, and the verdict.
 fn run(class: &EC2NodeClass, refused: &[(&str, Refusal)]) -> (Vec<String>, Verdict) {
-    let trial = tried(class, &[]).unwrap();
-    let mut runs = DryRuns::new(class, &trial);
+    verdict_of(class, &tried(class, &[]).unwrap(), refused)
+}
+
+pub(crate) fn verdict_of(
+    class: &EC2NodeClass,
+    trial: &Trial,
+    refused: &[(&str, Refusal)],
+) -> (Vec<String>, Verdict) {
+    let mut runs = DryRuns::new(class, trial);
     let (mut calls, mut answer) = (Vec::new(), Ok(()));
     loop {
         let call = match runs.next(answer) {

@@ -7,6 +7,7 @@
 )]
 
 mod ami;
+mod bad_input;
 mod collection;
 mod drift;
 mod dry_runs;
