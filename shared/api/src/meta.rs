@@ -1,9 +1,9 @@
 //! What every Kubernetes object has: its kind, its metadata, and the lists it comes in.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -201,6 +201,12 @@ struct ListMeta {
     r#continue: Option<String>,
 }
 
+impl ListMeta {
+    fn token(self) -> Option<String> {
+        self.r#continue.filter(|token| !token.is_empty())
+    }
+}
+
 impl<T: Resource> List<T> {
     /// Reads one page. Fails only if it is no list at all.
     pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
@@ -227,12 +233,41 @@ impl<T: Resource> List<T> {
 
     fn new(metadata: ListMeta, items: Vec<T>, unreadable: Vec<UnreadableItem>) -> Self {
         Self {
-            resource_version: metadata.resource_version,
-            continue_token: metadata.r#continue.filter(|token| !token.is_empty()),
+            resource_version: metadata.resource_version.clone(),
+            continue_token: metadata.token(),
             items,
             unreadable,
         }
     }
+}
+
+/// Where the page after this one begins, without reading the items; `None` on the last page, and in what is no list.
+///
+/// Lists of built-in kinds say it before their items.
+pub fn continue_token(page: &[u8]) -> Option<String> {
+    struct Seek<'a>(&'a mut Option<ListMeta>);
+    impl<'de> Visitor<'de> for Seek<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                if key == "metadata" {
+                    *self.0 = Some(map.next_value()?);
+                    break;
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    let mut metadata = None;
+    // What follows the metadata is left unread, which is an error to the reader and none here.
+    let _ = serde_json::Deserializer::from_slice(page).deserialize_map(Seek(&mut metadata));
+    metadata?.token()
 }
 
 fn name_of(raw: &RawValue, index: usize) -> String {
@@ -268,6 +303,28 @@ fn name_of(raw: &RawValue, index: usize) -> String {
 mod tests {
     use super::*;
     use crate::kubernetes::Pod;
+
+    #[test]
+    fn the_next_page_is_known_before_this_one_is_read() {
+        for (page, next) in [
+            (
+                r#"{"kind":"PodList","metadata":{"continue":"abc"},"items":[{"#,
+                Some("abc"),
+            ),
+            (
+                r#"{"items":[{"metadata":{"continue":"no"}}],"metadata":{"continue":"abc"}}"#,
+                Some("abc"),
+            ),
+            (
+                r#"{"metadata":{"resourceVersion":"7","continue":""},"items":[]}"#,
+                None,
+            ),
+            (r#"{"items":[{"#, None),
+            ("[]", None),
+        ] {
+            assert_eq!(continue_token(page.as_bytes()).as_deref(), next, "{page}");
+        }
+    }
 
     #[test]
     fn a_page_says_where_the_next_one_begins() {

@@ -41,59 +41,52 @@ impl KubeCluster {
             lease_namespace: lease_namespace.into(),
         }
     }
-
-    async fn all<W: api::Resource, M: From<W>>(&self) -> Result<Vec<M>, ClusterError> {
-        Ok(self
-            .transport
-            .list::<W>()
-            .await?
-            .into_iter()
-            .map(M::from)
-            .collect())
-    }
 }
 
 #[async_trait]
 impl Cluster for KubeCluster {
     async fn node_pools(&self) -> Result<Vec<NodePool>, ClusterError> {
-        self.transport.list().await
+        self.transport.list::<NodePool, _>().await
     }
 
     async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
-        self.transport.list().await
+        self.transport.list::<EC2NodeClass, _>().await
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
-        self.all::<api::NodeClaim, _>().await
+        self.transport.list::<api::NodeClaim, _>().await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.all::<kubernetes::Node, _>().await
+        self.transport.list::<kubernetes::Node, _>().await
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.all::<kubernetes::Pod, _>().await
+        self.transport.list::<kubernetes::Pod, _>().await
     }
 
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
-        self.all::<kubernetes::DaemonSet, _>().await
+        self.transport.list::<kubernetes::DaemonSet, _>().await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
-        self.all::<kubernetes::Namespace, _>().await
+        self.transport.list::<kubernetes::Namespace, _>().await
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
-        self.all::<kubernetes::PodDisruptionBudget, _>().await
+        self.transport
+            .list::<kubernetes::PodDisruptionBudget, _>()
+            .await
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {
         let (claims, volumes, classes, csi_nodes, attachments) = tokio::try_join!(
-            self.transport.list(),
-            self.transport.list(),
-            self.transport.list(),
-            self.transport.list(),
-            self.transport.list(),
+            self.transport
+                .list::<kubernetes::PersistentVolumeClaim, _>(),
+            self.transport.list::<kubernetes::PersistentVolume, _>(),
+            self.transport.list::<kubernetes::StorageClass, _>(),
+            self.transport.list::<kubernetes::CSINode, _>(),
+            self.transport.list::<kubernetes::VolumeAttachment, _>(),
         )?;
         Ok(StorageObjects {
             claims,

@@ -1,11 +1,12 @@
 //! Raw requests over kube's client: our own slim types are decoded straight from the wire.
 
-use api::{List, Resource, Scope};
+use api::{List, Resource, Scope, continue_token};
 use http::{Method, Request};
 use kube::Client;
 use ports::ClusterError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::error::classify;
 
@@ -64,10 +65,14 @@ impl Transport {
     }
 
     /// Every object of a kind, by quorum reads. A list that expires half way starts over once.
-    pub(crate) async fn list<T: Resource>(&self) -> Result<Vec<T>, ClusterError> {
-        match self.pages::<T>().await {
+    pub(crate) async fn list<T, M>(&self) -> Result<Vec<M>, ClusterError>
+    where
+        T: Resource,
+        M: From<T> + Send + 'static,
+    {
+        match self.pages::<T, M>().await {
             Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
-                self.pages::<T>().await
+                self.pages::<T, M>().await
             }
             Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
                 kind: T::KIND.to_owned(),
@@ -76,32 +81,33 @@ impl Transport {
         }
     }
 
-    async fn pages<T: Resource>(&self) -> Result<Vec<T>, ClusterError> {
+    /// While the server writes a page, the one before it is read.
+    async fn pages<T, M>(&self) -> Result<Vec<M>, ClusterError>
+    where
+        T: Resource,
+        M: From<T> + Send + 'static,
+    {
         let action = format!("list {}", T::PLURAL);
+        let Path(path) = Path::all::<T>();
+        let mut query = format!("{path}?limit={PAGE}");
         let mut items = Vec::new();
-        let mut next: Option<String> = None;
+        let mut reading: Option<JoinHandle<serde_json::Result<Vec<M>>>> = None;
         for _ in 0..PAGES_MAX {
-            let Path(path) = Path::all::<T>();
-            let query = match &next {
-                None => format!("{path}?limit={PAGE}"),
-                Some(token) => format!(
-                    "{path}?limit={PAGE}&continue={}",
-                    form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>()
-                ),
-            };
             let text = self
                 .send(Method::GET, &query, None, "", &action, T::PLURAL)
                 .await?;
-            let page = List::<T>::from_json(text.as_bytes())
-                .map_err(|error| unreadable(&error, &action))?;
-            for item in page.unreadable {
-                tracing::warn!(error = %item, cause = %item.source, "left out of the view");
+            let next = continue_token(text.as_bytes());
+            if let Some(before) = reading.take() {
+                items.extend(joined(before, &action).await?);
             }
-            items.extend(page.items);
-            next = page.continue_token;
-            if next.is_none() {
+            let page = tokio::task::spawn_blocking(move || read::<T, M>(&text));
+            let Some(token) = next else {
+                items.extend(joined(page, &action).await?);
                 return Ok(items);
-            }
+            };
+            reading = Some(page);
+            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
+            query = format!("{path}?limit={PAGE}&continue={token}");
         }
         Err(ClusterError::Unavailable {
             action,
@@ -239,6 +245,27 @@ impl Transport {
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
+
+fn read<T: Resource, M: From<T>>(page: &str) -> serde_json::Result<Vec<M>> {
+    let page = List::<T>::from_json(page.as_bytes())?;
+    for item in page.unreadable {
+        tracing::warn!(error = %item, cause = %item.source, "left out of the view");
+    }
+    Ok(page.items.into_iter().map(M::from).collect())
+}
+
+async fn joined<M>(
+    page: JoinHandle<serde_json::Result<Vec<M>>>,
+    action: &str,
+) -> Result<Vec<M>, ClusterError> {
+    match page.await {
+        Ok(items) => items.map_err(|error| unreadable(&error, action)),
+        Err(error) => Err(ClusterError::Unavailable {
+            action: action.to_owned(),
+            message: error.to_string(),
+        }),
+    }
+}
 
 fn decode<T: DeserializeOwned>(text: &str, action: &str) -> Result<T, ClusterError> {
     serde_json::from_str(text).map_err(|error| unreadable(&error, action))

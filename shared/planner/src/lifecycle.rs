@@ -16,6 +16,7 @@ use api::{
 };
 use model::{Action, Snapshot, node::Node, node_claim::NodeClaim};
 
+use self::pod_events::PodsOfNodes;
 use crate::{
     claim_conditions::{changed, is_needed},
     decision::Decision,
@@ -39,6 +40,7 @@ pub fn lifecycle(snapshot: &Snapshot) -> Decision {
             .or_default()
             .push(node);
     }
+    let pods = PodsOfNodes::new(snapshot);
     for claim in snapshot
         .node_claims
         .iter()
@@ -47,12 +49,18 @@ pub fn lifecycle(snapshot: &Snapshot) -> Decision {
         let own = nodes
             .get(claim.status.provider_id.as_str())
             .map_or(&[][..], Vec::as_slice);
-        step(snapshot, claim, own, &mut decision);
+        step(snapshot, claim, own, &pods, &mut decision);
     }
     decision
 }
 
-fn step(snapshot: &Snapshot, claim: &NodeClaim, nodes: &[&Node], decision: &mut Decision) {
+fn step(
+    snapshot: &Snapshot,
+    claim: &NodeClaim,
+    nodes: &[&Node],
+    pods: &PodsOfNodes<'_>,
+    decision: &mut Decision,
+) {
     let now = snapshot.now;
     if let Some((why, because)) = liveness::overdue(claim, now) {
         decision.act(
@@ -86,7 +94,7 @@ fn step(snapshot: &Snapshot, claim: &NodeClaim, nodes: &[&Node], decision: &mut 
     }
     let pods = registration
         .node()
-        .and_then(|node| pod_events::judge(snapshot, claim, node));
+        .and_then(|node| pod_events::judge(pods.of(node), claim, now));
     let last_event = pods
         .as_ref()
         .and_then(|change| change.event)

@@ -34,25 +34,35 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     let meta = ledger.meta(cluster).await?;
     let generation = meta.map_or(turn.meta.generation, |meta| meta.generation);
     let beat = ledger.relay_beat(cluster).await?.unwrap_or_default();
-    let intents = ledger.intents(cluster).await?;
-    let commands = ledger.commands(cluster).await?;
-    let notices = ledger.notices(cluster).await?;
-    let nominated = ledger.nominations(cluster, now).await?;
-    let experience = ledger.experience(cluster, now).await?;
+    let (intents, commands, notices, nominated, experience) = tokio::try_join!(
+        ledger.intents(cluster),
+        ledger.commands(cluster),
+        ledger.notices(cluster),
+        ledger.nominations(cluster, now),
+        ledger.experience(cluster, now),
+    )?;
 
     let api = &turn.api;
-    let (pools, node_classes, node_claims, nodes, mut pods) = tokio::try_join!(
+    let (
+        mut pods,
+        nodes,
+        node_claims,
+        pools,
+        node_classes,
+        daemon_sets,
+        namespaces,
+        disruption_budgets,
+        storage,
+    ) = tokio::try_join!(
+        api.pods(),
+        api.nodes(),
+        api.node_claims(),
         api.node_pools(),
         api.node_classes(),
-        api.node_claims(),
-        api.nodes(),
-        api.pods()
-    )?;
-    let (daemon_sets, namespaces, disruption_budgets, storage) = tokio::try_join!(
         api.daemon_sets(),
         api.namespaces(),
         api.disruption_budgets(),
-        api.storage()
+        api.storage(),
     )?;
 
     let mut problems = Vec::new();

@@ -3,9 +3,11 @@
 //! The NodeClaim carries a digest of the pods that count; a different one is an event. So no turn depends on having seen a
 //! pod arrive or leave, and a restart of whoever watches is none.
 
+use std::collections::BTreeMap;
+
 use api::names::annotation::PODS_DIGEST;
 use jiff::{SignedDuration, Timestamp};
-use model::{Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
+use model::{NodeName, Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
 use sha2::{Digest, Sha256};
 
 use crate::inventory::{is_daemon, is_terminal};
@@ -19,23 +21,37 @@ pub(super) struct PodChange {
     pub(super) event: Option<Timestamp>,
 }
 
-pub(super) fn judge(snapshot: &Snapshot, claim: &NodeClaim, node: &Node) -> Option<PodChange> {
-    let digest = digest(
-        snapshot
-            .pods
-            .iter()
-            .filter(|pod| pod.node_name.as_ref() == Some(&node.name)),
-    );
+/// The pods of every node.
+pub(super) struct PodsOfNodes<'a>(BTreeMap<&'a NodeName, Vec<&'a Pod>>);
+
+impl<'a> PodsOfNodes<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut pods: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
+        for pod in &snapshot.pods {
+            if let Some(node) = &pod.node_name {
+                pods.entry(node).or_default().push(pod);
+            }
+        }
+        Self(pods)
+    }
+
+    pub(super) fn of(&self, node: &Node) -> &[&'a Pod] {
+        self.0.get(&node.name).map_or(&[], Vec::as_slice)
+    }
+}
+
+pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Option<PodChange> {
+    let digest = digest(pods);
     match claim.annotations.get(PODS_DIGEST) {
         Some(before) if *before == digest => None,
         Some(_) => {
             let settled = claim
                 .status
                 .last_pod_event
-                .is_none_or(|at| snapshot.now.duration_since(at) >= TOLERANCE);
+                .is_none_or(|at| now.duration_since(at) >= TOLERANCE);
             settled.then_some(PodChange {
                 digest,
-                event: Some(snapshot.now),
+                event: Some(now),
             })
         }
         // The first look at this node tells nothing about when its pods came.
@@ -46,9 +62,10 @@ pub(super) fn judge(snapshot: &Snapshot, claim: &NodeClaim, node: &Node) -> Opti
     }
 }
 
-fn digest<'a>(pods: impl Iterator<Item = &'a Pod>) -> String {
-    let counts = |pod: &&Pod| !is_daemon(pod) && !is_terminal(pod) && pod.deletion.is_none();
-    let mut uids: Vec<&str> = pods.filter(counts).map(|pod| pod.uid.as_str()).collect();
+fn digest(pods: &[&Pod]) -> String {
+    let counts = |pod: &&&Pod| !is_daemon(pod) && !is_terminal(pod) && pod.deletion.is_none();
+    let counted = pods.iter().filter(counts);
+    let mut uids: Vec<&str> = counted.map(|pod| pod.uid.as_str()).collect();
     uids.sort_unstable();
     Sha256::digest(uids.join("\n"))
         .iter()
