@@ -343,7 +343,12 @@ impl LaunchBuilder for Builder {
         let overrides = |capacity_type: CapacityType| -> Vec<FleetOverride> {
             instance_types
                 .iter()
-                .filter(|kind| launch.instance_types.contains(&kind.name))
+                .filter(|kind| {
+                    launch
+                        .instance_types
+                        .iter()
+                        .any(|name| name.as_str() == kind.name)
+                })
                 .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
                 .filter(|(_, offering)| {
                     offering.available

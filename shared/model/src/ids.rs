@@ -1,6 +1,6 @@
 //! Names and identifiers as types, so that a NodePool's name cannot be passed where a NodeClaim's is meant.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,35 @@ names! {
     PlanId;
     /// One invocation; the owner of a lease.
     TurnId;
+}
+
+/// An EC2 instance type, `m5.large`. Plans list hundreds per node, so that its text is shared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct InstanceTypeName(Arc<str>);
+
+impl InstanceTypeName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for InstanceTypeName {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for InstanceTypeName {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<InstanceTypeName> for String {
+    fn from(name: InstanceTypeName) -> Self {
+        name.as_str().to_owned()
+    }
 }
 
 /// A pod's namespace and name, written `namespace/name`.

@@ -32,7 +32,8 @@ pub use addresses::FreeAddresses;
 pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
 pub use experience::Experience;
 pub use ids::{
-    ClusterName, InstanceId, NodeClaimName, NodeClassName, NodeName, NodePoolName, PodKey, Uid,
+    ClusterName, InstanceId, InstanceTypeName, NodeClaimName, NodeClassName, NodeName,
+    NodePoolName, PodKey, Uid,
 };
 pub use memo::Memo;
 pub use plan::{Action, Plan};

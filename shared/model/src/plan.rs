@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::{CapacityType, NanosPerHour},
-    ids::{InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
+    ids::{InstanceId, InstanceTypeName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     node_claim::{Condition, NodeClaimSpec},
     resources::Resources,
     taint::Taint,
@@ -76,7 +76,7 @@ pub struct Launch {
     /// The pods that cause this launch; re-read before it commits (PROTOCOL A6).
     pub pods: Vec<PodRef>,
     /// The options left, cheapest first; at most [`Launch::INSTANCE_TYPES_MAX`].
-    pub instance_types: Vec<String>,
+    pub instance_types: Vec<InstanceTypeName>,
     /// The cheapest offering among them, which limits and costs are counted by.
     pub cheapest: ExpectedOffering,
 }

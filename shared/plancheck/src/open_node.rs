@@ -44,7 +44,7 @@ impl<'a> OpenNode<'a> {
         let mut listed = Bits::none(catalog.len());
         let mut unknown = Vec::new();
         for name in &launch.instance_types {
-            match catalog.index_of(name) {
+            match catalog.index_of(name.as_str()) {
                 Some(index) => listed.insert(index),
                 None => unknown.push(name.as_str()),
             }

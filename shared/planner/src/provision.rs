@@ -20,6 +20,7 @@ use model::{
 };
 use scheduling::{Answer, ExistingNode, Host, Input, Options, Pool};
 
+use self::launch::{Names, PoolLaunches};
 pub use self::share::Share;
 use crate::inventory::{Inventory, is_daemon};
 
@@ -282,23 +283,16 @@ fn report(
         pools.iter().find(|pool| pool.name == *name).copied()
     };
     let mut drivers = drivers::Drivers::new(question);
-    let mut names = launch::Names::new(snapshot);
-    let mut types_by_name: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut names = Names::new(snapshot);
+    let mut launches: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
     // Each node goes as its launch is made: both list hundreds of instance types.
     for node in answer.new_nodes {
         if let (Some(pool), Some(mould)) = (pool_of(node.pool), question.pools.get(node.pool)) {
-            let by_name = types_by_name
+            let launches = launches
                 .entry(node.pool)
-                .or_insert_with(|| launch::by_name(mould.types));
-            plan.actions.push(launch::launch(
-                &node,
-                pool,
-                mould,
-                by_name,
-                question,
-                &mut drivers,
-                &mut names,
-            ));
+                .or_insert_with(|| PoolLaunches::new(pool, mould));
+            let planned = launches.launch(&node, question, &mut drivers, &mut names);
+            plan.actions.push(planned);
         }
     }
     for left in &answer.unplaced {

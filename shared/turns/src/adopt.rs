@@ -96,7 +96,7 @@ fn launch(claim: &NodeClaim, classes: &BTreeMap<NodeClassName, ClassFacts>) -> O
         },
         instance_types: options
             .iter()
-            .map(|(kind, _)| kind.name.clone())
+            .map(|(kind, _)| kind.name.as_str().into())
             .take(Launch::INSTANCE_TYPES_MAX)
             .collect(),
     })

@@ -66,7 +66,7 @@ pub(crate) fn intent(
             termination_grace_period: None,
         },
         pods: Vec::new(),
-        instance_types: vec![of_type.name.clone()],
+        instance_types: vec![of_type.name.as_str().into()],
         cheapest: ExpectedOffering {
             instance_type: of_type.name.clone(),
             capacity_type,

@@ -1,10 +1,10 @@
 //! From a node to be made to the launch of a NodeClaim (spec/scheduling §23.3).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::annotation;
 use model::{
-    InstanceType, NanosPerHour, NodeClaimName, Snapshot,
+    InstanceTypeName, NanosPerHour, NodeClaimName, Snapshot,
     labels::{self, HOSTNAME},
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
@@ -23,91 +23,136 @@ use crate::{
 /// So many pods are named in a reason; the others are counted.
 const PODS_NAMED: usize = 3;
 
-pub(super) fn launch(
-    node: &NewNode,
-    pool: &NodePool,
-    mould: &Pool<'_>,
-    types_by_name: &[usize],
-    question: &Input<'_>,
-    drivers: &mut Drivers<'_>,
-    names: &mut Names<'_>,
-) -> Planned {
-    let template = &pool.template;
-    let pods = node
-        .pods
-        .iter()
-        .filter_map(|at| question.pods.get(*at).copied());
-    let pods: Vec<_> = pods
-        .filter(|pod| !buffers::is_virtual(pod))
-        .map(reference)
-        .collect();
-    let mut labels = mould.labels.clone();
-    let known = question.options.well_known_labels;
-    for requirement in node.requirements.0.values() {
-        let key = requirement.key.as_str();
-        let is_known = labels::WELL_KNOWN.contains(&key) || known.iter().any(|known| known == key);
-        if !is_known
-            && key != HOSTNAME
-            && let Some(value) = some_value(requirement, pool)
-        {
-            labels.insert(requirement.key.clone(), value);
-        }
-    }
-    let mut annotations = template.annotations.clone();
-    // Of the template that the NodeClaim is made with, whatever the NodePool's own annotations still say.
-    annotations.extend([
-        (
-            annotation::NODE_POOL_HASH.to_owned(),
-            node_pool_hash(template),
-        ),
-        (
-            annotation::NODE_POOL_HASH_VERSION.to_owned(),
-            NODE_POOL_HASH_VERSION.to_owned(),
-        ),
-        (
-            annotation::MIN_VALUES_RELAXED.to_owned(),
-            node.min_values_relaxed.to_string(),
-        ),
-    ]);
-    let cheapest = cheapest(node, mould);
-    let options = options(node, mould);
-    let drivers = drivers.of(node, &options);
-    let because = because(&pods, &cheapest, node.choices.len(), &drivers);
-    let launch = Launch {
-        name: names.next(pool),
-        node_pool: pool.name.clone(),
-        node_pool_uid: pool.uid.clone(),
-        labels,
-        annotations,
-        spec: NodeClaimSpec {
-            node_class: template.node_class.clone(),
-            requirements: requirements(node, mould, &options, types_by_name),
-            requests: node.requests.clone(),
-            taints: template.taints.clone(),
-            startup_taints: template.startup_taints.clone(),
-            expire_after: template.expire_after.clone(),
-            termination_grace_period: template.termination_grace_period.clone(),
-        },
-        pods,
-        instance_types: node
-            .choices
-            .iter()
-            .filter_map(|choice| mould.types.get(choice.instance_type()))
-            .map(|instance_type| instance_type.name.clone())
-            .collect(),
-        cheapest,
-    };
-    Planned {
-        action: Action::Launch(Box::new(launch)),
-        because,
-    }
+/// The launches of one NodePool, and what all of them share.
+pub(super) struct PoolLaunches<'a> {
+    pool: &'a NodePool,
+    mould: &'a Pool<'a>,
+    type_names: Vec<InstanceTypeName>,
+    /// Indexes of instance types, ordered by the types' names.
+    types_by_name: Vec<usize>,
+    hash: String,
 }
 
-/// Indexes of instance types, ordered by the types' names.
-pub(super) fn by_name(types: &[InstanceType]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..types.len()).collect();
-    order.sort_by_key(|at| types.get(*at).map(|instance_type| &instance_type.name));
-    order
+impl<'a> PoolLaunches<'a> {
+    pub(super) fn new(pool: &'a NodePool, mould: &'a Pool<'a>) -> Self {
+        let names = mould.types.iter().map(|kind| kind.name.as_str().into());
+        let type_names: Vec<InstanceTypeName> = names.collect();
+        let mut types_by_name: Vec<usize> = (0..type_names.len()).collect();
+        types_by_name.sort_by_key(|at| type_names.get(*at));
+        Self {
+            pool,
+            mould,
+            type_names,
+            types_by_name,
+            // Of the template that NodeClaims are made with, whatever the NodePool's own annotations still say.
+            hash: node_pool_hash(&pool.template),
+        }
+    }
+
+    pub(super) fn launch(
+        &self,
+        node: &NewNode,
+        question: &Input<'_>,
+        drivers: &mut Drivers<'_>,
+        names: &mut Names<'_>,
+    ) -> Planned {
+        let template = &self.pool.template;
+        let pods = node
+            .pods
+            .iter()
+            .filter_map(|at| question.pods.get(*at).copied());
+        let pods: Vec<_> = pods
+            .filter(|pod| !buffers::is_virtual(pod))
+            .map(reference)
+            .collect();
+        let cheapest = cheapest(node, self.mould);
+        let options = options(node, self.mould);
+        let drivers = drivers.of(node, &options);
+        let because = because(&pods, &cheapest, node.choices.len(), &drivers);
+        let choices = node.choices.iter();
+        let launch = Launch {
+            name: names.next(self.pool),
+            node_pool: self.pool.name.clone(),
+            node_pool_uid: self.pool.uid.clone(),
+            labels: self.labels(node, question.options.well_known_labels),
+            annotations: self.annotations(node),
+            spec: NodeClaimSpec {
+                node_class: template.node_class.clone(),
+                requirements: self.requirements(node, &options),
+                requests: node.requests.clone(),
+                taints: template.taints.clone(),
+                startup_taints: template.startup_taints.clone(),
+                expire_after: template.expire_after.clone(),
+                termination_grace_period: template.termination_grace_period.clone(),
+            },
+            pods,
+            instance_types: choices
+                .filter_map(|choice| self.type_names.get(choice.instance_type()).cloned())
+                .collect(),
+            cheapest,
+        };
+        Planned {
+            action: Action::Launch(Box::new(launch)),
+            because,
+        }
+    }
+
+    fn labels(&self, node: &NewNode, known: &[String]) -> BTreeMap<String, String> {
+        let mut labels = self.mould.labels.clone();
+        for requirement in node.requirements.0.values() {
+            let key = requirement.key.as_str();
+            let is_known =
+                labels::WELL_KNOWN.contains(&key) || known.iter().any(|known| known == key);
+            if !is_known
+                && key != HOSTNAME
+                && let Some(value) = some_value(requirement, self.pool)
+            {
+                labels.insert(requirement.key.clone(), value);
+            }
+        }
+        labels
+    }
+
+    fn annotations(&self, node: &NewNode) -> BTreeMap<String, String> {
+        let mut annotations = self.pool.template.annotations.clone();
+        annotations.extend([
+            (annotation::NODE_POOL_HASH.to_owned(), self.hash.clone()),
+            (
+                annotation::NODE_POOL_HASH_VERSION.to_owned(),
+                NODE_POOL_HASH_VERSION.to_owned(),
+            ),
+            (
+                annotation::MIN_VALUES_RELAXED.to_owned(),
+                node.min_values_relaxed.to_string(),
+            ),
+        ]);
+        annotations
+    }
+
+    /// The node's requirements, by key, with the instance types left by name.
+    fn requirements(&self, node: &NewNode, options: &[bool]) -> Vec<NodeSelectorRequirement> {
+        let left = self.types_by_name.iter();
+        let left = left.filter(|at| options.get(**at) == Some(&true));
+        let types = NodeSelectorRequirement {
+            key: labels::INSTANCE_TYPE.to_owned(),
+            operator: Operator::In,
+            values: left
+                .filter_map(|at| Some(self.mould.types.get(*at)?.name.clone()))
+                .collect(),
+            min_values: node
+                .requirements
+                .get(labels::INSTANCE_TYPE)
+                .and_then(|requirement| requirement.min_values),
+        };
+        let others = node.requirements.0.values();
+        let mut all: Vec<NodeSelectorRequirement> = others
+            .filter(|requirement| requirement.key != labels::INSTANCE_TYPE)
+            .flat_map(Requirement::to_selector)
+            .chain([types])
+            .collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all
+    }
 }
 
 /// Of each of the NodePool's types, whether it is among the node's choices.
@@ -119,37 +164,6 @@ fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
         }
     }
     options
-}
-
-/// The node's requirements, by key, with the instance types left by name.
-fn requirements(
-    node: &NewNode,
-    mould: &Pool<'_>,
-    options: &[bool],
-    types_by_name: &[usize],
-) -> Vec<NodeSelectorRequirement> {
-    let left = types_by_name
-        .iter()
-        .filter(|at| options.get(**at) == Some(&true));
-    let types = NodeSelectorRequirement {
-        key: labels::INSTANCE_TYPE.to_owned(),
-        operator: Operator::In,
-        values: left
-            .filter_map(|at| Some(mould.types.get(*at)?.name.clone()))
-            .collect(),
-        min_values: node
-            .requirements
-            .get(labels::INSTANCE_TYPE)
-            .and_then(|requirement| requirement.min_values),
-    };
-    let others = node.requirements.0.values();
-    let mut all: Vec<NodeSelectorRequirement> = others
-        .filter(|requirement| requirement.key != labels::INSTANCE_TYPE)
-        .flat_map(Requirement::to_selector)
-        .chain([types])
-        .collect();
-    all.sort_by(|a, b| a.key.cmp(&b.key));
-    all
 }
 
 /// A value for a custom label: one of those listed; for keys the NodePool leaves open, the lowest number allowed.

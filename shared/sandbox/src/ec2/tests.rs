@@ -112,7 +112,7 @@ fn launch(capacity_type: &str) -> Launch {
             ..NodeClaimSpec::default()
         },
         pods: Vec::new(),
-        instance_types: vec!["m5.large".to_owned(), "m5.xlarge".to_owned()],
+        instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
         cheapest: ExpectedOffering {
             instance_type: "m5.large".to_owned(),
             capacity_type: CapacityType::OnDemand,
