@@ -35,6 +35,10 @@ use sandbox::{NodeJoin, Sandbox, SandboxOptions, WorldClock};
 use serde_json::{Value, json};
 use turns::{Outcome, Report};
 
+/// As the functions allocate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CLUSTER: &str = "bench";
 const CATALOG: &[u8] = include_bytes!("../data/us-east-1.json.gz");
 /// Makes this program the API server.

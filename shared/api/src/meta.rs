@@ -209,15 +209,15 @@ impl ListMeta {
 
 impl<T: Resource> List<T> {
     /// Reads one page. Fails only if it is no list at all.
-    pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
-        if let Ok(list) = serde_json::from_slice::<WireList<T>>(json) {
+    pub fn from_json(json: &str) -> serde_json::Result<Self> {
+        if let Ok(list) = serde_json::from_str::<WireList<T>>(json) {
             return Ok(Self::new(list.metadata, list.items, Vec::new()));
         }
         // Some item is odd: read them one by one, so that only that one is lost.
-        let list: WireList<&RawValue> = serde_json::from_slice(json)?;
+        let list: WireList<&RawValue> = serde_json::from_str(json)?;
         let (mut items, mut unreadable) = (Vec::new(), Vec::new());
         for (index, raw) in list.items.into_iter().enumerate() {
-            match serde_json::from_slice(raw.get().as_bytes()) {
+            match serde_json::from_str(raw.get()) {
                 Ok(item) => items.push(item),
                 Err(source) => {
                     unreadable.push(UnreadableItem {
@@ -244,7 +244,7 @@ impl<T: Resource> List<T> {
 /// Where the page after this one begins, without reading the items; `None` on the last page, and in what is no list.
 ///
 /// Lists of built-in kinds say it before their items.
-pub fn continue_token(page: &[u8]) -> Option<String> {
+pub fn continue_token(page: &str) -> Option<String> {
     struct Seek<'a>(&'a mut Option<ListMeta>);
     impl<'de> Visitor<'de> for Seek<'_> {
         type Value = ();
@@ -266,7 +266,7 @@ pub fn continue_token(page: &[u8]) -> Option<String> {
     }
     let mut metadata = None;
     // What follows the metadata is left unread, which is an error to the reader and none here.
-    let _ = serde_json::Deserializer::from_slice(page).deserialize_map(Seek(&mut metadata));
+    let _ = serde_json::Deserializer::from_str(page).deserialize_map(Seek(&mut metadata));
     metadata?.token()
 }
 
@@ -322,14 +322,14 @@ mod tests {
             (r#"{"items":[{"#, None),
             ("[]", None),
         ] {
-            assert_eq!(continue_token(page.as_bytes()).as_deref(), next, "{page}");
+            assert_eq!(continue_token(page).as_deref(), next, "{page}");
         }
     }
 
     #[test]
     fn a_page_says_where_the_next_one_begins() {
         let list: List<Pod> =
-            List::from_json(br#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"abc"},"items":null}"#)
+            List::from_json(r#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"abc"},"items":null}"#)
                 .unwrap();
         assert_eq!(
             (
@@ -341,14 +341,14 @@ mod tests {
         assert!(list.items.is_empty());
 
         let last: List<Pod> =
-            List::from_json(br#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
+            List::from_json(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
         assert_eq!(last.continue_token, None);
     }
 
     #[test]
     fn one_unreadable_item_leaves_the_others() {
         let list: List<Pod> = List::from_json(
-            br#"{"metadata":{},"items":[
+            r#"{"metadata":{},"items":[
                 {"metadata":{"name":"good","namespace":"a"},"spec":{"containers":[]}},
                 {"metadata":{"name":"bad","namespace":"a"},"spec":{"containers":[],"priority":"high"}},
                 7]}"#,
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_an_error() {
-        assert!(List::<Pod>::from_json(br#"{"kind":"Status","code":500}"#).is_err());
+        assert!(List::<Pod>::from_json(r#"{"kind":"Status","code":500}"#).is_err());
     }
 
     #[test]

@@ -4,14 +4,16 @@ use api::{List, Resource, Scope, continue_token};
 use http::{Method, Request};
 use kube::Client;
 use ports::ClusterError;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::error::classify;
 
 /// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
 const PAGE: usize = 500;
+/// Bytes that take no longer to read than to hand to another thread.
+const SHORT: usize = 64 << 10;
 /// More pages than any supported cluster fills; a server that continues for ever is an error.
 const PAGES_MAX: usize = 1_000;
 
@@ -81,7 +83,7 @@ impl Transport {
         }
     }
 
-    /// While the server writes a page, the one before it is read.
+    /// While the server writes a page, the ones before it are read.
     async fn pages<T, M>(&self) -> Result<Vec<M>, ClusterError>
     where
         T: Resource,
@@ -90,22 +92,20 @@ impl Transport {
         let action = format!("list {}", T::PLURAL);
         let Path(path) = Path::all::<T>();
         let mut query = format!("{path}?limit={PAGE}");
-        let mut items = Vec::new();
-        let mut reading: Option<JoinHandle<serde_json::Result<Vec<M>>>> = None;
+        let mut reader: Option<Reader<M>> = None;
         for _ in 0..PAGES_MAX {
-            let text = self
+            let page = self
                 .send(Method::GET, &query, None, "", &action, T::PLURAL)
                 .await?;
-            let next = continue_token(text.as_bytes());
-            if let Some(before) = reading.take() {
-                items.extend(joined(before, &action).await?);
-            }
-            let page = tokio::task::spawn_blocking(move || read::<T, M>(&text));
-            let Some(token) = next else {
-                items.extend(joined(page, &action).await?);
-                return Ok(items);
+            let Some(token) = continue_token(&page) else {
+                let items = match reader {
+                    Some(reader) => reader.end(page).await,
+                    None if page.len() > SHORT => Reader::new::<T>().end(page).await,
+                    None => read::<T, M>(&page),
+                };
+                return items.map_err(|error| unreadable(&error, &action));
             };
-            reading = Some(page);
+            reader.get_or_insert_with(Reader::new::<T>).next(page).await;
             let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
             query = format!("{path}?limit={PAGE}&continue={token}");
         }
@@ -246,25 +246,47 @@ impl Transport {
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
+/// Reads the pages of one list, on a thread of its own.
+struct Reader<M> {
+    pages: mpsc::Sender<String>,
+    items: JoinHandle<serde_json::Result<Vec<M>>>,
+}
+
+impl<M: Send + 'static> Reader<M> {
+    fn new<T: Resource>() -> Self
+    where
+        M: From<T>,
+    {
+        // One waits while one is read and one is fetched.
+        let (pages, mut fetched) = mpsc::channel::<String>(1);
+        let items = tokio::task::spawn_blocking(move || {
+            let mut items = Vec::new();
+            while let Some(page) = fetched.blocking_recv() {
+                items.extend(read::<T, M>(&page)?);
+            }
+            Ok(items)
+        });
+        Self { pages, items }
+    }
+
+    /// A page that the reader does not take any more is not missed: it has failed on one before.
+    async fn next(&self, page: String) {
+        let _ = self.pages.send(page).await;
+    }
+
+    async fn end(self, last: String) -> serde_json::Result<Vec<M>> {
+        self.next(last).await;
+        drop(self.pages);
+        self.items.await.map_err(serde_json::Error::custom)?
+    }
+}
+
 fn read<T: Resource, M: From<T>>(page: &str) -> serde_json::Result<Vec<M>> {
-    let page = List::<T>::from_json(page.as_bytes())?;
+    let page = List::<T>::from_json(page)?;
     for item in page.unreadable {
         tracing::warn!(error = %item, cause = %item.source, "left out of the view");
     }
     Ok(page.items.into_iter().map(M::from).collect())
-}
-
-async fn joined<M>(
-    page: JoinHandle<serde_json::Result<Vec<M>>>,
-    action: &str,
-) -> Result<Vec<M>, ClusterError> {
-    match page.await {
-        Ok(items) => items.map_err(|error| unreadable(&error, action)),
-        Err(error) => Err(ClusterError::Unavailable {
-            action: action.to_owned(),
-            message: error.to_string(),
-        }),
-    }
 }
 
 fn decode<T: DeserializeOwned>(text: &str, action: &str) -> Result<T, ClusterError> {

@@ -59,7 +59,7 @@ names! {
 
 /// An EC2 instance type, `m5.large`. Plans list hundreds per node, so that its text is shared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[serde(transparent)]
 pub struct InstanceTypeName(Arc<str>);
 
 impl InstanceTypeName {
@@ -71,18 +71,6 @@ impl InstanceTypeName {
 impl From<&str> for InstanceTypeName {
     fn from(text: &str) -> Self {
         Self(text.into())
-    }
-}
-
-impl From<String> for InstanceTypeName {
-    fn from(text: String) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<InstanceTypeName> for String {
-    fn from(name: InstanceTypeName) -> Self {
-        name.as_str().to_owned()
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) fn pod_requests(
     problem: &mut dyn FnMut(String),
 ) -> (Resources, Resources) {
     let mut requests = of_containers(spec, |container| {
-        let path = format!("container {}: requests", container.name);
-        let mut requests = amounts(&container.resources.requests, &path, problem);
+        let mut problem = |text: String| problem(format!("container {}: {text}", container.name));
+        let mut requests = amounts(&container.resources.requests, "requests", &mut problem);
         requests.raise_to(&while_resizing(container, status));
         requests
     });

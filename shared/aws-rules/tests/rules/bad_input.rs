@@ -33,14 +33,14 @@ fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -
         instance_types: &facts,
     };
     let draft = draft(&new, discovered, known, Timestamp::UNIX_EPOCH);
-    // Nothing is tried with a NodeClass that is wrong as it stands.
-    let verdict = draft
-        .may_launch()
-        .then(|| match tried(&class, &[]) {
+    let verdict = if draft.may_launch() {
+        match tried(&class, &[]) {
             Ok(trial) => verdict_of(&class, &trial, &refused).1,
             Err(problem) => problem.into(),
-        })
-        .unwrap_or(Verdict::Passed);
+        }
+    } else {
+        Verdict::Passed
+    };
     let status = draft.judged(verdict);
     let mut shown = String::new();
     for condition in status.conditions.unwrap_or_default() {

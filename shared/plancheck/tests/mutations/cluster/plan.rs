@@ -101,7 +101,10 @@ pub(crate) fn launch(
             price: cheapest.price,
             capacity: of_type.capacity.clone(),
         },
-        instance_types: instance_types.into_iter().map(Into::into).collect(),
+        instance_types: instance_types
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect(),
     };
     Planned {
         action: Action::Launch(Box::new(launch)),
