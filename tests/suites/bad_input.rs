@@ -6,13 +6,12 @@
 )]
 
 mod deployed;
-mod rig;
 
 use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, all_run, all_true, condition};
 use fakes::Fault;
 use harness::LocalAws;
-use rig::{Relay, Rig, all_bound, secs};
 use serde_json::{Value, json};
+use stories::{Relay, Rig, all_bound, secs};
 
 /// A NodePool without its NodeClass, a NodeClass without subnets with a NodePool of its own, and a pod that no machine holds.
 const MISTAKES: &str = "

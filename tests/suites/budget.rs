@@ -2,8 +2,6 @@
 //! (DESIGN §4, §7.2).
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
-mod rig;
-
 use std::sync::Arc;
 
 use fakes::{Fault, Sim};
@@ -15,7 +13,7 @@ use model::{
     ledger::IntentState,
 };
 use ports::{Budget, Ledger};
-use rig::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 use turns::Outcome;
 
 /// A spent budget has something again within so many seconds.

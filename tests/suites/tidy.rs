@@ -66,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Tests, which reach down as development dependencies.
     ("harness", &[]),
     ("scenarios", &[]),
+    ("stories", &["fakes", "model", "turns"]),
     ("whittle-tests", &[]),
 ];
 

@@ -1,6 +1,8 @@
 //! One cluster in memory with all turns around it: time passes second by second, wakes are delivered, the sweep comes
 //! every minute, and a relay may watch.
-#![allow(dead_code, reason = "every suite uses a part of it")]
+//!
+//! Suites in `tests/` tell stories with it. It must never depend on an adapter, an SDK or a network client: stories are run
+//! on every change.
 
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use jiff::SignedDuration;
 use model::{ClusterName, Lane, Resources, Wake, ids::TurnId, ledger::RelayBeat};
 use turns::{Share, World};
 
-pub(crate) struct Rig {
+pub struct Rig {
     pub sim: Sim,
     pub world: World,
     pub relay: Relay,
@@ -25,7 +27,7 @@ pub(crate) struct Rig {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relay {
+pub enum Relay {
     Watching,
     Dead,
 }
@@ -38,20 +40,20 @@ struct Seen {
     pods: Vec<String>,
 }
 
-pub(crate) fn secs(seconds: i64) -> SignedDuration {
+pub fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-pub(crate) fn cpu(millicores: i64) -> Resources {
+pub fn cpu(millicores: i64) -> Resources {
     Resources::from([("cpu", millicores), ("memory", 512 << 20)])
 }
 
 /// Two pods need one m5.xlarge each at most.
-pub(crate) const POD: i64 = 1_500;
+pub const POD: i64 = 1_500;
 
 impl Rig {
     /// An active cluster with one NodePool, swept twice so that everything is resolved.
-    pub(crate) fn new(relay: Relay) -> Self {
+    pub fn new(relay: Relay) -> Self {
         let sim = Sim::new("demo");
         sim.with(|world| {
             world
@@ -96,41 +98,41 @@ impl Rig {
     }
 
     /// A cluster in which the first sweeps have happened and the NodePool is ready.
-    pub(crate) async fn ready(relay: Relay) -> Self {
+    pub async fn ready(relay: Relay) -> Self {
         let mut rig = Self::new(relay);
         rig.pass(secs(150)).await;
         assert_eq!(rig.errors, Vec::<String>::new());
         rig
     }
 
-    pub(crate) fn cluster() -> ClusterName {
+    pub fn cluster() -> ClusterName {
         "demo".into()
     }
 
     /// When a turn that begins now must have ended.
-    pub(crate) fn deadline(&self, lane: Lane) -> jiff::Timestamp {
+    pub fn deadline(&self, lane: Lane) -> jiff::Timestamp {
         self.sim.with(|world| world.now) + turns::budget(lane)
     }
 
-    pub(crate) fn next_turn(&mut self) -> TurnId {
+    pub fn next_turn(&mut self) -> TurnId {
         self.turn += 1;
         TurnId(format!("turn-{}", self.turn))
     }
 
-    pub(crate) fn scale(&self, replicas: usize) {
+    pub fn scale(&self, replicas: usize) {
         self.sim
             .with(|world| world.api.scale("web", replicas, cpu(POD)));
     }
 
     /// Lets time pass; a process that died is replaced by a new one at once.
-    pub(crate) async fn pass(&mut self, time: SignedDuration) {
+    pub async fn pass(&mut self, time: SignedDuration) {
         for _ in 0..time.as_secs() {
             self.second().await;
         }
     }
 
     /// Lets time pass until the world looks so; says after how many seconds, or `None` if it never did within `limit`.
-    pub(crate) async fn until(
+    pub async fn until(
         &mut self,
         limit: SignedDuration,
         is_so: impl Fn(&mut fakes::World) -> bool,
@@ -293,7 +295,7 @@ impl Rig {
 }
 
 /// Every pod runs.
-pub(crate) fn all_bound(world: &mut fakes::World) -> bool {
+pub fn all_bound(world: &mut fakes::World) -> bool {
     let wanted: usize = world
         .api
         .deployments
@@ -304,14 +306,14 @@ pub(crate) fn all_bound(world: &mut fakes::World) -> bool {
 }
 
 /// Nothing is left of a cluster's nodes.
-pub(crate) fn all_gone(world: &mut fakes::World) -> bool {
+pub fn all_gone(world: &mut fakes::World) -> bool {
     world.account.alive().count() == 0
         && world.api.node_claims.is_empty()
         && world.api.nodes.is_empty()
 }
 
 /// As many instances, NodeClaims and Nodes as one another, each pointing at the next.
-pub(crate) fn consistent(world: &mut fakes::World) -> bool {
+pub fn consistent(world: &mut fakes::World) -> bool {
     let provider_ids: Vec<String> = {
         let mut ids: Vec<String> = world
             .account
@@ -339,7 +341,7 @@ pub(crate) fn consistent(world: &mut fakes::World) -> bool {
 }
 
 /// Nothing is under way in the ledger, and no NodeClaim was made twice.
-pub(crate) fn settled(world: &mut fakes::World) -> bool {
+pub fn settled(world: &mut fakes::World) -> bool {
     let mut created = world.api.created.clone();
     created.sort();
     let total = created.len();

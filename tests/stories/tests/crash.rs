@@ -1,10 +1,8 @@
 //! The crash sweep: whatever call a process dies at, before or after the call took effect, the cluster ends in the same
 //! state once somebody runs again.
 
-mod rig;
-
 use fakes::{Fuse, Tokens};
-use rig::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 
 /// Long enough for time-outs (5 min), garbage collection (two looks) and the sweep.
 const PATIENCE: i64 = 20 * 60;

@@ -1,10 +1,8 @@
 //! Stories: many turns, time passes.
 
-mod rig;
-
 use fakes::Fault;
 use model::{CapacityType, experience::ZonalShift, ledger::IntentState};
-use rig::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
 
 #[tokio::test]
 async fn pods_come_and_go_and_nodes_follow() {
@@ -164,8 +162,7 @@ async fn what_is_beyond_one_turns_share_is_said_and_served_by_the_next_turn() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.world.share.launches = 2;
     // A node each.
-    rig.sim
-        .with(|world| world.api.scale("web", 5, rig::cpu(5_000)));
+    rig.sim.with(|world| world.api.scale("web", 5, cpu(5_000)));
     let all_launched = |world: &mut fakes::World| world.account.alive().count() == 5;
     let took = rig.until(secs(30), all_launched).await;
     assert!(
@@ -193,7 +190,7 @@ async fn a_small_pod_is_served_in_the_turn_in_which_many_large_ones_find_no_capa
                 zone.into(),
             ));
         }
-        let mut requests = rig::cpu(100_000);
+        let mut requests = cpu(100_000);
         requests.set("nvidia.com/gpu", 8);
         world.api.scale("training", 50, requests);
     });

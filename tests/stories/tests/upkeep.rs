@@ -1,10 +1,8 @@
 //! What the housekeeper does besides waking lanes and collecting instances: prices, launch templates, instance profiles.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
-mod rig;
-
 use fakes::Fault;
-use rig::{Relay, Rig, secs};
+use stories::{Relay, Rig, secs};
 use turns::SweepReport;
 
 async fn sweep(rig: &mut Rig) -> SweepReport {

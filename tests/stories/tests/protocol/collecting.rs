@@ -1,0 +1,132 @@
+//! Collecting what belongs to nobody, and only that (PROTOCOL G).
+
+use crate::{points_until, run, with_pending_pods};
+use fakes::{Fault, Tokens};
+use model::Lane;
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+#[tokio::test]
+async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_looks() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.with(|world| {
+        world.account.tokens = Tokens::Ignored;
+        // The launch is not shown until long after the call was repeated.
+        world.account.describe_lag = secs(150);
+    });
+    rig.sim.fail_next("launch", Fault::LostAnswer);
+    run(&mut rig, Lane::Provisioner).await;
+    assert!(
+        rig.until(secs(600), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        assert_eq!(
+            world.account.instances.len(),
+            2,
+            "the repetition launched again"
+        )
+    });
+    let clean = rig
+        .until(secs(900), |world| consistent(world) && settled(world))
+        .await;
+    assert!(clean.is_some(), "{:#?}", rig.transcript);
+    assert!(rig.sim.with(all_bound), "the one that is used stays");
+}
+
+#[tokio::test]
+async fn g1_instances_of_an_open_attempt_are_not_collected() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    // Enough nodes that one more is nothing to brake for.
+    rig.scale(4);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(70)).await;
+    rig.scale(5);
+    rig.sim.advance(secs(1));
+    points_until(&mut rig, "launch").await;
+    for _ in 0..10 {
+        rig.sim.advance(secs(60));
+        let turn = rig.next_turn();
+        turns::housekeep(&rig.world, &turn).await.unwrap();
+        rig.sim.take_wakes();
+    }
+    rig.sim
+        .with(|world| assert_eq!(world.account.alive().count(), 5, "g1"));
+}
+
+#[tokio::test]
+async fn g3_many_unexplained_absences_terminate_nothing() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.scale(4);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(60)).await;
+    rig.relay = Relay::Dead;
+    rig.scale(0);
+    rig.sim.with(|world| {
+        world.api.deployments.clear();
+        world.api.pods.clear();
+        // Somebody removed the CRDs, or restored an old backup.
+        world.api.node_claims.clear();
+        world.api.nodes.clear();
+        for instance in world.account.instances.values_mut() {
+            instance.private_dns = None;
+        }
+    });
+    rig.pass(secs(900)).await;
+    rig.sim
+        .with(|world| assert_eq!(world.account.alive().count(), 4, "g3"));
+    assert!(
+        rig.transcript.iter().any(
+            |line| line.contains("4 of 4 instances") && line.contains("nothing was terminated")
+        ),
+        "{:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_queue() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    let fact = |id: &str| turns::Interruption {
+        instance: id.into(),
+        kind: turns::InterruptionKind::SpotInterruption,
+        deadline: None,
+    };
+    let turn = rig.next_turn();
+    assert!(
+        turns::interrupt(&rig.world, &fact("i-unknown"), &turn)
+            .await
+            .is_err(),
+        "g4: absence proves nothing"
+    );
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let stranger = rig.sim.with(|world| {
+        let mut instance = world.account.instances.values().next().unwrap().clone();
+        instance.id = "i-stranger".into();
+        instance.tags.clear();
+        world
+            .account
+            .instances
+            .insert(instance.id.clone(), instance.clone());
+        instance.id
+    });
+    let report = turns::interrupt(&rig.world, &fact(stranger.as_str()), &turn)
+        .await
+        .unwrap();
+    assert_eq!(report, turns::InterruptionReport::NotOurs);
+    rig.sim.with(|world| world.calls.clear());
+    turns::interrupt(&rig.world, &fact(stranger.as_str()), &turn)
+        .await
+        .unwrap();
+    rig.sim.with(|world| {
+        assert!(
+            !world.calls.contains(&"describe_instances"),
+            "g4: remembered"
+        )
+    });
+}

@@ -1,0 +1,180 @@
+//! Committing, and what stops it (PROTOCOL B, C, D).
+
+use crate::{points_until, run, with_pending_pods};
+use fakes::Fault;
+use model::Lane;
+use model::ledger::{Mode, PauseLevel};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+#[tokio::test]
+async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
+    for seed in 1..=150 {
+        let mut rig = with_pending_pods(9).await;
+        rig.sim.with(|world| world.interleaving = seed);
+        let (one, two) = (rig.next_turn(), rig.next_turn());
+        let cluster = Rig::cluster();
+        let deadline = rig.deadline(Lane::Provisioner);
+        let first = turns::run(&rig.world, &cluster, Lane::Provisioner, &one, deadline);
+        let second = async {
+            // The lane's lease is no fence: take it away, as a slow turn loses it.
+            loop {
+                let taken = rig.sim.with(|world| {
+                    let row = world
+                        .ledger
+                        .of(&Rig::cluster())
+                        .lanes
+                        .entry(Lane::Provisioner)
+                        .or_default();
+                    row.lease.take().is_some()
+                });
+                if taken {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            turns::run(&rig.world, &cluster, Lane::Provisioner, &two, deadline).await
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert!(
+            first.is_ok() && second.is_ok(),
+            "seed {seed}: {first:?} {second:?}"
+        );
+        rig.sim.with(|world| world.interleaving = 0);
+        let done = rig
+            .until(secs(600), |world| {
+                all_bound(world) && consistent(world) && settled(world)
+            })
+            .await;
+        assert!(done.is_some(), "seed {seed}: {:#?}", rig.transcript);
+        let nodes = rig.sim.with(|world| world.account.instances.len());
+        assert_eq!(
+            nodes, 2,
+            "seed {seed}: pods were served twice: {first:?} {second:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn c4_a_pause_between_commit_and_freeze_stops_the_launch() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "create_node_claim").await;
+    rig.sim.with(|world| {
+        let meta = world.ledger.of(&Rig::cluster()).meta.as_mut().unwrap();
+        meta.mode = paused(PauseLevel::All);
+    });
+    rig.pass(secs(240)).await;
+    rig.sim.with(|world| {
+        assert!(world.account.requests.is_empty(), "c4");
+        world.ledger.of(&Rig::cluster()).meta.as_mut().unwrap().mode = Mode::Active;
+    });
+    assert!(
+        rig.until(secs(900), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn c4_what_a_user_deletes_ends_under_any_pause() {
+    for mode in [paused(PauseLevel::Voluntary), paused(PauseLevel::All)] {
+        let mut rig = with_pending_pods(1).await;
+        assert!(rig.until(secs(300), all_bound).await.is_some());
+        rig.sim.with(|world| {
+            world.ledger.of(&Rig::cluster()).meta.as_mut().unwrap().mode = mode.clone();
+            for claim in world.api.node_claims.values_mut() {
+                claim.deleted_at = Some(world.now);
+            }
+        });
+        let ended = rig
+            .until(secs(600), |world| {
+                let mut instances = world.account.instances.values();
+                instances.all(|instance| !instance.state.is_alive())
+            })
+            .await;
+        assert!(ended.is_some(), "c4: {mode:?} {:#?}", rig.transcript);
+        rig.sim
+            .with(|world| assert_eq!(world.account.requests.len(), 1, "c4: {mode:?}"));
+    }
+}
+
+fn paused(level: PauseLevel) -> Mode {
+    Mode::Paused {
+        owner: "ops".into(),
+        reason: "maintenance".into(),
+        until: None,
+        level,
+    }
+}
+
+#[tokio::test]
+async fn c3_a_notice_is_recorded_before_the_node_claim_is_deleted_and_obliges_the_terminator() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let id = rig
+        .sim
+        .with(|world| world.account.alive().next().unwrap().id.clone());
+    let fact = turns::Interruption {
+        instance: id,
+        kind: turns::InterruptionKind::SpotInterruption,
+        deadline: None,
+    };
+    // The API server is away: the fact is on record all the same.
+    rig.sim.fail_next("delete_node_claim", Fault::Unavailable);
+    let turn = rig.next_turn();
+    let report = turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    assert_eq!(
+        report,
+        turns::InterruptionReport::Recorded {
+            cluster: Rig::cluster()
+        }
+    );
+    rig.sim.take_wakes();
+    let deleting = rig
+        .until(secs(120), |world| {
+            world
+                .api
+                .node_claims
+                .values()
+                .any(|claim| claim.deleted_at.is_some())
+        })
+        .await;
+    assert!(deleting.is_some(), "l4: {:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn d2_a_node_claim_that_changed_since_it_was_judged_is_not_deleted() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    let target = rig.sim.with(|world| {
+        let claim = world.api.node_claims.values().next().unwrap().clone();
+        model::plan::Target {
+            name: claim.name,
+            uid: claim.uid,
+            resource_version: "1".into(),
+        }
+    });
+    let refused = ports::Cluster::delete_node_claim(&rig.sim, &target).await;
+    assert!(matches!(refused, Err(ports::ClusterError::Conflict { .. })));
+}
+
+#[tokio::test]
+async fn b1_without_the_leader_lease_nothing_is_committed() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.with(|world| {
+        let lease = world.api.leader.as_mut().unwrap();
+        lease.holder = "karpenter-6d5f".into();
+    });
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(report.committed, None);
+    assert!(
+        report
+            .stopped
+            .is_some_and(|why| why.contains("karpenter-6d5f"))
+    );
+    rig.sim.with(|world| {
+        assert!(world.account.requests.is_empty() && world.api.node_claims.is_empty())
+    });
+}

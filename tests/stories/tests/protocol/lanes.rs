@@ -1,0 +1,182 @@
+//! Lanes, and what a turn reads and reports (PROTOCOL L, O).
+
+use crate::{at, points_until, run, with_pending_pods};
+use fakes::Fault;
+use model::ids::TurnId;
+use model::ledger::{IntentState, LaneRow, Lease};
+use model::{Lane, PodKey};
+use stories::{Relay, Rig, cpu, secs};
+use turns::Outcome;
+
+#[tokio::test]
+async fn l1_a_held_lane_is_told_to_look_again_and_wakes_itself() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.with(|world| {
+        let lease = Lease {
+            owner: "other".into(),
+            until: at(world, 30),
+        };
+        world.ledger.of(&Rig::cluster()).lanes.insert(
+            Lane::Provisioner,
+            LaneRow {
+                lease: Some(lease),
+                ..LaneRow::default()
+            },
+        );
+    });
+    assert_eq!(
+        run(&mut rig, Lane::Provisioner).await.outcome,
+        Outcome::Held
+    );
+    rig.sim.with(|world| {
+        assert!(world.ledger.of(&Rig::cluster()).lanes[&Lane::Provisioner].again);
+        assert!(world.account.requests.is_empty());
+    });
+    rig.sim.advance(secs(31));
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(report.outcome, Outcome::Done);
+    let wakes = rig.sim.take_wakes();
+    assert!(
+        wakes
+            .iter()
+            .any(|wake| wake.lane == Lane::Provisioner && wake.hints.is_empty()),
+        "l2: {wakes:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_turn_is_recorded_with_its_cause_and_next_try() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("nodes", Fault::Unavailable);
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert!(
+        matches!(&report.outcome, Outcome::Failed(error) if error.contains("did not answer nodes")),
+        "{report:?}"
+    );
+    rig.sim.with(|world| {
+        let row = world.ledger.of(&Rig::cluster()).lanes[&Lane::Provisioner].clone();
+        assert_eq!((row.failures, row.lease.clone()), (1, None));
+        assert!(row.due.is_some_and(|due| due > world.now));
+    });
+}
+
+#[tokio::test]
+async fn o1_the_generation_and_the_relay_are_read_before_the_ledger_and_the_lists() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.with(|world| world.calls.clear());
+    run(&mut rig, Lane::Provisioner).await;
+    let calls = rig.sim.with(|world| world.calls.clone());
+    let first = |name: &str| calls.iter().position(|call| *call == name).unwrap();
+    let beat = first("relay_beat");
+    assert_eq!(calls[beat - 1], "meta");
+    for row in ["intents", "commands", "notices"] {
+        assert!(beat < first(row));
+        for list in ["node_pools", "node_claims", "nodes", "pods"] {
+            assert!(first(row) < first(list), "{calls:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn o2_intents_count_as_nodes_before_their_node_claims_exist() {
+    let mut rig = with_pending_pods(2).await;
+    // Dies right after the commit: the pods are served by intents alone.
+    let points = points_until(&mut rig, "commit").await;
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        assert!(
+            rows.intents
+                .values()
+                .all(|intent| intent.state == IntentState::Intended),
+            "after {points} points"
+        );
+        assert!(!rows.intents.is_empty() && world.api.node_claims.is_empty());
+        rows.lanes.remove(&Lane::Provisioner);
+    });
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(
+        report.committed, None,
+        "o2: the same pods are not served twice: {report:?}"
+    );
+    rig.sim.with(|world| {
+        assert!(
+            world.api.node_claims.is_empty(),
+            "a live lease is left alone"
+        )
+    });
+}
+
+#[tokio::test]
+async fn an_unknown_cluster_and_a_bad_entry_are_told_apart() {
+    let rig = Rig::ready(Relay::Dead).await;
+    let turn = TurnId::from("t");
+    let unknown = turns::run(
+        &rig.world,
+        &"nowhere".into(),
+        Lane::Provisioner,
+        &turn,
+        rig.deadline(Lane::Provisioner),
+    )
+    .await
+    .unwrap_err();
+    assert!(
+        unknown
+            .to_string()
+            .contains("cluster nowhere is not registered"),
+        "{unknown}"
+    );
+    rig.sim.with(|world| {
+        world.registry[0].body = Ok(serde_json::json!({"mode": "on"}));
+        let spare = ports::registry::RegistryEntry {
+            cluster: "broken".into(),
+            body: Err("not JSON".into()),
+        };
+        world.registry.push(spare);
+    });
+    let report = turns::housekeep(&rig.world, &turn).await.unwrap();
+    assert!(
+        report
+            .alarms
+            .iter()
+            .any(|alarm| alarm.contains("registry entry of broken: not JSON")),
+        "{report:?}"
+    );
+    assert!(
+        report
+            .alarms
+            .iter()
+            .any(|alarm| alarm.contains("mode is \"on\"")),
+        "{report:?}"
+    );
+}
+
+#[tokio::test]
+async fn one_pod_that_nothing_fits_does_not_stop_the_others() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.sim
+        .with(|world| world.api.scale("huge", 1, cpu(10_000_000)));
+    rig.pass(secs(90)).await;
+    rig.sim.with(|world| {
+        let web = world
+            .api
+            .pods
+            .values()
+            .find(|pod| pod.key.name.starts_with("web"))
+            .unwrap();
+        assert!(web.node_name.is_some());
+        let huge: PodKey = world
+            .api
+            .pods
+            .values()
+            .find(|pod| pod.key.name.starts_with("huge"))
+            .unwrap()
+            .key
+            .clone();
+        let said = world.api.events.iter().find(|event| {
+            matches!(&event.about, ports::cluster::EventTarget::Pod(key, _) if *key == huge)
+        });
+        assert_eq!(said.unwrap().reason, "FailedScheduling");
+        assert_eq!(world.account.instances.len(), 1);
+    });
+}

@@ -1,0 +1,257 @@
+//! Launching: freeze, resume, own (PROTOCOL A).
+
+use crate::{points_until, run, with_pending_pods};
+use fakes::Fault;
+use model::Lane;
+use model::node_claim::NodeClaim;
+use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
+
+#[tokio::test]
+async fn a2_the_request_is_frozen_before_it_is_sent() {
+    let mut rig = with_pending_pods(9).await;
+    rig.sim.with(|world| world.calls.clear());
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim.with(|world| {
+        let first = |name: &str| world.calls.iter().position(|call| *call == name).unwrap();
+        assert!(first("commit") < first("create_node_claim"));
+        assert!(first("create_node_claim") < first("freeze"));
+        assert!(first("freeze") < first("launch"));
+        assert!(first("launch") < first("own"));
+        assert!(first("own") < first("update_node_claim"));
+        let request = world.account.requests[0].clone();
+        let call = world.ledger.of(&Rig::cluster()).calls[&request.token].clone();
+        assert_eq!(call.request, request, "a2: sent as frozen");
+        assert_eq!(request.tags["whittle.sh/launch"], request.token.0);
+    });
+}
+
+#[tokio::test]
+async fn a2_identical_launches_share_a_call() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.scale(4);
+    assert!(
+        rig.until(secs(180), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        let sizes: Vec<u32> = world
+            .account
+            .requests
+            .iter()
+            .map(|request| request.target_capacity)
+            .collect();
+        assert_eq!(sizes, [4]);
+    });
+}
+
+#[tokio::test]
+async fn a3_an_unanswered_call_is_left_alone_for_a_minute_then_looked_up() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("launch", Fault::LostAnswer);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert_eq!(world.account.instances.len(), 1, "it did act"));
+    let took = rig.until(secs(300), |world| {
+        world
+            .api
+            .node_claims
+            .values()
+            .any(|claim| !claim.status.provider_id.is_empty())
+    });
+    assert!(took.await.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        assert_eq!(
+            world.account.requests.len(),
+            1,
+            "a3: what the launch tag shows is not asked for again"
+        );
+    });
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+}
+
+#[tokio::test]
+async fn a3_a_call_that_launched_nothing_is_repeated_as_frozen_after_a_minute() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("launch", Fault::Unavailable);
+    run(&mut rig, Lane::Provisioner).await;
+    let frozen = rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        rows.calls.values().next().unwrap().clone()
+    });
+    let sent = rig
+        .until(secs(300), |world| !world.account.requests.is_empty())
+        .await;
+    assert!(sent.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        assert_eq!(
+            world.account.requests,
+            std::slice::from_ref(&frozen.request)
+        );
+        assert!(
+            world.now.duration_since(frozen.frozen_at) >= secs(60),
+            "a3: not before"
+        );
+    });
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+}
+
+/// Ends every lease before its time, as if its holder had never had one.
+fn lapse(rig: &Rig) {
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        rows.calls.values_mut().for_each(|call| call.lease = None);
+        rows.intents
+            .values_mut()
+            .for_each(|intent| intent.lease = None);
+        rows.lanes.remove(&Lane::Provisioner);
+    });
+}
+
+#[tokio::test]
+async fn a3_whoever_takes_over_within_the_minute_sends_nothing() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("launch", Fault::Unavailable);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim.advance(secs(59));
+    lapse(&rig);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert!(world.account.requests.is_empty(), "a3"));
+    rig.sim.advance(secs(1));
+    lapse(&rig);
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert_eq!(world.account.requests.len(), 1, "a3"));
+}
+
+#[tokio::test]
+async fn a3_the_freezer_sends_nothing_once_its_freeze_is_half_a_minute_old() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "freeze").await;
+    let frozen = rig.sim.with(|world| {
+        world
+            .ledger
+            .of(&Rig::cluster())
+            .calls
+            .values()
+            .next()
+            .unwrap()
+            .clone()
+    });
+    rig.sim.advance(secs(31));
+    let late = rig
+        .world
+        .cloud
+        .launch(&frozen.request, frozen.frozen_at + secs(30))
+        .await;
+    assert!(late.is_err());
+    rig.sim
+        .with(|world| assert!(world.account.requests.is_empty()));
+}
+
+#[tokio::test]
+async fn a3_a_dead_instance_ends_the_attempt_and_the_next_has_a_new_token() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "launch").await;
+    rig.sim.with(|world| {
+        let id = world.account.instances.keys().next().unwrap().clone();
+        world.account.terminate(&id, world.now);
+    });
+    assert!(
+        rig.until(secs(600), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        let tokens: Vec<_> = world
+            .account
+            .requests
+            .iter()
+            .map(|request| request.token.clone())
+            .collect();
+        assert_eq!(tokens.len(), 2);
+        assert_ne!(tokens[0], tokens[1], "a3");
+    });
+    assert!(rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn a4_only_the_calls_own_answer_proves_a_partial_fill() {
+    let mut rig = with_pending_pods(4).await;
+    rig.sim.with(|world| {
+        world.catalog.retain(|kind| kind.name == "m5.large");
+        for zone in ["us-east-1a", "us-east-1b"] {
+            let offering = (
+                model::CapacityType::OnDemand,
+                "m5.large".to_owned(),
+                zone.to_owned(),
+            );
+            world
+                .account
+                .capacity
+                .insert(offering, u32::from(zone == "us-east-1a") * 3);
+        }
+    });
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(
+        (report.launched.len(), report.failed.len()),
+        (3, 1),
+        "{report:?}"
+    );
+    rig.sim.with(|world| world.account.capacity.clear());
+    assert!(
+        rig.until(secs(900), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(
+        rig.until(secs(300), |world| consistent(world) && settled(world))
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn a5_what_was_launched_for_a_deleted_node_claim_is_terminated_before_it_goes() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "launch").await;
+    let doomed: NodeClaim = rig.sim.with(|world| {
+        world.api.scale("web", 0, cpu(POD));
+        let claim = world.api.node_claims.values_mut().next().unwrap();
+        claim.deleted_at = Some(world.now);
+        claim.clone()
+    });
+    let gone = rig
+        .until(secs(600), |world| {
+            !world.api.node_claims.contains_key(&doomed.name)
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        assert_eq!(
+            world.account.alive().count(),
+            0,
+            "a5: first the instance, then the NodeClaim"
+        )
+    });
+}
+
+#[tokio::test]
+async fn a6_pods_that_found_a_place_meanwhile_cause_no_launch() {
+    let mut rig = with_pending_pods(1).await;
+    // The pod is bound after the lists were read and before the commit.
+    rig.sim.with(|world| {
+        world.on_call = Some(("prepare", |world| {
+            for pod in world.api.pods.values_mut() {
+                pod.node_name = Some("elsewhere".into());
+            }
+        }));
+    });
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(report.committed, None, "a6: {report:?}");
+    rig.sim
+        .with(|world| assert!(world.api.node_claims.is_empty()));
+}

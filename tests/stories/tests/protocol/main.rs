@@ -1,0 +1,61 @@
+//! The protocol, rule by rule, over whole turns. Rules that are single writes are in `fakes::laws`; those that are pure
+//! functions are tested beside them.
+
+mod addresses;
+mod collecting;
+mod committing;
+mod lanes;
+mod launching;
+
+use fakes::Fuse;
+use jiff::Timestamp;
+use model::Lane;
+use stories::{Relay, Rig, secs};
+
+fn at(world: &fakes::World, seconds: i64) -> Timestamp {
+    world.now + secs(seconds)
+}
+
+/// Runs one turn of a lane now, whatever wakes there are.
+#[expect(
+    clippy::unwrap_used,
+    reason = "a turn that cannot be run has failed the test"
+)]
+async fn run(rig: &mut Rig, lane: Lane) -> turns::Report {
+    let turn = rig.next_turn();
+    turns::run(&rig.world, &Rig::cluster(), lane, &turn, rig.deadline(lane))
+        .await
+        .unwrap()
+}
+
+/// A cluster in which nobody but the test wakes anyone, with pods that wait.
+async fn with_pending_pods(pods: usize) -> Rig {
+    let rig = Rig::ready(Relay::Dead).await;
+    rig.scale(pods);
+    rig.sim.advance(secs(1));
+    rig.sim.take_wakes();
+    rig
+}
+
+/// Runs a provisioner that dies right after its first call of this name took effect.
+async fn points_until(rig: &mut Rig, call: &'static str) -> u64 {
+    rig.sim.with(|world| {
+        world.calls.clear();
+        world.fuse_after = Some(call);
+    });
+    let turn = rig.next_turn();
+    let died = turns::run(
+        &rig.world,
+        &Rig::cluster(),
+        Lane::Provisioner,
+        &turn,
+        rig.deadline(Lane::Provisioner),
+    )
+    .await;
+    assert!(died.is_err(), "{died:?}");
+    rig.sim.with(|world| {
+        let passed = world.fuse.passed();
+        world.fuse = Fuse::default();
+        passed
+    })
+}
