@@ -177,6 +177,8 @@ pub mod annotation {
 
     /// On a NodeClaim: digest of the pods on its node that count as activity.
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
+    /// On a NodePool: what became of its last registrations.
+    pub const REGISTRATIONS: &str = "whittle.sh/registrations";
 
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -1,13 +1,16 @@
 use jiff::SignedDuration;
 use model::{
     FreeAddresses,
-    launch::{FleetRequest, LaunchRefusal},
+    launch::{FleetRequest, Instance, LaunchRefusal},
     ledger::{Call, Intent, IntentState, Lease},
 };
 use ports::{CloudError, ledger::Moved};
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Postponed, Trouble, members::Member, naming, settle::Answered,
+    Executor, LaunchFacts, Outcome, Postponed, Trouble,
+    members::Member,
+    naming,
+    settle::{Answered, Facts},
 };
 
 /// The freezer starts no request later than this after its freeze (PROTOCOL A3).
@@ -18,6 +21,8 @@ struct Group {
     request: FleetRequest,
     attempt: u32,
     members: Vec<Member>,
+    /// The only member's instance, where it needs none launched.
+    existing: Option<Instance>,
 }
 
 impl Executor<'_> {
@@ -82,8 +87,11 @@ impl Executor<'_> {
                 }
             };
             let attempt = member.attempt();
+            let is_there = facts.existing.contains_key(member.name());
             let shares = |group: &&mut Group| {
-                group.attempt == attempt
+                !is_there
+                    && group.existing.is_none()
+                    && group.attempt == attempt
                     && group.members.len() < Call::MEMBERS_MAX
                     && group.request == request
             };
@@ -92,6 +100,7 @@ impl Executor<'_> {
                 None => groups.push(Group {
                     request,
                     attempt,
+                    existing: facts.existing.get(member.name()).cloned(),
                     members: vec![member],
                 }),
             }
@@ -205,7 +214,19 @@ impl Executor<'_> {
             };
             member
         };
-        let members = group.members.into_iter().map(launching).collect();
+        let members: Vec<Member> = group.members.into_iter().map(launching).collect();
+        if let Some(existing) = &group.existing {
+            let instances = [Facts::from(existing)];
+            let left = self
+                .hand_out(&call, members, &instances, facts, outcome)
+                .await?;
+            for member in &left {
+                let why = "the instance that was left for it is another's";
+                self.end_attempt(member, "LaunchFailed", why, outcome)
+                    .await?;
+            }
+            return self.close(&call).await;
+        }
         let class = facts.classes.get(&call.request.node_class);
         let types = class.map_or(&[][..], |class| class.types.as_slice());
         let needed = FreeAddresses::needed(&call.request, types);

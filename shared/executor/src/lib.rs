@@ -22,7 +22,7 @@ use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName,
-    ids::TurnId, ledger::Lease, plan::PodRef,
+    ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
@@ -45,6 +45,8 @@ pub struct Executor<'a> {
     pub clock: &'a dyn Clock,
     /// After this nothing new is begun; what is under way is left as it stands.
     pub deadline: Timestamp,
+    /// A NodeClaim without an instance is given up after this, counted from its creation (spec/lifecycle §7).
+    pub launch_timeout: SignedDuration,
 }
 
 /// What launches depend on besides their NodeClaims.
@@ -53,6 +55,8 @@ pub struct LaunchFacts<'a> {
     pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
     /// Of their subnets, calls under way taken off.
     pub free_addresses: FreeAddresses,
+    /// Instances that somebody else launched for NodeClaims and left to us: these are taken instead of launching.
+    pub existing: BTreeMap<NodeClaimName, Instance>,
 }
 
 /// A NodeClass and the types it allows, with offerings known to lack capacity marked.
@@ -114,8 +118,6 @@ impl Outcome {
     }
 }
 
-/// A NodeClaim without an instance is given up after this, counted from its creation (spec/lifecycle §7).
-pub const LAUNCH_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// A lease outlives the turn's own end by this, so that nobody takes over what is just being finished.
 pub const LEASE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 

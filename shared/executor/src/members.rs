@@ -216,11 +216,9 @@ impl Executor<'_> {
         message: &str,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
-        let age = member
-            .claim
-            .created_at
-            .map(|at| self.clock.now().duration_since(at));
-        if age.is_some_and(|age| age >= crate::LAUNCH_TIMEOUT) {
+        // By our own clock: the API server's may differ by minutes.
+        let age = self.clock.now().duration_since(member.intent.committed_at);
+        if age >= self.launch_timeout {
             return self
                 .fail(
                     member,

@@ -8,10 +8,7 @@ use model::{
 };
 use ports::CloudError;
 
-use crate::{
-    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Postponed, Trouble, members::Member,
-    settle::Facts,
-};
+use crate::{Executor, LaunchFacts, Outcome, Postponed, Trouble, members::Member, settle::Facts};
 
 /// An unanswered call is left alone for this long: its request may still be on its way, or its instances not shown yet.
 pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
@@ -80,7 +77,7 @@ impl Executor<'_> {
             return Ok(None);
         };
         if intent.state == IntentState::Intended
-            && now.duration_since(intent.committed_at) >= LAUNCH_TIMEOUT
+            && now.duration_since(intent.committed_at) >= self.launch_timeout
         {
             let why = "it was not begun within the launch time-out".to_owned();
             self.advance(&intent, IntentState::Void { why }).await?;

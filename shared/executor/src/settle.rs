@@ -14,7 +14,7 @@ use model::{
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{
-    Executor, LAUNCH_TIMEOUT, LaunchFacts, Outcome, Trouble,
+    Executor, LaunchFacts, Outcome, Trouble,
     members::{Member, update_of},
     ownership::Owned,
 };
@@ -163,7 +163,7 @@ impl Executor<'_> {
 
     /// Attempts end at the launch time-out (A3).
     pub(crate) fn is_overdue(&self, call: &Call) -> bool {
-        self.clock.now().duration_since(call.frozen_at) >= LAUNCH_TIMEOUT
+        self.clock.now().duration_since(call.frozen_at) >= self.launch_timeout
     }
 
     /// Writes the instance to the NodeClaim's status, then ends the launch.
@@ -203,6 +203,14 @@ impl Executor<'_> {
         };
         if self.advance(&member.intent, launched).await?.is_some() {
             tracing::info!(node_claim = %member.name(), instance = %instance.id, "launched");
+            outcome.events.push(Event {
+                about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
+                kind: EventKind::Normal,
+                reason: LAUNCHED.to_owned(),
+                message: "Status condition transitioned, Type: Launched, Status: Unknown -> True, Reason: Launched"
+                    .to_owned(),
+                at: self.clock.now(),
+            });
             outcome
                 .launched
                 .push((member.name().clone(), instance.id.clone()));

@@ -27,6 +27,8 @@ pub struct Account {
     pub free_addresses: BTreeMap<String, i64>,
     /// Traffic that ARC has shifted away from zones.
     pub shifts: Vec<ZonalShift>,
+    /// Lists and descriptions show nothing at all.
+    pub blind: bool,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
     /// Launch templates, and the NodeClass each was made for.
@@ -198,10 +200,10 @@ impl Account {
     /// What descriptions show: new instances only after the lag.
     pub(crate) fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
         let lag = self.describe_lag;
+        let blind = self.blind;
         self.instances.values().filter(move |instance| {
-            instance
-                .launched_at
-                .is_none_or(|at| now.duration_since(at) >= lag)
+            let old_enough = |at| now.duration_since(at) >= lag;
+            !blind && instance.launched_at.is_none_or(old_enough)
         })
     }
 

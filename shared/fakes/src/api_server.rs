@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     NodeClaimName, NodeName, PodKey, Resources, Uid,
     node::Node,
@@ -8,6 +8,7 @@ use model::{
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::{Deletion, Owner, Pod},
     snapshot::{DaemonSet, PodDisruptionBudget},
+    volume::Storage,
 };
 use ports::{
     ClusterError,
@@ -25,9 +26,18 @@ pub struct ApiServer {
     pub pods: BTreeMap<PodKey, Pod>,
     pub daemon_sets: Vec<DaemonSet>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
+    pub storage: Storage,
     pub deployments: BTreeMap<String, Deployment>,
     pub events: Vec<Event>,
     pub leader: Option<LeaderLease>,
+    /// Nodes whose kubelet has fallen silent.
+    pub silent: BTreeSet<NodeName>,
+    /// Instances that start from now on do not join.
+    pub closed: bool,
+    /// Pods whose kubelet never says that they have ended.
+    pub stuck: BTreeSet<PodKey>,
+    /// How far the API server's clock is ahead of everybody else's.
+    pub clock_ahead: SignedDuration,
     /// NodeClaims ever created, to find names that were used twice.
     pub created: Vec<NodeClaimName>,
     version: u64,
@@ -99,7 +109,7 @@ impl ApiServer {
             labels: launch.labels.clone(),
             annotations: launch.annotations.clone(),
             finalizers: vec![api::names::finalizer::TERMINATION.to_owned()],
-            created_at: Some(now),
+            created_at: Some(now + self.clock_ahead),
             deleted_at: None,
             spec: launch.spec.clone(),
             status: NodeClaimStatus::default(),
@@ -166,6 +176,7 @@ impl ApiServer {
         now: Timestamp,
     ) -> Result<(), ClusterError> {
         let version = self.next_version();
+        let now = now + self.clock_ahead;
         let claim = self
             .node_claims
             .get_mut(&target.name)
@@ -279,7 +290,17 @@ impl ApiServer {
                     .as_ref()
                     .is_some_and(|selector| selector.matches(&labels))
         };
-        if let Some(budget) = self.disruption_budgets.iter_mut().find(covers) {
+        let mut covering = self.disruption_budgets.iter_mut().filter(covers);
+        let (first, second) = (covering.next(), covering.next());
+        if second.is_some() {
+            return Err(ClusterError::Refused {
+                what: format!("eviction of {key}"),
+                message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not \
+                          support."
+                    .into(),
+            });
+        }
+        if let Some(budget) = first {
             if budget.disruptions_allowed == 0 {
                 let message = format!(
                     "Cannot evict pod as it would violate the pod's disruption budget {}",
@@ -293,6 +314,26 @@ impl ApiServer {
             budget.disruptions_allowed -= 1;
         }
         self.delete_pod(key, uid, grace_seconds, now)
+    }
+
+    /// What a user's `kubectl delete` does.
+    pub fn order_deletion(&mut self, claim: &NodeClaimName, now: Timestamp) {
+        let version = self.next_version();
+        let Some(claim) = self.node_claims.get_mut(claim) else {
+            return;
+        };
+        claim.deleted_at.get_or_insert(now);
+        claim.resource_version = version;
+    }
+
+    /// The same for a Node.
+    pub fn order_node_deletion(&mut self, node: &NodeName, now: Timestamp) {
+        let version = self.next_version();
+        let Some(node) = self.nodes.get_mut(node) else {
+            return;
+        };
+        node.deleted_at.get_or_insert(now);
+        node.resource_version = version;
     }
 
     /// Pods that hold on to a node.

@@ -84,7 +84,8 @@ impl Cluster for Sim {
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {
-        self.port("storage", |_| Ok(Storage::default())).await
+        self.port("storage", |world| Ok(world.api.storage.clone()))
+            .await
     }
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {

@@ -38,11 +38,16 @@ impl World {
                 .launched_at
                 .map_or(SignedDuration::ZERO, |at| self.now.duration_since(at));
             let alive = instance.state == InstanceState::Running;
-            if alive && age >= JOINS_AFTER && !self.api.nodes.contains_key(&name) {
+            if alive
+                && age >= JOINS_AFTER
+                && !self.api.closed
+                && !self.api.nodes.contains_key(&name)
+            {
                 let node = self.joining_node(&name, &instance);
                 self.api.nodes.insert(name.clone(), node);
             }
-            let status = match (alive, age >= READY_AFTER) {
+            let speaks = alive && !self.api.silent.contains(&name);
+            let status = match (speaks, age >= READY_AFTER) {
                 (true, true) => ConditionStatus::True,
                 (true, false) => ConditionStatus::False,
                 (false, _) => ConditionStatus::Unknown,
@@ -131,8 +136,8 @@ impl World {
 
     fn remove_deleted_pods(&mut self) {
         let now = self.now;
-        let nodes = &self.api.nodes;
-        self.api.pods.retain(|_, pod| {
+        let (nodes, stuck) = (&self.api.nodes, &self.api.stuck);
+        self.api.pods.retain(|key, pod| {
             let unbound = pod
                 .node_name
                 .as_ref()
@@ -142,7 +147,7 @@ impl World {
             let over = pod
                 .deletion
                 .as_ref()
-                .is_some_and(|deletion| unbound || deletion.at <= now);
+                .is_some_and(|deletion| unbound || deletion.at <= now && !stuck.contains(key));
             !orphaned && !over
         });
     }

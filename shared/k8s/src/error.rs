@@ -1,6 +1,9 @@
 use kube::Error;
 use ports::ClusterError;
 
+/// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (spec/lifecycle §9.3).
+const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+
 /// What the caller can do about the server's answer to `action`, which concerned `what`.
 pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     let what = what.to_owned();
@@ -13,6 +16,7 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     };
     let message = status.message.clone();
     match status.code {
+        _ if message == TWO_BUDGETS => ClusterError::Refused { what, message },
         404 => ClusterError::NotFound { what },
         409 => ClusterError::Conflict { what },
         429 if by_disruption_budget(&status) => ClusterError::Refused { what, message },
@@ -53,4 +57,26 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str) -> Error {
+        let status = serde_json::json!({"code": code, "message": message, "reason": "", "status": "Failure"});
+        let status = serde_json::from_value::<kube::core::Status>(status).unwrap();
+        Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn two_budgets_for_one_pod_refuse_it_for_now() {
+        let refused = classify(answer(500, TWO_BUDGETS), "evict", "pod");
+        assert!(matches!(refused, ClusterError::Refused { .. }), "{refused}");
+        let broken = classify(answer(500, "etcdserver: request timed out"), "evict", "pod");
+        assert!(
+            matches!(broken, ClusterError::Unavailable { .. }),
+            "{broken}"
+        );
+    }
 }

@@ -26,6 +26,9 @@ pub struct Node {
     pub capacity: Resources,
     pub allocatable: Resources,
     pub ready: Ready,
+    /// The others: pressures, and what agents on the node say of its parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<NodeCondition>,
     pub created_at: Option<Timestamp>,
     pub deleted_at: Option<Timestamp>,
 }
@@ -33,6 +36,14 @@ pub struct Node {
 /// The node's Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
+    pub status: ConditionStatus,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCondition {
+    #[serde(rename = "type")]
+    pub kind: String,
     pub status: ConditionStatus,
     pub since: Option<Timestamp>,
 }

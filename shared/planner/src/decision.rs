@@ -1,11 +1,69 @@
 use jiff::Timestamp;
-use model::{Action, Plan, plan::Planned};
+use model::{
+    Action, NodeClaimName, NodeName, Plan, Uid, node::Node, node_claim::NodeClaim, plan::Planned,
+};
 
-/// A plan, and when there will be something to decide although nothing happens.
+/// A plan, what to say besides, and when there will be something to decide although nothing happens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub plan: Plan,
+    pub notes: Vec<Note>,
     pub due: Option<Timestamp>,
+}
+
+/// Something to tell users where they look: a Kubernetes Event about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub about: About,
+    /// Or Normal.
+    pub warning: bool,
+    /// As upstream's (spec/lifecycle §31).
+    pub reason: &'static str,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    Node(NodeName, Uid),
+    NodeClaim(NodeClaimName, Uid),
+}
+
+impl From<&Node> for About {
+    fn from(node: &Node) -> Self {
+        Self::Node(node.name.clone(), node.uid.clone())
+    }
+}
+
+impl From<&NodeClaim> for About {
+    fn from(claim: &NodeClaim) -> Self {
+        Self::NodeClaim(claim.name.clone(), claim.uid.clone())
+    }
+}
+
+impl Note {
+    pub(crate) fn normal(
+        about: impl Into<About>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            about: about.into(),
+            warning: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn warning(
+        about: impl Into<About>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            warning: true,
+            ..Self::normal(about, reason, message)
+        }
+    }
 }
 
 impl Decision {

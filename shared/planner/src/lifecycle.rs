@@ -1,151 +1,379 @@
 //! How far each NodeClaim has come: launched → registered → initialized → consolidatable, and what ends it
-//! (spec/lifecycle §3–§7, §11.2, §11.3).
+//! (spec/lifecycle §3–§7, §10, §11, §24, §25).
 
+mod consistency;
 mod drift;
+mod expiration;
+mod hydration;
 mod initialization;
 mod liveness;
 mod marks;
 mod pod_events;
 mod registration;
+mod repair;
 
 use std::collections::BTreeMap;
 
 use api::{
     conditions::types::{INITIALIZED, LAUNCHED, REGISTERED},
-    names::annotation::PODS_DIGEST,
+    names::{annotation::PODS_DIGEST, finalizer},
 };
-use model::{Action, Snapshot, node::Node, node_claim::NodeClaim};
+use jiff::Timestamp;
+use model::{
+    Action, NodeClaimName, Snapshot,
+    ledger::IntentState,
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{NodeClaimUpdate, Target},
+};
 
-use self::pod_events::PodsOfNodes;
+pub use liveness::Timeouts;
+
 use crate::{
+    by_instance::ByInstance,
     claim_conditions::{changed, is_needed},
-    decision::Decision,
+    decision::{Decision, Note},
+    lifecycle::{initialization::Waiting, registration::Registration, repair::Wards},
+    machine::{Ending, Joined, Seen, State, Step, next},
     managed::is_ours,
+    pods_of_nodes::PodsOfNodes,
 };
+
+/// The next step of every NodeClaim that is not being deleted, with Karpenter's time-outs.
+pub fn lifecycle(snapshot: &Snapshot) -> Decision {
+    lifecycle_with(snapshot, Timeouts::default())
+}
 
 /// The next step of every NodeClaim that is not being deleted.
 ///
 /// Steps are judged by what the objects show, not by what was written last time: a Node that lost its `registered` label to
 /// a conflict is registered again.
-pub fn lifecycle(snapshot: &Snapshot) -> Decision {
+pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
+    let view = View {
+        snapshot,
+        timeouts,
+        nodes: ByInstance::of_nodes(snapshot),
+        pods: PodsOfNodes::new(snapshot),
+        claims: ByInstance::of_claims(snapshot),
+        wards: Wards::of(snapshot),
+        failed: failed_launches(snapshot),
+        begun: launches_under_way(snapshot),
+    };
     let mut decision = Decision::default();
-    let mut nodes: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
-    for node in snapshot
-        .nodes
-        .iter()
-        .filter(|node| !node.provider_id.is_empty())
-    {
-        nodes
-            .entry(node.provider_id.as_str())
-            .or_default()
-            .push(node);
-    }
-    let pods = PodsOfNodes::new(snapshot);
-    for claim in snapshot
-        .node_claims
-        .iter()
-        .filter(|claim| is_ours(claim) && claim.deleted_at.is_none())
-    {
-        let own = nodes
-            .get(claim.status.provider_id.as_str())
-            .map_or(&[][..], Vec::as_slice);
-        step(snapshot, claim, own, &pods, &mut decision);
+    for claim in snapshot.node_claims.iter().filter(|claim| is_ours(claim)) {
+        if claim.deleted_at.is_none() {
+            view.step(claim, &mut decision);
+        } else {
+            view.hasten(claim, &mut decision);
+        }
     }
     decision
 }
 
-fn step(
-    snapshot: &Snapshot,
-    claim: &NodeClaim,
-    nodes: &[&Node],
-    pods: &PodsOfNodes<'_>,
-    decision: &mut Decision,
-) {
-    let now = snapshot.now;
-    if let Some((why, because)) = liveness::overdue(claim, now) {
-        decision.act(
-            Action::DeleteNodeClaim(target(claim)),
-            format!("{why}: {because}"),
-        );
-        return;
-    }
-    if let Some(at) = liveness::deadline(claim) {
-        decision.look_again(at);
-    }
-    let registration = registration::judge(claim, nodes);
-    if let registration::Registration::Node { node, update } = &registration
-        && let Some(update) = update
-    {
-        decision.act(
-            Action::UpdateNode(update.as_ref().clone()),
-            format!("node {} belongs to NodeClaim {}", node.name, claim.name),
-        );
-    }
-    let initialization = registration
-        .node()
-        .map(|node| initialization::judge(claim, node));
-    if let (Some(Ok(())), Some(node)) = (&initialization, registration.node())
-        && let Some(update) = initialization::label(node)
-    {
-        decision.act(
-            Action::UpdateNode(update),
-            format!("node {} is initialized", node.name),
-        );
-    }
-    let pods = registration
-        .node()
-        .and_then(|node| pod_events::judge(pods.of(node), claim, now));
-    let last_event = pods
-        .as_ref()
-        .and_then(|change| change.event)
-        .or(claim.status.last_pod_event);
-    let marks = marks::consolidatable(snapshot, claim, last_event);
-    if let marks::Consolidatable::At(at) = marks {
-        decision.look_again(at);
-    }
-    let drifted = drift::judge(snapshot, claim);
-    let mut update = changed(claim, now, |conditions| {
-        conditions.renew(LAUNCHED);
-        if !conditions.is_true(REGISTERED) {
-            registration.write(conditions);
-        } else {
-            conditions.renew(REGISTERED);
+struct View<'a> {
+    snapshot: &'a Snapshot,
+    timeouts: Timeouts,
+    nodes: ByInstance<'a, Node>,
+    pods: PodsOfNodes<'a>,
+    claims: ByInstance<'a, NodeClaim>,
+    wards: Wards<'a>,
+    failed: BTreeMap<&'a NodeClaimName, &'a str>,
+    begun: BTreeMap<&'a NodeClaimName, Timestamp>,
+}
+
+/// One NodeClaim as it is seen now.
+struct Sight<'a> {
+    claim: &'a NodeClaim,
+    registration: Registration<'a>,
+    /// What its Node still lacks.
+    waiting: Option<Waiting>,
+}
+
+impl<'a> View<'a> {
+    fn step(&self, claim: &'a NodeClaim, decision: &mut Decision) {
+        let registration = registration::judge(self.nodes_of(claim));
+        let waiting = registration
+            .node()
+            .and_then(|node| initialization::judge(claim, node).err());
+        let node = match (&registration, &waiting) {
+            (Registration::NotFound, _) => Joined::Nobody,
+            (Registration::Several, _) => Joined::Several,
+            (Registration::Node(_), Some(_)) => Joined::Unready,
+            (Registration::Node(_), None) => Joined::Ready,
+        };
+        let sight = Sight {
+            claim,
+            registration,
+            waiting,
+        };
+        let ending = self.ending(&sight, decision);
+        let (_, steps) = next(State::of(claim), Seen::Alive { ending, node });
+        if let [Step::Delete(ending)] = steps[..] {
+            self.end(ending, claim, decision);
+            return;
         }
-        match &initialization {
-            _ if conditions.is_true(INITIALIZED) => conditions.renew(INITIALIZED),
-            Some(Ok(())) if conditions.is_true(REGISTERED) => conditions.set_true(INITIALIZED),
-            Some(Err(waiting)) if conditions.is_true(REGISTERED) => {
-                conditions.set_unknown(INITIALIZED, waiting.reason, &waiting.message);
+        for step in steps {
+            take(step, &sight, decision);
+        }
+        self.mark(&sight, decision);
+    }
+
+    /// The first thing that ends the NodeClaim now. What will do so later is looked at then.
+    fn ending(&self, sight: &Sight<'a>, decision: &mut Decision) -> Option<Ending> {
+        let Sight { claim, .. } = sight;
+        let now = self.snapshot.now;
+        if claim.status.provider_id.is_empty() && self.failed.contains_key(&claim.name) {
+            return Some(Ending::LaunchFailed);
+        }
+        let mut is_due = |at: Option<Timestamp>| match at {
+            Some(at) if at <= now => true,
+            Some(at) => {
+                decision.look_again(at);
+                false
             }
-            Some(_) | None => {}
+            None => false,
+        };
+        let begun = self.begun.get(&claim.name).copied();
+        let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
+        if is_due(at) {
+            return Some(timeout);
         }
-        marks::write(&marks, conditions);
-        drift::write(&drifted, conditions);
-    });
-    if let Some(node) = registration.node()
-        && claim.status.node_name.as_ref() != Some(&node.name)
-    {
-        update.node_name = Some(node.name.clone());
+        if is_due(expiration::at(claim)) {
+            return Some(Ending::Expired);
+        }
+        let node = sight.registration.node()?;
+        match self.wards.judge(claim, node, now) {
+            repair::Verdict::Well => None,
+            repair::Verdict::At(at) => {
+                decision.look_again(at);
+                None
+            }
+            repair::Verdict::Blocked(notes, at) => {
+                decision.notes.extend(notes);
+                decision.look_again(at);
+                None
+            }
+            repair::Verdict::Due => Some(Ending::Unhealthy),
+        }
     }
-    if let Some(change) = pods {
-        update
-            .set_annotations
-            .insert(PODS_DIGEST.to_owned(), change.digest);
-        update.last_pod_event = change.event;
+
+    fn end(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
+        let (reason, because) = ending.because();
+        if ending == Ending::Unhealthy
+            && let Some(update) = repair::hasten(claim, self.snapshot.now)
+        {
+            // The deadline is written first: whoever drains the node must find it. The deletion follows when it is read back.
+            decision.act(
+                Action::UpdateNodeClaim(update),
+                format!("{reason}: {because}"),
+            );
+            decision.look_again(self.snapshot.now);
+            return;
+        }
+        let because = match (ending, self.failed.get(&claim.name)) {
+            (Ending::LaunchFailed, Some(why)) => {
+                format!("{reason}: NodeClaim {} was not launched: {why}", claim.name)
+            }
+            _ => format!("{reason}: {because}"),
+        };
+        decision.act(Action::DeleteNodeClaim(target(claim)), because);
     }
-    if is_needed(&update) {
-        decision.act(
-            Action::UpdateNodeClaim(update),
-            format!("NodeClaim {} moved on", claim.name),
-        );
+
+    /// Writes what is known of the NodeClaim now.
+    fn mark(&self, sight: &Sight<'a>, decision: &mut Decision) {
+        let Sight {
+            claim,
+            registration,
+            waiting,
+        } = sight;
+        let pods = registration
+            .node()
+            .and_then(|node| pod_events::judge(self.pods.of(node), claim, self.snapshot.now));
+        let last_event = pods
+            .as_ref()
+            .and_then(|change| change.event)
+            .or(claim.status.last_pod_event);
+        let marks = marks::consolidatable(self.snapshot, claim, last_event);
+        if let marks::Consolidatable::At(at) = marks {
+            decision.look_again(at);
+        }
+        let drifted = drift::judge(self.snapshot, claim);
+        let issues = registration
+            .node()
+            .map(|node| consistency::judge(claim, node));
+        let mut update = changed(claim, self.snapshot.now, |conditions| {
+            conditions.renew(LAUNCHED);
+            if !conditions.is_true(REGISTERED) {
+                registration.write(conditions);
+            } else {
+                conditions.renew(REGISTERED);
+            }
+            match (registration.node(), waiting) {
+                _ if conditions.is_true(INITIALIZED) => conditions.renew(INITIALIZED),
+                _ if !conditions.is_true(REGISTERED) => {}
+                (Some(_), None) => conditions.set_true(INITIALIZED),
+                (Some(_), Some(waiting)) => {
+                    conditions.set_unknown(INITIALIZED, waiting.reason, &waiting.message);
+                }
+                (None, _) => conditions.set_unknown(
+                    INITIALIZED,
+                    "NodeNotFound",
+                    "Node not registered with cluster",
+                ),
+            }
+            marks::write(&marks, conditions);
+            drift::write(&drifted, conditions);
+            if let Some(issues) = &issues {
+                consistency::write(issues, conditions);
+            }
+        });
+        let issues = issues.unwrap_or_default();
+        let warn = |issue| Note::warning(*claim, "FailedConsistencyCheck", issue);
+        decision.notes.extend(issues.into_iter().map(warn));
+        if let Some(node) = registration.node()
+            && claim.status.node_name.as_ref() != Some(&node.name)
+        {
+            update.node_name = Some(node.name.clone());
+        }
+        if let Some(change) = pods {
+            update
+                .set_annotations
+                .insert(PODS_DIGEST.to_owned(), change.digest);
+            update.last_pod_event = change.event;
+        }
+        update.set_labels.extend(hydration::label(claim));
+        if !claim
+            .finalizers
+            .iter()
+            .any(|name| name == finalizer::TERMINATION)
+        {
+            update.add_finalizers = vec![finalizer::TERMINATION.to_owned()];
+        }
+        if is_needed(&update) {
+            decision.act(
+                Action::UpdateNodeClaim(update),
+                format!("NodeClaim {} moved on", claim.name),
+            );
+        }
+    }
+
+    /// The Nodes that are its instance, unless that is another's.
+    fn nodes_of(&self, claim: &NodeClaim) -> &[&'a Node] {
+        if self.claims.is_taken(claim) {
+            return &[];
+        }
+        self.nodes.of(&claim.status.provider_id)
+    }
+
+    /// A node that falls ill while it is being drained is drained by force (spec/lifecycle §24.5).
+    fn hasten(&self, claim: &'a NodeClaim, decision: &mut Decision) {
+        let now = self.snapshot.now;
+        let [node] = self.nodes_of(claim) else {
+            return;
+        };
+        if let repair::Verdict::Due = self.wards.judge(claim, node, now)
+            && let Some(update) = repair::hasten(claim, now)
+        {
+            decision.act(
+                Action::UpdateNodeClaim(update),
+                format!("node {} is unhealthy", node.name),
+            );
+        }
     }
 }
 
-pub(crate) fn target(claim: &NodeClaim) -> model::plan::Target {
-    model::plan::Target {
+/// Makes a step on the Node concrete.
+fn take(step: Step, sight: &Sight<'_>, decision: &mut Decision) {
+    let Some(node) = sight.registration.node() else {
+        return;
+    };
+    let claim = sight.claim;
+    match step {
+        Step::Register => {
+            if registration::lacks_taint(node) {
+                decision.notes.push(Note::warning(
+                    claim,
+                    "UnregisteredTaintMissing",
+                    format!(
+                        "Missing taint {}:NoExecute on node {}, pods may have been scheduled before it was registered",
+                        api::names::taint::UNREGISTERED,
+                        node.name
+                    ),
+                ));
+            }
+            if let Some(update) = registration::sync(claim, node) {
+                decision.act(
+                    Action::UpdateNode(update),
+                    format!("node {} belongs to NodeClaim {}", node.name, claim.name),
+                );
+            }
+        }
+        Step::Initialize => {
+            if let Some(update) = initialization::label(node) {
+                decision.act(
+                    Action::UpdateNode(update),
+                    format!("node {} is initialized", node.name),
+                );
+            }
+        }
+        // The finalizer goes on with the conditions; the others are no steps of what stays.
+        Step::Protect
+        | Step::Delete(_)
+        | Step::Follow
+        | Step::AwaitLaunch
+        | Step::DeleteNodes
+        | Step::Mark
+        | Step::Drain
+        | Step::AwaitVolumes
+        | Step::EndInstance
+        | Step::ReleaseNode
+        | Step::Release => {}
+    }
+}
+
+/// NodeClaims whose launch is over without an instance. Whoever ended it deletes them, unless it died first.
+fn failed_launches(snapshot: &Snapshot) -> BTreeMap<&NodeClaimName, &str> {
+    let failed = snapshot
+        .intents
+        .iter()
+        .filter_map(|intent| match &intent.state {
+            IntentState::Failed { why } | IntentState::Void { why } => {
+                Some((intent.name(), why.as_str()))
+            }
+            IntentState::Intended
+            | IntentState::Claimed { .. }
+            | IntentState::Launching { .. }
+            | IntentState::Launched { .. } => None,
+        });
+    failed.collect()
+}
+
+/// When launches under way began, by our own clock.
+fn launches_under_way(snapshot: &Snapshot) -> BTreeMap<&NodeClaimName, Timestamp> {
+    let under_way = snapshot
+        .intents
+        .iter()
+        .filter(|intent| intent.is_in_flight());
+    under_way
+        .map(|intent| (intent.name(), intent.committed_at))
+        .collect()
+}
+
+pub(crate) fn target(claim: &NodeClaim) -> Target {
+    Target {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
         resource_version: claim.resource_version.clone(),
+    }
+}
+
+/// An update of this NodeClaim in this version that changes nothing yet.
+pub(crate) fn update_of(claim: &NodeClaim) -> NodeClaimUpdate {
+    NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
+        ..NodeClaimUpdate::default()
     }
 }
 

@@ -4,128 +4,328 @@
 
 mod deadline;
 mod drain;
+mod mark;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::{
     conditions::{ConditionSet, types},
     names::{finalizer, label},
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, InstanceId, Snapshot,
+    Action, InstanceId, NodeClaimName, Snapshot,
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, NodeUpdate},
 };
 
 use crate::{
+    by_instance::ByInstance,
     claim_conditions::{changed, is_needed},
     decision::Decision,
     lifecycle::target,
+    machine::{Detachment, Held, Instance, Pods, Seen, State, Step, next},
     managed::is_ours,
-    pods::disrupted,
+    pods_of_nodes::PodsOfNodes,
     terminate::{deadline::deadline, drain::Drain},
 };
 
-/// Provider ids of instances that EC2 says are terminated or unknown.
-pub type Gone = BTreeSet<String>;
+/// What EC2 says of NodeClaims and Nodes that are being deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// Provider ids of instances that are terminated or unknown.
+    pub instances: BTreeSet<String>,
+    /// NodeClaims whose instance is none of theirs: nothing is ended for them.
+    pub strangers: BTreeSet<NodeClaimName>,
+}
 
 /// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// What has held up a drain for long is looked at less often: events tell when it gives way.
+const PATIENT: SignedDuration = SignedDuration::from_secs(60);
+/// The wait grows with this part of the time that has passed since the deletion.
+const PATIENCE: i32 = 20;
 
 pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
+    let view = View {
+        snapshot,
+        gone,
+        claims: ByInstance::of_claims(snapshot),
+        nodes: ByInstance::of_nodes(snapshot),
+        pods: PodsOfNodes::new(snapshot),
+        launching: launching(snapshot),
+    };
     let mut decision = Decision::default();
-    let claims: BTreeMap<&str, &NodeClaim> = snapshot
-        .node_claims
-        .iter()
-        .filter(|claim| is_ours(claim) && !claim.status.provider_id.is_empty())
-        .map(|claim| (claim.status.provider_id.as_str(), claim))
-        .collect();
     for claim in snapshot
         .node_claims
         .iter()
-        .filter(|claim| is_ours(claim) && claim.deleted_at.is_some())
+        .filter(|claim| is_ours(claim) && claim.deleted_at.is_some() && is_held(&claim.finalizers))
     {
-        if claim
-            .finalizers
-            .iter()
-            .any(|name| name == finalizer::TERMINATION)
-        {
-            end_claim(snapshot, claim, gone, &mut decision);
-        }
+        view.end_claim(claim, &mut decision);
     }
-    for node in snapshot
-        .nodes
-        .iter()
-        .filter(|node| node.deleted_at.is_some() && is_ours_to_end(node))
-    {
-        end_node(
-            snapshot,
-            node,
-            claims.get(node.provider_id.as_str()).copied(),
-            gone,
-            &mut decision,
-        );
+    for node in snapshot.nodes.iter().filter(|node| {
+        node.deleted_at.is_some()
+            && node.labels.contains_key(label::EC2_NODE_CLASS)
+            && is_held(&node.finalizers)
+    }) {
+        match view.claims.only(&node.provider_id) {
+            Some(claim) => view.end_node(node, claim, &mut decision),
+            None => view.end_stray(node, &mut decision),
+        }
     }
     decision
 }
 
-fn is_ours_to_end(node: &Node) -> bool {
-    node.labels.contains_key(label::EC2_NODE_CLASS)
-        && node
-            .finalizers
-            .iter()
-            .any(|name| name == finalizer::TERMINATION)
+struct View<'a> {
+    snapshot: &'a Snapshot,
+    gone: &'a Gone,
+    claims: ByInstance<'a, NodeClaim>,
+    nodes: ByInstance<'a, Node>,
+    pods: PodsOfNodes<'a>,
+    launching: BTreeSet<&'a NodeClaimName>,
 }
 
-/// A NodeClaim goes when its Nodes are gone and its instance is (spec/lifecycle §8.1).
-fn end_claim(snapshot: &Snapshot, claim: &NodeClaim, gone: &Gone, decision: &mut Decision) {
-    if let Some(update) = deadline::stamp(claim) {
-        decision.act(
-            Action::UpdateNodeClaim(update),
-            format!("NodeClaim {} has a terminationGracePeriod", claim.name),
-        );
-    }
-    if claim.is_true(types::REGISTERED) {
-        let own: Vec<&Node> = snapshot
-            .nodes
-            .iter()
-            .filter(|node| node.provider_id == claim.status.provider_id)
-            .collect();
-        for node in own.iter().filter(|node| node.deleted_at.is_none()) {
-            let update = NodeUpdate {
-                name: node.name.clone(),
-                uid: node.uid.clone(),
-                delete: true,
-                ..NodeUpdate::default()
-            };
+impl<'a> View<'a> {
+    /// A NodeClaim goes when its Nodes are gone and its instance is (spec/lifecycle §8.1).
+    fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
+        if let Some((update, note)) = deadline::stamp(claim) {
             decision.act(
-                Action::UpdateNode(update),
-                format!("NodeClaim {} is being deleted", claim.name),
+                Action::UpdateNodeClaim(update),
+                format!("NodeClaim {} has a terminationGracePeriod", claim.name),
             );
+            decision.notes.push(note);
         }
-        if !own.is_empty() {
+        // A Node that only others still hold has nothing of ours left to wait for.
+        let ours = |node: &&&Node| node.deleted_at.is_none() || is_held(&node.finalizers);
+        let own: Vec<&Node> = match claim.is_true(types::REGISTERED) && self.owns(claim) {
+            true => {
+                let all = self.nodes.of(&claim.status.provider_id);
+                all.iter().filter(ours).copied().collect()
+            }
+            false => Vec::new(),
+        };
+        let node = if own.is_empty() {
+            Held::Nothing
+        } else if own.iter().any(|node| node.deleted_at.is_none()) {
+            Held::Kept
+        } else {
+            // Its Nodes hold it up, and are looked at themselves.
+            return;
+        };
+        let instance = self.instance(claim);
+        let (_, steps) = next(State::of(claim), Seen::Leaving { node, instance });
+        for step in steps {
+            match step {
+                Step::DeleteNodes => {
+                    for node in own.iter().filter(|node| node.deleted_at.is_none()) {
+                        let update = NodeUpdate {
+                            delete: true,
+                            ..update_of(node)
+                        };
+                        decision.act(
+                            Action::UpdateNode(update),
+                            format!("NodeClaim {} is being deleted", claim.name),
+                        );
+                    }
+                }
+                Step::AwaitLaunch => decision.look_again(self.after(LOOK_AGAIN)),
+                Step::EndInstance => self.end_instance(claim, |_| {}, decision),
+                Step::Release if instance == Instance::Gone => {
+                    finish_claim(claim, "its instance is gone", decision);
+                }
+                Step::Release => finish_claim(claim, "nothing was launched for it", decision),
+                // What concerns a Node that leaves is done there, and the rest is for what stays.
+                Step::Protect
+                | Step::Register
+                | Step::Initialize
+                | Step::Delete(_)
+                | Step::Follow
+                | Step::Mark
+                | Step::Drain
+                | Step::AwaitVolumes
+                | Step::ReleaseNode => {}
+            }
+        }
+    }
+
+    /// A Node goes when its pods and volumes are gone and its instance is (spec/lifecycle §8.2).
+    fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
+        let deadline = deadline(Some(claim));
+        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline);
+        let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), deadline);
+        let instance = self.instance(claim);
+        let seen = Seen::Leaving {
+            node: Held::Leaving {
+                ready: node.ready.status == ConditionStatus::True,
+                pods: if drain.waits() {
+                    Pods::Waiting
+                } else if drain.settles(self.snapshot, claim) {
+                    Pods::Settling
+                } else {
+                    Pods::Left
+                },
+                volumes: if volumes.are_awaited() {
+                    Detachment::Awaited
+                } else {
+                    Detachment::Over
+                },
+            },
+            instance,
+        };
+        let (after, steps) = next(State::of(claim), seen);
+        let drained = |conditions: &mut ConditionSet<'_>| {
+            conditions.set_true(types::DRAINED);
+            volumes.write(conditions);
+        };
+        let emptied = after == State::Terminating && steps.contains(&Step::Mark);
+        for step in steps {
+            match step {
+                Step::Follow => decision.act(
+                    Action::DeleteNodeClaim(target(claim)),
+                    format!("node {} is being deleted", node.name),
+                ),
+                Step::Mark => {
+                    mark::act(node, decision);
+                    decision
+                        .notes
+                        .extend(deadline.map(|at| deadline::expiring(node, at)));
+                }
+                Step::Drain => {
+                    drain.act(node, decision);
+                    self.write(claim, decision, drain::write);
+                    decision.look_again(self.patiently(node));
+                }
+                Step::AwaitVolumes => {
+                    decision.notes.extend(volumes.note(node));
+                    self.write(claim, decision, drained);
+                    decision.look_again(self.patiently(node));
+                }
+                Step::EndInstance => self.end_instance(claim, drained, decision),
+                Step::ReleaseNode if emptied => {
+                    self.write(claim, decision, drained);
+                    finish_node(node, "it is drained and its instance is gone", decision);
+                }
+                Step::ReleaseNode => finish_node(node, "its instance is gone", decision),
+                Step::Protect
+                | Step::Register
+                | Step::Initialize
+                | Step::Delete(_)
+                | Step::AwaitLaunch
+                | Step::DeleteNodes
+                | Step::Release => {}
+            }
+        }
+    }
+
+    /// A Node that no NodeClaim or more than one names is drained and let go; whose instance it is, is not known here.
+    fn end_stray(&self, node: &Node, decision: &mut Decision) {
+        let silent = node.ready.status != ConditionStatus::True;
+        if silent && self.gone.instances.contains(&node.provider_id) {
+            finish_node(node, "its instance is gone", decision);
             return;
         }
-    }
-    if claim.status.provider_id.is_empty() {
-        // What is still being launched for it is resolved first (PROTOCOL A5).
-        let launching = snapshot
-            .intents
-            .iter()
-            .any(|intent| intent.name() == &claim.name && intent.is_in_flight());
-        if launching {
-            decision.look_again(soon(snapshot));
+        mark::act(node, decision);
+        let drain = Drain::of(self.snapshot, self.pods.of(node), None);
+        drain.act(node, decision);
+        let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), None);
+        if drain.waits() {
+            decision.look_again(self.patiently(node));
+        } else if volumes.are_awaited() {
+            decision.notes.extend(volumes.note(node));
+            decision.look_again(self.patiently(node));
         } else {
-            finish_claim(claim, "nothing was launched for it", decision);
+            finish_node(node, "it is drained and no NodeClaim names it", decision);
         }
-    } else if gone.contains(&claim.status.provider_id) {
-        finish_claim(claim, "its instance is gone", decision);
-    } else {
-        end_instance(snapshot, claim, |_| {}, decision);
     }
+
+    fn owns(&self, claim: &NodeClaim) -> bool {
+        !self.gone.strangers.contains(&claim.name) && !self.claims.is_taken(claim)
+    }
+
+    fn instance(&self, claim: &NodeClaim) -> Instance {
+        let id = claim.status.provider_id.as_str();
+        if id.is_empty() {
+            // What is still being launched for it is resolved first (PROTOCOL A5).
+            if self.launching.contains(&claim.name) {
+                Instance::Underway
+            } else {
+                Instance::Never
+            }
+        } else if !self.owns(claim) || self.gone.instances.contains(id) || instance_of(id).is_none()
+        {
+            Instance::Gone
+        } else {
+            Instance::Alive
+        }
+    }
+
+    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm.
+    fn end_instance(
+        &self,
+        claim: &NodeClaim,
+        also: impl FnOnce(&mut ConditionSet<'_>),
+        decision: &mut Decision,
+    ) {
+        let Some(instance) = instance_of(&claim.status.provider_id) else {
+            return;
+        };
+        decision.act(
+            Action::Terminate {
+                claim: claim.name.clone(),
+                instance,
+            },
+            format!(
+                "NodeClaim {} is being deleted and its node is drained",
+                claim.name
+            ),
+        );
+        self.write(claim, decision, |conditions| {
+            also(conditions);
+            conditions.set_true(types::INSTANCE_TERMINATING);
+        });
+        decision.look_again(self.after(LOOK_AGAIN));
+    }
+
+    fn write(
+        &self,
+        claim: &NodeClaim,
+        decision: &mut Decision,
+        change: impl FnOnce(&mut ConditionSet<'_>),
+    ) {
+        let update = changed(claim, self.snapshot.now, change);
+        if is_needed(&update) {
+            decision.act(
+                Action::UpdateNodeClaim(update),
+                format!("NodeClaim {} moved on", claim.name),
+            );
+        }
+    }
+
+    fn after(&self, wait: SignedDuration) -> Timestamp {
+        let now = self.snapshot.now;
+        now.saturating_add(wait).unwrap_or(now)
+    }
+
+    /// Soon at first, and then less and less so: a drain that a budget holds up for hours shall cost next to nothing.
+    fn patiently(&self, node: &Node) -> Timestamp {
+        let since = node.deleted_at.unwrap_or(self.snapshot.now);
+        let age = self.snapshot.now.duration_since(since);
+        self.after((age / PATIENCE).clamp(LOOK_AGAIN, PATIENT))
+    }
+}
+
+fn is_held(finalizers: &[String]) -> bool {
+    finalizers.iter().any(|name| name == finalizer::TERMINATION)
+}
+
+fn launching(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
+    let under_way = snapshot
+        .intents
+        .iter()
+        .filter(|intent| intent.is_in_flight());
+    under_way.map(|intent| intent.name()).collect()
 }
 
 fn finish_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
@@ -141,99 +341,10 @@ fn finish_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
     );
 }
 
-/// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm.
-fn end_instance(
-    snapshot: &Snapshot,
-    claim: &NodeClaim,
-    also: impl FnOnce(&mut ConditionSet<'_>),
-    decision: &mut Decision,
-) {
-    let Some(instance) = instance_of(&claim.status.provider_id) else {
-        finish_claim(claim, "its providerID names no EC2 instance", decision);
-        return;
-    };
-    let terminate = Action::Terminate {
-        claim: claim.name.clone(),
-        instance,
-    };
-    decision.act(
-        terminate,
-        format!(
-            "NodeClaim {} is being deleted and its node is drained",
-            claim.name
-        ),
-    );
-    write(snapshot, claim, decision, |conditions| {
-        also(conditions);
-        conditions.set_true(types::INSTANCE_TERMINATING);
-    });
-    decision.look_again(soon(snapshot));
-}
-
-/// A Node goes when its pods and volumes are gone and its instance is (spec/lifecycle §8.2).
-fn end_node(
-    snapshot: &Snapshot,
-    node: &Node,
-    claim: Option<&NodeClaim>,
-    gone: &Gone,
-    decision: &mut Decision,
-) {
-    if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
-        decision.act(
-            Action::DeleteNodeClaim(target(claim)),
-            format!("node {} is being deleted", node.name),
-        );
-    }
-    if node.ready.status != ConditionStatus::True && gone.contains(&node.provider_id) {
-        finish_node(node, "its instance is gone", decision);
-        return;
-    }
-    if let Some(update) = mark(node) {
-        decision.act(
-            Action::UpdateNode(update),
-            format!("node {} is being deleted", node.name),
-        );
-    }
-    let deadline = deadline(claim);
-    let drain = Drain::of(snapshot, node, deadline);
-    drain.act(node, decision);
-    if drain.waits() || drain.settles(snapshot, claim) {
-        if let Some(claim) = claim {
-            write(snapshot, claim, decision, drain::write);
-        }
-        decision.look_again(soon(snapshot));
-        return;
-    }
-    let volumes = volumes::judge(snapshot, node, deadline);
-    let drained = |conditions: &mut ConditionSet<'_>| {
-        conditions.set_true(types::DRAINED);
-        volumes.write(conditions);
-    };
-    let Some(claim) = claim else {
-        if volumes.are_awaited() {
-            decision.look_again(soon(snapshot));
-        } else {
-            finish_node(node, "it is drained and no NodeClaim names it", decision);
-        }
-        return;
-    };
-    if volumes.are_awaited() {
-        write(snapshot, claim, decision, drained);
-        decision.look_again(soon(snapshot));
-    } else if gone.contains(&node.provider_id) {
-        write(snapshot, claim, decision, drained);
-        finish_node(node, "it is drained and its instance is gone", decision);
-    } else {
-        end_instance(snapshot, claim, drained, decision);
-    }
-}
-
 fn finish_node(node: &Node, why: &str, decision: &mut Decision) {
     let update = NodeUpdate {
-        name: node.name.clone(),
-        uid: node.uid.clone(),
         remove_finalizers: vec![finalizer::TERMINATION.to_owned()],
-        ..NodeUpdate::default()
+        ..update_of(node)
     };
     decision.act(
         Action::UpdateNode(update),
@@ -241,59 +352,13 @@ fn finish_node(node: &Node, why: &str, decision: &mut Decision) {
     );
 }
 
-/// No new pods, and no traffic from load balancers.
-fn mark(node: &Node) -> Option<NodeUpdate> {
-    let wanted = disrupted();
-    let tainted = node
-        .taints
-        .iter()
-        .any(|taint| taint.key == wanted.key && taint.effect == wanted.effect);
-    let excluded = node.labels.contains_key(label::EXCLUDE_FROM_LOAD_BALANCERS);
-    if tainted && excluded {
-        return None;
-    }
-    let mut taints: Vec<_> = node
-        .taints
-        .iter()
-        .filter(|taint| tainted || taint.key != wanted.key)
-        .cloned()
-        .collect();
-    if !tainted {
-        taints.push(wanted);
-    }
-    Some(NodeUpdate {
+/// An update of this Node, in whatever version it is then, that changes nothing yet.
+fn update_of(node: &Node) -> NodeUpdate {
+    NodeUpdate {
         name: node.name.clone(),
         uid: node.uid.clone(),
-        resource_version: node.resource_version.clone(),
-        set_labels: BTreeMap::from([(
-            label::EXCLUDE_FROM_LOAD_BALANCERS.to_owned(),
-            "karpenter".to_owned(),
-        )]),
-        taints: (taints != node.taints).then_some(taints),
         ..NodeUpdate::default()
-    })
-}
-
-fn write(
-    snapshot: &Snapshot,
-    claim: &NodeClaim,
-    decision: &mut Decision,
-    change: impl FnOnce(&mut ConditionSet<'_>),
-) {
-    let update = changed(claim, snapshot.now, change);
-    if is_needed(&update) {
-        decision.act(
-            Action::UpdateNodeClaim(update),
-            format!("NodeClaim {} moved on", claim.name),
-        );
     }
-}
-
-fn soon(snapshot: &Snapshot) -> jiff::Timestamp {
-    snapshot
-        .now
-        .saturating_add(LOOK_AGAIN)
-        .unwrap_or(snapshot.now)
 }
 
 /// `aws:///zone/i-…`.

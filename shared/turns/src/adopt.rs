@@ -1,12 +1,15 @@
 //! NodeClaims that somebody else made are launched like our own (PROTOCOL A1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::{finalizer, tag};
 use executor::{ClassFacts, Executor};
 use model::{
-    CapacityType, InstanceType, NodeClassName, Offering, Snapshot,
+    CapacityType, InstanceId, InstanceType, NanosPerHour, NodeClaimName, NodeClassName, Offering,
+    Snapshot,
     ids::PlanId,
     labels,
+    launch::Instance,
     ledger::{Intent, IntentState},
     node_claim::NodeClaim,
     plan::{ExpectedOffering, Launch},
@@ -15,7 +18,7 @@ use model::{
 };
 use ports::ledger::Moved;
 
-use crate::{TurnError, lane::Turn, observe::is_our_class};
+use crate::{TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
 
 /// Puts an intent for every NodeClaim that has neither one nor an instance; answers those that are ours to launch now.
 pub(crate) async fn adopt(
@@ -29,6 +32,8 @@ pub(crate) async fn adopt(
         claim.deleted_at.is_none()
             && claim.status.provider_id.is_empty()
             && is_our_class(&claim.spec.node_class)
+            // Whoever deletes it must wait for what is launched for it: first the finalizer, then the call.
+            && claim.finalizers.iter().any(|name| name == finalizer::TERMINATION)
     });
     for claim in orphans {
         if turn
@@ -40,9 +45,10 @@ pub(crate) async fn adopt(
         {
             continue;
         }
-        let Some(launch) = launch(claim, classes) else {
+        let Some(class) = classes.get(&claim.spec.node_class.name) else {
             continue;
         };
+        let launch = launch(claim, class);
         let intent = Intent {
             plan: PlanId::default(),
             generation: snapshot.generation,
@@ -68,9 +74,66 @@ pub(crate) async fn adopt(
     Ok(adopted)
 }
 
-/// What is to be launched for a NodeClaim: every type that it admits. `None` while its NodeClass is not usable.
-fn launch(claim: &NodeClaim, classes: &BTreeMap<NodeClassName, ClassFacts>) -> Option<Launch> {
-    let class = classes.get(&claim.spec.node_class.name)?;
+/// Instances that somebody launched for these NodeClaims and did not live to tell of it.
+pub(crate) async fn existing(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+    adopted: &[Intent],
+) -> Result<BTreeMap<NodeClaimName, Instance>, TurnError> {
+    let named: BTreeSet<InstanceId> = snapshot
+        .node_claims
+        .iter()
+        .filter_map(instance_of)
+        .collect();
+    let mut free: Vec<Instance> = Vec::new();
+    for instance in turn.world.cloud.list_instances(turn.cluster).await? {
+        if instance.state.is_alive()
+            && !named.contains(&instance.id)
+            && turn.world.ledger.owner(&instance.id).await?.is_none()
+        {
+            free.push(instance);
+        }
+    }
+    free.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+    let mut claims: Vec<&NodeClaim> = snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| adopted.iter().any(|intent| *intent.name() == claim.name))
+        .collect();
+    claims.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
+    let mut existing = BTreeMap::new();
+    for claim in claims {
+        if let Some(found) = free.iter().position(|instance| is_for(instance, claim)) {
+            existing.insert(claim.name.clone(), free.remove(found));
+        }
+    }
+    Ok(existing)
+}
+
+/// Whether an instance that nobody owns was launched for this NodeClaim, as far as can be told: Karpenter names the NodeClaim
+/// on it only once it has joined. What this stack launched is found by its own tag.
+fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
+    let tagged = |key: &str| instance.tags.get(key).map(String::as_str);
+    if let Some(name) = tagged(tag::NODE_CLAIM) {
+        return name == claim.name.as_str();
+    }
+    let wanted = Requirements::from_selector(&claim.spec.requirements);
+    let admits = |key: &str, value: &str| {
+        wanted
+            .get(key)
+            .is_none_or(|requirement| requirement.has(value))
+    };
+    tagged(tag::LAUNCH).is_none()
+        && tagged(tag::NODE_POOL) == claim.node_pool().as_ref().map(|pool| pool.as_str())
+        && tagged(tag::EC2_NODE_CLASS) == Some(claim.spec.node_class.name.as_str())
+        && instance.launched_at >= claim.created_at
+        && admits(labels::INSTANCE_TYPE, &instance.instance_type)
+        && admits(labels::ZONE, &instance.zone)
+        && admits(labels::CAPACITY_TYPE, instance.capacity_type.as_str())
+}
+
+/// What is to be launched for a NodeClaim: every type that it admits. Where there is none, whoever launches it says so.
+fn launch(claim: &NodeClaim, class: &ClassFacts) -> Launch {
     let wanted = Requirements::from_selector(&claim.spec.requirements);
     let mut options: Vec<(&InstanceType, &Offering)> = class
         .types
@@ -78,8 +141,23 @@ fn launch(claim: &NodeClaim, classes: &BTreeMap<NodeClassName, ClassFacts>) -> O
         .filter_map(|kind| Some((kind, cheapest(kind, &wanted, claim)?)))
         .collect();
     options.sort_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
-    let (kind, offering) = options.first()?;
-    Some(Launch {
+    let cheapest = options.first().map_or_else(
+        || ExpectedOffering {
+            instance_type: String::new(),
+            capacity_type: CapacityType::OnDemand,
+            zone: String::new(),
+            price: NanosPerHour(0),
+            capacity: claim.spec.requests.clone(),
+        },
+        |(kind, offering)| ExpectedOffering {
+            instance_type: kind.name.clone(),
+            capacity_type: offering.capacity_type,
+            zone: offering.zone.clone(),
+            price: offering.price,
+            capacity: kind.capacity.clone(),
+        },
+    );
+    Launch {
         name: claim.name.clone(),
         node_pool: claim.node_pool().unwrap_or_default(),
         node_pool_uid: model::Uid::default(),
@@ -87,19 +165,13 @@ fn launch(claim: &NodeClaim, classes: &BTreeMap<NodeClassName, ClassFacts>) -> O
         annotations: claim.annotations.clone(),
         spec: claim.spec.clone(),
         pods: Vec::new(),
-        cheapest: ExpectedOffering {
-            instance_type: kind.name.clone(),
-            capacity_type: offering.capacity_type,
-            zone: offering.zone.clone(),
-            price: offering.price,
-            capacity: kind.capacity.clone(),
-        },
+        cheapest,
         instance_types: options
             .iter()
             .map(|(kind, _)| kind.name.as_str().into())
             .take(Launch::INSTANCE_TYPES_MAX)
             .collect(),
-    })
+    }
 }
 
 /// The cheapest available offering of a type that the NodeClaim admits, if the type is big enough.

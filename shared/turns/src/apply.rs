@@ -1,13 +1,15 @@
-use api::names::finalizer;
+use std::collections::BTreeSet;
+
+use api::{conditions::types::DISRUPTION_REASON, names::finalizer};
 use executor::Executor;
-use jiff::SignedDuration;
-use model::{Action, InstanceId, plan::Planned};
+use jiff::{SignedDuration, Timestamp};
+use model::{Action, InstanceId, PodKey, node::Node, plan::Planned};
 use ports::{
     CloudError, ClusterError,
     cluster::{Event, EventKind, EventTarget},
 };
 
-use crate::{Report, TurnError, lane::Turn, observe::Observed};
+use crate::{Report, TurnError, events, lane::Turn, observe::Observed};
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
@@ -20,6 +22,8 @@ pub(crate) struct Applied {
     /// NodeClaims that are gone now.
     pub(crate) finished_claims: bool,
     pub(crate) acted: bool,
+    /// Which of the actions were done.
+    pub(crate) done: BTreeSet<usize>,
 }
 
 /// Does the actions of a decision, each under its own preconditions (D2). One that fails does not stop the others.
@@ -40,7 +44,7 @@ pub(crate) async fn apply(
         return Ok(applied);
     }
     let mut dying: Vec<InstanceId> = Vec::new();
-    for planned in actions {
+    for (index, planned) in actions.iter().enumerate() {
         if turn.world.clock.now() >= turn.deadline {
             report.look_again(turn.world.clock.now());
             break;
@@ -52,14 +56,23 @@ pub(crate) async fn apply(
         match act(turn, executor, observed, &planned.action, &mut applied).await {
             Ok(()) => {
                 applied.acted = true;
+                applied.done.insert(index);
                 tracing::info!(because = planned.because, "acted");
             }
             Err(TurnError::Cluster(ClusterError::NotFound { .. })) => {}
             Err(TurnError::Cluster(ClusterError::Conflict { .. })) => {
                 report.look_again(turn.now + LOOK_AGAIN)
             }
-            Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
+            Err(TurnError::Cluster(error @ ClusterError::Throttled { .. })) => {
+                // The rest is left to the next turn: more calls would not be served either.
+                report
+                    .problems
+                    .push(format!("{}: {error}", planned.because));
                 report.look_again(turn.now + LOOK_AGAIN);
+                break;
+            }
+            // Whoever drains the node knows when to try again.
+            Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
                 applied
                     .events
                     .extend(refused(turn, observed, &planned.action, &error));
@@ -116,6 +129,11 @@ async fn act(
             }
             turn.api.update_node_claim(update).await?;
             applied.finished_claims |= ends;
+            if let Some(claim) = claim {
+                applied
+                    .events
+                    .extend(events::of_transitions(claim, update, turn.now));
+            }
         }
         Action::DeleteNodeClaim(target) => {
             turn.api.delete_node_claim(target).await?;
@@ -131,7 +149,7 @@ async fn act(
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
                 kind: EventKind::Normal,
                 reason: "Evicted".into(),
-                message: "Evicted pod: its node is going away".into(),
+                message: format!("Evicted pod: {}", reason_of(observed, pod)),
                 at: turn.now,
             });
         }
@@ -145,9 +163,7 @@ async fn act(
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
                 kind: EventKind::Normal,
                 reason: "Disrupted".into(),
-                message: "Deleted pod: its node's terminationGracePeriod is over, so PodDisruptionBudgets and \
-                          do-not-disrupt are bypassed"
-                    .into(),
+                message: forced(observed, pod, *grace_seconds, turn.now),
                 at: turn.now,
             });
         }
@@ -155,6 +171,45 @@ async fn act(
         Action::Launch(_) | Action::Terminate { .. } => {}
     }
     Ok(())
+}
+
+/// Upstream's word for what nobody chose.
+const FORCEFUL: &str = "Forceful Termination";
+
+/// Why the pod's node goes.
+fn reason_of(observed: &Observed, pod: &PodKey) -> String {
+    let reason = || {
+        let node = node_of(observed, pod)?;
+        let claims = observed.snapshot.node_claims.iter();
+        let claim = claims
+            .into_iter()
+            .find(|claim| claim.status.provider_id == node.provider_id)?;
+        let reason = claim.condition(DISRUPTION_REASON)?;
+        claim
+            .is_true(DISRUPTION_REASON)
+            .then(|| reason.reason.clone())
+    };
+    reason().unwrap_or_else(|| FORCEFUL.to_owned())
+}
+
+fn node_of<'a>(observed: &'a Observed, pod: &PodKey) -> Option<&'a Node> {
+    let snapshot = &observed.snapshot;
+    let pod = snapshot.pods.iter().find(|other| other.key == *pod)?;
+    let mut nodes = snapshot.nodes.iter();
+    nodes.find(|node| Some(&node.name) == pod.node_name.as_ref())
+}
+
+fn forced(observed: &Observed, pod: &PodKey, grace: Option<i64>, now: Timestamp) -> String {
+    let grace = grace.unwrap_or_default();
+    let at = now + SignedDuration::from_secs(grace);
+    let pods = &observed.snapshot.pods;
+    let wanted = pods.iter().find(|other| other.key == *pod);
+    let wanted = wanted.and_then(|pod| pod.termination_grace_seconds);
+    let wanted = wanted.map_or_else(|| "default".to_owned(), |wanted| format!("{wanted}s"));
+    format!(
+        "Deleting the pod to accommodate the terminationTime {at:.0} of the node. The pod was granted {grace}s of grace-period \
+         of its {wanted} terminationGracePeriod. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+    )
 }
 
 /// An eviction that a budget refuses is said on the node it holds up.
@@ -167,16 +222,7 @@ fn refused(
     let Action::Evict { pod, .. } = action else {
         return None;
     };
-    let pod = observed
-        .snapshot
-        .pods
-        .iter()
-        .find(|other| other.key == *pod)?;
-    let node = observed
-        .snapshot
-        .nodes
-        .iter()
-        .find(|node| Some(&node.name) == pod.node_name.as_ref())?;
+    let node = node_of(observed, pod)?;
     Some(Event {
         about: EventTarget::Node(node.name.clone(), node.uid.clone()),
         kind: EventKind::Warning,

@@ -88,11 +88,9 @@ pub(crate) async fn collect(
     let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
     let unexplained = doomed.iter().filter(|orphan| !orphan.explained).count()
         + lost.iter().filter(|(_, explained)| !explained).count();
-    if let Some(braked) = brake(
-        memory.unexplained.len() + unexplained,
-        unexplained,
-        instances.len(),
-    ) {
+    // A list that shows nothing must not make the cluster look small.
+    let size = instances.len().max(launched(&claims));
+    if let Some(braked) = brake(memory.unexplained.len() + unexplained, unexplained, size) {
         return Ok(Collected {
             braked: Some(braked),
             ..Collected::default()
@@ -122,6 +120,12 @@ pub(crate) async fn collect(
         }
     }
     Ok(collected)
+}
+
+/// How many NodeClaims have an instance.
+fn launched(claims: &[NodeClaim]) -> usize {
+    let ids: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
+    ids.len()
 }
 
 /// Launch tags under which instances may still appear (G1).

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 
-use api::names::label;
+use api::{duration::parse_go_duration, names::label};
+use jiff::SignedDuration;
 use model::{
     ledger::Mode,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
+use planner::Timeouts;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -18,6 +20,8 @@ pub struct Entry {
     pub zonal_shift: bool,
     /// `isolatedVPC`: the Price List is not asked.
     pub isolated_vpc: bool,
+    /// `settings.launchTimeout` and `settings.registrationTimeout`.
+    pub timeouts: Timeouts,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -50,6 +54,7 @@ impl Entry {
             settings: settings(&raw_settings)?,
             zonal_shift: switch(&raw_settings, "enableZonalShift")?,
             isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
+            timeouts: timeouts(&raw_settings)?,
             raw_settings,
         })
     }
@@ -130,6 +135,28 @@ fn switch(raw: &Value, key: &str) -> Result<bool, EntryError> {
     }
 }
 
+/// A launch is looked for and repeated within its first two minutes (PROTOCOL A3), so it has at least three.
+const SHORTEST_TIMEOUT: SignedDuration = SignedDuration::from_mins(3);
+
+fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {
+    let upstream = Timeouts::default();
+    let read = |key: &str, default| match raw.get(key) {
+        None => Ok(default),
+        Some(value) => value
+            .as_str()
+            .and_then(parse_go_duration)
+            .filter(|timeout| *timeout >= SHORTEST_TIMEOUT)
+            .ok_or_else(|| {
+                let expected = "a duration of at least three minutes, such as \"5m\"";
+                error(&format!("settings.{key}"), value, expected)
+            }),
+    };
+    Ok(Timeouts {
+        launch: read("launchTimeout", upstream.launch)?,
+        registration: read("registrationTimeout", upstream.registration)?,
+    })
+}
+
 fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
     EntryError {
         field: field.to_owned(),
@@ -172,6 +199,11 @@ mod tests {
         assert_eq!(
             Entry::read(&bad).unwrap_err().to_string(),
             "settings.enableZonalShift is \"yes\": expected true or false"
+        );
+        let bad = serde_json::json!({"settings": {"launchTimeout": "30s"}});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "settings.launchTimeout is \"30s\": expected a duration of at least three minutes, such as \"5m\""
         );
     }
 }

@@ -1,5 +1,11 @@
 use jiff::{SignedDuration, Timestamp};
-use model::{Plan, plan::Expected};
+use model::{
+    Plan,
+    node::ConditionStatus,
+    node_claim::{Condition, NodeClaim},
+    plan::{Expected, NodeClaimUpdate},
+};
+use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{Report, lane::Turn};
@@ -9,6 +15,7 @@ const EVENTS_MAX: usize = 50;
 /// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
 const SAID_FOR: SignedDuration = SignedDuration::from_mins(2);
 const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
+const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
 pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
@@ -32,6 +39,63 @@ pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
     unplaced.chain(nominated).collect()
 }
 
+/// What a decision says besides acting.
+pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
+    let event = |note: &Note| Event {
+        about: match &note.about {
+            About::Node(name, uid) => EventTarget::Node(name.clone(), uid.clone()),
+            About::NodeClaim(name, uid) => EventTarget::NodeClaim(name.clone(), uid.clone()),
+        },
+        kind: if note.warning {
+            EventKind::Warning
+        } else {
+            EventKind::Normal
+        },
+        reason: note.reason.to_owned(),
+        message: note.message.clone(),
+        at: now,
+    };
+    notes.iter().map(event).collect()
+}
+
+/// Conditions of a NodeClaim whose status changes with an update.
+pub(crate) fn of_transitions(
+    claim: &NodeClaim,
+    update: &NodeClaimUpdate,
+    now: Timestamp,
+) -> Vec<Event> {
+    let changed = update.conditions.iter().filter_map(|after| {
+        let before = claim
+            .condition(&after.kind)
+            .map_or(ConditionStatus::Unknown, |before| before.status);
+        if before == after.status {
+            return None;
+        }
+        let Condition {
+            kind,
+            status,
+            reason,
+            message,
+            ..
+        } = after;
+        let mut text = format!(
+            "Status condition transitioned, Type: {kind}, Status: {before:?} -> {status:?}, Reason: {reason}"
+        );
+        if !message.is_empty() {
+            text.push_str(", Message: ");
+            text.push_str(message);
+        }
+        Some(Event {
+            about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
+            kind: EventKind::Normal,
+            reason: kind.clone(),
+            message: text,
+            at: now,
+        })
+    });
+    changed.collect()
+}
+
 /// The reasons a pod has no place, as one text.
 pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
     let reasons: Vec<String> = unplaced
@@ -48,10 +112,10 @@ pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
 /// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
 pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
     for event in events.iter().take(EVENTS_MAX) {
-        let window = if event.reason == "FailedScheduling" {
-            UNSCHEDULABLE_SAID_FOR
-        } else {
-            SAID_FOR
+        let window = match event.reason.as_str() {
+            "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
+            "NodeRepairBlocked" => REPAIR_SAID_FOR,
+            _ => SAID_FOR,
         };
         let now = turn.world.clock.now();
         let key = format!(

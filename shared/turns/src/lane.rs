@@ -178,6 +178,7 @@ impl Turn<'_> {
             ledger: &*self.world.ledger,
             clock: &*self.world.clock,
             deadline: self.deadline,
+            launch_timeout: self.entry.timeouts.launch,
         }
     }
 

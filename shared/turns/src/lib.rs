@@ -22,6 +22,7 @@ mod node_classes;
 mod node_pools;
 mod observe;
 mod provisioner;
+mod registrations;
 mod report;
 mod shifts;
 mod sweep;

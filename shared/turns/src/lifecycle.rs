@@ -9,9 +9,9 @@ use api::{
 use executor::{Executor, LaunchFacts};
 use model::{
     Action, InstanceId, Lane, NodeClaimName,
-    ledger::{ClaimPhase, Command, CommandState, Intent, IntentState},
+    ledger::{ClaimPhase, Command, CommandState, Intent},
     node_claim::NodeClaim,
-    plan::{NodeClaimUpdate, Planned, Target},
+    plan::{NodeClaimUpdate, Planned},
 };
 use ports::{CloudError, ClusterError, ledger::Unfenced};
 
@@ -23,6 +23,7 @@ use crate::{
     node_classes, node_pools,
     observe::{Observed, observe},
     provisioner::seen,
+    registrations,
 };
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
@@ -41,7 +42,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     }
     drift::judge(turn, &mut observed, &mut report).await?;
     learn(turn, &observed).await?;
-    let decision = planner::lifecycle(&observed.snapshot);
+    let decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
     seen(&observed, &mut report);
     report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
@@ -54,14 +55,17 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             full_look: Some(counter),
         });
     }
-    let actions = with_failed_launches(turn, &observed, decision.plan.actions).await?;
+    let actions = decision.plan.actions;
     record_deletions(turn, &actions).await?;
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
+    registrations::remember(turn, &observed, &actions, &applied, &mut report).await;
     launch_by_hand(turn, &executor, &observed, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget(turn, &observed).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
-    events::post(turn, &applied.events, &mut report).await;
+    let notes = events::of_notes(&decision.notes, turn.now);
+    let said: Vec<_> = notes.into_iter().chain(applied.events).collect();
+    events::post(turn, &said, &mut report).await;
     Ok(Done {
         report,
         full_look: Some(counter),
@@ -80,58 +84,13 @@ async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// NodeClaims whose launch ended without an instance go as well: a crash may have left one.
-async fn with_failed_launches(
-    turn: &Turn<'_>,
-    observed: &Observed,
-    mut actions: Vec<Planned>,
-) -> Result<Vec<Planned>, TurnError> {
-    let waiting = observed
-        .snapshot
-        .node_claims
-        .iter()
-        .filter(|claim| claim.deleted_at.is_none() && claim.status.provider_id.is_empty());
-    for claim in waiting {
-        let intent = turn.world.ledger.intent(turn.cluster, &claim.name).await?;
-        let Some(IntentState::Failed { why } | IntentState::Void { why }) =
-            intent.map(|intent| intent.state)
-        else {
-            continue;
-        };
-        actions.retain(|planned| !concerns(&planned.action, &claim.name));
-        let target = Target {
-            name: claim.name.clone(),
-            uid: claim.uid.clone(),
-            resource_version: claim.resource_version.clone(),
-        };
-        let because = format!("NodeClaim {} was not launched: {why}", claim.name);
-        actions.push(Planned {
-            action: Action::DeleteNodeClaim(target),
-            because,
-        });
-    }
-    Ok(actions)
-}
-
-fn concerns(action: &Action, claim: &NodeClaimName) -> bool {
-    match action {
-        Action::DeleteNodeClaim(target) => target.name == *claim,
-        Action::UpdateNodeClaim(update) => update.name == *claim,
-        Action::Launch(_)
-        | Action::UpdateNode(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => false,
-    }
-}
-
 /// C3: deletions here are no choices, so they are not fenced: recorded, and then done.
 async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), TurnError> {
     let commands: Vec<Command> = actions
         .iter()
         .filter_map(|planned| match &planned.action {
             Action::DeleteNodeClaim(target) => Some(Command {
-                id: format!("expired-{}", target.uid),
+                id: format!("ended-{}", target.uid),
                 reason: planned.because.clone(),
                 delete: vec![target.clone()],
                 replacements: Vec::new(),
@@ -172,6 +131,7 @@ async fn launch_by_hand(
     if adopted.is_empty() {
         return Ok(());
     }
+    let existing = adopt::existing(turn, &observed.snapshot, &adopted).await?;
     let builder = turn
         .world
         .launches
@@ -181,6 +141,7 @@ async fn launch_by_hand(
         builder: &*builder,
         classes: &observed.classes,
         free_addresses: addresses::free(turn, observed, report).await?,
+        existing,
     };
     let outcome = executor.launch(adopted, &facts).await;
     report.take(&outcome);
@@ -281,6 +242,8 @@ async fn follow_up(
 ) -> Result<(), TurnError> {
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "nodeclaim-deleted").await?;
+        // What was to run there needs another place.
+        turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
     let may_be_disrupted = |planned: &Planned| match &planned.action {
         Action::UpdateNodeClaim(update) => update

@@ -2,7 +2,7 @@
 
 use api::{
     ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,
-    karpenter::NodePoolStatus,
+    karpenter::NodePoolStatus, names::annotation::REGISTRATIONS,
 };
 use jiff::Timestamp;
 use model::{
@@ -11,24 +11,48 @@ use model::{
 };
 use planner::Inventory;
 
-use crate::{TurnError, hashes, lane::Turn, observe::Observed};
+use crate::{TurnError, hashes, lane::Turn, observe::Observed, registrations};
 
 /// Writes hash and status of every NodePool where they are out of date.
 pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
     hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
     let inventory = Inventory::new(&observed.snapshot);
-    for pool in &observed.node_pools {
+    for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
         let usage = inventory.usage(&name);
-        let status = status(pool, &observed.node_classes, &usage, turn.now);
-        if pool.status.as_ref() == Some(&status) {
-            continue;
-        }
-        if let Err(error) = turn.api.update_node_pool_status(&name, &status).await {
+        if let Err(error) = keep_one(turn, pool, &observed.node_classes, &usage).await {
             observed.problems.push(format!("NodePool {name}: {error}"));
         }
     }
     Ok(())
+}
+
+async fn keep_one(
+    turn: &Turn<'_>,
+    pool: &mut NodePool,
+    classes: &[EC2NodeClass],
+    usage: &Resources,
+) -> Result<(), TurnError> {
+    let name = NodePoolName::from(pool.metadata.name.as_str());
+    let status = status(pool, classes, usage, turn.now);
+    if pool.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    if registrations::is_outdated(pool, class_of(pool, classes))
+        && pool.metadata.annotations.contains_key(REGISTRATIONS)
+    {
+        let forgotten = registrations::forgotten(pool);
+        turn.api.annotate_node_pool(&name, &forgotten).await?;
+        pool.metadata.annotations.extend(forgotten);
+    }
+    turn.api.update_node_pool_status(&name, &status).await?;
+    pool.status = Some(status);
+    Ok(())
+}
+
+fn class_of<'a>(pool: &NodePool, classes: &'a [EC2NodeClass]) -> Option<&'a EC2NodeClass> {
+    let name = &pool.spec.template.spec.node_class_ref.name;
+    classes.iter().find(|class| class.metadata.name == *name)
 }
 
 fn status(
@@ -54,7 +78,18 @@ fn status(
             &problems.join("; "),
         );
     }
-    judge_class(pool, classes, &mut set);
+    let class = class_of(pool, classes);
+    judge_class(class, &mut set);
+    if registrations::is_outdated(pool, class) {
+        let awaited = (
+            "AwaitingReconciliation",
+            "object is awaiting reconciliation",
+        );
+        set.set_unknown(types::NODE_REGISTRATION_HEALTHY, awaited.0, awaited.1);
+    }
+    if let Some(class) = class {
+        status.node_class_observed_generation = class.metadata.generation;
+    }
     status.conditions = Some(conditions);
     status.nodes = usage.get(NODES);
     let mut shown = Resources::default();
@@ -73,10 +108,9 @@ fn status(
     status
 }
 
-fn judge_class(pool: &NodePool, classes: &[EC2NodeClass], set: &mut ConditionSet<'_>) {
+fn judge_class(class: Option<&EC2NodeClass>, set: &mut ConditionSet<'_>) {
     let kind = types::NODE_CLASS_READY;
-    let name = &pool.spec.template.spec.node_class_ref.name;
-    let Some(class) = classes.iter().find(|class| class.metadata.name == *name) else {
+    let Some(class) = class else {
         set.set_false(kind, "NodeClassNotFound", "NodeClass not found on cluster");
         return;
     };

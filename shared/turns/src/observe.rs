@@ -1,11 +1,14 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{EC2NodeClass, NodePool, names::group};
 use executor::ClassFacts;
 use model::{
     Experience, InstanceType, NodeClassName, NodePoolName, Snapshot,
     ledger::{IntentState, RelayCounter},
-    node_claim::NodeClassRef,
+    node_claim::{NodeClaim, NodeClassRef},
     share_labels,
 };
 use ports::CloudError;
@@ -67,7 +70,8 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
 
     let mut problems = Vec::new();
     let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
-    let classes = class_facts(turn, &node_pools, &node_classes, &experience, &mut problems).await?;
+    let wanted = wanted_classes(&node_pools, &node_claims);
+    let classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
         .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
@@ -133,9 +137,22 @@ pub(crate) fn is_our_class(class: &NodeClassRef) -> bool {
     class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"
 }
 
+/// NodeClasses that NodePools launch with, or NodeClaims still to be launched.
+fn wanted_classes<'a>(pools: &'a [NodePool], claims: &'a [NodeClaim]) -> BTreeSet<&'a str> {
+    let by_pools = pools
+        .iter()
+        .map(|pool| pool.spec.template.spec.node_class_ref.name.as_str());
+    let unlaunched = claims.iter().filter(|claim| {
+        claim.status.provider_id.is_empty() && is_our_class(&claim.spec.node_class)
+    });
+    by_pools
+        .chain(unlaunched.map(|claim| claim.spec.node_class.name.as_str()))
+        .collect()
+}
+
 async fn class_facts(
     turn: &Turn<'_>,
-    pools: &[NodePool],
+    wanted: &BTreeSet<&str>,
     node_classes: &[EC2NodeClass],
     experience: &Experience,
     problems: &mut Vec<String>,
@@ -147,11 +164,8 @@ async fn class_facts(
             .status
             .as_ref()
             .is_some_and(|status| status.subnets.is_some());
-        let used = pools
-            .iter()
-            .any(|pool| pool.spec.template.spec.node_class_ref.name == name.0);
         // An unresolved NodeClass has no zones yet, so nothing can be offered through it.
-        if !resolved || !used {
+        if !resolved || !wanted.contains(name.as_str()) {
             continue;
         }
         match turn

@@ -65,6 +65,7 @@ async fn take_over(
         } else {
             FreeAddresses::default()
         },
+        existing: BTreeMap::new(),
     };
     let outcome = executor.resume(&observed.snapshot.intents, &facts).await?;
     let any = !(outcome.launched.is_empty()
@@ -74,6 +75,10 @@ async fn take_over(
     events::post(turn, &outcome.events, report).await;
     if let Some(lease) = next_lapse(&observed.snapshot, turn) {
         report.look_again(lease);
+    }
+    if !outcome.problems.is_empty() {
+        // What could not be finished is held by this turn until then.
+        report.look_again(executor.lease().until);
     }
     Ok(any)
 }
@@ -141,6 +146,7 @@ async fn round_of(
                 } else {
                     addresses::free(turn, observed, report).await?
                 },
+                existing: BTreeMap::new(),
             };
             (made.plan, executor.launch(made.intents, &facts).await)
         }

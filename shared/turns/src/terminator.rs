@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::tag;
 use executor::{Executor, Released};
 use jiff::SignedDuration;
 use model::{
-    InstanceId, Lane, Snapshot,
+    Action, ClusterName, InstanceId, Lane, Snapshot,
     launch::{Instance, InstanceState},
     ledger::{Holder, Notice},
     node_claim::NodeClaim,
-    plan::Target,
+    plan::{Planned, Target},
 };
 use planner::Gone;
 use ports::ClusterError;
@@ -66,15 +67,27 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         // Acting changed objects that the next step is judged by.
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
     }
+    if decision.plan.actions.iter().any(begins) {
+        // Its pods need other places, best before they are evicted.
+        turn.wake(Lane::Provisioner, "node-leaves").await?;
+    }
     if applied.finished_claims {
         // A budget that counted them may allow the next one.
         turn.wake(Lane::Disruption, "nodeclaim-gone").await?;
     }
-    events::post(turn, &applied.events, &mut report).await;
+    let notes = events::of_notes(&decision.notes, turn.now);
+    // What holds up a pod says more than how many wait.
+    let said: Vec<_> = applied.events.into_iter().chain(notes).collect();
+    events::post(turn, &said, &mut report).await;
     Ok(Done {
         report,
         full_look: Some(counter),
     })
+}
+
+/// Whether this is the first step of a drain.
+fn begins(planned: &Planned) -> bool {
+    matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some())
 }
 
 /// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first.
@@ -187,7 +200,7 @@ fn ended(instance: Option<&Instance>, claim: &NodeClaim, turn: &Turn<'_>) -> boo
     }
 }
 
-/// Provider ids of deleting NodeClaims and Nodes whose instance is gone.
+/// What EC2 shows of the instances of deleting NodeClaims and Nodes, by one call.
 async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
     let deleted_nodes: BTreeSet<&str> = snapshot
         .nodes
@@ -204,9 +217,25 @@ async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
         .filter_map(|claim| Some((claim, instance_of(claim)?)))
         .collect();
     let found = described(turn, &dying).await?;
-    Ok(dying
-        .into_iter()
-        .filter(|(claim, id)| ended(found.get(id), claim, turn))
-        .map(|(claim, _)| claim.status.provider_id.clone())
-        .collect())
+    let mut gone = Gone::default();
+    for (claim, id) in dying {
+        let instance = found.get(&id);
+        if ended(instance, claim, turn) {
+            gone.instances.insert(claim.status.provider_id.clone());
+        } else if instance.is_some_and(|instance| !belongs(instance, claim, turn.cluster)) {
+            gone.strangers.insert(claim.name.clone());
+        }
+    }
+    Ok(gone)
+}
+
+/// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that somebody wrote by hand may name any instance.
+fn belongs(instance: &Instance, claim: &NodeClaim, cluster: &ClusterName) -> bool {
+    let tags = &instance.tags;
+    let of_cluster = tags.get(tag::EKS_CLUSTER) == Some(&cluster.0)
+        || tags.contains_key(&format!("{}{cluster}", tag::CLUSTER_PREFIX));
+    let of_another = tags
+        .get(tag::NODE_CLAIM)
+        .is_some_and(|name| *name != claim.name.0);
+    of_cluster && tags.contains_key(tag::NODE_POOL) && !of_another
 }

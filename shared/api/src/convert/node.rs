@@ -1,4 +1,4 @@
-use model::node::{ConditionStatus, Node, Ready};
+use model::node::{ConditionStatus, Node, NodeCondition, Ready};
 
 use super::amounts::vouched_amounts;
 use super::selector::taint;
@@ -23,10 +23,10 @@ impl From<kubernetes::Node> for Node {
             spec,
             status,
         } = node;
-        let ready = status
+        let (ready, others): (Vec<_>, Vec<_>) = status
             .conditions
             .into_iter()
-            .find(|condition| condition.r#type == "Ready");
+            .partition(|condition| condition.r#type == "Ready");
         Self {
             name: metadata.name.into(),
             uid: metadata.uid.into(),
@@ -39,10 +39,21 @@ impl From<kubernetes::Node> for Node {
             unschedulable: spec.unschedulable,
             capacity: vouched_amounts(&status.capacity),
             allocatable: vouched_amounts(&status.allocatable),
-            ready: ready.map_or_else(Ready::default, |condition| Ready {
-                status: condition.status.into(),
-                since: condition.last_transition_time,
-            }),
+            ready: ready
+                .into_iter()
+                .next()
+                .map_or_else(Ready::default, |condition| Ready {
+                    status: condition.status.into(),
+                    since: condition.last_transition_time,
+                }),
+            conditions: others
+                .into_iter()
+                .map(|condition| NodeCondition {
+                    kind: condition.r#type,
+                    status: condition.status.into(),
+                    since: condition.last_transition_time,
+                })
+                .collect(),
             created_at: metadata.creation_timestamp,
             deleted_at: metadata.deletion_timestamp,
         }

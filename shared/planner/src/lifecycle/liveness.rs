@@ -4,41 +4,50 @@ use api::conditions::types::{LAUNCHED, REGISTERED};
 use jiff::{SignedDuration, Timestamp};
 use model::node_claim::NodeClaim;
 
-/// From the Launched condition's last transition, which is normally the NodeClaim's creation.
-const LAUNCH_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
-/// The same for the Registered condition.
-const REGISTRATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
+use crate::machine::Ending;
 
-/// Why the NodeClaim must be deleted now: upstream's metric reason, and words for people.
-pub(super) fn overdue(claim: &NodeClaim, now: Timestamp) -> Option<(&'static str, &'static str)> {
-    if deadline(claim)? > now {
-        None
-    } else if claim.is_true(LAUNCHED) {
-        Some((
-            "registration_timeout",
-            "its node did not join the cluster within 15 minutes",
-        ))
-    } else {
-        Some((
-            "launch_timeout",
-            "its instance was not launched within 5 minutes",
-        ))
+/// How long a NodeClaim may wait for its next step, from the last transition of the condition that waits: normally from its
+/// creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub launch: SignedDuration,
+    pub registration: SignedDuration,
+}
+
+impl Default for Timeouts {
+    /// As upstream's.
+    fn default() -> Self {
+        Self {
+            launch: SignedDuration::from_mins(5),
+            registration: SignedDuration::from_mins(15),
+        }
     }
 }
 
-/// When the NodeClaim will have waited too long for its next step; `None` once it is registered.
-pub(super) fn deadline(claim: &NodeClaim) -> Option<Timestamp> {
-    if claim.is_true(REGISTERED) {
-        return None;
-    }
-    let (kind, timeout) = if claim.is_true(LAUNCHED) {
-        (REGISTERED, REGISTRATION_TIMEOUT)
+/// What the NodeClaim will have waited too long for, and when; never once it is registered. A launch that began later than
+/// the API server's clock says has its full time from then: the clocks may differ by minutes.
+pub(super) fn deadline(
+    claim: &NodeClaim,
+    begun: Option<Timestamp>,
+    timeouts: Timeouts,
+) -> (Ending, Option<Timestamp>) {
+    let (ending, kind, timeout) = if claim.is_true(LAUNCHED) {
+        (
+            Ending::RegistrationTimeout,
+            REGISTERED,
+            timeouts.registration,
+        )
     } else {
-        (LAUNCHED, LAUNCH_TIMEOUT)
+        (Ending::LaunchTimeout, LAUNCHED, timeouts.launch)
     };
+    if claim.is_true(REGISTERED) {
+        return (ending, None);
+    }
     let since = claim
         .condition(kind)
         .map(|condition| condition.last_transition)
-        .or(claim.created_at)?;
-    since.checked_add(timeout).ok()
+        .or(claim.created_at);
+    let since = since.max(begun);
+    let at = since.and_then(|since| since.checked_add(timeout).ok());
+    (ending, at)
 }

@@ -3,11 +3,9 @@
 //! The NodeClaim carries a digest of the pods that count; a different one is an event. So no turn depends on having seen a
 //! pod arrive or leave, and a restart of whoever watches is none.
 
-use std::collections::BTreeMap;
-
 use api::names::annotation::PODS_DIGEST;
 use jiff::{SignedDuration, Timestamp};
-use model::{NodeName, Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
+use model::{node_claim::NodeClaim, pod::Pod};
 use sha2::{Digest, Sha256};
 
 use crate::inventory::{is_daemon, is_terminal};
@@ -19,25 +17,6 @@ const TOLERANCE: SignedDuration = SignedDuration::from_secs(10);
 pub(super) struct PodChange {
     pub(super) digest: String,
     pub(super) event: Option<Timestamp>,
-}
-
-/// The pods of every node.
-pub(super) struct PodsOfNodes<'a>(BTreeMap<&'a NodeName, Vec<&'a Pod>>);
-
-impl<'a> PodsOfNodes<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let mut pods: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
-        for pod in &snapshot.pods {
-            if let Some(node) = &pod.node_name {
-                pods.entry(node).or_default().push(pod);
-            }
-        }
-        Self(pods)
-    }
-
-    pub(super) fn of(&self, node: &Node) -> &[&'a Pod] {
-        self.0.get(&node.name).map_or(&[], Vec::as_slice)
-    }
 }
 
 pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Option<PodChange> {

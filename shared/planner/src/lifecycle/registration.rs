@@ -1,5 +1,7 @@
 //! Joining a Node to its NodeClaim (spec/lifecycle §5).
 
+use std::collections::BTreeMap;
+
 use api::{
     conditions::{ConditionSet, types::REGISTERED},
     names::{finalizer, label, taint},
@@ -11,21 +13,19 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
+use crate::lifecycle::hydration;
+
 /// What became of the search for the NodeClaim's Node.
 pub(super) enum Registration<'a> {
     NotFound,
     Several,
-    /// The one Node, and what must change on it.
-    Node {
-        node: &'a Node,
-        update: Option<Box<NodeUpdate>>,
-    },
+    Node(&'a Node),
 }
 
 impl<'a> Registration<'a> {
     pub(super) fn node(&self) -> Option<&'a Node> {
         match self {
-            Self::Node { node, .. } => Some(node),
+            Self::Node(node) => Some(node),
             Self::NotFound | Self::Several => None,
         }
     }
@@ -44,33 +44,47 @@ impl<'a> Registration<'a> {
                     "Invariant violated, matched multiple nodes",
                 );
             }
-            Self::Node { .. } => conditions.set_true(REGISTERED),
+            Self::Node(_) => conditions.set_true(REGISTERED),
         }
     }
 }
 
-pub(super) fn judge<'a>(claim: &NodeClaim, nodes: &[&'a Node]) -> Registration<'a> {
+pub(super) fn judge<'a>(nodes: &[&'a Node]) -> Registration<'a> {
     match nodes {
         [] => Registration::NotFound,
-        [node] => Registration::Node {
-            node,
-            update: needs_sync(node).then(|| Box::new(sync(claim, node))),
-        },
+        [node] => Registration::Node(node),
         [_, _, ..] => Registration::Several,
     }
 }
 
-/// Startup taints are merged only once: a Node that carries the label keeps what it has.
-fn needs_sync(node: &Node) -> bool {
-    node.labels.get(label::REGISTERED).map(String::as_str) != Some("true")
-        || node.taints.iter().any(is_unregistered)
+fn is_registered(node: &Node) -> bool {
+    node.labels.get(label::REGISTERED).map(String::as_str) == Some("true")
+}
+
+/// Whether pods may have been bound before the NodeClaim's taints were there.
+pub(super) fn lacks_taint(node: &Node) -> bool {
+    !is_registered(node) && !node.taints.iter().any(is_unregistered)
+}
+
+/// What must change on the Node. Startup taints are merged only once: a Node that carries the label keeps what it has.
+pub(super) fn sync(claim: &NodeClaim, node: &Node) -> Option<NodeUpdate> {
+    if !is_registered(node) || node.taints.iter().any(is_unregistered) {
+        return Some(join(claim, node));
+    }
+    let label = hydration::label_of_node(claim, node)?;
+    Some(NodeUpdate {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        set_labels: BTreeMap::from([label]),
+        ..NodeUpdate::default()
+    })
 }
 
 fn is_unregistered(candidate: &Taint) -> bool {
     candidate.key == taint::UNREGISTERED && candidate.effect == TaintEffect::NoExecute
 }
 
-fn sync(claim: &NodeClaim, node: &Node) -> NodeUpdate {
+fn join(claim: &NodeClaim, node: &Node) -> NodeUpdate {
     let mut taints: Vec<Taint> = node
         .taints
         .iter()
@@ -93,6 +107,7 @@ fn sync(claim: &NodeClaim, node: &Node) -> NodeUpdate {
         }
     }
     let mut labels = claim.labels.clone();
+    labels.extend(hydration::label(claim));
     labels.insert(label::REGISTERED.to_owned(), "true".to_owned());
     NodeUpdate {
         name: node.name.clone(),

@@ -5,7 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use model::{Action, Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
 
 use crate::{
-    decision::Decision, inventory::is_daemon, pods::is_awaited,
+    decision::{Decision, Note},
+    inventory::is_daemon,
+    pods::is_awaited,
     provision::movable::must_not_be_disrupted,
 };
 
@@ -19,12 +21,12 @@ pub(super) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot, node: &Node, deadline: Option<Timestamp>) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, pods: &[&'a Pod], deadline: Option<Timestamp>) -> Self {
         let now = snapshot.now;
-        let awaited: Vec<&Pod> = snapshot
-            .pods
+        let awaited: Vec<&Pod> = pods
             .iter()
-            .filter(|pod| pod.node_name.as_ref() == Some(&node.name) && is_awaited(pod, now))
+            .copied()
+            .filter(|pod| is_awaited(pod, now))
             .collect();
         let (past, graceful): (Vec<&Pod>, Vec<&Pod>) =
             awaited.iter().partition(|pod| is_past(pod, now, deadline));
@@ -48,6 +50,16 @@ impl<'a> Drain<'a> {
     }
 
     pub(super) fn act(&self, node: &Node, decision: &mut Decision) {
+        if self.waiting > 0 {
+            decision.notes.push(Note::warning(
+                node,
+                "FailedDraining",
+                format!(
+                    "Failed to drain node, {} pods are waiting to be evicted",
+                    self.waiting
+                ),
+            ));
+        }
         for pod in &self.evict {
             let evict = Action::Evict {
                 pod: pod.key.clone(),
@@ -74,13 +86,12 @@ impl<'a> Drain<'a> {
     }
 
     /// Whether the node has been empty for too short a time to trust it.
-    pub(super) fn settles(&self, snapshot: &Snapshot, claim: Option<&NodeClaim>) -> bool {
-        let Some(claim) = claim.filter(|claim| !claim.is_true(DRAINED)) else {
-            return false;
-        };
-        claim
-            .condition(DRAINED)
-            .is_none_or(|draining| snapshot.now.duration_since(draining.last_transition) < SETTLING)
+    pub(super) fn settles(&self, snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+        let young = |since| snapshot.now.duration_since(since) < SETTLING;
+        !claim.is_true(DRAINED)
+            && claim
+                .condition(DRAINED)
+                .is_none_or(|draining| young(draining.last_transition))
     }
 }
 

@@ -62,6 +62,13 @@ fn daemon(name: &str) -> Pod {
     }
 }
 
+fn gone(provider_id: &str) -> Gone {
+    Gone {
+        instances: [provider_id.to_owned()].into(),
+        ..Gone::default()
+    }
+}
+
 fn evicted(decision: &Decision) -> Vec<String> {
     let mut names = Vec::new();
     for planned in &decision.plan.actions {
@@ -93,7 +100,7 @@ fn deleting_a_nodeclaim_deletes_its_node_first() {
     let mut claim = test_world::claim("default-a", ALL);
     claim.deleted_at = Some(test_world::now());
     let node = test_world::node("n-1", &claim);
-    let decision = terminate(&world((claim, node), vec![]), &Gone::new());
+    let decision = terminate(&world((claim, node), vec![]), &Gone::default());
     assert!(
         matches!(&decision.plan.actions[..], [only] if matches!(&only.action, Action::UpdateNode(update) if update.delete)),
         "{decision:?}"
@@ -105,7 +112,7 @@ fn deleting_a_node_deletes_its_nodeclaim() {
     let claim = test_world::claim("default-a", ALL);
     let mut node = test_world::node("n-1", &claim);
     node.deleted_at = Some(test_world::now());
-    let decision = terminate(&world((claim, node), vec![]), &Gone::new());
+    let decision = terminate(&world((claim, node), vec![]), &Gone::default());
     assert!(
         decision
             .plan
@@ -117,7 +124,7 @@ fn deleting_a_node_deletes_its_nodeclaim() {
 
 #[test]
 fn a_node_is_tainted_before_anything_is_evicted() {
-    let decision = terminate(&world(draining(), vec![pod("web")]), &Gone::new());
+    let decision = terminate(&world(draining(), vec![pod("web")]), &Gone::default());
     let Action::UpdateNode(update) = &decision.plan.actions[0].action else {
         panic!("{decision:?}")
     };
@@ -139,7 +146,7 @@ fn pods_go_in_tiers() {
     critical.critical = true;
     let mut pods = vec![critical, daemon("agent"), pod("web")];
     for expected in ["web", "agent", "dns"] {
-        let decision = terminate(&world(draining(), pods.clone()), &Gone::new());
+        let decision = terminate(&world(draining(), pods.clone()), &Gone::default());
         assert_eq!(evicted(&decision), [expected]);
         pods.retain(|pod| pod.key.name != expected);
     }
@@ -153,7 +160,7 @@ fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
     let (mut claim, node) = draining();
     let waiting = terminate(
         &world((claim.clone(), node.clone()), vec![held.clone()]),
-        &Gone::new(),
+        &Gone::default(),
     );
     assert!(
         evicted(&waiting).is_empty() && !terminates(&waiting),
@@ -163,7 +170,7 @@ fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
     claim.spec.termination_grace_period = Some("40s".to_owned());
     let mut snapshot = world((claim, node), vec![held]);
     snapshot.now += SignedDuration::from_secs(11);
-    let forced = terminate(&snapshot, &Gone::new());
+    let forced = terminate(&snapshot, &Gone::default());
     let grace = forced.plan.actions.iter().find_map(|planned| {
         if let Action::DeletePod { grace_seconds, .. } = planned.action {
             grace_seconds
@@ -185,11 +192,11 @@ fn a_drained_node_is_trusted_only_after_five_seconds() {
         .status
         .conditions
         .retain(|condition| condition.kind != DRAINED);
-    let first = terminate(&world((claim, node), vec![]), &Gone::new());
+    let first = terminate(&world((claim, node), vec![]), &Gone::default());
     assert!(!terminates(&first), "{first:?}");
     assert!(terminates(&terminate(
         &world(draining(), vec![]),
-        &Gone::new()
+        &Gone::default()
     )));
 }
 
@@ -202,7 +209,7 @@ fn volumes_are_detached_before_the_instance_ends() {
         volume: Some("pv-1".into()),
         attached: true,
     }];
-    let decision = terminate(&snapshot, &Gone::new());
+    let decision = terminate(&snapshot, &Gone::default());
     assert!(!terminates(&decision));
     let awaited = decision.plan.actions.iter().any(|planned| {
         matches!(&planned.action, Action::UpdateNodeClaim(update)
@@ -213,7 +220,7 @@ fn volumes_are_detached_before_the_instance_ends() {
 
 #[test]
 fn finalizers_stay_until_the_instance_is_gone() {
-    let running = terminate(&world(draining(), vec![]), &Gone::new());
+    let running = terminate(&world(draining(), vec![]), &Gone::default());
     assert!(terminates(&running) && !removes_node_finalizer(&running));
     let terminating = running.plan.actions.iter().any(|planned| {
         matches!(&planned.action, Action::UpdateNodeClaim(update)
@@ -221,7 +228,7 @@ fn finalizers_stay_until_the_instance_is_gone() {
     });
     assert!(terminating, "{running:?}");
 
-    let gone = Gone::from(["aws:///us-east-1a/i-default-a".to_owned()]);
+    let gone = gone("aws:///us-east-1a/i-default-a");
     let ended = terminate(&world(draining(), vec![]), &gone);
     assert!(
         removes_node_finalizer(&ended) && !removes_claim_finalizer(&ended),
@@ -241,7 +248,7 @@ fn a_dead_instance_is_not_drained() {
         status: ConditionStatus::Unknown,
         since: None,
     };
-    let gone = Gone::from([claim.status.provider_id.clone()]);
+    let gone = gone(&claim.status.provider_id);
     let decision = terminate(&world((claim, node), vec![pod("web")]), &gone);
     assert!(
         removes_node_finalizer(&decision) && evicted(&decision).is_empty(),
@@ -256,5 +263,8 @@ fn a_nodeclaim_without_an_instance_just_goes() {
     claim.deleted_at = Some(test_world::now());
     let mut snapshot = test_world::snapshot();
     snapshot.node_claims = vec![claim];
-    assert!(removes_claim_finalizer(&terminate(&snapshot, &Gone::new())));
+    assert!(removes_claim_finalizer(&terminate(
+        &snapshot,
+        &Gone::default()
+    )));
 }

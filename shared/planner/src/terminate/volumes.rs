@@ -10,7 +10,10 @@ use model::{
     pod::{Pod, PodVolume},
 };
 
-use crate::pods::is_drainable;
+use crate::{decision::Note, pods::is_drainable};
+
+/// So many attachments are named in an event.
+const NAMED_MAX: usize = 5;
 
 pub(super) enum Volumes {
     Detached,
@@ -21,6 +24,23 @@ pub(super) enum Volumes {
 impl Volumes {
     pub(super) fn are_awaited(&self) -> bool {
         matches!(self, Self::Awaited(_))
+    }
+
+    /// Names the first of what is waited for.
+    pub(super) fn note(&self, node: &Node) -> Option<Note> {
+        let Self::Awaited(names) = self else {
+            return None;
+        };
+        let shown: Vec<&str> = names.iter().map(String::as_str).take(NAMED_MAX).collect();
+        let more = match names.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "Awaiting deletion of bound volumeattachments ({}{more})",
+            shown.join(", ")
+        );
+        Some(Note::normal(node, "AwaitingVolumeDetachment", message))
     }
 
     pub(super) fn write(&self, conditions: &mut ConditionSet<'_>) {
@@ -44,8 +64,13 @@ impl Volumes {
     }
 }
 
-pub(super) fn judge(snapshot: &Snapshot, node: &Node, deadline: Option<Timestamp>) -> Volumes {
-    let kept = volumes_of_staying_pods(snapshot, node);
+pub(super) fn judge(
+    snapshot: &Snapshot,
+    node: &Node,
+    pods: &[&Pod],
+    deadline: Option<Timestamp>,
+) -> Volumes {
+    let kept = volumes_of_staying_pods(snapshot, pods);
     let pending: Vec<String> = snapshot
         .storage
         .attachments
@@ -69,19 +94,18 @@ pub(super) fn judge(snapshot: &Snapshot, node: &Node, deadline: Option<Timestamp
 }
 
 /// Volumes of pods that stay until the end are never detached before it.
-fn volumes_of_staying_pods<'a>(snapshot: &'a Snapshot, node: &Node) -> BTreeSet<&'a str> {
-    let staying =
-        |pod: &&Pod| pod.node_name.as_ref() == Some(&node.name) && !is_drainable(pod, snapshot.now);
-    let claims: BTreeSet<(&str, String)> = snapshot
-        .pods
-        .iter()
-        .filter(staying)
+fn volumes_of_staying_pods<'a>(snapshot: &'a Snapshot, pods: &[&Pod]) -> BTreeSet<&'a str> {
+    let staying = pods.iter().filter(|pod| !is_drainable(pod, snapshot.now));
+    let claims: BTreeSet<(&str, String)> = staying
         .flat_map(|pod| {
             pod.volumes
                 .iter()
                 .map(|volume| (pod.key.namespace.as_str(), claim_name(pod, volume)))
         })
         .collect();
+    if claims.is_empty() {
+        return BTreeSet::new();
+    }
     snapshot
         .storage
         .claims

@@ -1,0 +1,186 @@
+//! The whole function as a table, reviewed as a file.
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use super::{Detachment, Ending, Held, Instance, Joined, Pods, Seen, State, Step, next};
+
+const STATES: [State; 10] = [
+    State::Unprotected,
+    State::Launching,
+    State::Registering,
+    State::Ambiguous,
+    State::Initializing,
+    State::InService,
+    State::Draining,
+    State::Detaching,
+    State::Terminating,
+    State::Gone,
+];
+const ENDINGS: [Option<Ending>; 6] = [
+    None,
+    Some(Ending::LaunchFailed),
+    Some(Ending::LaunchTimeout),
+    Some(Ending::RegistrationTimeout),
+    Some(Ending::Expired),
+    Some(Ending::Unhealthy),
+];
+const JOINED: [Joined; 4] = [
+    Joined::Nobody,
+    Joined::Several,
+    Joined::Unready,
+    Joined::Ready,
+];
+const INSTANCES: [Instance; 4] = [
+    Instance::Never,
+    Instance::Underway,
+    Instance::Alive,
+    Instance::Gone,
+];
+
+fn alive() -> Vec<Seen> {
+    let of = |ending| JOINED.map(move |node| Seen::Alive { ending, node });
+    ENDINGS.into_iter().flat_map(of).collect()
+}
+
+fn leaving() -> Vec<Seen> {
+    let mut nodes = vec![Held::Nothing, Held::Kept];
+    for ready in [false, true] {
+        for pods in [Pods::Waiting, Pods::Settling, Pods::Left] {
+            for volumes in [Detachment::Awaited, Detachment::Over] {
+                nodes.push(Held::Leaving {
+                    ready,
+                    pods,
+                    volumes,
+                });
+            }
+        }
+    }
+    let of = |node| INSTANCES.map(move |instance| Seen::Leaving { node, instance });
+    nodes.into_iter().flat_map(of).collect()
+}
+
+/// What is seen, in the columns of the table; the last column is `last`.
+fn words(seen: Seen, last: &str) -> String {
+    match seen {
+        Seen::Alive { ending, .. } => {
+            let ending = ending.map_or("-".to_owned(), |ending| format!("{ending:?}"));
+            format!("{ending:<20} {last:<10}")
+        }
+        Seen::Leaving { node, .. } => {
+            let node = match node {
+                Held::Nothing => "no node".to_owned(),
+                Held::Kept => "kept".to_owned(),
+                Held::Leaving {
+                    ready,
+                    pods,
+                    volumes,
+                } => {
+                    let ready = if ready { "ready" } else { "silent" };
+                    format!("{ready:<7} {:<9} {volumes:?}", format!("{pods:?}"))
+                }
+            };
+            format!("{node:<26} {last:<9}")
+        }
+    }
+}
+
+fn last(seen: Seen) -> String {
+    match seen {
+        Seen::Alive { node, .. } => format!("{node:?}"),
+        Seen::Leaving { instance, .. } => format!("{instance:?}"),
+    }
+}
+
+/// Rows that differ in their last column: one row if that makes no difference.
+fn rows(state: State, alike: &[Seen], table: &mut String) {
+    let outcome = |seen: &Seen| next(state, *seen);
+    let same = alike
+        .windows(2)
+        .all(|pair| outcome(&pair[0]) == outcome(&pair[1]));
+    for seen in alike.iter().take(if same { 1 } else { alike.len() }) {
+        let (after, steps) = outcome(seen);
+        let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
+        let last = if same { "any".to_owned() } else { last(*seen) };
+        let state = format!("{state:?}");
+        let line = format!(
+            "{state:<12} | {} | {:<12} | {}",
+            words(*seen, &last),
+            format!("{after:?}"),
+            steps.join(", ")
+        );
+        let _ = writeln!(table, "{}", line.trim_end_matches([' ', '|']));
+    }
+}
+
+#[test]
+fn the_whole_table() {
+    let mut table =
+        String::from("state        | ending               node       | then         | steps\n");
+    for state in STATES.into_iter().filter(|state| !state.is_leaving()) {
+        for alike in alive().chunks(JOINED.len()) {
+            rows(state, alike, &mut table);
+        }
+    }
+    table.push_str(
+        "\nWhat is leaving is judged by what is seen alone.\n\
+         state        | node    pods      volumes  instance  | then         | steps\n",
+    );
+    for alike in leaving().chunks(INSTANCES.len()) {
+        rows(State::Draining, alike, &mut table);
+    }
+    expect_file!["table.txt"].assert_eq(&table);
+}
+
+#[test]
+fn what_is_leaving_is_judged_by_what_is_seen_alone() {
+    for seen in leaving() {
+        let (after, steps) = next(State::Draining, seen);
+        for state in [State::Detaching, State::Terminating] {
+            assert_eq!(next(state, seen), (after, steps.clone()));
+        }
+        let mut followed = vec![Step::Follow];
+        followed.extend(steps);
+        for state in STATES.into_iter().filter(|state| !state.is_leaving()) {
+            assert_eq!(next(state, seen), (after, followed.clone()));
+        }
+    }
+}
+
+#[test]
+fn nothing_takes_a_deletion_back() {
+    for state in STATES.into_iter().filter(|state| state.is_leaving()) {
+        for seen in alive() {
+            assert_eq!(next(state, seen), (state, Vec::new()));
+        }
+        for seen in leaving() {
+            assert!(next(state, seen).0.is_leaving());
+        }
+    }
+}
+
+/// An instance ends, and finalizers go, only where nothing is left on the node or nothing speaks from it.
+#[test]
+fn nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance() {
+    for seen in leaving() {
+        let Seen::Leaving { node, instance } = seen else {
+            continue;
+        };
+        let (_, steps) = next(State::Draining, seen);
+        let emptied = matches!(
+            node,
+            Held::Nothing
+                | Held::Leaving {
+                    pods: Pods::Left,
+                    volumes: Detachment::Over,
+                    ..
+                }
+        );
+        assert!(emptied || !steps.contains(&Step::EndInstance), "{seen:?}");
+        let over = instance != Instance::Alive && instance != Instance::Underway;
+        let released = steps.contains(&Step::Release);
+        assert!(over || !released, "{seen:?}");
+        assert!(node == Held::Nothing || !released, "{seen:?}");
+    }
+}

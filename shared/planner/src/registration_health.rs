@@ -1,0 +1,129 @@
+//! Whether nodes of a NodePool manage to join: the last few outcomes, remembered on the NodePool itself (spec/lifecycle §26.4).
+
+use std::collections::VecDeque;
+
+use model::{Uid, node::ConditionStatus};
+
+/// The last outcomes of registrations, oldest first; `true` joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegistrationHealth {
+    outcomes: VecDeque<bool>,
+}
+
+const REMEMBERED: usize = 4;
+/// So many failures among the remembered ones are too many, however few are remembered.
+const TOO_MANY: usize = 2;
+
+impl RegistrationHealth {
+    /// What an annotation of a NodePool remembers. A NodePool that was made anew remembers nothing of the old one.
+    pub fn read(annotation: Option<&str>, node_pool: &Uid) -> Self {
+        let written = annotation.and_then(|text| text.split_once(' '));
+        let own = written.filter(|(uid, _)| *uid == node_pool.as_str());
+        let letters = own.map_or("", |(_, letters)| letters);
+        let outcomes = letters.chars().filter_map(|letter| match letter {
+            'J' => Some(true),
+            'F' => Some(false),
+            _ => None,
+        });
+        Self {
+            outcomes: outcomes.take(REMEMBERED).collect(),
+        }
+    }
+
+    /// The annotation's text: the NodePool's uid, then a letter for each outcome, joined or failed.
+    pub fn write(&self, node_pool: &Uid) -> String {
+        let letter = |joined: &bool| if *joined { 'J' } else { 'F' };
+        let letters: String = self.outcomes.iter().map(letter).collect();
+        format!("{node_pool} {letters}")
+    }
+
+    /// What another controller's condition stands for, where nothing is remembered.
+    pub fn or_as_shown(mut self, condition: ConditionStatus) -> Self {
+        if self.outcomes.is_empty() {
+            self.outcomes = match condition {
+                ConditionStatus::True => VecDeque::from([true]),
+                ConditionStatus::False => VecDeque::from([false; TOO_MANY]),
+                ConditionStatus::Unknown => VecDeque::new(),
+            };
+        }
+        self
+    }
+
+    pub fn add(&mut self, joined: bool) {
+        self.outcomes.push_back(joined);
+        while self.outcomes.len() > REMEMBERED {
+            self.outcomes.pop_front();
+        }
+    }
+
+    /// Unknown until there is an outcome.
+    pub fn status(&self) -> ConditionStatus {
+        let failures = self.outcomes.iter().filter(|joined| !**joined).count();
+        if self.outcomes.is_empty() {
+            ConditionStatus::Unknown
+        } else if failures >= TOO_MANY {
+            ConditionStatus::False
+        } else {
+            ConditionStatus::True
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(outcomes: &str) -> ConditionStatus {
+        let uid = Uid::from("u");
+        let mut health = RegistrationHealth::default();
+        for letter in outcomes.chars() {
+            health.add(letter == 'J');
+            let text = health.write(&uid);
+            assert_eq!(
+                RegistrationHealth::read(Some(&text), &uid),
+                health,
+                "{text}"
+            );
+        }
+        health.status()
+    }
+
+    #[test]
+    fn two_failures_among_the_last_four_are_too_many() {
+        use ConditionStatus::{False, True, Unknown};
+        for (outcomes, status) in [
+            ("", Unknown),
+            ("J", True),
+            ("F", True),
+            ("FF", False),
+            ("FFJ", False),
+            ("FFJJ", False),
+            ("FFJJJ", True),
+            ("JJJF", True),
+            ("JFJF", False),
+        ] {
+            assert_eq!(after(outcomes), status, "{outcomes}");
+        }
+    }
+
+    #[test]
+    fn a_node_pool_made_anew_begins_anew() {
+        let mut health = RegistrationHealth::default();
+        health.add(false);
+        let text = health.write(&"old".into());
+        let read = RegistrationHealth::read(Some(&text), &"new".into());
+        assert_eq!(read, RegistrationHealth::default());
+    }
+
+    #[test]
+    fn what_another_controller_showed_counts_as_outcomes() {
+        let seeded = |status| RegistrationHealth::default().or_as_shown(status).status();
+        for status in [
+            ConditionStatus::True,
+            ConditionStatus::False,
+            ConditionStatus::Unknown,
+        ] {
+            assert_eq!(seeded(status), status);
+        }
+    }
+}

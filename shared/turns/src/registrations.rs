@@ -1,0 +1,162 @@
+//! Whether nodes of a NodePool manage to join: every outcome is remembered on the NodePool (spec/lifecycle §26.4).
+
+use std::collections::BTreeMap;
+
+use api::{
+    ConditionSet, ConditionStatus, EC2NodeClass, NodePool,
+    conditions::types::{self, LAUNCHED, NODE_REGISTRATION_HEALTHY, REGISTERED},
+    names::annotation::REGISTRATIONS,
+};
+use model::{
+    Action, NodeClaimName, NodePoolName, Uid,
+    node_claim::NodeClaim,
+    plan::{NodeClaimUpdate, Planned},
+};
+use planner::RegistrationHealth;
+
+use crate::{Report, TurnError, apply::Applied, lane::Turn, observe::Observed};
+
+/// How one NodeClaim's registration ended.
+struct Sample<'a> {
+    claim: &'a NodeClaim,
+    joined: bool,
+}
+
+/// Adds what this turn saw. What goes wrong here is reported and changes nothing else.
+pub(crate) async fn remember(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    actions: &[Planned],
+    applied: &Applied,
+    report: &mut Report,
+) {
+    let done = actions.iter().enumerate();
+    let done = done.filter(|(index, _)| applied.done.contains(index));
+    let mut pools: BTreeMap<NodePoolName, Vec<Sample<'_>>> = BTreeMap::new();
+    for sample in done.filter_map(|(_, planned)| sample(observed, &planned.action)) {
+        if let Some(pool) = sample.claim.node_pool() {
+            pools.entry(pool).or_default().push(sample);
+        }
+    }
+    for pool in &observed.node_pools {
+        let name = NodePoolName::from(pool.metadata.name.as_str());
+        let Some(samples) = pools.get(&name) else {
+            continue;
+        };
+        if let Err(error) = add(turn, pool, samples).await {
+            let problem = format!("registrations of NodePool {name}: {error}");
+            report.problems.push(problem);
+        }
+    }
+}
+
+/// A NodeClaim that is registered now, or is given up before it was.
+fn sample<'a>(observed: &'a Observed, action: &Action) -> Option<Sample<'a>> {
+    let of = |name: &NodeClaimName, joined| {
+        let mut claims = observed.snapshot.node_claims.iter();
+        let claim = claims.find(|claim| claim.name == *name)?;
+        (!claim.is_true(REGISTERED)).then_some(Sample { claim, joined })
+    };
+    // What EC2 refused says nothing about nodes that join.
+    let refused = |name: &NodeClaimName| {
+        let mut intents = observed.snapshot.intents.iter();
+        intents.any(|intent| intent.name() == name && !intent.is_in_flight())
+    };
+    match action {
+        Action::UpdateNodeClaim(update) if registers(update) => of(&update.name, true),
+        Action::DeleteNodeClaim(target) if !refused(&target.name) => of(&target.name, false),
+        Action::DeleteNodeClaim(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Launch(_)
+        | Action::UpdateNode(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => None,
+    }
+}
+
+fn registers(update: &NodeClaimUpdate) -> bool {
+    let mut conditions = update.conditions.iter();
+    conditions.any(|condition| {
+        condition.kind == REGISTERED && condition.status == model::node::ConditionStatus::True
+    })
+}
+
+async fn add(turn: &Turn<'_>, pool: &NodePool, samples: &[Sample<'_>]) -> Result<(), TurnError> {
+    let name = NodePoolName::from(pool.metadata.name.as_str());
+    let mut health = of(pool);
+    let mut status = pool.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    let before = conditions.clone();
+    let kinds = types::node_pool();
+    let mut set = ConditionSet::new(&kinds, &mut conditions, &pool.metadata, turn.now);
+    for sample in samples {
+        health.add(sample.joined);
+        show(&health, sample, &mut set);
+    }
+    turn.api
+        .annotate_node_pool(&name, &annotation(pool, &health))
+        .await?;
+    if conditions != before {
+        status.conditions = Some(conditions);
+        turn.api.update_node_pool_status(&name, &status).await?;
+    }
+    Ok(())
+}
+
+/// Only a success makes it healthy, and only a failure unhealthy.
+fn show(health: &RegistrationHealth, sample: &Sample<'_>, set: &mut ConditionSet<'_>) {
+    use model::node::ConditionStatus::{False, True};
+    match (sample.joined, health.status()) {
+        (true, True) => set.set_true(NODE_REGISTRATION_HEALTHY),
+        (false, False) => {
+            let launched = sample.claim.condition(LAUNCHED);
+            let (reason, message) = launched
+                .filter(|condition| condition.status != True)
+                .map_or(
+                    ("RegistrationFailed", "Failed to register node"),
+                    |condition| (condition.reason.as_str(), condition.message.as_str()),
+                );
+            set.set_false(NODE_REGISTRATION_HEALTHY, reason, message);
+        }
+        _ => {}
+    }
+}
+
+/// Whether what is known of a NodePool's registrations is about another NodePool or NodeClass by now.
+pub(crate) fn is_outdated(pool: &NodePool, class: Option<&EC2NodeClass>) -> bool {
+    let status = pool.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let mut conditions = conditions.unwrap_or_default().iter();
+    let shown = conditions.find(|condition| condition.r#type == NODE_REGISTRATION_HEALTHY);
+    let about = status.and_then(|status| status.node_class_observed_generation);
+    let of_class = class.and_then(|class| class.metadata.generation);
+    shown.is_none_or(|shown| shown.observed_generation != pool.metadata.generation)
+        || class.is_some() && about != of_class
+}
+
+/// What remembers nothing of a NodePool.
+pub(crate) fn forgotten(pool: &NodePool) -> BTreeMap<String, String> {
+    annotation(pool, &RegistrationHealth::default())
+}
+
+fn annotation(pool: &NodePool, health: &RegistrationHealth) -> BTreeMap<String, String> {
+    let text = health.write(&Uid(pool.metadata.uid.clone()));
+    BTreeMap::from([(REGISTRATIONS.to_owned(), text)])
+}
+
+/// What is remembered of a NodePool.
+fn of(pool: &NodePool) -> RegistrationHealth {
+    let annotation = pool.metadata.annotations.get(REGISTRATIONS);
+    let uid = Uid(pool.metadata.uid.clone());
+    let status = pool.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let shown = conditions
+        .unwrap_or_default()
+        .iter()
+        .find(|condition| condition.r#type == NODE_REGISTRATION_HEALTHY)
+        .map_or(ConditionStatus::Unknown, |condition| {
+            condition.status.clone()
+        });
+    RegistrationHealth::read(annotation.map(String::as_str), &uid).or_as_shown(shown.into())
+}

@@ -1,0 +1,113 @@
+//! What the terminator's turn costs over many draining nodes, and the lifecycle's over many that are in service: its own time
+//! and its calls, on fakes that answer at once.
+//!
+//!     cargo bench --profile dev -p stories --bench lifecycle
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a measurement prints, stops at what is not there, and looks at the clock"
+)]
+
+use std::{collections::BTreeMap, time::Instant};
+
+use fakes::World;
+use model::{Lane, PodKey, selector::LabelSelector, snapshot::PodDisruptionBudget};
+use stories::{Relay, Rig, all_bound, secs};
+
+/// A cluster with so many nodes like the one that a real launch came to, each with a pod.
+async fn cluster(nodes: usize) -> Rig {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await.unwrap();
+    rig.pass(secs(120)).await;
+    rig.sim.with(|world| {
+        world.api.deployments.clear();
+        (1..nodes).for_each(|number| copy(world, number));
+    });
+    // What a first look writes is written.
+    for lane in [Lane::Lifecycle, Lane::Lifecycle] {
+        rig.sim.advance(secs(20));
+        run(&mut rig, lane).await;
+    }
+    rig
+}
+
+fn copy(world: &mut World, number: usize) {
+    let mut claim = world.api.node_claims.values().next().unwrap().clone();
+    let mut node = world.api.nodes.values().next().unwrap().clone();
+    let mut pod = world.api.pods.values().next().unwrap().clone();
+    let mut instance = world.account.instances.values().next().unwrap().clone();
+    let name = format!("zz-{number:06}");
+    instance.id = format!("i-{name}").as_str().into();
+    instance.private_dns = Some(name.clone());
+    instance.tags.remove("karpenter.sh/nodeclaim");
+    claim.name = name.as_str().into();
+    claim.uid = format!("{name}-uid").as_str().into();
+    claim.status.provider_id = format!("aws:///us-east-1a/i-{name}");
+    claim.status.node_name = Some(name.as_str().into());
+    node.name = name.as_str().into();
+    node.uid = format!("node-{name}-uid").as_str().into();
+    node.provider_id.clone_from(&claim.status.provider_id);
+    pod.key = PodKey::new("default", &name);
+    pod.uid = format!("pod-{name}-uid").as_str().into();
+    pod.node_name = Some(node.name.clone());
+    world.account.instances.insert(instance.id.clone(), instance);
+    world.api.node_claims.insert(claim.name.clone(), claim);
+    world.api.nodes.insert(node.name.clone(), node);
+    world.api.pods.insert(pod.key.clone(), pod);
+}
+
+/// One turn: how long it took, and how often it called what.
+async fn run(rig: &mut Rig, lane: Lane) -> (u128, BTreeMap<&'static str, usize>) {
+    rig.sim.with(|world| world.calls.clear());
+    let turn = rig.next_turn();
+    let start = Instant::now();
+    turns::run(&rig.world, &Rig::cluster(), lane, &turn, rig.deadline(lane))
+        .await
+        .unwrap();
+    let took = start.elapsed().as_millis();
+    let mut calls = BTreeMap::new();
+    rig.sim.with(|world| {
+        for call in &world.calls {
+            *calls.entry(*call).or_default() += 1;
+        }
+    });
+    (took, calls)
+}
+
+fn tell(what: &str, (took, calls): &(u128, BTreeMap<&'static str, usize>)) {
+    let many = calls.iter().filter(|(_, count)| **count > 9);
+    let many: Vec<String> = many.map(|(call, count)| format!("{call} {count}")).collect();
+    println!("{what}: {took} ms, {} calls ({})", calls.values().sum::<usize>(), many.join(", "));
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut rig = cluster(5_000).await;
+    tell("lifecycle, 5,000 steady nodes", &run(&mut rig, Lane::Lifecycle).await);
+
+    let mut rig = cluster(1_000).await;
+    rig.sim.with(|world| {
+        world.api.disruption_budgets = vec![PodDisruptionBudget {
+            key: PodKey::new("default", "all"),
+            selector: Some(LabelSelector {
+                match_labels: BTreeMap::new(),
+                match_expressions: Vec::new(),
+            }),
+            ..PodDisruptionBudget::default()
+        }];
+        let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
+        for name in claims {
+            world.api.order_deletion(&name, world.now);
+        }
+    });
+    for what in [
+        "terminator, 1,000 NodeClaims just deleted",
+        "terminator, 1,000 nodes to mark and evict from",
+        "terminator, 1,000 nodes that a budget holds up",
+    ] {
+        rig.sim.advance(secs(20));
+        tell(what, &run(&mut rig, Lane::Terminator).await);
+    }
+}

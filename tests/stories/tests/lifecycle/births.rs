@@ -1,0 +1,188 @@
+//! From launch to service, and what ends a NodeClaim on the way or of itself.
+
+use std::collections::BTreeMap;
+
+use model::node::ConditionStatus;
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+use crate::{change_claim, change_node, claim, is_gone, node, serving, told};
+
+#[tokio::test]
+async fn a_node_is_told_of_step_by_step() {
+    let rig = serving(1).await;
+    for reason in ["Launched", "Registered", "Initialized", "Ready"] {
+        assert!(rig.sim.with(told(reason)), "{reason}");
+    }
+    assert!(claim(&rig).is_true("ConsistentStateFound"));
+    assert!(!rig.sim.with(told("UnregisteredTaintMissing")));
+}
+
+#[tokio::test]
+async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unhealthy() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| world.api.closed = true);
+    rig.scale(1);
+    let healthy = |world: &mut fakes::World, status: api::ConditionStatus| {
+        let pool = &world.api.node_pools["default"];
+        let conditions = pool
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.clone());
+        conditions.into_iter().flatten().any(|condition| {
+            condition.r#type == "NodeRegistrationHealthy" && condition.status == status
+        })
+    };
+    rig.until(secs(60), |world| world.account.alive().count() == 1)
+        .await
+        .unwrap();
+    let first = claim(&rig);
+    let gone = rig.until(secs(1_200), is_gone(&first)).await;
+    assert!(
+        gone.is_some_and(|took| took >= 880),
+        "fifteen minutes: {gone:?} {:#?}",
+        rig.transcript
+    );
+    let again = rig
+        .until(secs(60), |world| world.account.alive().count() == 1)
+        .await;
+    assert!(
+        again.is_some(),
+        "its pod waits for nobody: {:#?}",
+        rig.transcript
+    );
+    assert!(
+        rig.sim
+            .with(|world| !healthy(world, api::ConditionStatus::False))
+    );
+    let unhealthy = rig
+        .until(secs(1_200), |world| {
+            healthy(world, api::ConditionStatus::False)
+        })
+        .await;
+    assert!(unhealthy.is_some(), "{:#?}", rig.transcript);
+
+    rig.sim.with(|world| world.api.closed = false);
+    assert!(rig.until(secs(1_200), all_bound).await.is_some());
+    assert!(
+        rig.sim
+            .with(|world| healthy(world, api::ConditionStatus::False)),
+        "one success after two failures proves little"
+    );
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+}
+
+#[tokio::test]
+async fn time_outs_are_settings() {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = serde_json::json!({"registrationTimeout": "4m"});
+        world.api.closed = true;
+    });
+    rig.pass(secs(150)).await;
+    rig.scale(1);
+    rig.until(secs(60), |world| world.account.alive().count() == 1)
+        .await
+        .unwrap();
+    let first = claim(&rig);
+    let gone = rig.until(secs(400), is_gone(&first)).await;
+    assert!(gone.is_some_and(|took| took >= 220), "{gone:?}");
+}
+
+#[tokio::test]
+async fn an_expired_node_goes_at_its_time_and_its_pods_find_another() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    change_claim(&rig, &old.name, |claim| {
+        claim.spec.expire_after = Some("10m".into());
+    });
+    let age = rig
+        .sim
+        .with(|world| world.now.duration_since(old.created_at.unwrap()));
+    let gone = rig.until(secs(900), is_gone(&old)).await;
+    let due = 600 - age.as_secs();
+    assert!(
+        gone.is_some_and(|took| took >= due && took < due + 180),
+        "{gone:?}, due after {due} {:#?}",
+        rig.transcript
+    );
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    assert!(rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
+    let mut rig = serving(1).await;
+    let name = node(&rig);
+    change_node(&rig, &name, |node| node.capacity.set("memory", 1 << 30));
+    let inconsistent = |world: &mut fakes::World| {
+        let mut claims = world.api.node_claims.values();
+        claims.any(|claim| {
+            claim
+                .condition("ConsistentStateFound")
+                .is_some_and(|condition| condition.status == ConditionStatus::False)
+        })
+    };
+    assert!(rig.until(secs(700), inconsistent).await.is_some());
+    assert!(rig.sim.with(told("FailedConsistencyCheck")));
+    assert!(rig.sim.with(all_bound));
+}
+
+/// A cluster with the gate NodeRepair on, and a node for each pod.
+async fn with_repair(nodes: usize) -> Rig {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = serde_json::json!({"featureGates": {"NodeRepair": true}});
+        world.catalog.retain(|kind| kind.name == "m5.large");
+    });
+    rig.pass(secs(150)).await;
+    rig.scale(nodes);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    rig
+}
+
+#[tokio::test]
+async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
+    let mut rig = with_repair(3).await;
+    let sick = claim(&rig);
+    let name = node(&rig);
+    rig.sim.with(|world| {
+        world.api.silent.insert(name.clone());
+        for pod in world.api.pods.values_mut() {
+            pod.annotations =
+                BTreeMap::from([("karpenter.sh/do-not-disrupt".into(), "true".into())]);
+        }
+    });
+    let gone = rig.until(secs(2_400), is_gone(&sick)).await;
+    assert!(
+        gone.is_some_and(|took| took >= 1_800),
+        "half an hour is tolerated: {gone:?} {:#?}",
+        rig.transcript
+    );
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    assert_eq!(rig.sim.with(|world| world.account.alive().count()), 3);
+}
+
+#[tokio::test]
+async fn when_many_nodes_fall_silent_none_is_replaced() {
+    let mut rig = with_repair(3).await;
+    let before = rig.sim.with(|world| {
+        world.api.silent = world.api.nodes.keys().take(2).cloned().collect();
+        world.account.instances.len()
+    });
+    rig.pass(secs(2_700)).await;
+    let after = rig.sim.with(|world| world.account.instances.len());
+    assert_eq!(after, before, "{:#?}", rig.transcript);
+    assert!(rig.sim.with(told("NodeRepairBlocked")));
+}
+
+#[tokio::test]
+async fn without_the_gate_a_silent_node_stays() {
+    let mut rig = serving(1).await;
+    let name = node(&rig);
+    rig.sim.with(|world| world.api.silent.insert(name));
+    rig.pass(secs(2_700)).await;
+    assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+}

@@ -1,0 +1,267 @@
+//! Draining and the end of instances (spec/lifecycle §8, §9).
+
+use std::collections::BTreeMap;
+
+use model::{
+    selector::LabelSelector,
+    snapshot::PodDisruptionBudget,
+    taint::{Toleration, TolerationOperator},
+    volume::Attachment,
+};
+use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+
+use crate::{change_claim, change_pods, claim, count, delete_claim, is_gone, node, serving, told};
+
+#[tokio::test]
+async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    delete_claim(&rig, &old.name);
+    let marked = rig
+        .until(secs(30), |world| {
+            world.api.nodes.values().any(|node| {
+                node.taints
+                    .iter()
+                    .any(|taint| taint.key == "karpenter.sh/disrupted")
+                    && node
+                        .labels
+                        .contains_key("node.kubernetes.io/exclude-from-external-load-balancers")
+            })
+        })
+        .await;
+    assert!(marked.is_some(), "{:#?}", rig.transcript);
+    assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    assert!(rig.sim.with(told("Evicted")));
+    rig.pass(secs(120)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+}
+
+#[tokio::test]
+async fn deleting_a_node_is_deleting_its_node_claim() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    let name = node(&rig);
+    rig.sim
+        .with(|world| world.api.order_node_deletion(&name, world.now));
+    assert!(
+        rig.until(secs(300), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    assert!(rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn an_instance_that_ends_under_our_feet_takes_its_node_with_it() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    rig.sim.with(|world| {
+        let id = old.status.provider_id.rsplit('/').next().unwrap().into();
+        world.account.terminate(&id, world.now);
+    });
+    assert!(
+        rig.until(secs(600), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(rig.until(secs(600), all_bound).await.is_some());
+    assert!(rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn a_node_that_vanishes_under_our_feet_joins_again() {
+    let mut rig = serving(1).await;
+    let name = node(&rig);
+    rig.sim.with(|world| world.api.nodes.remove(&name));
+    let joined = rig
+        .until(secs(120), |world| {
+            world.api.nodes.get(&name).is_some_and(|node| {
+                node.labels.contains_key("karpenter.sh/registered")
+                    && node
+                        .finalizers
+                        .contains(&"karpenter.sh/termination".to_owned())
+            })
+        })
+        .await;
+    assert!(joined.is_some(), "{:#?}", rig.transcript);
+    assert!(rig.until(secs(120), all_bound).await.is_some());
+    assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+}
+
+/// The budget of all pods of the Deployment.
+fn budget(name: &str, allowed: i64) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        key: model::PodKey::new("default", name),
+        selector: Some(LabelSelector {
+            match_labels: BTreeMap::from([("app".to_owned(), "web".to_owned())]),
+            match_expressions: Vec::new(),
+        }),
+        disruptions_allowed: allowed,
+        ..PodDisruptionBudget::default()
+    }
+}
+
+#[tokio::test]
+async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    rig.sim.with(|world| {
+        world.api.disruption_budgets = vec![budget("web", 0)];
+        world.calls.clear();
+    });
+    delete_claim(&rig, &old.name);
+    rig.pass(secs(3 * 3_600)).await;
+    assert!(rig.sim.with(|world| {
+        world
+            .account
+            .alive()
+            .any(|instance| old.status.provider_id.ends_with(instance.id.as_str()))
+    }));
+    assert!(rig.sim.with(told("FailedDraining")));
+    let tried = count(&rig, "evict");
+    assert!(
+        (100..500).contains(&tried),
+        "{tried} evictions in three hours"
+    );
+    rig.sim
+        .with(|world| world.api.disruption_budgets = vec![budget("web", 1)]);
+    let gone = rig.until(secs(300), is_gone(&old)).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript.last());
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+}
+
+#[tokio::test]
+async fn two_budgets_on_one_pod_hold_up_its_node_and_are_told_of() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    rig.sim
+        .with(|world| world.api.disruption_budgets = vec![budget("a", 1), budget("b", 1)]);
+    delete_claim(&rig, &old.name);
+    rig.pass(secs(300)).await;
+    rig.sim.with(|world| {
+        let mut events = world.api.events.iter();
+        assert!(events.any(|event| event.message.contains("more than one PodDisruptionBudget")));
+        world.api.disruption_budgets.pop();
+    });
+    assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+}
+
+#[tokio::test]
+async fn do_not_disrupt_holds_until_the_termination_grace_period_demands_the_node() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    change_claim(&rig, &old.name, |claim| {
+        claim.spec.termination_grace_period = Some("10m".into());
+    });
+    change_pods(&rig, |pod| {
+        pod.annotations
+            .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+        pod.termination_grace_seconds = Some(60);
+    });
+    delete_claim(&rig, &old.name);
+    rig.pass(secs(500)).await;
+    assert!(!rig.sim.with(told("Disrupted")), "{:#?}", rig.transcript);
+    assert!(rig.sim.with(told("TerminationGracePeriodExpiring")));
+    let forced = rig.until(secs(70), told("Disrupted")).await;
+    assert!(
+        forced.is_some(),
+        "a minute before the end: {:#?}",
+        rig.transcript
+    );
+    let gone = rig.until(secs(180), is_gone(&old)).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn a_pod_that_ignores_its_end_holds_its_node_a_minute_longer() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    rig.sim
+        .with(|world| world.api.stuck = world.api.pods.keys().cloned().collect());
+    delete_claim(&rig, &old.name);
+    let gone = rig.until(secs(300), is_gone(&old)).await;
+    assert!(
+        gone.is_some_and(|took| took > 60),
+        "{gone:?} {:#?}",
+        rig.transcript
+    );
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+}
+
+#[tokio::test]
+async fn pods_that_tolerate_the_taint_stay_to_the_end() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    change_pods(&rig, |pod| {
+        pod.tolerations = vec![Toleration {
+            key: String::new(),
+            operator: TolerationOperator::Exists,
+            value: String::new(),
+            effect: None,
+            toleration_seconds: None,
+        }];
+    });
+    delete_claim(&rig, &old.name);
+    assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+    assert_eq!(count(&rig, "evict"), 0);
+}
+
+#[tokio::test]
+async fn volumes_leave_before_the_instance_does() {
+    let mut rig = serving(1).await;
+    let old = claim(&rig);
+    let name = node(&rig);
+    rig.sim.with(|world| {
+        world.api.storage.attachments = vec![Attachment {
+            name: "csi-1".into(),
+            node: name.clone(),
+            volume: Some("pv-1".into()),
+            attached: true,
+        }];
+    });
+    delete_claim(&rig, &old.name);
+    rig.pass(secs(240)).await;
+    assert!(rig.sim.with(told("AwaitingVolumeDetachment")));
+    assert!(!rig.sim.with(is_gone(&old)), "{:#?}", rig.transcript);
+    rig.sim.with(|world| world.api.storage.attachments.clear());
+    assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+}
+
+#[tokio::test]
+async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
+    let mut rig = serving(3).await;
+    rig.sim.with(|world| {
+        world.api.node_pools.clear();
+        // The API server's garbage collector, by owner references.
+        let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
+        for name in claims {
+            world.api.order_deletion(&name, world.now);
+        }
+    });
+    assert!(
+        rig.until(secs(600), all_gone).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.pass(secs(300)).await;
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        assert!(rows.intents.is_empty() && rows.claims.is_empty());
+        assert!(world.api.pods.values().all(|pod| pod.node_name.is_none()));
+    });
+}
+
+#[tokio::test]
+async fn without_the_relay_a_deletion_is_seen_to_all_the_same() {
+    let mut rig = serving(1).await;
+    rig.relay = Relay::Dead;
+    let old = claim(&rig);
+    delete_claim(&rig, &old.name);
+    assert!(
+        rig.until(secs(900), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}

@@ -1,0 +1,207 @@
+//! NodeClaims that no plan of ours made (DESIGN §6, PROTOCOL A1).
+
+use model::{
+    InstanceId, NodeClaimName,
+    launch::Instance,
+    ledger::IntentState,
+    node_claim::{NodeClaim, NodeClaimStatus},
+};
+use stories::{Rig, secs};
+
+use crate::{claim, delete_claim, is_gone, serving, told};
+
+/// Somebody applies a NodeClaim like the first one.
+fn apply(rig: &Rig, name: &str, change: impl Fn(&mut NodeClaim)) {
+    let mut made = claim(rig);
+    rig.sim.with(|world| {
+        made.name = name.into();
+        made.uid = format!("{name}-uid").into();
+        made.status = NodeClaimStatus::default();
+        made.finalizers.clear();
+        made.created_at = Some(world.now);
+        change(&mut made);
+        world
+            .api
+            .node_claims
+            .insert(made.name.clone(), made.clone());
+    });
+}
+
+fn state_of(rig: &Rig, name: &str) -> Option<IntentState> {
+    let name = NodeClaimName::from(name);
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        rows.intents.get(&name).map(|intent| intent.state.clone())
+    })
+}
+
+#[tokio::test]
+async fn it_is_protected_before_anything_is_launched_for_it() {
+    let mut rig = serving(1).await;
+    rig.sim.with(|world| {
+        world.on_call = Some(("launch", |world| {
+            let made = &world.api.node_claims[&"by-hand".into()];
+            assert_eq!(made.finalizers, ["karpenter.sh/termination"]);
+        }));
+    });
+    apply(&rig, "by-hand", |_| {});
+    let launched = rig
+        .until(secs(120), |world| world.api.nodes.len() == 2)
+        .await;
+    assert!(launched.is_some(), "{:#?}", rig.transcript);
+    assert!(matches!(
+        state_of(&rig, "by-hand"),
+        Some(IntentState::Launched { .. })
+    ));
+}
+
+/// An instance as Karpenter leaves it that died between CreateFleet and the NodeClaim's status.
+fn left_by_karpenter(rig: &Rig) -> InstanceId {
+    rig.sim.with(|world| {
+        let like = world.account.instances.values().next().unwrap().clone();
+        let mut tags = like.tags.clone();
+        tags.remove("whittle.sh/launch");
+        tags.remove("karpenter.sh/nodeclaim");
+        tags.insert("karpenter.k8s.aws/ec2nodeclass".into(), "default".into());
+        let instance = Instance {
+            id: "i-left".into(),
+            private_dns: Some("ip-left".into()),
+            launched_at: Some(world.now),
+            tags,
+            ..like
+        };
+        let id = instance.id.clone();
+        world.account.instances.insert(id.clone(), instance);
+        id
+    })
+}
+
+#[tokio::test]
+async fn an_instance_that_karpenter_left_for_it_is_taken_and_none_is_launched() {
+    let mut rig = serving(1).await;
+    let requests = rig.sim.with(|world| world.account.requests.len());
+    apply(&rig, "half-launched", |_| {});
+    let left = left_by_karpenter(&rig);
+    rig.pass(secs(30)).await;
+    assert_eq!(
+        state_of(&rig, "half-launched"),
+        Some(IntentState::Launched { instance: left }),
+        "{:#?}",
+        rig.transcript
+    );
+    assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
+}
+
+#[tokio::test]
+async fn an_instance_older_than_it_is_not_taken() {
+    let mut rig = serving(1).await;
+    let left = left_by_karpenter(&rig);
+    rig.pass(secs(5)).await;
+    apply(&rig, "by-hand", |_| {});
+    rig.pass(secs(60)).await;
+    match state_of(&rig, "by-hand") {
+        Some(IntentState::Launched { instance }) => assert_ne!(instance, left),
+        other => panic!("{other:?} {:#?}", rig.transcript),
+    }
+}
+
+#[tokio::test]
+async fn nonsense_is_told_and_deleted_and_nothing_is_launched() {
+    let mut rig = serving(1).await;
+    let requests = rig.sim.with(|world| world.account.requests.len());
+    apply(&rig, "nonsense", |claim| {
+        claim.spec.requests.set("cpu", 10_000_000);
+    });
+    let name = NodeClaimName::from("nonsense");
+    let gone = rig
+        .until(secs(120), |world| {
+            !world.api.node_claims.contains_key(&name)
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    assert!(rig.sim.with(told("InsufficientCapacityError")));
+    assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
+}
+
+#[tokio::test]
+async fn one_without_a_node_class_is_given_up_at_its_launch_time_out() {
+    let mut rig = serving(1).await;
+    apply(&rig, "classless", |claim| {
+        claim.spec.node_class.name = "forgotten".into();
+    });
+    let name = NodeClaimName::from("classless");
+    let gone = rig
+        .until(secs(500), |world| {
+            !world.api.node_claims.contains_key(&name)
+        })
+        .await;
+    assert!(
+        gone.is_some_and(|took| took >= 290),
+        "{gone:?} {:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn one_that_names_a_strangers_instance_goes_and_the_instance_stays() {
+    let mut rig = serving(1).await;
+    rig.sim.with(|world| {
+        let like = world.account.instances.values().next().unwrap().clone();
+        let stranger = Instance {
+            id: "i-stranger".into(),
+            private_dns: None,
+            tags: [("Name".to_owned(), "their database".to_owned())].into(),
+            ..like
+        };
+        world
+            .account
+            .instances
+            .insert(stranger.id.clone(), stranger);
+    });
+    apply(&rig, "grabbing", |claim| {
+        claim.status.provider_id = "aws:///us-east-1a/i-stranger".into();
+    });
+    let name = NodeClaimName::from("grabbing");
+    rig.pass(secs(60)).await;
+    delete_claim(&rig, &name);
+    let gone = rig
+        .until(secs(300), |world| {
+            !world.api.node_claims.contains_key(&name)
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        assert!(
+            world.account.instances[&"i-stranger".into()]
+                .state
+                .is_alive()
+        );
+    });
+}
+
+#[tokio::test]
+async fn one_that_names_anothers_instance_goes_and_the_other_serves_on() {
+    let mut rig = serving(1).await;
+    let owner = claim(&rig);
+    apply(&rig, "zz-grabbing", |claim| {
+        claim
+            .status
+            .provider_id
+            .clone_from(&owner.status.provider_id);
+        claim.labels.insert("team".into(), "theirs".into());
+    });
+    let name = NodeClaimName::from("zz-grabbing");
+    let gone = rig
+        .until(secs(600), |world| {
+            !world.api.node_claims.contains_key(&name)
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(120)).await;
+    assert!(!rig.sim.with(is_gone(&owner)), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        assert_eq!(world.account.alive().count(), 1);
+        let node = world.api.nodes.values().next().unwrap();
+        assert!(node.deleted_at.is_none() && !node.labels.contains_key("team"));
+    });
+}

@@ -1,0 +1,178 @@
+//! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
+
+use fakes::Fault;
+use stories::{Relay, all_bound, consistent, secs, settled};
+
+use crate::{claim, is_gone, serving, serving_apart};
+
+#[tokio::test]
+async fn an_instance_that_no_node_claim_names_is_collected() {
+    let mut rig = serving(8).await;
+    rig.sim.with(|world| {
+        let like = world.account.instances.values().next().unwrap().clone();
+        let mut stray = like;
+        stray.id = "i-stray".into();
+        stray.private_dns = None;
+        stray.tags.remove("whittle.sh/launch");
+        world.account.instances.insert(stray.id.clone(), stray);
+    });
+    let collected = rig
+        .until(secs(600), |world| {
+            !world.account.instances[&"i-stray".into()].state.is_alive()
+        })
+        .await;
+    assert!(
+        collected.is_some_and(|took| took >= 120),
+        "two looks: {collected:?} {:#?}",
+        rig.transcript
+    );
+    assert!(rig.sim.with(all_bound));
+}
+
+#[tokio::test]
+async fn a_node_claim_whose_instance_is_gone_goes() {
+    let mut rig = serving(4).await;
+    let lost = claim(&rig);
+    rig.sim.with(|world| {
+        let id = lost.status.provider_id.rsplit('/').next().unwrap().into();
+        let instance = world.account.instances.get_mut(&id).unwrap();
+        instance.state = model::launch::InstanceState::Terminated;
+        // Nobody tells: no event, no cloud controller.
+        instance.private_dns = None;
+        for node in world.api.nodes.values_mut() {
+            if node.provider_id == lost.status.provider_id {
+                node.ready.status = model::node::ConditionStatus::Unknown;
+            }
+        }
+    });
+    let gone = rig.until(secs(900), is_gone(&lost)).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    assert!(
+        rig.until(secs(600), |world| all_bound(world) && consistent(world))
+            .await
+            .is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}
+
+/// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
+#[tokio::test]
+async fn an_empty_list_ends_nothing() {
+    for nodes in [1, 4] {
+        let mut rig = serving_apart(nodes).await;
+        let before = rig.sim.with(|world| {
+            world.account.blind = true;
+            world.api.silent = world.api.nodes.keys().cloned().collect();
+            world.api.node_claims.len()
+        });
+        rig.pass(secs(1_800)).await;
+        rig.sim.with(|world| {
+            assert_eq!(world.api.node_claims.len(), before);
+            assert!(
+                world
+                    .api
+                    .node_claims
+                    .values()
+                    .all(|claim| claim.deleted_at.is_none())
+            );
+            world.account.blind = false;
+            world.api.silent.clear();
+        });
+        assert!(
+            rig.transcript
+                .iter()
+                .any(|line| line.contains("nothing was terminated")),
+            "{:#?}",
+            rig.transcript
+        );
+        rig.pass(secs(600)).await;
+        assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(all_bound));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing() {
+    for fault in [Fault::Unavailable, Fault::Denied, Fault::Throttled] {
+        let mut rig = serving(4).await;
+        rig.sim
+            .with(|world| world.api.silent = world.api.nodes.keys().cloned().collect());
+        for _ in 0..60 {
+            rig.sim.fail_next("list_instances", fault);
+            rig.sim.fail_next("describe_instances", fault);
+        }
+        rig.pass(secs(900)).await;
+        rig.sim.with(|world| {
+            assert!(
+                world
+                    .account
+                    .instances
+                    .values()
+                    .all(|instance| instance.state.is_alive())
+            );
+            assert!(
+                world
+                    .api
+                    .node_claims
+                    .values()
+                    .all(|claim| claim.deleted_at.is_none())
+            );
+        });
+    }
+}
+
+#[tokio::test]
+async fn lists_of_the_cluster_that_fail_end_nothing() {
+    let mut rig = serving(4).await;
+    rig.relay = Relay::Dead;
+    for _ in 0..60 {
+        rig.sim.fail_next("node_claims", Fault::Unavailable);
+        rig.sim.fail_next("nodes", Fault::Unavailable);
+    }
+    rig.pass(secs(900)).await;
+    rig.sim.with(|world| {
+        assert!(
+            world
+                .account
+                .instances
+                .values()
+                .all(|instance| instance.state.is_alive())
+        );
+    });
+}
+
+#[tokio::test]
+async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
+    let mut rig = serving_apart(8).await;
+    rig.sim.with(|world| {
+        // The backup is older than half of the nodes.
+        let half = world.api.node_claims.len() / 2;
+        let lost: Vec<_> = world.api.node_claims.keys().take(half).cloned().collect();
+        for name in lost {
+            let claim = world.api.node_claims.remove(&name).unwrap();
+            world
+                .api
+                .nodes
+                .retain(|_, node| node.provider_id != claim.status.provider_id);
+            // Their kubelets do not come back by themselves.
+            for instance in world.account.instances.values_mut() {
+                if claim.status.provider_id.ends_with(instance.id.as_str()) {
+                    instance.private_dns = None;
+                }
+            }
+        }
+    });
+    let before = rig.sim.with(|world| world.account.instances.len());
+    rig.pass(secs(1_800)).await;
+    rig.sim.with(|world| {
+        let alive = world.account.alive().count();
+        assert!(alive >= before, "{alive} of {before}");
+    });
+    assert!(
+        rig.transcript
+            .iter()
+            .any(|line| line.contains("nothing was terminated")),
+        "{:#?}",
+        rig.transcript
+    );
+}

@@ -1,0 +1,87 @@
+//! How nodes are born, watched and buried, story by story (spec/lifecycle §3–§11, §24, §25).
+
+mod bad_input;
+mod births;
+mod burials;
+mod by_hand;
+mod collecting;
+mod together;
+
+use fakes::World;
+use model::{NodeClaimName, NodeName, node::Node, node_claim::NodeClaim, pod::Pod};
+use stories::{Relay, Rig, all_bound, secs};
+
+/// A cluster in which so many pods run, on nodes that are in service.
+async fn serving(pods: usize) -> Rig {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(pods);
+    let bound = rig.until(secs(180), all_bound).await;
+    assert!(bound.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(30)).await;
+    rig
+}
+
+/// The same, on a node each.
+async fn serving_apart(pods: usize) -> Rig {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.scale(pods);
+    let bound = rig.until(secs(180), all_bound).await;
+    assert!(bound.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(30)).await;
+    rig
+}
+
+/// The first NodeClaim, by name.
+fn claim(rig: &Rig) -> NodeClaim {
+    let first = rig
+        .sim
+        .with(|world| world.api.node_claims.values().next().cloned());
+    first.unwrap_or_default()
+}
+
+/// The Node of the first NodeClaim.
+fn node(rig: &Rig) -> NodeName {
+    claim(rig).status.node_name.unwrap_or_default()
+}
+
+fn change_claim(rig: &Rig, name: &NodeClaimName, change: impl Fn(&mut NodeClaim)) {
+    rig.sim
+        .with(|world| world.api.node_claims.get_mut(name).map(&change));
+}
+
+fn change_node(rig: &Rig, name: &NodeName, change: impl Fn(&mut Node)) {
+    rig.sim
+        .with(|world| world.api.nodes.get_mut(name).map(&change));
+}
+
+fn change_pods(rig: &Rig, change: impl Fn(&mut Pod)) {
+    rig.sim
+        .with(|world| world.api.pods.values_mut().for_each(&change));
+}
+
+/// `kubectl delete nodeclaim`.
+fn delete_claim(rig: &Rig, name: &NodeClaimName) {
+    rig.sim
+        .with(|world| world.api.order_deletion(name, world.now));
+}
+
+/// Whether a NodeClaim and its instance are gone.
+fn is_gone(claim: &NodeClaim) -> impl Fn(&mut World) -> bool {
+    let (name, id) = (claim.name.clone(), claim.status.provider_id.clone());
+    move |world| {
+        let runs = |instance: &model::launch::Instance| id.ends_with(instance.id.as_str());
+        !world.api.node_claims.contains_key(&name) && !world.account.alive().any(runs)
+    }
+}
+
+/// Whether an event with this reason was posted.
+fn told(reason: &'static str) -> impl Fn(&mut World) -> bool {
+    move |world| world.api.events.iter().any(|event| event.reason == reason)
+}
+
+fn count(rig: &Rig, call: &str) -> usize {
+    rig.sim
+        .with(|world| world.calls.iter().filter(|other| **other == call).count())
+}

@@ -1,0 +1,66 @@
+//! Two of every function at once, on one cluster, however their calls interleave.
+
+use model::Lane;
+use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
+
+/// One turn of a lane; a lane that is held looks again later.
+async fn run(rig: &Rig, lane: Lane, turn: model::ids::TurnId) {
+    let done = turns::run(&rig.world, &Rig::cluster(), lane, &turn, rig.deadline(lane)).await;
+    assert!(done.is_ok(), "{lane}: {done:?}");
+}
+
+async fn everybody_twice(rig: &mut Rig) {
+    let turns: Vec<_> = (0..10).map(|_| rig.next_turn()).collect();
+    let [a, b, c, d, e, f, g, h, i, j] = turns.as_slice() else {
+        return;
+    };
+    let rig = &*rig;
+    let (_, _, _, _, _, _, _, _, first, second) = tokio::join!(
+        run(rig, Lane::Provisioner, a.clone()),
+        run(rig, Lane::Provisioner, b.clone()),
+        run(rig, Lane::Lifecycle, c.clone()),
+        run(rig, Lane::Lifecycle, d.clone()),
+        run(rig, Lane::Terminator, e.clone()),
+        run(rig, Lane::Terminator, f.clone()),
+        run(rig, Lane::Disruption, g.clone()),
+        run(rig, Lane::Disruption, h.clone()),
+        turns::housekeep(&rig.world, i),
+        turns::housekeep(&rig.world, j),
+    );
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn two_of_every_function_come_to_what_one_does() {
+    for seed in 1..=20 {
+        let mut rig = Rig::ready(Relay::Dead).await;
+        rig.sim.with(|world| {
+            world.interleaving = seed;
+            world.api.scale("web", 6, cpu(stories::POD));
+        });
+        for _ in 0..40 {
+            rig.sim.advance(secs(5));
+            rig.sim.take_wakes();
+            everybody_twice(&mut rig).await;
+        }
+        assert!(rig.sim.with(all_bound), "seed {seed}");
+        assert!(
+            rig.sim.with(consistent) && rig.sim.with(settled),
+            "seed {seed}"
+        );
+        let launched = rig.sim.with(|world| world.account.instances.len());
+        rig.sim
+            .with(|world| world.api.scale("web", 0, cpu(stories::POD)));
+        for _ in 0..80 {
+            rig.sim.advance(secs(5));
+            rig.sim.take_wakes();
+            everybody_twice(&mut rig).await;
+        }
+        assert!(rig.sim.with(all_gone), "seed {seed}");
+        assert_eq!(
+            rig.sim.with(|world| world.account.instances.len()),
+            launched,
+            "seed {seed}: nothing was launched to be ended"
+        );
+    }
+}
