@@ -66,7 +66,7 @@ mod tests {
     fn answer(code: u16, message: &str) -> Error {
         let status = serde_json::json!({"code": code, "message": message, "reason": "", "status": "Failure"});
         let status = serde_json::from_value::<kube::core::Status>(status).unwrap();
-        Error::Api(status.boxed())
+        Error::Api(Box::new(status))
     }
 
     #[test]

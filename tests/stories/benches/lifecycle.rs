@@ -5,7 +5,6 @@
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     reason = "a measurement prints, stops at what is not there, and looks at the clock"
 )]
 
@@ -52,7 +51,10 @@ fn copy(world: &mut World, number: usize) {
     pod.key = PodKey::new("default", &name);
     pod.uid = format!("pod-{name}-uid").as_str().into();
     pod.node_name = Some(node.name.clone());
-    world.account.instances.insert(instance.id.clone(), instance);
+    world
+        .account
+        .instances
+        .insert(instance.id.clone(), instance);
     world.api.node_claims.insert(claim.name.clone(), claim);
     world.api.nodes.insert(node.name.clone(), node);
     world.api.pods.insert(pod.key.clone(), pod);
@@ -78,14 +80,23 @@ async fn run(rig: &mut Rig, lane: Lane) -> (u128, BTreeMap<&'static str, usize>)
 
 fn tell(what: &str, (took, calls): &(u128, BTreeMap<&'static str, usize>)) {
     let many = calls.iter().filter(|(_, count)| **count > 9);
-    let many: Vec<String> = many.map(|(call, count)| format!("{call} {count}")).collect();
-    println!("{what}: {took} ms, {} calls ({})", calls.values().sum::<usize>(), many.join(", "));
+    let many: Vec<String> = many
+        .map(|(call, count)| format!("{call} {count}"))
+        .collect();
+    println!(
+        "{what}: {took} ms, {} calls ({})",
+        calls.values().sum::<usize>(),
+        many.join(", ")
+    );
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut rig = cluster(5_000).await;
-    tell("lifecycle, 5,000 steady nodes", &run(&mut rig, Lane::Lifecycle).await);
+    tell(
+        "lifecycle, 5,000 steady nodes",
+        &run(&mut rig, Lane::Lifecycle).await,
+    );
 
     let mut rig = cluster(1_000).await;
     rig.sim.with(|world| {

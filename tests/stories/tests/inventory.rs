@@ -6,7 +6,10 @@ use std::{fmt::Write as _, fs, path::Path};
 use expect_test::expect_file;
 
 /// A group of Karpenter's tests, and ours: folder or file, then the names of tests in it.
-type Group = (&'static str, &'static [(&'static str, &'static [&'static str])]);
+type Group = (
+    &'static str,
+    &'static [(&'static str, &'static [&'static str])],
+);
 
 const MACHINE: &str = "shared/planner/src/machine/tests.rs";
 const LIFECYCLE: &str = "shared/planner/src/lifecycle/tests.rs";
@@ -23,104 +26,202 @@ const GROUPS: &[Group] = &[
     (
         "nodeclaim/lifecycle: launch",
         &[
-            (STORIES, &["a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod", "a_denied_launch_is_explained_on_the_node_claim_and_tried_again"]),
-            (BY_HAND, &["it_is_protected_before_anything_is_launched_for_it", "nonsense_is_told_and_deleted_and_nothing_is_launched"]),
+            (
+                STORIES,
+                &[
+                    "a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod",
+                    "a_denied_launch_is_explained_on_the_node_claim_and_tried_again",
+                ],
+            ),
+            (
+                BY_HAND,
+                &[
+                    "it_is_protected_before_anything_is_launched_for_it",
+                    "nonsense_is_told_and_deleted_and_nothing_is_launched",
+                ],
+            ),
         ],
     ),
     (
         "nodeclaim/lifecycle: registration",
         &[
-            (LIFECYCLE, &["a_node_that_joins_is_registered_and_loses_only_the_unregistered_taint", "startup_taints_are_not_added_again_after_registration", "two_nodes_with_one_provider_id_are_refused"]),
+            (
+                LIFECYCLE,
+                &[
+                    "a_node_that_joins_is_registered_and_loses_only_the_unregistered_taint",
+                    "startup_taints_are_not_added_again_after_registration",
+                    "two_nodes_with_one_provider_id_are_refused",
+                ],
+            ),
             (BIRTHS, &["a_node_is_told_of_step_by_step"]),
         ],
     ),
     (
         "nodeclaim/lifecycle: initialization",
-        &[(LIFECYCLE, &["initialization_names_what_is_missing", "a_healthy_registered_node_is_initialized_and_labelled"])],
+        &[(
+            LIFECYCLE,
+            &[
+                "initialization_names_what_is_missing",
+                "a_healthy_registered_node_is_initialized_and_labelled",
+            ],
+        )],
     ),
     (
         "nodeclaim/lifecycle: liveness",
         &[
             (LIFECYCLE, &["launch_and_registration_have_their_time_outs"]),
-            (BIRTHS, &["an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unhealthy", "time_outs_are_settings"]),
-            (BAD_INPUT, &["clocks_that_differ_by_five_minutes_keep_nodes_alive"]),
+            (
+                BIRTHS,
+                &[
+                    "an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unhealthy",
+                    "time_outs_are_settings",
+                ],
+            ),
+            (
+                BAD_INPUT,
+                &["clocks_that_differ_by_five_minutes_keep_nodes_alive"],
+            ),
         ],
     ),
     (
         "nodeclaim/lifecycle: termination",
         &[
-            (MACHINE, &["nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance"]),
-            (TERMINATE, &["deleting_a_nodeclaim_deletes_its_node_first", "finalizers_stay_until_the_instance_is_gone", "a_nodeclaim_without_an_instance_just_goes"]),
-            (BURIALS, &["what_a_user_deletes_is_drained_first_and_its_pods_find_another_node", "a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing"]),
+            (
+                MACHINE,
+                &["nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance"],
+            ),
+            (
+                TERMINATE,
+                &[
+                    "deleting_a_nodeclaim_deletes_its_node_first",
+                    "finalizers_stay_until_the_instance_is_gone",
+                    "a_nodeclaim_without_an_instance_just_goes",
+                ],
+            ),
+            (
+                BURIALS,
+                &[
+                    "what_a_user_deletes_is_drained_first_and_its_pods_find_another_node",
+                    "a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing",
+                ],
+            ),
         ],
     ),
     (
         "nodeclaim/disruption: consolidatable and drifted",
         &[
-            (LIFECYCLE, &["a_node_becomes_consolidatable_after_its_quiet_time"]),
-            (STORIES, &["nodes_drift_when_what_they_were_made_with_changes"]),
+            (
+                LIFECYCLE,
+                &["a_node_becomes_consolidatable_after_its_quiet_time"],
+            ),
+            (
+                STORIES,
+                &["nodes_drift_when_what_they_were_made_with_changes"],
+            ),
         ],
     ),
     (
         "nodeclaim/expiration",
-        &[(BIRTHS, &["an_expired_node_goes_at_its_time_and_its_pods_find_another"])],
+        &[(
+            BIRTHS,
+            &["an_expired_node_goes_at_its_time_and_its_pods_find_another"],
+        )],
     ),
     (
         "nodeclaim/garbagecollection",
-        &[(COLLECTING, &[
-            "a_node_claim_whose_instance_is_gone_goes",
-            "an_instance_that_no_node_claim_names_is_collected",
-            "an_empty_list_ends_nothing",
-            "a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing",
-            "a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing",
-        ])],
+        &[(
+            COLLECTING,
+            &[
+                "a_node_claim_whose_instance_is_gone_goes",
+                "an_instance_that_no_node_claim_names_is_collected",
+                "an_empty_list_ends_nothing",
+                "a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing",
+                "a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing",
+            ],
+        )],
     ),
     (
         "nodeclaim/consistency",
-        &[(BIRTHS, &["a_node_with_less_than_was_bought_is_told_of_and_stays"])],
+        &[(
+            BIRTHS,
+            &["a_node_with_less_than_was_bought_is_told_of_and_stays"],
+        )],
     ),
     (
         "nodeclaim/podevents",
-        &[(LIFECYCLE, &["pods_that_come_or_go_restart_the_quiet_time_however_they_did"])],
+        &[(
+            LIFECYCLE,
+            &["pods_that_come_or_go_restart_the_quiet_time_however_they_did"],
+        )],
     ),
     (
         "node/termination",
         &[
-            (TERMINATE, &["a_node_is_tainted_before_anything_is_evicted", "pods_go_in_tiers", "a_drained_node_is_trusted_only_after_five_seconds", "a_dead_instance_is_not_drained"]),
-            (BURIALS, &[
-                "deleting_a_node_is_deleting_its_node_claim",
-                "an_instance_that_ends_under_our_feet_takes_its_node_with_it",
-                "a_node_that_vanishes_under_our_feet_joins_again",
-                "pods_that_tolerate_the_taint_stay_to_the_end",
-                "a_pod_that_ignores_its_end_holds_its_node_a_minute_longer",
-                "volumes_leave_before_the_instance_does",
-            ]),
-            (BAD_INPUT, &["the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothing_else"]),
+            (
+                TERMINATE,
+                &[
+                    "a_node_is_tainted_before_anything_is_evicted",
+                    "pods_go_in_tiers",
+                    "a_drained_node_is_trusted_only_after_five_seconds",
+                    "a_dead_instance_is_not_drained",
+                ],
+            ),
+            (
+                BURIALS,
+                &[
+                    "deleting_a_node_is_deleting_its_node_claim",
+                    "an_instance_that_ends_under_our_feet_takes_its_node_with_it",
+                    "a_node_that_vanishes_under_our_feet_joins_again",
+                    "pods_that_tolerate_the_taint_stay_to_the_end",
+                    "a_pod_that_ignores_its_end_holds_its_node_a_minute_longer",
+                    "volumes_leave_before_the_instance_does",
+                ],
+            ),
+            (
+                BAD_INPUT,
+                &["the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothing_else"],
+            ),
         ],
     ),
     (
         "node/termination/terminator: eviction and force",
-        &[(BURIALS, &[
-            "a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing",
-            "two_budgets_on_one_pod_hold_up_its_node_and_are_told_of",
-            "do_not_disrupt_holds_until_the_termination_grace_period_demands_the_node",
-        ])],
+        &[(
+            BURIALS,
+            &[
+                "a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing",
+                "two_budgets_on_one_pod_hold_up_its_node_and_are_told_of",
+                "do_not_disrupt_holds_until_the_termination_grace_period_demands_the_node",
+            ],
+        )],
     ),
     (
         "node/health",
-        &[(BIRTHS, &[
-            "a_node_that_stays_silent_is_replaced_whatever_runs_on_it",
-            "when_many_nodes_fall_silent_none_is_replaced",
-            "without_the_gate_a_silent_node_stays",
-        ])],
+        &[(
+            BIRTHS,
+            &[
+                "a_node_that_stays_silent_is_replaced_whatever_runs_on_it",
+                "when_many_nodes_fall_silent_none_is_replaced",
+                "without_the_gate_a_silent_node_stays",
+            ],
+        )],
     ),
     (
         "nodepool/hash",
-        &[(STORIES, &["taking_over_from_another_version_drifts_nothing"])],
+        &[(
+            STORIES,
+            &["taking_over_from_another_version_drifts_nothing"],
+        )],
     ),
     (
         "nodepool/registrationhealth, state/nodepoolhealth",
-        &[(HEALTH, &["two_failures_among_the_last_four_are_too_many", "a_node_pool_made_anew_begins_anew", "what_another_controller_showed_counts_as_outcomes"])],
+        &[(
+            HEALTH,
+            &[
+                "two_failures_among_the_last_four_are_too_many",
+                "a_node_pool_made_anew_begins_anew",
+                "what_another_controller_showed_counts_as_outcomes",
+            ],
+        )],
     ),
 ];
 
@@ -137,7 +238,10 @@ fn every_group_has_tests_that_exist() {
         for (file, tests) in *files {
             let text = fs::read_to_string(root.join(file)).unwrap_or_default();
             for test in *tests {
-                assert!(text.contains(&format!("fn {test}(")), "{file} has no {test}");
+                assert!(
+                    text.contains(&format!("fn {test}(")),
+                    "{file} has no {test}"
+                );
                 ours.push(format!("[{test}](../{file})"));
             }
         }

@@ -121,8 +121,9 @@ async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
     }));
     assert!(rig.sim.with(told("FailedDraining")));
     let tried = count(&rig, "evict");
+    // A handful a minute at first, and fewer and fewer then.
     assert!(
-        (100..500).contains(&tried),
+        (100..1_000).contains(&tried),
         "{tried} evictions in three hours"
     );
     rig.sim
