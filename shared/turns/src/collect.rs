@@ -45,12 +45,13 @@ struct Orphan {
     explained: bool,
 }
 
-/// Looks, if it is time to; `memory` keeps what was missing the last time.
+/// Looks, if it is time to; `memory` keeps what was missing the last time. The brake does not hold what is approved.
 pub(crate) async fn collect(
     world: &World,
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
     memory: &mut SweepMemory,
+    approved: bool,
 ) -> Result<Collected, TurnError> {
     let now = world.clock.now();
     if memory
@@ -90,7 +91,8 @@ pub(crate) async fn collect(
         + lost.iter().filter(|(_, explained)| !explained).count();
     // A list that shows nothing must not make the cluster look small.
     let size = instances.len().max(launched(&claims));
-    if let Some(braked) = brake(memory.unexplained.len() + unexplained, unexplained, size) {
+    let braked = brake(memory.unexplained.len() + unexplained, unexplained, size);
+    if let Some(braked) = braked.filter(|_| !approved) {
         return Ok(Collected {
             braked: Some(braked),
             ..Collected::default()
@@ -306,7 +308,8 @@ fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
     (new > 0 && (within_hour > allowed || all)).then(|| {
         format!(
             "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
-             ledger (at most {allowed}): nothing was terminated"
+             ledger (at most {allowed}): nothing was terminated; if they are to go, set approvals.collectUntil in the \
+             cluster's registry entry to a time soon to come"
         )
     })
 }

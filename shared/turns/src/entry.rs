@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use api::{duration::parse_go_duration, names::label};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     ledger::Mode,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
@@ -20,6 +20,8 @@ pub struct Entry {
     pub zonal_shift: bool,
     /// `isolatedVPC`: the Price List is not asked.
     pub isolated_vpc: bool,
+    /// `approvals.collectUntil`: a person has looked at what garbage collection held back, and lets it go on until then.
+    pub collect_until: Option<Timestamp>,
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,
     /// The entry's `settings` as written, for those who know more of its keys.
@@ -55,6 +57,7 @@ impl Entry {
             zonal_shift: switch(&raw_settings, "enableZonalShift")?,
             isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
             timeouts: timeouts(&raw_settings)?,
+            collect_until: collect_until(entry)?,
             raw_settings,
         })
     }
@@ -135,6 +138,16 @@ fn switch(raw: &Value, key: &str) -> Result<bool, EntryError> {
     }
 }
 
+fn collect_until(entry: &Value) -> Result<Option<Timestamp>, EntryError> {
+    let Some(value) = entry.pointer("/approvals/collectUntil") else {
+        return Ok(None);
+    };
+    let read = value.as_str().and_then(|text| text.parse().ok());
+    let expected = "a time such as \"2026-01-31T12:00:00Z\"";
+    read.map(Some)
+        .ok_or_else(|| error("approvals.collectUntil", value, expected))
+}
+
 /// A launch is looked for and repeated within its first two minutes (PROTOCOL A3), so it has at least three.
 const SHORTEST_TIMEOUT: SignedDuration = SignedDuration::from_mins(3);
 
@@ -199,6 +212,11 @@ mod tests {
         assert_eq!(
             Entry::read(&bad).unwrap_err().to_string(),
             "settings.enableZonalShift is \"yes\": expected true or false"
+        );
+        let bad = serde_json::json!({"approvals": {"collectUntil": "tomorrow"}});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "approvals.collectUntil is \"tomorrow\": expected a time such as \"2026-01-31T12:00:00Z\""
         );
         let bad = serde_json::json!({"settings": {"launchTimeout": "30s"}});
         assert_eq!(

@@ -250,7 +250,11 @@ async fn keep(
     };
     if leads && meta.mode == Mode::Active {
         shifts::announce(world, cluster, &api, memory).await?;
-        let collected = collect::collect(world, cluster, &api, memory).await?;
+        let approved = Entry::read(&meta.registry)
+            .ok()
+            .and_then(|entry| entry.collect_until)
+            .is_some_and(|until| now < until);
+        let collected = collect::collect(world, cluster, &api, memory, approved).await?;
         report.collected.extend(
             collected
                 .instances

@@ -137,6 +137,7 @@ const GROUPS: &[Group] = &[
                 "an_empty_list_ends_nothing",
                 "a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing",
                 "a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing",
+                "what_the_brake_held_goes_once_a_person_approves_and_only_until_then",
             ],
         )],
     ),

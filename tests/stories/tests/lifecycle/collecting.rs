@@ -1,7 +1,7 @@
 //! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
 
 use fakes::Fault;
-use stories::{Relay, all_bound, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 use crate::{claim, is_gone, serving, serving_apart};
 
@@ -172,6 +172,45 @@ async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
         rig.transcript
             .iter()
             .any(|line| line.contains("nothing was terminated")),
+        "{:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn what_the_brake_held_goes_once_a_person_approves_and_only_until_then() {
+    let mut rig = serving_apart(4).await;
+    rig.relay = Relay::Dead;
+    rig.sim.with(|world| {
+        world.api.deployments.clear();
+        world.api.pods.clear();
+        world.api.node_claims.clear();
+        world.api.nodes.clear();
+        for instance in world.account.instances.values_mut() {
+            instance.private_dns = None;
+        }
+    });
+    rig.pass(secs(900)).await;
+    assert_eq!(rig.sim.with(|world| world.account.alive().count()), 4);
+    let approve = |rig: &Rig, seconds: i64| {
+        rig.sim.with(|world| {
+            let until = (world.now + secs(seconds)).to_string();
+            let entry = world.registry[0].body.as_mut().unwrap();
+            entry["approvals"] = serde_json::json!({"collectUntil": until});
+        });
+    };
+    approve(&rig, -60);
+    rig.pass(secs(300)).await;
+    assert_eq!(
+        rig.sim.with(|world| world.account.alive().count()),
+        4,
+        "it has lapsed"
+    );
+    approve(&rig, 600);
+    rig.pass(secs(600)).await;
+    assert_eq!(
+        rig.sim.with(|world| world.account.alive().count()),
+        0,
         "{:#?}",
         rig.transcript
     );

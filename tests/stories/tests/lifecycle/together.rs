@@ -41,7 +41,7 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..40 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            everybody_twice(&mut rig).await;
+            Box::pin(everybody_twice(&mut rig)).await;
         }
         assert!(rig.sim.with(all_bound), "seed {seed}");
         assert!(
@@ -54,7 +54,7 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..80 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            everybody_twice(&mut rig).await;
+            Box::pin(everybody_twice(&mut rig)).await;
         }
         assert!(rig.sim.with(all_gone), "seed {seed}");
         assert_eq!(
