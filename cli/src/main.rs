@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// As the functions allocate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Karpenter's node provisioning without a controller in the cluster.
 #[derive(Parser)]
 #[command(name = "whittle", version, about)]
