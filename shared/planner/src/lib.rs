@@ -18,6 +18,7 @@ mod pods;
 mod pods_of_nodes;
 mod provision;
 mod registration_health;
+mod static_capacity;
 mod terminate;
 #[cfg(test)]
 mod test_world;
@@ -31,4 +32,5 @@ pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use pods::is_reschedulable;
 pub use provision::{Share, provision, provision_with};
 pub use registration_health::RegistrationHealth;
+pub use static_capacity::static_capacity;
 pub use terminate::{Gone, terminate};

@@ -43,10 +43,13 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     drift::judge(turn, &mut observed, &mut report).await?;
     learn(turn, &observed).await?;
     let decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
+    let fixed = planner::static_capacity(&observed.snapshot);
     seen(&observed, &mut report);
-    report.plan(&decision.plan.actions);
-    if let Some(due) = decision.due {
-        report.look_again(due);
+    for decision in [&decision, &fixed] {
+        report.plan(&decision.plan.actions);
+        if let Some(due) = decision.due {
+            report.look_again(due);
+        }
     }
     if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
@@ -55,10 +58,15 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             full_look: Some(counter),
         });
     }
-    let actions = decision.plan.actions;
+    let judged = decision.plan.actions.len();
+    let mut actions = decision.plan.actions;
+    actions.extend(fixed.plan.actions);
     record_deletions(turn, &actions).await?;
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
-    registrations::remember(turn, &observed, &actions, &applied, &mut report).await;
+    // What a NodePool has too many of says nothing about nodes that join.
+    let judged = actions.get(..judged).unwrap_or_default();
+    registrations::remember(turn, &observed, judged, &applied, &mut report).await;
+    create(turn, &executor, &actions, &mut report).await?;
     launch_by_hand(turn, &executor, &observed, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget(turn, &observed).await?;
@@ -118,6 +126,32 @@ async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), Tu
         .ledger
         .record_unfenced(turn.cluster, &acts)
         .await?;
+    Ok(())
+}
+
+/// Makes the NodeClaims that static NodePools lack. They are launched as any other that no plan has committed: what the API
+/// shows of them is what counts.
+async fn create(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    actions: &[Planned],
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    for planned in actions {
+        let Action::Launch(launch) = &planned.action else {
+            continue;
+        };
+        if let Some(stop) = executor.may_act().await? {
+            report.stopped = Some(stop.to_string());
+            return Ok(());
+        }
+        match turn.api.create_node_claim(launch).await {
+            Ok(_) => report.look_again(turn.world.clock.now()),
+            Err(error) => report
+                .problems
+                .push(format!("NodeClaim {}: {error}", launch.name)),
+        }
+    }
     Ok(())
 }
 

@@ -20,6 +20,7 @@ const BURIALS: &str = "tests/stories/tests/lifecycle/burials.rs";
 const BY_HAND: &str = "tests/stories/tests/lifecycle/by_hand.rs";
 const BAD_INPUT: &str = "tests/stories/tests/lifecycle/bad_input.rs";
 const COLLECTING: &str = "tests/stories/tests/lifecycle/collecting.rs";
+const FIXED: &str = "tests/stories/tests/lifecycle/fixed.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
 
 const GROUPS: &[Group] = &[
@@ -203,6 +204,18 @@ const GROUPS: &[Group] = &[
                 "a_node_that_stays_silent_is_replaced_whatever_runs_on_it",
                 "when_many_nodes_fall_silent_none_is_replaced",
                 "without_the_gate_a_silent_node_stays",
+            ],
+        )],
+    ),
+    (
+        "static/provisioning, static/deprovisioning, state/statenodepool",
+        &[(
+            FIXED,
+            &[
+                "a_static_node_pool_has_its_nodes_without_any_pod",
+                "a_node_that_goes_is_made_good",
+                "its_limit_counts_nodes_that_are_leaving",
+                "without_the_gate_it_has_none",
             ],
         )],
     ),

@@ -10,6 +10,7 @@ mod births;
 mod burials;
 mod by_hand;
 mod collecting;
+mod fixed;
 mod together;
 
 use fakes::World;
