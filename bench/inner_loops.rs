@@ -68,6 +68,7 @@ impl World {
                 reservation_id_label: "",
             },
             pods: self.pods.iter().collect(),
+            moved: Vec::new(),
             pools: self
                 .pools
                 .iter()

@@ -74,7 +74,9 @@ fn describe<'a>(
             .map_or(Reason::NoTypes, |taint| Reason::Taint(taint.clone())),
         Refusal::Hostname => hostname(core, world),
         Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
-        Refusal::Resources | Refusal::VolumeLimit => resource(claim, core, world),
+        Refusal::Resources | Refusal::VolumeLimit | Refusal::Settling => {
+            resource(claim, core, world)
+        }
         Refusal::Ports => port(claim, core, world),
         Refusal::Volumes => volumes(core, world),
         Refusal::Topology(group, _) => topology(*group, world),

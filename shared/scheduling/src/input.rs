@@ -17,6 +17,8 @@ pub struct Input<'a> {
     pub options: Options<'a>,
     /// Those to place, in any order, each with its own key.
     pub pods: Vec<&'a Pod>,
+    /// Per pod, whether it is moved by choice: then it may not go to a node that is settling. Empty where none is.
+    pub moved: Vec<bool>,
     /// Those that may make nodes for pods, in the order in which they are tried.
     pub pools: Vec<Pool<'a>>,
     /// Those that may take pods, in any order.
@@ -64,6 +66,8 @@ pub struct ExistingNode<'a> {
     /// Without those that will go away by themselves.
     pub taints: Vec<&'a Taint>,
     pub initialized: bool,
+    /// Its pods changed so recently that none is to be moved there by choice (spec/lifecycle §18.2).
+    pub settling: bool,
     /// A Node object exists, so its labels count as topology domains.
     pub registered: bool,
     /// Allocatable minus what its pods request; a missing resource means none.

@@ -20,6 +20,8 @@ pub(crate) struct Node<'a> {
     /// What its labels say, as far as anybody asks.
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
+    /// Takes no pods that are moved by choice.
+    pub(crate) settling: bool,
     pub(crate) host: HostId,
     /// `None`: something is overcommitted, so nothing more fits.
     pub(crate) remaining: Option<Box<[i64]>>,
@@ -63,6 +65,9 @@ impl<'a> Node<'a> {
         let fits = |left: &[i64]| amounts::fits(&core.requests, left);
         if !self.remaining.as_deref().is_some_and(fits) {
             return Err(Refusal::Resources);
+        }
+        if self.settling && core.moved {
+            return Err(Refusal::Settling);
         }
         if !world.tolerance.tolerates(core.tolerations, self.taints) {
             return Err(Refusal::Taints);

@@ -37,6 +37,8 @@ pub struct NewNode {
     pub pods: Vec<usize>,
     /// As the NodeClaim will carry them, capacity types included; the instance types are `choices`.
     pub requirements: Requirements,
+    /// Capacity types that its pods and NodePool admit, whether or not they can be bought now.
+    pub admitted: Vec<CapacityType>,
     /// Of its pods, and of the daemons that every option will run.
     pub requests: Resources,
     /// The instance types left, cheapest first; never empty.
@@ -54,7 +56,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub(crate) fn new(instance_type: usize, offering: usize, price: NanosPerHour) -> Self {
+    pub fn new(instance_type: usize, offering: usize, price: NanosPerHour) -> Self {
         let small = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         Self {
             price,
@@ -149,10 +151,12 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
     let capacity_types = capacity_types(claim, set, &rows, world);
     let requirements = final_requirements(set, &capacity_types, world);
+    let admitted = admitted(set, world);
     Ok(NewNode {
         pool: claim.template,
         pods: claim.pods.clone(),
         requirements,
+        admitted,
         requests: requests(claim, world),
         choices,
         min_values_relaxed: claim.min_values_relaxed,
@@ -276,6 +280,24 @@ fn capacity_types(
 }
 
 const CAPACITY_TYPES: usize = 3;
+
+fn admitted(set: SetId, world: &mut World<'_>) -> Vec<CapacityType> {
+    let algebra = &mut world.algebra;
+    let key = algebra.symbol(labels::CAPACITY_TYPE);
+    let all = [
+        CapacityType::Reserved,
+        CapacityType::Spot,
+        CapacityType::OnDemand,
+    ];
+    let Some(wanted) = algebra.get(set, key).map(|id| algebra.req(id)) else {
+        return all.to_vec();
+    };
+    let admits = |capacity_type: &CapacityType| {
+        let value = algebra.symbol(capacity_type.as_str());
+        algebra.has(&wanted, value)
+    };
+    all.into_iter().filter(admits).collect()
+}
 
 fn final_requirements(set: SetId, capacity_types: &[String], world: &World<'_>) -> Requirements {
     let mut requirements = Requirements::default();

@@ -378,6 +378,7 @@ fn existing<'a>(
         index,
         set: place.set,
         taints: place.taints,
+        settling: node.settling,
         host: place.host,
         remaining: (!overcommitted).then_some(remaining),
         ports: node

@@ -24,6 +24,7 @@ pub(crate) struct ShapeId(pub(crate) u32);
 pub(crate) struct Identity<'a> {
     pub(crate) requests: Box<[i64]>,
     pub(crate) class: Option<ClassId>,
+    pub(crate) moved: bool,
     pub(crate) selector: &'a std::collections::BTreeMap<String, String>,
     pub(crate) required: &'a [NodeSelectorTerm],
     pub(crate) preferred: &'a [(i32, NodeSelectorTerm)],
@@ -58,6 +59,8 @@ pub(crate) struct Sets {
 pub(crate) struct Core<'a> {
     pub(crate) spec: Spec<'a>,
     pub(crate) requests: Box<[i64]>,
+    /// By choice, so not to a node that is settling.
+    pub(crate) moved: bool,
     pub(crate) sets: Sets,
     pub(crate) tolerations: TolerationsId,
     pub(crate) volumes: Rc<VolumeNeeds<'a>>,
@@ -74,6 +77,7 @@ impl<'a> Core<'a> {
         Self {
             spec: self.spec.clone(),
             requests,
+            moved: self.moved,
             sets: self.sets,
             tolerations: self.tolerations,
             volumes: Rc::clone(&self.volumes),

@@ -375,6 +375,7 @@ impl<'a> Solver<'a> {
             let id = self.add_shape(
                 spec,
                 core.requests.clone(),
+                core.moved,
                 Rc::clone(&core.volumes),
                 core.member.class,
             );
@@ -396,9 +397,11 @@ impl<'a> Solver<'a> {
             .has_topology
             .then(|| self.world.topology.classes.class_of(pod));
         let requests = self.world.dimensions.vector(&pod.requests);
+        let moved = input.moved.get(at) == Some(&true);
         let identity = Identity {
             requests: requests.clone(),
             class,
+            moved,
             selector: &pod.node_selector,
             required: &pod.node_affinity.required,
             preferred: &pod.node_affinity.preferred,
@@ -414,7 +417,7 @@ impl<'a> Solver<'a> {
         }
         let spec = Spec::new(pod, input.options.preference_policy);
         let class = class.unwrap_or_default();
-        let id = self.add_shape(spec, requests, volumes, class);
+        let id = self.add_shape(spec, requests, moved, volumes, class);
         self.identities.insert(identity, id);
         id
     }
@@ -423,6 +426,7 @@ impl<'a> Solver<'a> {
         &mut self,
         spec: Spec<'a>,
         requests: Box<[i64]>,
+        moved: bool,
         volumes: Rc<VolumeNeeds<'a>>,
         class: ClassId,
     ) -> ShapeId {
@@ -431,6 +435,7 @@ impl<'a> Solver<'a> {
         let world = &mut self.world;
         let core = Core {
             requests,
+            moved,
             sets: world.sets(&spec.all()),
             tolerations: world
                 .tolerance

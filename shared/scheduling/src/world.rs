@@ -39,6 +39,7 @@ pub(crate) struct World<'a> {
 /// Why a place cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    Settling,
     Taints,
     /// A hostname requirement that no node to be made meets.
     Hostname,
@@ -66,7 +67,8 @@ pub(crate) enum Permanence {
 impl Refusal {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
-            Self::Taints
+            Self::Settling
+            | Self::Taints
             | Self::Hostname
             | Self::Requirements
             | Self::Resources

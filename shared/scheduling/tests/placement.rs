@@ -99,6 +99,7 @@ fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> A
             reservation_id_label: "",
         },
         pods: pods.to_vec(),
+        moved: Vec::new(),
         pools: vec![Pool {
             name: &name,
             labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
@@ -211,6 +212,7 @@ proptest! {
             taints: Vec::new(),
             initialized: true,
             registered: true,
+            settling: false,
             available: types[2].allocatable(),
             daemon_requests: Resources::default(),
             pods: Vec::new(),
@@ -252,6 +254,7 @@ proptest! {
             taints: Vec::new(),
             initialized: true,
             registered: true,
+            settling: false,
             available: available.clone(),
             daemon_requests: Resources::default(),
             pods: node.pods.iter().map(|at| pods[*at]).collect(),

@@ -100,6 +100,7 @@ fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
             reservation_id_label: "",
         },
         pods: pods.iter().collect(),
+        moved: Vec::new(),
         pools: vec![Pool {
             name: &name,
             labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
