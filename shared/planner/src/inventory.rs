@@ -95,12 +95,18 @@ impl<'a> Inventory<'a> {
 
     /// What a NodePool's machines that stay use of its limits, `nodes` included.
     pub fn usage(&self, pool: &NodePoolName) -> Resources {
+        self.usage_without(pool, &BTreeSet::new())
+    }
+
+    /// The same without some machines, which are as good as gone.
+    pub(crate) fn usage_without(&self, pool: &NodePoolName, gone: &BTreeSet<usize>) -> Resources {
         let mut usage = Resources::default();
-        let own = self.machines.iter().filter(|machine| {
+        let own = self.machines.iter().enumerate().filter(|(at, machine)| {
             !machine.deleting
+                && !gone.contains(at)
                 && machine.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
         });
-        for machine in own {
+        for (_, machine) in own {
             usage.add(&machine.capacity);
             usage.add(&Resources::from([(NODES, 1)]));
         }

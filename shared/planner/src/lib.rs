@@ -8,6 +8,7 @@ mod claim_conditions;
 mod decision;
 mod digest;
 mod disrupt;
+mod guards;
 mod inventory;
 mod lifecycle;
 mod machine;
@@ -24,7 +25,7 @@ mod terminate;
 mod test_world;
 
 pub use decision::{About, Decision, Note};
-pub use disrupt::empty;
+pub use disrupt::{Blocked, Command, Method, Pass, Reason, disrupt, empty};
 pub use inventory::{Inventory, Machine};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;

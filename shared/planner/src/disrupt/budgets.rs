@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use api::conditions::types::INSTANCE_TERMINATING;
+use api::{conditions::types::INSTANCE_TERMINATING, duration::parse_go_duration};
+use jiff::Timestamp;
 use model::{
     NodePoolName, Snapshot,
     node::ConditionStatus,
     node_pool::{Budget, NodePool},
 };
 
+use super::{Reason, schedule::Schedule};
 use crate::inventory::Inventory;
 
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
@@ -16,36 +18,32 @@ pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
 }
 
+#[derive(Clone, Copy, Default)]
+struct Count {
+    total: usize,
+    disrupting: usize,
+}
+
 impl Budgets {
-    pub(super) fn new(snapshot: &Snapshot, inventory: &Inventory<'_>, reason: &str) -> Self {
-        let left = |pool: &NodePool| {
-            let mut total = 0_usize;
-            let mut disrupting = 0_usize;
-            for machine in &inventory.machines {
-                let (Some(claim), true) = (machine.claim, machine.initialized) else {
-                    continue;
-                };
-                if claim.node_pool().as_ref() != Some(&pool.name)
-                    || claim.is_true(INSTANCE_TERMINATING)
-                {
-                    continue;
-                }
-                total += 1;
-                let ready = machine
-                    .node
-                    .is_some_and(|node| node.ready.status == ConditionStatus::True);
-                if machine.deleting || !ready {
-                    disrupting += 1;
-                }
-            }
-            (
-                pool.name.clone(),
-                allowed(pool, reason, total).saturating_sub(disrupting),
-            )
-        };
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        inventory: &Inventory<'_>,
+        reason: Reason,
+        now: Timestamp,
+    ) -> Self {
+        let counts = counts(inventory);
+        let left = snapshot.node_pools.iter().map(|pool| {
+            let count = counts.get(&pool.name).copied().unwrap_or_default();
+            let allowed = allowed(pool, reason, count.total, now);
+            (pool.name.clone(), allowed.saturating_sub(count.disrupting))
+        });
         Self {
-            left: snapshot.node_pools.iter().map(left).collect(),
+            left: left.collect(),
         }
+    }
+
+    pub(super) fn left(&self, pool: &NodePoolName) -> usize {
+        self.left.get(pool).copied().unwrap_or(0)
     }
 
     pub(super) fn take(&mut self, pool: &NodePoolName) -> bool {
@@ -59,29 +57,51 @@ impl Budgets {
     }
 }
 
-/// The least that any budget for this reason allows of `total` nodes; one that cannot be read allows none.
-///
-/// Budgets with a schedule count at all times: a window that is not judged must not let more through.
-fn allowed(pool: &NodePool, reason: &str, total: usize) -> usize {
+/// Nodes that are initialized, and how many of them are on their way out or not ready.
+fn counts(inventory: &Inventory<'_>) -> BTreeMap<NodePoolName, Count> {
+    let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
+    for machine in inventory.machines.iter().filter(|m| m.initialized) {
+        let Some(claim) = machine.claim else { continue };
+        let Some(pool) = claim.node_pool() else {
+            continue;
+        };
+        if claim.is_true(INSTANCE_TERMINATING) {
+            continue;
+        }
+        let is_ready = machine
+            .node
+            .is_some_and(|node| node.ready.status == ConditionStatus::True);
+        let count = counts.entry(pool).or_default();
+        count.total += 1;
+        count.disrupting += usize::from(machine.deleting || !is_ready);
+    }
+    counts
+}
+
+/// The least that any budget for this reason allows of `total` nodes now. One that cannot be read allows none for any reason:
+/// nothing is disrupted from doubt.
+fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usize {
     let mut least = usize::MAX;
     for budget in &pool.disruption.budgets {
-        match value(budget, total) {
-            None => return 0,
-            Some(value) if applies(budget, reason) => least = least.min(value),
-            Some(_) => {}
+        let (Some(nodes), Some(active)) = (scaled(&budget.nodes, total), is_active(budget, now))
+        else {
+            return 0;
+        };
+        if active && is_about(budget, reason) {
+            least = least.min(nodes);
         }
     }
     least
 }
 
-fn applies(budget: &Budget, reason: &str) -> bool {
-    budget.reasons.is_empty() || budget.reasons.iter().any(|listed| listed == reason)
+fn is_about(budget: &Budget, reason: Reason) -> bool {
+    budget.reasons.is_empty() || budget.reasons.iter().any(|one| one == reason.as_str())
 }
 
 /// Percentages are rounded up.
-fn value(budget: &Budget, total: usize) -> Option<usize> {
-    match budget.nodes.strip_suffix('%') {
-        None => budget.nodes.parse().ok(),
+fn scaled(nodes: &str, total: usize) -> Option<usize> {
+    match nodes.strip_suffix('%') {
+        None => nodes.parse().ok(),
         Some(percent) => {
             let percent: usize = percent.parse().ok().filter(|percent| *percent <= 100)?;
             Some(total.saturating_mul(percent).div_ceil(100))
@@ -89,46 +109,78 @@ fn value(budget: &Budget, total: usize) -> Option<usize> {
     }
 }
 
+/// Whether the budget counts now; `None` if that cannot be told.
+fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
+    let (schedule, duration) = match (&budget.schedule, &budget.duration) {
+        (None, None) => return Some(true),
+        (Some(schedule), Some(duration)) => (schedule, duration),
+        (Some(_), None) | (None, Some(_)) => return None,
+    };
+    let duration = parse_go_duration(duration)?;
+    Some(Schedule::parse(schedule)?.is_open(duration, now))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pool(budgets: &[(&str, &[&str])]) -> NodePool {
+    fn budget(nodes: &str, reasons: &[&str]) -> Budget {
+        Budget {
+            nodes: nodes.to_owned(),
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            ..Budget::default()
+        }
+    }
+
+    fn scheduled(nodes: &str, schedule: &str, duration: &str) -> Budget {
+        Budget {
+            schedule: Some(schedule.to_owned()),
+            duration: Some(duration.to_owned()),
+            ..budget(nodes, &[])
+        }
+    }
+
+    fn of(budgets: &[Budget], total: usize) -> usize {
         let mut pool = NodePool::default();
-        pool.disruption.budgets = budgets
-            .iter()
-            .map(|(nodes, reasons)| Budget {
-                nodes: (*nodes).to_owned(),
-                reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-                ..Budget::default()
-            })
-            .collect();
-        pool
+        pool.disruption.budgets = budgets.to_vec();
+        let now = "2026-03-05T10:30:00Z".parse().unwrap();
+        allowed(&pool, Reason::Empty, total, now)
     }
 
     #[test]
     fn percentages_round_up_and_the_least_budget_wins() {
-        assert_eq!(allowed(&pool(&[("10%", &[])]), "Empty", 1), 1);
-        assert_eq!(allowed(&pool(&[("10%", &[]), ("3", &[])]), "Empty", 100), 3);
-        assert_eq!(allowed(&pool(&[("0%", &[])]), "Empty", 100), 0);
-        assert_eq!(allowed(&pool(&[]), "Empty", 5), usize::MAX);
+        assert_eq!(of(&[budget("10%", &[])], 1), 1);
+        assert_eq!(of(&[budget("10%", &[]), budget("3", &[])], 100), 3);
+        assert_eq!(of(&[budget("0%", &[])], 100), 0);
+        assert_eq!(of(&[], 5), usize::MAX);
     }
 
     #[test]
-    fn a_budget_for_another_reason_does_not_count() {
-        assert_eq!(
-            allowed(
-                &pool(&[("0", &["Drifted"]), ("4", &["Empty"])]),
-                "Empty",
-                10
-            ),
-            4
-        );
+    fn a_budget_for_another_reason_or_another_time_does_not_count() {
+        let others = [
+            budget("0", &["Drifted"]),
+            scheduled("0", "0 11 * * *", "1h"),
+            scheduled("0", "0 10 * * *", "30m"),
+            budget("4", &["Empty"]),
+        ];
+        assert_eq!(of(&others, 10), 4);
+        assert_eq!(of(&[scheduled("1", "0 10 * * *", "31m")], 10), 1);
     }
 
     #[test]
     fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
-        assert_eq!(allowed(&pool(&[("lots", &["Drifted"])]), "Empty", 10), 0);
-        assert_eq!(allowed(&pool(&[("200%", &[])]), "Empty", 10), 0);
+        for bad in [
+            budget("lots", &["Drifted"]),
+            budget("200%", &[]),
+            budget("-1", &[]),
+            scheduled("5", "never", "1h"),
+            scheduled("5", "@daily", "a while"),
+            Budget {
+                duration: None,
+                ..scheduled("5", "@daily", "1h")
+            },
+        ] {
+            assert_eq!(of(&[budget("9", &[]), bad.clone()], 10), 0, "{bad:?}");
+        }
     }
 }

@@ -1,58 +1,192 @@
-//! Nodes that may be disrupted at all (spec/lifecycle §14.1).
+//! Nodes that may be disrupted at all, and why the others may not (spec/lifecycle §14).
 
-use api::{conditions::types::CONSOLIDATABLE, names::annotation::DO_NOT_DISRUPT};
+use std::rc::Rc;
+
+use api::names::annotation::DO_NOT_DISRUPT;
 use model::{
-    Snapshot,
+    InstanceType, NanosPerHour,
+    labels::{INSTANCE_TYPE, NODE_POOL},
+    node::Node,
     node_claim::NodeClaim,
-    node_pool::{ConsolidateAfter, NodePool},
+    node_pool::NodePool,
+    pod::Pod,
 };
 
+use super::{cost, price, scene::Scene};
 use crate::{
-    inventory::{Inventory, Machine},
-    managed::is_ours,
+    inventory::Machine,
+    managed::{is_ours, is_ours_pool},
+    pods::is_reschedulable,
     provision::movable::must_not_be_disrupted,
 };
 
+/// A node that may go, with what it saves and what that costs.
+#[derive(Clone)]
 pub(super) struct Candidate<'a> {
+    /// Its place in the inventory.
+    pub(super) at: usize,
     pub(super) machine: &'a Machine<'a>,
     pub(super) claim: &'a NodeClaim,
+    pub(super) node: &'a Node,
     pub(super) pool: &'a NodePool,
+    /// `None`: no longer offered.
+    pub(super) kind: Option<&'a InstanceType>,
+    pub(super) price: NanosPerHour,
+    pub(super) cost: i64,
 }
 
-pub(super) fn candidates<'a>(
-    snapshot: &'a Snapshot,
-    inventory: &'a Inventory<'a>,
-) -> Vec<Candidate<'a>> {
-    inventory
-        .machines
-        .iter()
-        .filter_map(|machine| candidate(snapshot, machine))
-        .collect()
+/// A node that may not be disrupted, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Blocked {
+    /// The Node's name, or the NodeClaim's where there is no Node.
+    pub node: String,
+    pub message: String,
 }
 
-fn candidate<'a>(snapshot: &'a Snapshot, machine: &'a Machine<'a>) -> Option<Candidate<'a>> {
-    let (claim, node) = (machine.claim?, machine.node?);
-    let name = claim.node_pool()?;
-    let pool = snapshot.node_pools.iter().find(|pool| pool.name == name)?;
-    let eligible = is_ours(claim)
-        && machine.initialized
-        && !machine.deleting
-        && claim.deleted_at.is_none()
-        && claim.is_true(CONSOLIDATABLE)
-        && pool.replicas.is_none()
-        && pool.disruption.consolidate_after != ConsolidateAfter::Never
-        && snapshot
-            .nominated
-            .get(&node.name)
-            .is_none_or(|until| *until <= snapshot.now)
-        && node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) != Some("true")
-        && !machine
-            .pods
-            .iter()
-            .any(|pod| must_not_be_disrupted(pod, snapshot.now));
-    eligible.then_some(Candidate {
+/// How much a method may ask of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Only what pods and their budgets allow now.
+    Graceful,
+    /// A node with a terminationGracePeriod goes whatever its pods say.
+    Eventual,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Candidates<'a> {
+    pub(super) all: Rc<Vec<Candidate<'a>>>,
+    pub(super) blocked: Vec<Blocked>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(super) fn new(scene: &Scene<'a>, class: Class) -> Self {
+        let mut all = Vec::new();
+        let mut blocked = Vec::new();
+        for (at, machine) in scene.inventory.machines.iter().enumerate() {
+            match judge(scene, at, machine, class) {
+                Verdict::Candidate(candidate) => all.push(candidate),
+                Verdict::Blocked(messages) => {
+                    blocked.extend(messages.into_iter().map(|message| Blocked {
+                        node: name_of(machine),
+                        message,
+                    }));
+                }
+                Verdict::NotOurs => {}
+            }
+        }
+        Self {
+            all: Rc::new(all),
+            blocked,
+        }
+    }
+
+    pub(super) fn by_claim(&self, claim: &NodeClaim) -> Option<&Candidate<'a>> {
+        self.all.iter().find(|one| one.claim.name == claim.name)
+    }
+}
+
+fn name_of(machine: &Machine<'_>) -> String {
+    let node = machine.node.map(|node| node.name.as_str());
+    node.unwrap_or(machine.name).to_owned()
+}
+
+enum Verdict<'a> {
+    Candidate(Candidate<'a>),
+    Blocked(Vec<String>),
+    /// Nothing that we manage, or about to go anyway: nobody has to be told.
+    NotOurs,
+}
+
+fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Class) -> Verdict<'a> {
+    let blocked = |text: &str| Verdict::Blocked(vec![text.to_owned()]);
+    let Some(claim) = machine.claim.filter(|claim| is_ours(claim)) else {
+        return Verdict::NotOurs;
+    };
+    if scene.is_commanded(claim) {
+        return Verdict::NotOurs;
+    }
+    let Some(node) = machine.node else {
+        return blocked("Nodeclaim does not have an associated node");
+    };
+    if !machine.initialized {
+        return blocked("Node isn't initialized");
+    }
+    if machine.deleting {
+        return blocked("Node is deleting or marked for deletion");
+    }
+    let nominated = scene.snapshot.nominated.get(&node.name);
+    if nominated.is_some_and(|until| *until > scene.now) {
+        return blocked("Node is nominated for a pending pod");
+    }
+    if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
+        return Verdict::Blocked(vec![format!(
+            "Disruption is blocked through the \"{DO_NOT_DISRUPT}\" annotation"
+        )]);
+    }
+    let Some(pool_name) = machine.labels.get(NODE_POOL) else {
+        return Verdict::Blocked(vec![format!(
+            "Node doesn't have required label \"{NODE_POOL}\""
+        )]);
+    };
+    let name = pool_name.as_str().into();
+    let types = scene.ground.types.get(&name);
+    let pool = scene.pool(&name).filter(|pool| is_ours_pool(pool));
+    let (Some(pool), Some(types)) = (pool, types.filter(|types| !types.is_empty())) else {
+        return Verdict::Blocked(vec![format!("NodePool not found (NodePool={pool_name})")]);
+    };
+    let waived = class == Class::Eventual && claim.spec.termination_grace_period.is_some();
+    if !waived {
+        let troubles = troubles(scene, machine);
+        if !troubles.is_empty() {
+            return Verdict::Blocked(troubles);
+        }
+    }
+    let kind = machine.labels.get(INSTANCE_TYPE);
+    let kind = types.iter().find(|known| Some(&known.name) == kind);
+    Verdict::Candidate(Candidate {
+        at,
         machine,
         claim,
+        node,
         pool,
+        kind,
+        price: kind.map_or(NanosPerHour(0), |kind| {
+            price::of_node(kind, &machine.labels)
+        }),
+        cost: cost::of_node(&machine.pods),
     })
+}
+
+/// Which pods keep the node; one kind of trouble at a time, as upstream tells it.
+fn troubles<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Vec<String> {
+    let protected = |pod: &&&Pod| must_not_be_disrupted(pod, scene.now);
+    if let Some(pod) = machine.pods.iter().find(protected) {
+        return vec![format!(
+            "Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})",
+            pod.key
+        )];
+    }
+    let refusing = |pod: &&'a Pod| scene.guards.refusing(pod);
+    if let Some(budgets) = machine.pods.iter().find_map(refusing) {
+        let names: Vec<String> = budgets.iter().map(|one| one.key.to_string()).collect();
+        return vec![match names.as_slice() {
+            [name] => format!("Pdb prevents pod evictions (PodDisruptionBudget=[{name}])"),
+            names => format!(
+                "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])",
+                names.join(" ")
+            ),
+        }];
+    }
+    // Where a pod could go is not known as long as its volumes are not.
+    let moving = machine.pods.iter().filter(|pod| is_reschedulable(pod));
+    let lost = moving
+        .filter(|pod| !pod.volumes.is_empty())
+        .find_map(|pod| {
+            let name = scene.volumes.alternatives(pod).err()?;
+            Some(format!(
+                "Pod uses a volume that cannot be found (Pod={}, Volume={name})",
+                pod.key
+            ))
+        });
+    lost.into_iter().collect()
 }

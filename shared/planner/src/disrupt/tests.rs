@@ -1,114 +1,209 @@
-use api::conditions::types::{CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED};
+//! One page per rule: a small cluster of three sizes, `small` 2 cpu at $0.1/h, `medium` 4 at 0.2, `large` 8 at 0.4; spot costs
+//! half as much.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{
+    conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED, LAUNCHED, REGISTERED},
+    names::annotation::DO_NOT_DISRUPT,
+};
 use jiff::SignedDuration;
 use model::{
-    Action, Snapshot,
-    node_pool::Budget,
+    CapacityType, InstanceType, NanosPerHour, Offering, Resources, Snapshot,
+    catalog::Overhead,
+    node_pool::{Budget, ConsolidateAfter, ConsolidationPolicy},
     pod::{Owner, Pod, PodPhase},
+    requirement::{Requirement, Requirements},
+    selector::{LabelSelector, NodeSelectorRequirement, Operator},
+    snapshot::{Optimize, PodDisruptionBudget},
 };
 
+use super::*;
 use crate::{empty, test_world};
 
-const CONSOLIDATABLE_CLAIM: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE];
+mod budgets_and_blocking;
+mod consolidating;
+mod drifting;
+mod emptying;
 
-/// Empty, consolidatable nodes of one NodePool whose budget allows all.
-fn nodes(count: usize) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
-    snapshot.node_pools = vec![test_world::pool("default", 0)];
-    for index in 0..count {
-        let claim = test_world::claim(&format!("default-{index}"), CONSOLIDATABLE_CLAIM);
-        let mut node = test_world::node(&format!("n-{index}"), &claim);
+const SETTLED: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE];
+const ZONE: &str = "topology.kubernetes.io/zone";
+const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+struct World(Snapshot);
+
+impl World {
+    /// NodePool `default`, which launches on demand, may consolidate at once and may lose all nodes.
+    fn new() -> Self {
+        let mut snapshot = test_world::snapshot();
+        snapshot.settings.optimize = Optimize::Upstream;
+        let mut pool = test_world::pool("default", 0);
+        pool.template.node_class = test_world::claim("x", &[]).spec.node_class;
+        pool.template.requirements = vec![one_of(CAPACITY_TYPE, &["on-demand"])];
+        snapshot.node_pools = vec![pool];
+        let types = [("small", 2, 100), ("medium", 4, 200), ("large", 8, 400)];
+        let types = types
+            .map(|(name, cpu, mills)| kind(name, cpu, mills))
+            .to_vec();
+        snapshot
+            .instance_types
+            .insert("default".into(), Arc::new(types));
+        Self(snapshot)
+    }
+
+    /// A consolidatable on-demand node of this type, with pods of so many millicores each.
+    fn node(self, name: &str, kind: &str, pods: &[i64]) -> Self {
+        self.node_of(name, kind, "on-demand", pods)
+    }
+
+    fn node_of(mut self, name: &str, kind: &str, capacity_type: &str, pods: &[i64]) -> Self {
+        let snapshot = &mut self.0;
+        let mut claim = test_world::claim(&format!("{name}-claim"), SETTLED);
+        let labels = [
+            (INSTANCE_TYPE, kind),
+            (CAPACITY_TYPE, capacity_type),
+            (ZONE, "a"),
+            ("karpenter.sh/initialized", "true"),
+        ];
+        for (key, value) in labels {
+            claim.labels.insert(key.to_owned(), value.to_owned());
+        }
+        let mut node = test_world::node(name, &claim);
+        node.labels.extend(claim.labels.clone());
         node.labels
-            .insert("karpenter.sh/initialized".into(), "true".into());
+            .insert("kubernetes.io/hostname".to_owned(), name.to_owned());
+        let types = &snapshot.instance_types[&"default".into()];
+        let of_kind = types.iter().find(|known| known.name == kind);
+        node.allocatable = of_kind.map_or_else(
+            || Resources::from([("cpu", 2_000), ("pods", 29)]),
+            InstanceType::allocatable,
+        );
+        node.capacity = node.allocatable.clone();
+        for (at, cpu) in pods.iter().enumerate() {
+            snapshot.pods.push(pod(&format!("{name}-{at}"), *cpu, name));
+        }
         snapshot.nodes.push(node);
         snapshot.node_claims.push(claim);
+        self
     }
-    snapshot
-}
 
-fn deleted(snapshot: &Snapshot) -> Vec<String> {
-    let mut names = Vec::new();
-    for planned in empty(snapshot).plan.actions {
-        if let Action::DeleteNodeClaim(target) = planned.action {
-            names.push(target.name.0);
-        }
+    fn with(mut self, change: impl FnOnce(&mut Snapshot)) -> Self {
+        change(&mut self.0);
+        self
     }
-    names
+
+    /// Reason, nodes removed and the types of each replacement.
+    fn commands(&self) -> Vec<(Reason, Vec<String>, Vec<Vec<String>>)> {
+        let commands = disrupt(&self.0).commands.into_iter();
+        commands
+            .map(|command| {
+                let replacements = command.replacements.into_iter();
+                let types = replacements.map(|launch| {
+                    let names = launch.instance_types.iter();
+                    names.map(|name| name.as_str().to_owned()).collect()
+                });
+                let types = types.collect();
+                (command.reason, command.nodes, types)
+            })
+            .collect()
+    }
+
+    fn removes(&self) -> Vec<String> {
+        let commands = self.commands().into_iter();
+        commands.flat_map(|(_, nodes, _)| nodes).collect()
+    }
+
+    fn blocked(&self) -> Vec<(String, String)> {
+        let blocked = disrupt(&self.0).blocked.into_iter();
+        blocked.map(|one| (one.node, one.message)).collect()
+    }
+
+    fn unconsolidatable(&self) -> Vec<String> {
+        let told = disrupt(&self.0).unconsolidatable.into_iter();
+        told.map(|one| one.message).collect()
+    }
 }
 
-fn on_first_node(pod: Pod) -> Snapshot {
-    let mut snapshot = nodes(1);
-    snapshot.pods = vec![Pod {
-        node_name: Some("n-0".into()),
-        ..pod
-    }];
-    snapshot
-}
-
-#[test]
-fn an_empty_consolidatable_node_goes() {
-    assert_eq!(deleted(&nodes(1)), ["default-0"]);
-}
-
-#[test]
-fn budgets_hold_back_the_rest() {
-    let mut snapshot = nodes(20);
-    snapshot.node_pools[0].disruption.budgets = vec![Budget {
-        nodes: "10%".into(),
-        ..Budget::default()
-    }];
-    assert_eq!(deleted(&snapshot), ["default-0", "default-1"]);
-}
-
-#[test]
-fn a_node_with_a_pod_stays_and_one_with_only_daemons_or_finished_pods_goes() {
-    let daemon = Owner {
-        api_version: "apps/v1".into(),
-        kind: "DaemonSet".into(),
-        name: "a".into(),
-        uid: "u".into(),
+fn kind(name: &str, cpu: i64, mills: i64) -> InstanceType {
+    let offering = |capacity_type, mills: i64| Offering {
+        capacity_type,
+        zone: "a".to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(mills * 1_000_000),
+        available: true,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
     };
-    assert!(deleted(&on_first_node(Pod::default())).is_empty());
-    assert_eq!(
-        deleted(&on_first_node(Pod {
-            owner: Some(daemon),
-            ..Pod::default()
-        })),
-        ["default-0"]
-    );
-    assert_eq!(
-        deleted(&on_first_node(Pod {
-            phase: PodPhase::Succeeded,
-            ..Pod::default()
-        })),
-        ["default-0"]
-    );
+    let mut requirements = Requirements::default();
+    for (key, values) in [
+        (INSTANCE_TYPE, &[name][..]),
+        (CAPACITY_TYPE, &["on-demand", "spot"]),
+        (ZONE, &["a"]),
+    ] {
+        let values = values.iter().map(|value| (*value).to_owned());
+        requirements.add(Requirement::new(key, Operator::In, values));
+    }
+    InstanceType {
+        name: name.to_owned(),
+        requirements,
+        capacity: Resources::from([("cpu", cpu * 1_000), ("pods", 29)]),
+        overhead: Overhead::default(),
+        offerings: vec![
+            offering(CapacityType::OnDemand, mills),
+            offering(CapacityType::Spot, mills / 2),
+        ],
+    }
 }
 
-#[test]
-fn what_is_awaited_or_protected_stays() {
-    type Protect = fn(&mut Snapshot);
-    let protections: [Protect; 4] = [
-        |world| {
-            world
-                .nominated
-                .insert("n-0".into(), world.now + SignedDuration::from_secs(1));
-        },
-        |world| {
-            world.nodes[0]
-                .annotations
-                .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
-        },
-        |world| {
-            world.node_claims[0]
-                .status
-                .conditions
-                .retain(|condition| condition.kind != CONSOLIDATABLE)
-        },
-        |world| world.node_pools[0].replicas = Some(1),
-    ];
-    for protect in protections {
-        let mut snapshot = nodes(1);
-        protect(&mut snapshot);
-        assert!(deleted(&snapshot).is_empty());
+fn one_of(key: &str, values: &[&str]) -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
+        key: key.to_owned(),
+        operator: Operator::In,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+        min_values: None,
     }
+}
+
+fn pod(name: &str, cpu: i64, node: &str) -> Pod {
+    Pod {
+        key: model::PodKey::new("default".to_owned(), name.to_owned()),
+        uid: format!("uid-{name}").into(),
+        labels: BTreeMap::from([("app".to_owned(), name.to_owned())]).into(),
+        node_name: Some(node.into()),
+        phase: PodPhase::Running,
+        ready: true,
+        requests: Resources::from([("cpu", cpu), ("pods", 1)]),
+        ..Pod::default()
+    }
+}
+
+fn budget(nodes: &str) -> Budget {
+    Budget {
+        nodes: nodes.to_owned(),
+        ..Budget::default()
+    }
+}
+
+fn guard(pod: &str) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        key: model::PodKey::new("default".to_owned(), "guard".to_owned()),
+        selector: Some(LabelSelector {
+            match_labels: BTreeMap::from([("app".to_owned(), pod.to_owned())]),
+            ..LabelSelector::default()
+        }),
+        ..PodDisruptionBudget::default()
+    }
+}
+
+fn drift(snapshot: &mut Snapshot, claim: &str, minutes_ago: i64) {
+    let now = snapshot.now;
+    let mut claims = snapshot.node_claims.iter_mut();
+    let claim = claims.find(|known| known.name.as_str() == claim).unwrap();
+    let mut condition = claim.status.conditions[0].clone();
+    condition.kind = DRIFTED.to_owned();
+    condition.last_transition = now - SignedDuration::from_mins(minutes_ago);
+    claim.status.conditions.push(condition);
 }

@@ -9,7 +9,7 @@ use model::{
 };
 
 /// The pod, with the cluster's default constraints where it has none and a selector for them can be found.
-pub(super) fn with_default<'a>(pod: &'a Pod, snapshot: &Snapshot) -> Cow<'a, Pod> {
+pub(crate) fn with_default<'a>(pod: &'a Pod, snapshot: &Snapshot) -> Cow<'a, Pod> {
     let defaults = &snapshot.settings.default_topology_spread;
     if defaults.is_empty() || !pod.topology_spread.is_empty() {
         return Cow::Borrowed(pod);

@@ -23,7 +23,7 @@ use self::{
 };
 
 /// For the nodes of one plan; what concerns a whole NodePool is worked out once.
-pub(super) struct Drivers<'q> {
+pub(crate) struct Drivers<'q> {
     question: &'q Input<'q>,
     volumes: Volumes<'q>,
     pools: BTreeMap<usize, Known>,
@@ -36,7 +36,7 @@ struct Known {
 }
 
 impl<'q> Drivers<'q> {
-    pub(super) fn new(question: &'q Input<'q>) -> Self {
+    pub(crate) fn new(question: &'q Input<'q>) -> Self {
         Self {
             question,
             volumes: Volumes::new(question.storage),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use model::{
     Snapshot,
     labels::{self, NODE_POOL},
@@ -13,14 +14,23 @@ use model::{
 };
 
 use super::movable::{is_movable, is_static};
-use crate::inventory::{Inventory, is_daemon, is_terminal};
+use crate::{
+    guards::Guards,
+    inventory::{Inventory, is_daemon, is_terminal},
+};
 
-pub(super) struct Intake<'a> {
-    pub(super) pods: Vec<&'a Pod>,
-    pub(super) refused: Vec<Unplaced>,
+/// Pods to place: those that wait first, then those of machines that go away.
+pub(crate) struct Intake<'a> {
+    pub(crate) pods: Vec<&'a Pod>,
+    pub(crate) refused: Vec<Unplaced>,
 }
 
-pub(super) fn intake<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> Intake<'a> {
+pub(crate) fn intake<'a>(
+    snapshot: &'a Snapshot,
+    inventory: &Inventory<'a>,
+    now: Timestamp,
+) -> Intake<'a> {
+    let guards = Guards::new(&snapshot.disruption_budgets);
     let rules = Rules::new(snapshot);
     let mut intake = Intake {
         pods: Vec::new(),
@@ -45,7 +55,7 @@ pub(super) fn intake<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> I
         let moving = machine.pods.iter().copied();
         intake
             .pods
-            .extend(moving.filter(|pod| is_movable(pod, snapshot)));
+            .extend(moving.filter(|pod| is_movable(pod, &guards, now)));
     }
     intake
 }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::annotation;
 use model::{
-    InstanceTypeName, NanosPerHour, NodeClaimName, Snapshot,
+    InstanceTypeName, NanosPerHour, NodeClaimName, Resources, Snapshot,
     labels::{self, HOSTNAME},
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
     plan::{Action, ExpectedOffering, Launch, Planned},
-    requirement::Requirement,
+    requirement::{Requirement, Requirements},
     selector::{NodeSelectorRequirement, Operator},
 };
 use scheduling::{Input, NewNode, Pool};
 
-use super::{buffers, drivers::Drivers, reference};
+use super::{buffers, drivers::Drivers, question, reference};
 use crate::{
     digest::fnv,
     node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
@@ -24,7 +24,7 @@ use crate::{
 const PODS_NAMED: usize = 3;
 
 /// The launches of one NodePool, and what all of them share.
-pub(super) struct PoolLaunches<'a> {
+pub(crate) struct PoolLaunches<'a> {
     pool: &'a NodePool,
     mould: &'a Pool<'a>,
     type_names: Vec<InstanceTypeName>,
@@ -34,7 +34,7 @@ pub(super) struct PoolLaunches<'a> {
 }
 
 impl<'a> PoolLaunches<'a> {
-    pub(super) fn new(pool: &'a NodePool, mould: &'a Pool<'a>) -> Self {
+    pub(crate) fn new(pool: &'a NodePool, mould: &'a Pool<'a>) -> Self {
         let names = mould.types.iter().map(|kind| kind.name.as_str().into());
         let type_names: Vec<InstanceTypeName> = names.collect();
         let mut types_by_name: Vec<usize> = (0..type_names.len()).collect();
@@ -49,7 +49,7 @@ impl<'a> PoolLaunches<'a> {
         }
     }
 
-    pub(super) fn launch(
+    pub(crate) fn launch(
         &self,
         node: &NewNode,
         question: &Input<'_>,
@@ -114,18 +114,9 @@ impl<'a> PoolLaunches<'a> {
     }
 
     fn annotations(&self, node: &NewNode) -> BTreeMap<String, String> {
-        let mut annotations = self.pool.template.annotations.clone();
-        annotations.extend([
-            (annotation::NODE_POOL_HASH.to_owned(), self.hash.clone()),
-            (
-                annotation::NODE_POOL_HASH_VERSION.to_owned(),
-                NODE_POOL_HASH_VERSION.to_owned(),
-            ),
-            (
-                annotation::MIN_VALUES_RELAXED.to_owned(),
-                node.min_values_relaxed.to_string(),
-            ),
-        ]);
+        let mut annotations = annotations(self.pool, self.hash.clone());
+        let relaxed = node.min_values_relaxed.to_string();
+        annotations.insert(annotation::MIN_VALUES_RELAXED.to_owned(), relaxed);
         annotations
     }
 
@@ -166,6 +157,54 @@ fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
     options
 }
 
+/// A node as the NodePool's template alone makes it: the provider chooses its type (spec/lifecycle §20.2, §23.1).
+pub(crate) fn of_template(pool: &NodePool, names: &mut Names<'_>) -> Launch {
+    let template = &pool.template;
+    let mut labels = question::labels(pool);
+    let wanted = Requirements::from_selector(&template.requirements);
+    for requirement in wanted.0.values() {
+        let key = requirement.key.as_str();
+        if !labels::WELL_KNOWN.contains(&key)
+            && key != HOSTNAME
+            && let Some(value) = some_value(requirement, pool)
+        {
+            labels.entry(key.to_owned()).or_insert(value);
+        }
+    }
+    Launch {
+        name: names.next(pool),
+        node_pool: pool.name.clone(),
+        node_pool_uid: pool.uid.clone(),
+        labels,
+        annotations: annotations(pool, node_pool_hash(template)),
+        spec: NodeClaimSpec {
+            node_class: template.node_class.clone(),
+            requirements: template.requirements.clone(),
+            requests: Resources::default(),
+            taints: template.taints.clone(),
+            startup_taints: template.startup_taints.clone(),
+            expire_after: template.expire_after.clone(),
+            termination_grace_period: template.termination_grace_period.clone(),
+        },
+        pods: Vec::new(),
+        instance_types: Vec::new(),
+        cheapest: unknown_offering(),
+    }
+}
+
+/// The template's, and what it was at the time.
+fn annotations(pool: &NodePool, hash: String) -> BTreeMap<String, String> {
+    let mut annotations = pool.template.annotations.clone();
+    annotations.extend([
+        (annotation::NODE_POOL_HASH.to_owned(), hash),
+        (
+            annotation::NODE_POOL_HASH_VERSION.to_owned(),
+            NODE_POOL_HASH_VERSION.to_owned(),
+        ),
+    ]);
+    annotations
+}
+
 /// A value for a custom label: one of those listed; for keys the NodePool leaves open, the lowest number allowed.
 fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
     if !requirement.complement {
@@ -201,13 +240,17 @@ fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
             price: choice.price,
             capacity: instance_type.capacity.clone(),
         },
-        None => ExpectedOffering {
-            instance_type: String::new(),
-            capacity_type: model::CapacityType::OnDemand,
-            zone: String::new(),
-            price: NanosPerHour(0),
-            capacity: model::Resources::default(),
-        },
+        None => unknown_offering(),
+    }
+}
+
+fn unknown_offering() -> ExpectedOffering {
+    ExpectedOffering {
+        instance_type: String::new(),
+        capacity_type: model::CapacityType::OnDemand,
+        zone: String::new(),
+        price: NanosPerHour(0),
+        capacity: Resources::default(),
     }
 }
 
@@ -241,7 +284,7 @@ fn because(
 }
 
 /// Names for NodeClaims: the same plan gets the same ones, another plan others.
-pub(super) struct Names<'a> {
+pub(crate) struct Names<'a> {
     snapshot: &'a Snapshot,
     taken: BTreeSet<NodeClaimName>,
     index: u64,
@@ -251,7 +294,7 @@ const SUFFIX_LETTERS: usize = 8;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 impl<'a> Names<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let claims = snapshot.node_claims.iter().map(|claim| claim.name.clone());
         let intents = snapshot.intents.iter().map(|intent| intent.name().clone());
         Self {
@@ -261,7 +304,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn next(&mut self, pool: &NodePool) -> NodeClaimName {
+    pub(crate) fn next(&mut self, pool: &NodePool) -> NodeClaimName {
         loop {
             let name = NodeClaimName(format!("{}-{}", pool.name, self.suffix()));
             self.index += 1;

@@ -1,27 +1,13 @@
 //! Pods on machines that go away: which of them need another place (spec/scheduling §11.3).
 
 use jiff::{SignedDuration, Timestamp};
-use model::{
-    Snapshot,
-    pod::{Pod, PodPhase},
-    snapshot::PodDisruptionBudget,
-    taint::{Taint, TaintEffect},
-};
+use model::pod::{Pod, PodPhase};
 
-use crate::inventory::{is_daemon, is_terminal};
+use crate::{guards::Guards, pods::is_reschedulable};
 
-pub(crate) fn is_movable(pod: &Pod, snapshot: &Snapshot) -> bool {
-    let stays_by_name = pod
-        .owner
-        .as_ref()
-        .is_some_and(|owner| owner.kind == "StatefulSet");
-    let active = !is_terminal(pod) && pod.deletion.is_none();
-    let reschedulable = active || stays_by_name && pod.deletion.is_some();
-    reschedulable
-        && !is_daemon(pod)
-        && !is_static(pod)
-        && !must_not_be_disrupted(pod, snapshot.now)
-        && !is_blocked(pod, snapshot)
+/// Whether the pod needs another place when its node goes now (spec/lifecycle §9.2, currently reschedulable).
+pub(crate) fn is_movable<'a>(pod: &'a Pod, guards: &Guards<'a>, now: Timestamp) -> bool {
+    is_reschedulable(pod) && !must_not_be_disrupted(pod, now) && !guards.never_allow(pod)
 }
 
 pub(crate) fn is_static(pod: &Pod) -> bool {
@@ -46,33 +32,4 @@ pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
             pod.started_at
                 .is_none_or(|start| now.duration_since(start) < duration)
         })
-}
-
-/// Its budgets can never allow an eviction.
-fn is_blocked(pod: &Pod, snapshot: &Snapshot) -> bool {
-    let disrupted = Taint {
-        key: api::names::taint::DISRUPTED.to_owned(),
-        value: String::new(),
-        effect: TaintEffect::NoSchedule,
-    };
-    let evictable = !is_terminal(pod)
-        && pod.deletion.is_none()
-        && !pod.tolerations.iter().any(|t| t.tolerates(&disrupted));
-    let mut budgets = snapshot.disruption_budgets.iter().filter(|budget| {
-        let selector = budget.selector.as_ref();
-        budget.key.namespace == pod.key.namespace
-            && selector.is_some_and(|s| s.matches(&pod.labels))
-    });
-    match (budgets.next(), budgets.next()) {
-        (Some(_), Some(_)) => evictable,
-        (Some(budget), None) => {
-            evictable && never_allows(budget) && (pod.ready || !budget.always_allow_unhealthy)
-        }
-        (None, _) => false,
-    }
-}
-
-fn never_allows(budget: &PodDisruptionBudget) -> bool {
-    matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
-        || budget.min_available.as_deref() == Some("100%")
 }

@@ -1,0 +1,134 @@
+//! Policy Balanced: a move must save as much of its NodePool's cost as it disturbs of it, or at least half of that
+//! (spec/lifecycle §19).
+
+use std::collections::BTreeMap;
+
+use model::{
+    NanosPerHour, NodePoolName,
+    labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
+    node_pool::ConsolidationPolicy,
+    pod::Pod,
+};
+
+use super::{candidates::Candidate, consolidation::Move, cost, price, scene::Scene};
+use crate::{inventory::is_daemon, managed::is_ours};
+
+/// A share of the savings is worth a share of the disruption this many times as large.
+const DISRUPTION_PER_SAVINGS: i128 = 2;
+
+/// What all of a NodePool costs, and what disturbing all of it would.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    cost: i128,
+    disruption: i128,
+}
+
+/// Of the NodePools with that policy that have a candidate.
+pub(super) struct Totals(BTreeMap<NodePoolName, Total>);
+
+impl Totals {
+    pub(super) fn new(scene: &Scene<'_>, candidates: &[Candidate<'_>]) -> Self {
+        let mut totals: BTreeMap<NodePoolName, Total> = BTreeMap::new();
+        let mut of_candidates: BTreeMap<NodePoolName, i128> = BTreeMap::new();
+        let mut costs: BTreeMap<usize, i64> = BTreeMap::new();
+        for one in candidates.iter().filter(|one| is_balanced(one)) {
+            totals.entry(one.pool.name.clone()).or_default();
+            *of_candidates.entry(one.pool.name.clone()).or_default() += i128::from(one.price.0);
+            costs.insert(one.at, one.cost);
+        }
+        if totals.is_empty() {
+            return Self(totals);
+        }
+        for (at, machine) in scene.inventory.machines.iter().enumerate() {
+            let pool = machine.labels.get(NODE_POOL);
+            let total = pool.and_then(|pool| totals.get_mut(&pool.as_str().into()));
+            if let Some(total) = total {
+                let cost = costs.get(&at).copied();
+                total.disruption += i128::from(cost.unwrap_or_else(|| of_others(&machine.pods)));
+            }
+        }
+        for (name, price) in prices(scene) {
+            if let Some(total) = totals.get_mut(&name) {
+                total.cost += i128::from(price.0);
+            }
+        }
+        for (name, total) in &mut totals {
+            if total.cost <= 0 {
+                total.cost = of_candidates.get(name).copied().unwrap_or_default();
+            }
+        }
+        Self(totals)
+    }
+
+    /// Whether all NodePools with that policy gain enough.
+    pub(super) fn approve(&self, step: &Move<'_>) -> bool {
+        let before: i128 = step.candidates.iter().map(|c| i128::from(c.price.0)).sum();
+        let choice = step
+            .replacement
+            .as_ref()
+            .and_then(|node| node.choices.first());
+        let after = match choice.map(|choice| choice.price.0) {
+            None | Some(i64::MAX) => 0,
+            Some(price) => i128::from(price),
+        };
+        self.approve_savings(&step.candidates, before, before - after)
+    }
+
+    /// Whether removing a node could pass even if nothing replaced it.
+    pub(super) fn could_approve(&self, candidate: &Candidate<'_>) -> bool {
+        let known = self.0.get(&candidate.pool.name);
+        if !is_balanced(candidate) || known.is_none_or(|total| total.cost <= 0) {
+            return true;
+        }
+        let price = i128::from(candidate.price.0);
+        self.approve_savings(std::slice::from_ref(candidate), price, price)
+    }
+
+    /// Savings are attributed to NodePools by what their nodes cost before.
+    fn approve_savings(&self, candidates: &[Candidate<'_>], before: i128, savings: i128) -> bool {
+        let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
+        for one in candidates.iter().filter(|one| is_balanced(one)) {
+            let own = of_pools.entry(&one.pool.name).or_default();
+            own.cost += i128::from(one.price.0);
+            own.disruption += i128::from(one.cost);
+        }
+        of_pools.into_iter().all(|(name, own)| {
+            let Some(total) = self.0.get(name) else {
+                return false;
+            };
+            if total.cost <= 0 || total.disruption <= 0 || before <= 0 {
+                return false;
+            }
+            let saved = savings * own.cost;
+            saved > 0
+                && DISRUPTION_PER_SAVINGS * saved * total.disruption
+                    >= own.disruption * total.cost * before
+        })
+    }
+}
+
+fn is_balanced(candidate: &Candidate<'_>) -> bool {
+    candidate.pool.disruption.policy == ConsolidationPolicy::Balanced
+}
+
+/// What disturbing a node that is no candidate is counted as.
+fn of_others(pods: &[&Pod]) -> i64 {
+    let pods = pods.iter().filter(|pod| !is_daemon(pod));
+    cost::EVICTION.saturating_add(pods.map(|pod| cost::of_pod(pod).max(0)).sum())
+}
+
+/// What each NodeClaim of ours costs that says what and where it is.
+fn prices<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {
+    let claims = scene.snapshot.node_claims.iter();
+    claims.filter(|claim| is_ours(claim)).filter_map(|claim| {
+        let name = claim.node_pool()?;
+        let kind = claim.labels.get(INSTANCE_TYPE)?;
+        if !claim.labels.contains_key(CAPACITY_TYPE) || !claim.labels.contains_key(ZONE) {
+            return None;
+        }
+        let types = scene.ground.types.get(&name)?;
+        let kind = types.iter().find(|known| known.name == *kind)?;
+        let price = price::of_node(kind, &claim.labels);
+        Some((name, price))
+    })
+}

@@ -1,0 +1,136 @@
+//! What a method decided: nodes to remove, what replaces them first, and where pods will go.
+
+use std::collections::BTreeMap;
+
+use model::{
+    NanosPerHour,
+    plan::{Action, Launch, Nomination, Target},
+};
+use scheduling::NewNode;
+
+use super::{Method, Reason, candidates::Candidate, scene::Scene, simulate::Simulation};
+use crate::{
+    lifecycle::target,
+    provision::{
+        drivers::Drivers,
+        launch::{self, Names, PoolLaunches},
+        reference,
+    },
+};
+
+/// Nodes to remove together, once their replacements are initialized.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub reason: Reason,
+    pub method: Method,
+    /// Nodes by name, in the order of `delete`.
+    pub nodes: Vec<String>,
+    pub delete: Vec<Target>,
+    pub replacements: Vec<Launch>,
+    /// Pods that nodes that stay will take.
+    pub nominations: Vec<Nomination>,
+    /// What it saves per hour; less than nothing where drift makes nodes dearer.
+    pub savings: NanosPerHour,
+    pub because: String,
+}
+
+pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {
+    let kind = (Reason::Empty, Method::Emptiness);
+    command(kind, candidates, Vec::new(), Vec::new())
+}
+
+pub(super) fn of_simulation<'a>(
+    scene: &Scene<'a>,
+    kind: (Reason, Method),
+    candidates: &[Candidate<'_>],
+    simulation: &Simulation<'a>,
+    replacements: &[NewNode],
+) -> Command {
+    let question = scene.question(simulation);
+    let mut drivers = Drivers::new(&question);
+    let mut names = Names::new(scene.snapshot);
+    let mut by_pool: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
+    let mut launches = Vec::new();
+    for node in replacements {
+        let pool = scene.ground.offering().nth(node.pool);
+        let (Some((pool, _)), Some(mould)) = (pool, question.pools.get(node.pool)) else {
+            continue;
+        };
+        let of_pool = by_pool
+            .entry(node.pool)
+            .or_insert_with(|| PoolLaunches::new(pool, mould));
+        let planned = of_pool.launch(node, &question, &mut drivers, &mut names);
+        if let Action::Launch(launch) = planned.action {
+            launches.push(*launch);
+        }
+    }
+    let mut nominations = Vec::new();
+    for (at, pods) in &simulation.existing {
+        if let Some(machine) = scene.inventory.machines.get(*at) {
+            let pods = pods.iter().filter_map(|pod| simulation.pods.get(*pod));
+            nominations.extend(pods.map(|pod| Nomination {
+                pod: reference(pod),
+                node: machine.expected(),
+            }));
+        }
+    }
+    command(kind, candidates, launches, nominations)
+}
+
+/// One command per node, each with one replacement made of the NodePool's template alone.
+pub(super) fn of_static(scene: &Scene<'_>, candidates: &[Candidate<'_>]) -> Vec<Command> {
+    let mut names = Names::new(scene.snapshot);
+    let commands = candidates.iter().map(|candidate| {
+        let launch = launch::of_template(candidate.pool, &mut names);
+        let kind = (Reason::Drifted, Method::StaticDrift);
+        command(
+            kind,
+            std::slice::from_ref(candidate),
+            vec![launch],
+            Vec::new(),
+        )
+    });
+    commands.collect()
+}
+
+fn command(
+    (reason, method): (Reason, Method),
+    candidates: &[Candidate<'_>],
+    replacements: Vec<Launch>,
+    nominations: Vec<Nomination>,
+) -> Command {
+    let before: i64 = candidates.iter().map(|one| one.price.0).sum();
+    let after = replacements.iter().map(|one| one.cheapest.price.0);
+    let after: i64 = after.filter(|price| *price < i64::MAX).sum();
+    let nodes: Vec<String> = candidates
+        .iter()
+        .map(|one| one.node.name.to_string())
+        .collect();
+    let savings = NanosPerHour(before.saturating_sub(after));
+    let because = match replacements.as_slice() {
+        [] => format!(
+            "{}: {} of ${}/h",
+            reason.as_str(),
+            nodes.join(", "),
+            NanosPerHour(before)
+        ),
+        [..] => format!(
+            "{}: {} of ${}/h, replaced by {} of ${}/h",
+            reason.as_str(),
+            nodes.join(", "),
+            NanosPerHour(before),
+            replacements.len(),
+            NanosPerHour(after)
+        ),
+    };
+    Command {
+        reason,
+        method,
+        delete: candidates.iter().map(|one| target(one.claim)).collect(),
+        nodes,
+        replacements,
+        nominations,
+        savings,
+        because,
+    }
+}

@@ -1,0 +1,188 @@
+//! Nodes whose pods fit elsewhere, or on one cheaper node (spec/lifecycle §18).
+
+use api::conditions::types::CONSOLIDATABLE;
+use model::{
+    CapacityType, InstanceType, NanosPerHour,
+    labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
+    node_pool::{ConsolidateAfter, ConsolidationPolicy},
+    requirement::Requirement,
+    selector::Operator,
+};
+use scheduling::{Choice, NewNode};
+
+use super::{
+    candidates::Candidate,
+    cost, price,
+    scene::Scene,
+    simulate::{Freedom, Simulation},
+    types,
+};
+
+/// A spot node is replaced by spot only if so many types are cheaper: what is launched then is always among the cheapest,
+/// and not worth replacing again at once.
+const SPOT_TYPES_MIN: usize = 15;
+
+/// What to do about some candidates: remove them, for a replacement or for none.
+pub(super) struct Move<'a> {
+    pub(super) candidates: Vec<Candidate<'a>>,
+    pub(super) simulation: Simulation<'a>,
+    /// Narrowed to what is worth buying.
+    pub(super) replacement: Option<NewNode>,
+}
+
+/// Whether consolidation is about this node at all; an error says what a user may want to know.
+pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String> {
+    let (pool, labels) = (candidate.pool, &candidate.machine.labels);
+    if pool.replicas.is_some() {
+        return Ok(false);
+    }
+    if candidate.kind.is_none() {
+        let kind = labels.get(INSTANCE_TYPE).map_or("", String::as_str);
+        return Err(format!("Instance Type \"{kind}\" not found"));
+    }
+    for label in [CAPACITY_TYPE, ZONE] {
+        if !labels.contains_key(label) {
+            return Err(format!("Node does not have label \"{label}\""));
+        }
+    }
+    if pool.disruption.consolidate_after == ConsolidateAfter::Never {
+        return Err(format!(
+            "NodePool \"{}\" has consolidation disabled",
+            pool.name
+        ));
+    }
+    // Empty nodes are emptiness' own, under its budgets.
+    if cost::is_empty(candidate.cost) {
+        return Ok(false);
+    }
+    if pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
+        return Err(format!(
+            "NodePool \"{}\" has consolidation policy WhenEmpty, but node is not empty",
+            pool.name
+        ));
+    }
+    Ok(candidate.claim.is_true(CONSOLIDATABLE))
+}
+
+/// Those that save most for what they disturb first; equal ones by name.
+pub(super) fn sort_by_worth(candidates: &mut [&Candidate<'_>]) {
+    candidates.sort_by(|a, b| {
+        let worth = |one: &Candidate<'_>, other: &Candidate<'_>| {
+            i128::from(one.price.0) * i128::from(other.cost)
+        };
+        let by_worth = worth(b, a).cmp(&worth(a, b));
+        by_worth.then_with(|| a.node.name.cmp(&b.node.name))
+    });
+}
+
+/// What removing these nodes would come to; an error says why it is not worth it.
+pub(super) fn consider<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+) -> Result<Move<'a>, String> {
+    let mut simulation = scene.simulate(candidates, Freedom::Consolidation);
+    if let Some(obstacle) = simulation.obstacle() {
+        return Err(obstacle);
+    }
+    if simulation.new_nodes.len() > 1 {
+        let count = simulation.new_nodes.len();
+        return Err(format!("Can't remove without creating {count} candidates"));
+    }
+    let replacement = match simulation.new_nodes.pop() {
+        Some(node) => Some(narrowed(scene, candidates, node)?),
+        None => None,
+    };
+    Ok(Move {
+        candidates: candidates.iter().copied().cloned().collect(),
+        simulation,
+        replacement,
+    })
+}
+
+/// The replacement with only the types that are worth buying.
+fn narrowed(
+    scene: &Scene<'_>,
+    candidates: &[&Candidate<'_>],
+    mut node: NewNode,
+) -> Result<NewNode, String> {
+    let is_spot = |one: &&Candidate<'_>| {
+        let text = one.machine.labels.get(CAPACITY_TYPE);
+        text.map(String::as_str) == Some(CapacityType::Spot.as_str())
+    };
+    let price = candidates.iter().map(|candidate| candidate.price.0).sum();
+    let of_pool = types::of_new_node(scene, &node);
+    let from_spot_to_spot =
+        candidates.iter().all(is_spot) && node.admitted.contains(&CapacityType::Spot);
+    if from_spot_to_spot {
+        let gates = &scene.snapshot.settings.feature_gates;
+        if gates.get("SpotToSpotConsolidation") != Some(&true) {
+            return Err(
+                "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+                    .to_owned(),
+            );
+        }
+        pin_to_spot(&mut node);
+        let settings = &scene.snapshot.settings;
+        let wanted = node.requirements.clone();
+        types::retain(&mut node, of_pool, |kind| {
+            price::cheapest(kind, &wanted, settings).is_some()
+        });
+    }
+    types::retain_cheaper(scene, &mut node, of_pool, NanosPerHour(price))?;
+    if from_spot_to_spot {
+        if candidates.len() == 1 {
+            keep_the_cheapest(&mut node, of_pool)?;
+        }
+    } else if node.admitted.contains(&CapacityType::Spot)
+        && node.admitted.contains(&CapacityType::OnDemand)
+    {
+        // A shortage of spot must fail the launch, not buy what is dearer.
+        pin_to_spot(&mut node);
+    }
+    reprice(scene, &mut node, of_pool);
+    Ok(node)
+}
+
+fn pin_to_spot(node: &mut NewNode) {
+    let spot = CapacityType::Spot;
+    let known = node.requirements.0.get(CAPACITY_TYPE);
+    let only = Requirement {
+        min_values: known.and_then(|requirement| requirement.min_values),
+        ..Requirement::new(CAPACITY_TYPE, Operator::In, [spot.as_str().to_owned()])
+    };
+    node.requirements.0.insert(only.key.clone(), only);
+    node.admitted = vec![spot];
+}
+
+/// Of one spot node's cheaper types, the cheapest: as many as are needed for `minValues`, if that is more.
+fn keep_the_cheapest(node: &mut NewNode, of_pool: &[InstanceType]) -> Result<(), String> {
+    let count = node.choices.len();
+    if count < SPOT_TYPES_MIN {
+        return Err(format!(
+            "SpotToSpotConsolidation requires {SPOT_TYPES_MIN} cheaper instance type options than the current candidate to \
+             consolidate, got {count}"
+        ));
+    }
+    let needed = types::leading_for_min_values(node, of_pool).unwrap_or(count);
+    node.choices.truncate(needed.max(SPOT_TYPES_MIN));
+    Ok(())
+}
+
+/// Each choice with the offering it would be bought by now.
+fn reprice(scene: &Scene<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
+    let wanted = &node.requirements;
+    for choice in &mut node.choices {
+        let found = of_pool
+            .get(choice.instance_type())
+            .and_then(|kind| price::cheapest(kind, wanted, &scene.snapshot.settings));
+        // What cannot be bought any more stays an option without a price, as upstream lists it.
+        *choice = match found {
+            Some((price, offering)) => Choice::new(choice.instance_type(), offering, price),
+            None => Choice::new(
+                choice.instance_type(),
+                choice.offering(),
+                NanosPerHour(i64::MAX),
+            ),
+        };
+    }
+}

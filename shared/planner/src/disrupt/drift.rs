@@ -1,0 +1,98 @@
+//! Nodes that are not what their NodePool and NodeClass ask for any more (spec/lifecycle §20).
+
+use std::collections::BTreeMap;
+
+use api::conditions::types::DRIFTED;
+use model::{NodePoolName, node_pool::NodePool, resources::NODES};
+
+use super::{
+    budgets::Budgets,
+    candidates::{Blocked, Candidate},
+    scene::Scene,
+    simulate::{Freedom, Simulation},
+};
+use crate::pods::is_reschedulable;
+
+pub(super) fn is_about(candidate: &Candidate<'_>) -> bool {
+    candidate.pool.replicas.is_none() && candidate.claim.is_true(DRIFTED)
+}
+
+pub(super) fn is_about_static(candidate: &Candidate<'_>) -> bool {
+    candidate.pool.replicas.is_some() && candidate.claim.is_true(DRIFTED)
+}
+
+/// The first node whose pods all have a place when it goes, with as many replacements as that takes: those without pods first,
+/// then those that drifted first.
+pub(super) fn choose<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    budgets: &Budgets,
+    blocked: &mut Vec<Blocked>,
+) -> Option<(Candidate<'a>, Simulation<'a>)> {
+    let mut order = candidates.to_vec();
+    order.sort_by_key(|candidate| {
+        let pods = &candidate.machine.pods;
+        let since = candidate.claim.condition(DRIFTED);
+        (
+            pods.iter().any(|pod| is_reschedulable(pod)),
+            since.map(|condition| condition.last_transition),
+            &candidate.node.name,
+        )
+    });
+    for candidate in order {
+        if budgets.left(&candidate.pool.name) == 0 {
+            continue;
+        }
+        let simulation = scene.simulate(&[candidate], Freedom::Drift);
+        match simulation.obstacle() {
+            None => return Some((candidate.clone(), simulation)),
+            Some(message) => blocked.push(Blocked {
+                node: candidate.node.name.to_string(),
+                message,
+            }),
+        }
+    }
+    None
+}
+
+/// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it.
+pub(super) fn choose_static<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    budgets: &Budgets,
+) -> Vec<Candidate<'a>> {
+    let mut by_pool: BTreeMap<&NodePoolName, Vec<&Candidate<'a>>> = BTreeMap::new();
+    for candidate in candidates {
+        by_pool
+            .entry(&candidate.pool.name)
+            .or_default()
+            .push(candidate);
+    }
+    let mut chosen = Vec::new();
+    for (name, mut own) in by_pool {
+        let Some(pool) = own.first().map(|candidate| candidate.pool) else {
+            continue;
+        };
+        own.sort_by_key(|candidate| &candidate.node.name);
+        let may_go = budgets.left(name).min(room(scene, pool));
+        chosen.extend(own.into_iter().take(may_go).cloned());
+    }
+    chosen
+}
+
+/// How many nodes a static NodePool may have besides those it has. None while it has more than it wants: those go first.
+fn room(scene: &Scene<'_>, pool: &NodePool) -> usize {
+    let claims = scene.snapshot.node_claims.iter();
+    let own = claims.filter(|claim| claim.node_pool().as_ref() == Some(&pool.name));
+    let (going, staying): (Vec<_>, Vec<_>) = own.partition(|claim| claim.deleted_at.is_some());
+    let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
+    if staying.len() > wanted {
+        return 0;
+    }
+    match pool.limits.0.get(NODES) {
+        None => usize::MAX,
+        Some(limit) => usize::try_from(*limit)
+            .unwrap_or(0)
+            .saturating_sub(staying.len() + going.len()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The methods in their order; the first that finds something decides (spec/lifecycle §13).
+
+use std::cell::OnceCell;
+
+use super::simulate::Freedom;
+use super::{
+    Method, Pass, Reason,
+    balanced::Totals,
+    budgets::Budgets,
+    candidates::{Blocked, Candidate, Candidates, Class},
+    command::{self, Command},
+    consolidation::{self, may_consolidate},
+    drift, emptiness, multi,
+    scene::Scene,
+    single, validation,
+};
+
+pub(super) struct Methods<'s, 'a> {
+    now: &'s Scene<'a>,
+    /// As it will be when what is decided is judged again.
+    later: &'s Scene<'a>,
+    graceful: OnceCell<Candidates<'a>>,
+    graceful_later: OnceCell<Candidates<'a>>,
+}
+
+impl<'s, 'a> Methods<'s, 'a> {
+    pub(super) fn new(now: &'s Scene<'a>, later: &'s Scene<'a>) -> Self {
+        Self {
+            now,
+            later,
+            graceful: OnceCell::new(),
+            graceful_later: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn first(&self) -> Pass {
+        let mut pass = Pass {
+            blocked: self.graceful().blocked.clone(),
+            ..Pass::default()
+        };
+        pass.commands = self.emptiness();
+        if pass.commands.is_empty() {
+            let eventual = Candidates::new(self.now, Class::Eventual);
+            pass.commands = self.static_drift(&eventual);
+            if pass.commands.is_empty() {
+                pass.commands = self.drift(&eventual, &mut pass.blocked);
+            }
+        }
+        if pass.commands.is_empty() {
+            pass.commands = self.consolidation(&mut pass.unconsolidatable);
+        }
+        for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
+            told.sort();
+            told.dedup();
+        }
+        pass
+    }
+
+    pub(super) fn emptiness(&self) -> Vec<Command> {
+        let empty = self.graceful().all.iter();
+        let empty: Vec<&Candidate<'a>> = empty
+            .filter(|one| emptiness::is_about(one) == Ok(true))
+            .collect();
+        let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
+        if chosen.is_empty() {
+            return Vec::new();
+        }
+        let budgets = self.budgets(self.later, Reason::Empty);
+        let still = validation::still_empty(self.graceful_later(), &chosen, budgets);
+        if still.is_empty() {
+            return Vec::new();
+        }
+        vec![command::of_empty(&still)]
+    }
+
+    fn static_drift(&self, candidates: &Candidates<'a>) -> Vec<Command> {
+        let drifted = candidates.all.iter();
+        let drifted: Vec<&Candidate<'a>> =
+            drifted.filter(|one| drift::is_about_static(one)).collect();
+        let budgets = self.budgets(self.now, Reason::Drifted);
+        let chosen = drift::choose_static(self.now, &drifted, &budgets);
+        command::of_static(self.now, &chosen)
+    }
+
+    fn drift(&self, candidates: &Candidates<'a>, blocked: &mut Vec<Blocked>) -> Vec<Command> {
+        let drifted = candidates.all.iter();
+        let drifted: Vec<&Candidate<'a>> = drifted.filter(|one| drift::is_about(one)).collect();
+        let budgets = self.budgets(self.now, Reason::Drifted);
+        let found = drift::choose(self.now, &drifted, &budgets, blocked);
+        let command = found.map(|(candidate, mut simulation)| {
+            let replacements = std::mem::take(&mut simulation.new_nodes);
+            let kind = (Reason::Drifted, Method::Drift);
+            command::of_simulation(self.now, kind, &[candidate], &simulation, &replacements)
+        });
+        command.into_iter().collect()
+    }
+
+    fn consolidation(&self, told: &mut Vec<Blocked>) -> Vec<Command> {
+        let mut candidates: Vec<&Candidate<'a>> = Vec::new();
+        for one in self.graceful().all.iter() {
+            match may_consolidate(one) {
+                Ok(true) => candidates.push(one),
+                Ok(false) => {}
+                Err(message) => told.push(Blocked {
+                    node: one.node.name.to_string(),
+                    message,
+                }),
+            }
+        }
+        if candidates.is_empty() {
+            return Vec::new();
+        }
+        let totals = Totals::new(self.now, &self.graceful().all);
+        let found = self
+            .multi(&candidates, &totals)
+            .or_else(|| self.single(&candidates, &totals, told));
+        found.into_iter().collect()
+    }
+
+    fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<Command> {
+        let budgets = self.budgets(self.now, Reason::Underutilized);
+        let step = multi::search(self.now, candidates, budgets, totals)?;
+        self.validated(step, Method::MultiNode)
+    }
+
+    fn single(
+        &self,
+        candidates: &[&Candidate<'a>],
+        totals: &Totals,
+        told: &mut Vec<Blocked>,
+    ) -> Option<Command> {
+        let budgets = self.budgets(self.now, Reason::Underutilized);
+        for candidate in single::in_turns(candidates) {
+            if budgets.left(&candidate.pool.name) == 0 || !totals.could_approve(candidate) {
+                continue;
+            }
+            match consolidation::consider(self.now, &[candidate]) {
+                Ok(step) if totals.approve(&step) => {
+                    return self.validated(step, Method::SingleNode);
+                }
+                Ok(_) => {}
+                Err(message) => told.push(Blocked {
+                    node: candidate.node.name.to_string(),
+                    message,
+                }),
+            }
+        }
+        None
+    }
+
+    fn validated(&self, step: consolidation::Move<'a>, method: Method) -> Option<Command> {
+        let budgets = self.budgets(self.later, Reason::Underutilized);
+        validation::holds(self.later, self.graceful_later(), &step, budgets).then(|| {
+            let kind = (Reason::Underutilized, method);
+            let replacements: Vec<_> = step.replacement.into_iter().collect();
+            debug_assert_eq!(step.simulation.freedom(), Freedom::Consolidation);
+            command::of_simulation(
+                self.now,
+                kind,
+                &step.candidates,
+                &step.simulation,
+                &replacements,
+            )
+        })
+    }
+
+    fn graceful(&self) -> &Candidates<'a> {
+        self.graceful
+            .get_or_init(|| Candidates::new(self.now, Class::Graceful))
+    }
+
+    fn graceful_later(&self) -> &Candidates<'a> {
+        self.graceful_later
+            .get_or_init(|| Candidates::new(self.later, Class::Graceful))
+    }
+
+    fn budgets(&self, scene: &Scene<'a>, reason: Reason) -> Budgets {
+        Budgets::new(scene.snapshot, scene.inventory, reason, scene.now)
+    }
+}

@@ -1,0 +1,80 @@
+//! Several nodes at once, for one cheaper node or for none (spec/lifecycle §18.5).
+
+use std::collections::BTreeMap;
+
+use model::NanosPerHour;
+
+use super::{
+    balanced::Totals,
+    budgets::Budgets,
+    candidates::Candidate,
+    consolidation::{Move, consider, sort_by_worth},
+    price,
+    scene::Scene,
+    types,
+};
+
+/// The search halves a range that ends here; the longest prefix it looks at has one more.
+const LAST_PREFIX: usize = 100;
+
+/// The longest prefix that a binary search finds worth it, of the nodes that save most for what they disturb.
+pub(super) fn search<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    mut budgets: Budgets,
+    totals: &Totals,
+) -> Option<Move<'a>> {
+    let mut order = candidates.to_vec();
+    sort_by_worth(&mut order);
+    order.retain(|candidate| budgets.take(&candidate.pool.name));
+    let (mut low, mut high) = (1, order.len().saturating_sub(1).min(LAST_PREFIX));
+    let mut best = None;
+    while low <= high {
+        let last = usize::midpoint(low, high);
+        let prefix = order.get(..=last)?;
+        match evaluate(scene, prefix, totals) {
+            Some(step) => {
+                best = Some(step);
+                low = last + 1;
+            }
+            None => high = last - 1,
+        }
+    }
+    best
+}
+
+fn evaluate<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    totals: &Totals,
+) -> Option<Move<'a>> {
+    let mut step = consider(scene, candidates).ok()?;
+    if step.replacement.is_some() {
+        leave_out_own_types(scene, &mut step)?;
+    }
+    totals.approve(&step).then_some(step)
+}
+
+/// Several nodes are not replaced by one of their own types, or a dearer one: removing the others is the better move, which
+/// is found elsewhere. `None` if nothing else is left.
+fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Option<()> {
+    let settings = &scene.snapshot.settings;
+    let node = step.replacement.as_mut()?;
+    let of_pool = types::of_new_node(scene, node);
+    let mut own: BTreeMap<&str, NanosPerHour> = BTreeMap::new();
+    for candidate in &step.candidates {
+        if let Some(kind) = candidate.kind {
+            let price = price::least_with(kind, &candidate.machine.labels, settings);
+            let least = own.entry(&kind.name).or_insert(price);
+            *least = price.min(*least);
+        }
+    }
+    let kinds = node.choices.iter();
+    let kinds = kinds.filter_map(|choice| of_pool.get(choice.instance_type()));
+    let least = kinds
+        .filter_map(|kind| own.get(kind.name.as_str()).copied())
+        .min();
+    // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
+    let least = least.unwrap_or(NanosPerHour(i64::MAX));
+    types::retain_cheaper(scene, node, of_pool, least).ok()
+}

@@ -1,0 +1,142 @@
+//! Who may be disrupted at all.
+
+use super::*;
+
+#[test]
+fn nodes_that_are_not_ready_or_on_their_way_out_use_up_the_budget() {
+    let nodes = |change: fn(&mut Snapshot)| {
+        World::new()
+            .node("a", "small", &[])
+            .node("b", "small", &[])
+            .node("c", "small", &[2_000])
+            .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("1")])
+            .with(change)
+            .removes()
+    };
+    assert_eq!(nodes(|_| {}), ["a"]);
+    assert!(
+        nodes(|world| world.nodes[2].ready.status = model::node::ConditionStatus::Unknown)
+            .is_empty()
+    );
+    assert!(nodes(|world| world.node_claims[2].deleted_at = Some(world.now)).is_empty());
+}
+
+#[test]
+fn each_reason_to_leave_a_node_alone_is_told() {
+    type Block = fn(&mut Snapshot);
+    let protections: [(Block, &str); 9] = [
+        (
+            |world| {
+                world.nodes[0].labels.remove("karpenter.sh/initialized");
+            },
+            "Node isn't initialized",
+        ),
+        (
+            |world| world.node_claims[0].deleted_at = Some(world.now),
+            "Node is deleting or marked for deletion",
+        ),
+        (
+            |world| {
+                let until = world.now + SignedDuration::from_secs(1);
+                world.nominated.insert("n".into(), until);
+            },
+            "Node is nominated for a pending pod",
+        ),
+        (
+            |world| {
+                world.nodes[0]
+                    .annotations
+                    .insert(DO_NOT_DISRUPT.into(), "true".into());
+            },
+            "Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation",
+        ),
+        (
+            |world| world.instance_types.clear(),
+            "NodePool not found (NodePool=default)",
+        ),
+        (
+            |world| world.nodes.clear(),
+            "Nodeclaim does not have an associated node",
+        ),
+        (
+            |world| {
+                world.pods[0]
+                    .annotations
+                    .insert(DO_NOT_DISRUPT.into(), "true".into());
+            },
+            "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/n-0)",
+        ),
+        (
+            |world| world.disruption_budgets = vec![guard("n-0")],
+            "Pdb prevents pod evictions (PodDisruptionBudget=[default/guard])",
+        ),
+        (
+            |world| {
+                let claim = "data".into();
+                world.pods[0].volumes = vec![model::pod::PodVolume::Claim { claim }];
+            },
+            "Pod uses a volume that cannot be found (Pod=default/n-0, Volume=data)",
+        ),
+    ];
+    for (block, message) in protections {
+        let world = World::new().node("n", "large", &[100]).with(block);
+        assert!(world.removes().is_empty(), "{message}");
+        let blocked: Vec<String> = world.blocked().into_iter().map(|(_, why)| why).collect();
+        assert_eq!(blocked, [message]);
+    }
+}
+
+#[test]
+fn an_annotation_of_a_pod_holds_for_its_time_and_what_is_no_time_not_at_all() {
+    let annotated = |text: &str, started_minutes_ago: Option<i64>| {
+        let world = World::new().node("n", "large", &[100]).with(|snapshot| {
+            let now = snapshot.now;
+            let pod = &mut snapshot.pods[0];
+            pod.annotations.insert(DO_NOT_DISRUPT.into(), text.into());
+            pod.started_at = started_minutes_ago.map(|ago| now - SignedDuration::from_mins(ago));
+        });
+        !world.blocked().is_empty()
+    };
+    assert!(annotated("10m", Some(9)) && annotated("10m", None));
+    assert!(!annotated("10m", Some(10)));
+    for text in ["false", "TRUE", "-1h", "0s", "soon", ""] {
+        assert!(!annotated(text, None), "{text}");
+    }
+}
+
+#[test]
+fn several_budgets_on_one_pod_block_whatever_they_allow() {
+    let allowing = || PodDisruptionBudget {
+        disruptions_allowed: 5,
+        ..guard("n-0")
+    };
+    let world = |budgets: Vec<PodDisruptionBudget>| {
+        World::new()
+            .node("n", "large", &[100])
+            .with(|snapshot| snapshot.disruption_budgets = budgets)
+            .blocked()
+            .len()
+    };
+    assert_eq!(
+        (world(vec![allowing()]), world(vec![allowing(), allowing()])),
+        (0, 1)
+    );
+}
+
+#[test]
+fn a_budget_that_lets_unhealthy_pods_go_blocks_only_healthy_ones() {
+    let world = |ready: bool| {
+        World::new()
+            .node("n", "large", &[100])
+            .with(|snapshot| {
+                snapshot.pods[0].ready = ready;
+                snapshot.disruption_budgets = vec![PodDisruptionBudget {
+                    always_allow_unhealthy: true,
+                    ..guard("n-0")
+                }];
+            })
+            .blocked()
+            .len()
+    };
+    assert_eq!((world(true), world(false)), (1, 0));
+}

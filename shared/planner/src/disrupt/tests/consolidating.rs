@@ -1,0 +1,222 @@
+//! Nodes whose pods fit elsewhere, or on one cheaper node.
+
+use super::*;
+
+fn underutilized(
+    nodes: &[&str],
+    replacements: &[&[&str]],
+) -> (Reason, Vec<String>, Vec<Vec<String>>) {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    (
+        Reason::Underutilized,
+        owned(nodes),
+        replacements.iter().map(|types| owned(types)).collect(),
+    )
+}
+
+fn allow_spot(snapshot: &mut Snapshot) {
+    snapshot.node_pools[0].template.requirements =
+        vec![one_of(CAPACITY_TYPE, &["spot", "on-demand"])];
+}
+
+#[test]
+fn a_node_whose_pods_fit_elsewhere_goes() {
+    let world = World::new()
+        .node("a", "small", &[500])
+        .node("b", "small", &[1_400]);
+    assert_eq!(world.commands(), [underutilized(&["a"], &[])]);
+}
+
+#[test]
+fn a_node_is_replaced_only_by_what_is_cheaper_at_its_worst() {
+    let oversized = World::new().node("n", "large", &[3_000]);
+    assert_eq!(
+        oversized.commands(),
+        [underutilized(&["n"], &[&["medium"]])]
+    );
+    let fitting = World::new().node("n", "medium", &[3_000]);
+    assert!(fitting.commands().is_empty());
+    assert_eq!(
+        fitting.unconsolidatable(),
+        ["Can't replace with a cheaper node"]
+    );
+    let dear_in_one_zone = World::new().node("n", "large", &[3_000]).with(|snapshot| {
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        let medium = &mut Arc::make_mut(types)[1];
+        medium
+            .requirements
+            .add(Requirement::new(ZONE, Operator::Exists, []));
+        let mut dear = medium.offerings[0].clone();
+        (dear.zone, dear.price) = ("b".to_owned(), NanosPerHour(400_000_000));
+        medium.offerings.push(dear);
+        let zone = Requirement::new(ZONE, Operator::In, ["a".to_owned(), "b".to_owned()]);
+        medium.requirements.0.insert(ZONE.to_owned(), zone);
+    });
+    assert!(dear_in_one_zone.commands().is_empty());
+}
+
+#[test]
+fn an_on_demand_node_may_go_for_spot_and_then_for_spot_only() {
+    let world = World::new().node("n", "medium", &[3_000]).with(allow_spot);
+    assert_eq!(world.commands(), [underutilized(&["n"], &[&["medium"]])]);
+    let commands = disrupt(&world.0).commands;
+    let requirements = &commands[0].replacements[0].spec.requirements;
+    let capacity_type = requirements.iter().find(|one| one.key == CAPACITY_TYPE);
+    assert_eq!(capacity_type.unwrap().values, ["spot"]);
+}
+
+#[test]
+fn a_spot_node_goes_for_spot_only_behind_its_gate_and_with_fifteen_cheaper_types() {
+    let spot = |gate: bool, cheaper: i64| {
+        World::new()
+            .node_of("n", "large", "spot", &[100])
+            .with(allow_spot)
+            .with(|snapshot| {
+                let gates = &mut snapshot.settings.feature_gates;
+                gates.insert("SpotToSpotConsolidation".into(), gate);
+                let more = (0..cheaper - 2).map(|n| kind(&format!("more-{n}"), 2, 100 + n));
+                let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+                Arc::make_mut(types).extend(more);
+            })
+    };
+    assert!(spot(false, 20).commands().is_empty());
+    assert!(spot(true, 14).commands().is_empty());
+    let commands = spot(true, 20).commands();
+    assert_eq!(commands[0].2[0].len(), 15, "{commands:?}");
+}
+
+#[test]
+fn several_nodes_merge_into_one_cheaper_one() {
+    let world = World::new()
+        .node("a", "medium", &[1_900])
+        .node("b", "medium", &[1_900]);
+    // Not into another of their own type: then removing the other one is enough.
+    assert_eq!(world.commands(), [underutilized(&["a"], &[])]);
+    let world = World::new()
+        .node("a", "large", &[1_500, 500])
+        .node("b", "large", &[1_500, 500, 4_000])
+        .node("c", "small", &[2_000]);
+    assert_eq!(world.removes(), ["a"]);
+}
+
+#[test]
+fn one_node_is_never_replaced_by_two() {
+    let world = World::new()
+        .node("n", "large", &[1_900, 1_900, 1_900])
+        .with(|snapshot| {
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).retain(|kind| kind.name != "medium");
+        });
+    assert!(world.commands().is_empty());
+}
+
+#[test]
+fn pods_are_not_moved_to_nodes_that_are_settling_unless_they_wait_anyway() {
+    let world = |seconds: i64| {
+        World::new()
+            .node("a", "small", &[500])
+            .node("b", "small", &[1_400])
+            .with(|snapshot| {
+                snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(60);
+                let event = snapshot.now - SignedDuration::from_secs(seconds);
+                for claim in &mut snapshot.node_claims {
+                    claim.status.last_pod_event = Some(event);
+                }
+            })
+            .removes()
+    };
+    assert!(world(59).is_empty());
+    assert_eq!(world(60), ["a"]);
+}
+
+#[test]
+fn a_pod_that_has_no_place_even_without_a_disruption_holds_up_nothing() {
+    let world = World::new()
+        .node("a", "small", &[500])
+        .node("b", "small", &[1_400])
+        .with(|snapshot| {
+            let mut waiting = pod("huge", 64_000, "");
+            (waiting.node_name, waiting.unschedulable) = (None, true);
+            snapshot.pods.push(waiting);
+        });
+    assert_eq!(world.removes(), ["a"]);
+}
+
+#[test]
+fn nothing_moves_to_a_node_that_is_not_initialized() {
+    let world = World::new()
+        .node("a", "small", &[500])
+        .node("new", "small", &[])
+        .with(|snapshot| {
+            snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
+        });
+    assert!(world.removes().is_empty());
+}
+
+#[test]
+fn upstream_counts_on_nodes_that_are_not_ready_and_we_do_not() {
+    let world = |optimize: Optimize| {
+        World::new()
+            .node("a", "small", &[500])
+            .node("ill", "small", &[])
+            .with(|snapshot| {
+                snapshot.settings.optimize = optimize;
+                snapshot.nodes[1].ready.status = model::node::ConditionStatus::Unknown;
+                snapshot.node_claims[1].status.conditions.truncate(3);
+            })
+            .removes()
+    };
+    assert_eq!(world(Optimize::Upstream), ["a"]);
+    assert!(world(Optimize::Cost).is_empty());
+}
+
+#[test]
+fn a_type_that_is_gone_can_be_neither_priced_nor_replaced() {
+    let world = World::new().node("n", "huge", &[100]);
+    assert!(world.commands().is_empty());
+    assert_eq!(
+        world.unconsolidatable(),
+        ["Instance Type \"huge\" not found"]
+    );
+}
+
+#[test]
+fn policies_decide_which_nodes_go() {
+    let with = |policy: ConsolidationPolicy, pods: &[i64]| {
+        World::new()
+            .node("n", "medium", pods)
+            .node("full", "large", &[8_000])
+            .with(|snapshot| snapshot.node_pools[0].disruption.policy = policy)
+            .removes()
+    };
+    let (many, few) = (&[300; 6][..], &[1_800][..]);
+    assert_eq!(
+        with(ConsolidationPolicy::WhenEmptyOrUnderutilized, many),
+        ["n"]
+    );
+    assert!(with(ConsolidationPolicy::WhenEmpty, many).is_empty());
+    // A sixth of the cost is not worth three quarters of the disruption, nor is it worth a half.
+    assert!(with(ConsolidationPolicy::Balanced, many).is_empty());
+    assert!(with(ConsolidationPolicy::Balanced, few).is_empty());
+    let alone = World::new().node("n", "medium", few);
+    let alone = alone.with(|snapshot| {
+        snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
+    });
+    assert_eq!(alone.removes(), ["n"], "half the price is just enough");
+}
+
+#[test]
+fn fewer_types_than_min_values_asks_for_are_no_replacement() {
+    let world = |least: u32| {
+        World::new()
+            .node("n", "large", &[100])
+            .with(|snapshot| {
+                let mut types = one_of(INSTANCE_TYPE, &["small", "medium", "large"]);
+                types.min_values = Some(least);
+                snapshot.node_pools[0].template.requirements.push(types);
+            })
+            .commands()
+            .len()
+    };
+    assert_eq!((world(2), world(3)), (1, 0));
+}

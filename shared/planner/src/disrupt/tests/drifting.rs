@@ -1,0 +1,111 @@
+//! Nodes that are not what they should be.
+
+use super::*;
+
+#[test]
+fn a_drifted_node_is_replaced_whatever_that_costs() {
+    let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
+        drift(snapshot, "n-claim", 1);
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        Arc::make_mut(types).retain(|kind| kind.name == "large");
+    });
+    let expected = (
+        Reason::Drifted,
+        vec!["n".into()],
+        vec![vec!["large".into()]],
+    );
+    assert_eq!(world.commands(), [expected]);
+}
+
+#[test]
+fn the_node_that_drifted_first_goes_unless_another_is_without_pods_or_it_cannot() {
+    let world = World::new()
+        .node("late", "small", &[2_000])
+        .node("early", "small", &[2_000])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
+            drift(snapshot, "late-claim", 1);
+            drift(snapshot, "early-claim", 2);
+        });
+    assert_eq!(world.removes(), ["early"]);
+    let mut stuck = World::new()
+        .node("late", "small", &[2_000])
+        .node("early", "small", &[2_000]);
+    stuck.0 = world.0.clone();
+    stuck.0.pods[1]
+        .node_selector
+        .insert(ZONE.into(), "nowhere".into());
+    assert_eq!(stuck.removes(), ["late"]);
+    let blocked = stuck.blocked();
+    assert!(
+        blocked[0]
+            .1
+            .starts_with("Not all pods would schedule, default/early-0 => "),
+        "{blocked:?}"
+    );
+    let mut idle = world;
+    idle.0.pods.remove(0);
+    assert_eq!(idle.removes(), ["late"]);
+}
+
+#[test]
+fn a_grace_period_lets_drift_go_past_what_pods_forbid() {
+    let world = |grace: Option<&str>| {
+        World::new()
+            .node("n", "small", &[1_000])
+            .with(|snapshot| {
+                drift(snapshot, "n-claim", 1);
+                snapshot.node_claims[0].spec.termination_grace_period = grace.map(Into::into);
+                snapshot.disruption_budgets = vec![PodDisruptionBudget {
+                    max_unavailable: Some("0".into()),
+                    ..guard("n-0")
+                }];
+            })
+            .commands()
+    };
+    assert!(world(None).is_empty());
+    // A pod that may never be evicted gets no place before it is gone.
+    assert_eq!(
+        world(Some("1h")),
+        [(Reason::Drifted, vec!["n".into()], vec![])]
+    );
+}
+
+#[test]
+fn a_drifted_node_may_be_replaced_by_several() {
+    let world = World::new()
+        .node("n", "large", &[1_500, 1_500])
+        .with(|snapshot| {
+            drift(snapshot, "n-claim", 1);
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).retain(|kind| kind.name == "small");
+        });
+    assert_eq!(world.commands()[0].2.len(), 2);
+}
+
+#[test]
+fn static_nodes_are_replaced_one_by_one_within_budgets_and_limits() {
+    let world = |change: fn(&mut Snapshot)| {
+        World::new()
+            .node("a", "small", &[1_000])
+            .node("b", "small", &[])
+            .with(|snapshot| {
+                snapshot.node_pools[0].replicas = Some(2);
+                drift(snapshot, "a-claim", 1);
+                drift(snapshot, "b-claim", 1);
+            })
+            .with(change)
+            .commands()
+    };
+    let one = |node: &str| (Reason::Drifted, vec![node.to_owned()], vec![vec![]]);
+    assert_eq!(world(|_| {}), [one("a"), one("b")]);
+    assert_eq!(
+        world(|snapshot| snapshot.node_pools[0].limits = Resources::from([("nodes", 3)])),
+        [one("a")]
+    );
+    assert_eq!(
+        world(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("1")]),
+        [one("a")]
+    );
+    assert!(world(|snapshot| snapshot.node_pools[0].replicas = Some(1)).is_empty());
+}

@@ -1,0 +1,103 @@
+//! Nodes on which nothing runs that has to move.
+
+use super::*;
+
+fn owned_by(kind: &str, api_version: &str) -> Option<Owner> {
+    Some(Owner {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: "a".into(),
+        uid: "u".into(),
+    })
+}
+
+fn on_a_node(change: impl FnOnce(&mut Pod)) -> World {
+    World::new()
+        .node("n", "small", &[2_000])
+        .with(|snapshot| change(&mut snapshot.pods[0]))
+}
+
+#[test]
+fn all_empty_nodes_go_in_one_command_without_replacement() {
+    let world = World::new().node("a", "small", &[]).node("b", "large", &[]);
+    let expected = (Reason::Empty, vec!["b".into(), "a".into()], vec![]);
+    assert_eq!(world.commands(), [expected]);
+    assert_eq!(empty(&world.0).plan.actions.len(), 2);
+}
+
+#[test]
+fn under_a_budget_the_dearest_go_first() {
+    let world = World::new()
+        .node("a", "small", &[])
+        .node("b", "large", &[])
+        .node_of("c", "large", "spot", &[])
+        .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("2")]);
+    assert_eq!(world.removes(), ["b", "c"]);
+}
+
+#[test]
+fn daemons_static_and_finished_pods_keep_no_node_and_others_do() {
+    let mut held = on_a_node(|_| {});
+    assert!(held.removes().is_empty());
+    held.0.pods[0].owner = owned_by("DaemonSet", "apps/v1");
+    assert_eq!(held.removes(), ["n"]);
+    held.0.pods[0].owner = owned_by("Node", "v1");
+    assert_eq!(held.removes(), ["n"]);
+    held.0.pods[0].owner = None;
+    held.0.pods[0].phase = PodPhase::Succeeded;
+    assert_eq!(held.removes(), ["n"]);
+}
+
+#[test]
+fn a_pod_that_costs_nothing_to_evict_keeps_no_node() {
+    let cost = |text: &str| {
+        on_a_node(|pod| {
+            let key = api::names::annotation::POD_DELETION_COST.to_owned();
+            pod.annotations.insert(key, text.to_owned());
+        })
+    };
+    assert_eq!(cost("-134217728").removes(), ["n"]);
+    assert!(cost("-134217727").removes().is_empty());
+}
+
+#[test]
+fn what_is_static_never_consolidated_or_not_consolidatable_stays() {
+    type Keep = fn(&mut Snapshot);
+    let keeps: [Keep; 3] = [
+        |world| world.node_pools[0].replicas = Some(1),
+        |world| world.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never,
+        |world| {
+            world.node_claims[0]
+                .status
+                .conditions
+                .retain(|condition| condition.kind != CONSOLIDATABLE)
+        },
+    ];
+    for keep in keeps {
+        let world = World::new().node("n", "small", &[]).with(keep);
+        assert!(world.removes().is_empty());
+    }
+}
+
+#[test]
+fn a_budget_that_closes_while_a_command_waits_holds_it_back() {
+    let closing = |nodes: &str| Budget {
+        schedule: Some("0 0 * * *".into()),
+        duration: Some("1h".into()),
+        ..budget(nodes)
+    };
+    let at = |now: &str, nodes: &str| {
+        let now = now.parse().unwrap();
+        World::new()
+            .node("a", "small", &[])
+            .node("b", "large", &[])
+            .with(|snapshot| {
+                snapshot.now = now;
+                snapshot.node_pools[0].disruption.budgets = vec![closing(nodes)];
+            })
+    };
+    let before = "2026-01-01T23:59:50Z";
+    assert!(at(before, "0").removes().is_empty());
+    assert_eq!(at(before, "1").removes(), ["b"]);
+    assert_eq!(at("2026-01-01T23:59:40Z", "0").removes(), ["b", "a"]);
+}

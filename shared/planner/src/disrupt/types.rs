@@ -1,0 +1,66 @@
+//! The instance types that a replacement may become: fewer of them, as prices and `minValues` allow.
+
+use std::collections::BTreeSet;
+
+use model::{InstanceType, NanosPerHour};
+use scheduling::NewNode;
+
+use super::{price, scene::Scene};
+
+/// What a new node's choices are places in.
+pub(super) fn of_new_node<'s>(scene: &'s Scene<'_>, node: &NewNode) -> &'s [InstanceType] {
+    let pool = scene.ground.offering().nth(node.pool);
+    pool.map_or(&[], |(_, types)| types.as_slice())
+}
+
+pub(super) fn retain(
+    node: &mut NewNode,
+    of_pool: &[InstanceType],
+    keep: impl Fn(&InstanceType) -> bool,
+) {
+    node.choices
+        .retain(|choice| of_pool.get(choice.instance_type()).is_some_and(&keep));
+}
+
+/// Keeps the types that cost less than this even at their worst (spec/lifecycle §18.3).
+pub(super) fn retain_cheaper(
+    scene: &Scene<'_>,
+    node: &mut NewNode,
+    of_pool: &[InstanceType],
+    than: NanosPerHour,
+) -> Result<(), String> {
+    let wanted = node.requirements.clone();
+    retain(node, of_pool, |kind| {
+        price::worst(kind, &wanted, &scene.snapshot.settings).is_some_and(|worst| worst < than)
+    });
+    if node.choices.is_empty() {
+        return Err("Can't replace with a cheaper node".to_owned());
+    }
+    if leading_for_min_values(node, of_pool).is_none() {
+        return Err(
+            "Filtering by price: minValues requirement is not met by the cheaper instance types"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// How many of the choices, from the first on, have the different values that `minValues` asks for; `None` if all together do
+/// not.
+pub(super) fn leading_for_min_values(node: &NewNode, of_pool: &[InstanceType]) -> Option<usize> {
+    let asked = node.requirements.0.values();
+    let asked = asked.filter_map(|asked| Some((asked, usize::try_from(asked.min_values?).ok()?)));
+    let mut needed = 0;
+    for (requirement, wanted) in asked {
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let enough = node.choices.iter().position(|choice| {
+            let kind = of_pool.get(choice.instance_type());
+            let own = kind.and_then(|kind| kind.requirements.get(&requirement.key));
+            let values = own.into_iter().flat_map(|own| &own.values);
+            seen.extend(values.map(String::as_str));
+            seen.len() >= wanted
+        });
+        needed = needed.max(enough? + 1);
+    }
+    Some(needed)
+}

@@ -1,0 +1,219 @@
+//! What the search is asked about a cluster: NodePools, nodes, DaemonSets, and everything that is counted.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use model::{
+    InstanceType, NodePoolName, Resources, Snapshot,
+    labels::NODE_POOL,
+    node_pool::NodePool,
+    pod::Pod,
+    snapshot::{Optimize, ReservedOfferingMode},
+};
+use scheduling::{ExistingNode, Host, Input, Options, Pool};
+
+use super::overlays;
+use crate::inventory::{Inventory, Machine, is_daemon};
+
+/// What all questions about a cluster share, worked out once.
+pub(crate) struct Ground<'a> {
+    snapshot: &'a Snapshot,
+    /// Those that may make nodes for pods, in the order in which they are tried.
+    pub(crate) pools: Vec<&'a NodePool>,
+    /// Of every NodePool, with overlays applied.
+    pub(crate) types: BTreeMap<&'a NodePoolName, Arc<Vec<InstanceType>>>,
+    daemons: Vec<Cow<'a, Pod>>,
+}
+
+/// What one question is about.
+pub(crate) struct Asked<'q, 'a> {
+    pub(crate) pods: &'q [Cow<'a, Pod>],
+    /// Per pod, whether it is moved by choice.
+    pub(crate) moved: Vec<bool>,
+    /// Machines, by their place in the inventory, that are as good as gone.
+    pub(crate) gone: &'q BTreeSet<usize>,
+    /// Machines that take no pods that are moved by choice.
+    pub(crate) settling: &'q BTreeSet<usize>,
+    /// Machines that take no pods at all.
+    pub(crate) closed: &'q BTreeSet<usize>,
+    pub(crate) reserved: ReservedOfferingMode,
+    pub(crate) optimize: Optimize,
+}
+
+impl<'a> Ground<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let all: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+        Self {
+            snapshot,
+            pools: usable_pools(snapshot),
+            types: overlays::applied(snapshot, &all),
+            daemons: daemons(snapshot),
+        }
+    }
+
+    pub(crate) fn question<'q>(
+        &'q self,
+        inventory: &'q Inventory<'a>,
+        asked: Asked<'q, 'a>,
+    ) -> Input<'q> {
+        let settings = &self.snapshot.settings;
+        let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);
+        Input {
+            options: Options {
+                preference_policy: settings.preference_policy,
+                min_values_policy: settings.min_values_policy,
+                reserved: counts_reservations.then_some(asked.reserved),
+                optimize: asked.optimize,
+                well_known_labels: &settings.well_known_labels,
+                reservation_id_label: &settings.reservation_id_label,
+            },
+            pods: asked.pods.iter().map(Cow::as_ref).collect(),
+            moved: asked.moved,
+            pools: self.pools(inventory, asked.gone),
+            nodes: self
+                .destinations(inventory, asked.gone, asked.closed)
+                .map(|(at, machine)| ExistingNode {
+                    settling: asked.settling.contains(&at),
+                    ..self.existing_node(machine)
+                })
+                .collect(),
+            hosts: hosts(self.snapshot, inventory),
+            daemons: self.daemons.iter().map(Cow::as_ref).collect(),
+            namespaces: &self.snapshot.namespaces,
+            storage: &self.snapshot.storage,
+        }
+    }
+
+    /// The machines that a question lists as nodes, in its order.
+    pub(crate) fn destinations<'q>(
+        &'q self,
+        inventory: &'q Inventory<'a>,
+        gone: &'q BTreeSet<usize>,
+        closed: &'q BTreeSet<usize>,
+    ) -> impl Iterator<Item = (usize, &'q Machine<'a>)> {
+        let machines = inventory.machines.iter().enumerate();
+        machines
+            .filter(|(at, machine)| !machine.deleting && !gone.contains(at) && !closed.contains(at))
+    }
+
+    /// The NodePools of a question with their types, in its order.
+    pub(crate) fn offering(&self) -> impl Iterator<Item = (&'a NodePool, &Arc<Vec<InstanceType>>)> {
+        let pools = self.pools.iter().copied();
+        pools.filter_map(|pool| {
+            let types = self.types.get(&pool.name)?;
+            (!types.is_empty()).then_some((pool, types))
+        })
+    }
+
+    fn pools<'q>(&'q self, inventory: &'q Inventory<'a>, gone: &BTreeSet<usize>) -> Vec<Pool<'q>> {
+        let pools = self.offering().map(|(pool, types)| {
+            let mut remaining = pool.limits.clone();
+            if !remaining.0.is_empty() {
+                remaining.subtract(&inventory.usage_without(&pool.name, gone));
+            }
+            Pool {
+                name: &pool.name,
+                labels: labels(pool),
+                requirements: &pool.template.requirements,
+                taints: &pool.template.taints,
+                types,
+                remaining,
+            }
+        });
+        pools.collect()
+    }
+
+    fn existing_node<'q>(&'q self, machine: &'q Machine<'a>) -> ExistingNode<'q> {
+        let mut available = machine.allocatable.clone();
+        let mut daemon_requests = Resources::default();
+        let mut holding = Vec::new();
+        for pod in &machine.pods {
+            available.subtract(&pod.requests);
+            if is_daemon(pod) {
+                daemon_requests.add(&pod.requests);
+            }
+            if !pod.host_ports.is_empty() || !pod.volumes.is_empty() {
+                holding.push(*pod);
+            }
+        }
+        let attach_limits = &self.snapshot.storage.attach_limits;
+        ExistingNode {
+            name: machine.name,
+            hostname: machine.hostname(),
+            labels: &machine.labels,
+            taints: machine.taints.clone(),
+            initialized: machine.initialized,
+            settling: false,
+            registered: machine.node.is_some(),
+            available,
+            daemon_requests,
+            pods: holding,
+            attach_limits: machine.node.and_then(|node| attach_limits.get(&node.name)),
+        }
+    }
+}
+
+/// Dynamic NodePools that are ready and offer any instance type, in the order in which they are tried
+/// (spec/scheduling §12: by weight, then by name from the end).
+fn usable_pools(snapshot: &Snapshot) -> Vec<&NodePool> {
+    let mut pools: Vec<&NodePool> = snapshot
+        .node_pools
+        .iter()
+        .filter(|pool| pool.replicas.is_none())
+        .filter(|pool| pool.not_ready.is_none() && pool.deleted_at.is_none())
+        .collect();
+    pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
+    pools
+}
+
+/// What nodes of a NodePool are labelled with, whatever they become.
+pub(crate) fn labels(pool: &NodePool) -> BTreeMap<String, String> {
+    let class = &pool.template.node_class;
+    let mut labels = pool.template.labels.clone();
+    labels.insert(NODE_POOL.to_owned(), pool.name.0.clone());
+    let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
+    labels.insert(class_label, class.name.0.clone());
+    labels
+}
+
+fn hosts<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> Vec<Host<'a>> {
+    let hosts = snapshot.nodes.iter().map(|node| Host {
+        name: node.name.as_str(),
+        labels: &node.labels,
+        taints: &node.taints,
+        pods: inventory.pods_on(&node.name).to_vec(),
+    });
+    hosts.collect()
+}
+
+/// One pod per DaemonSet: its newest real one, which shows what admission made of the template, else the template's.
+fn daemons(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
+    let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| is_daemon(pod)) {
+        if let Some(owner) = &pod.owner {
+            let key = (pod.key.namespace.as_str(), owner.name.as_str());
+            let known = newest.entry(key).or_insert(pod);
+            if (known.created_at, &known.key) < (pod.created_at, &pod.key) {
+                *known = pod;
+            }
+        }
+    }
+    let chosen = snapshot.daemon_sets.iter().map(|set| {
+        let template = &set.pod;
+        let key = (set.key.namespace.as_str(), set.key.name.as_str());
+        match newest.get(&key) {
+            // A real pod is pinned to its node by required affinity.
+            Some(real) if !template.node_affinity.required.is_empty() => {
+                let mut pod = (*real).clone();
+                pod.node_affinity.required = template.node_affinity.required.clone();
+                Cow::Owned(pod)
+            }
+            Some(real) => Cow::Borrowed(*real),
+            None => Cow::Borrowed(template),
+        }
+    });
+    chosen.filter(|pod| !pod.resource_claims).collect()
+}
