@@ -14,6 +14,7 @@ use crate::world::World;
 pub(crate) enum Reason {
     Empty,
     Drifted,
+    Underutilized,
 }
 
 impl Reason {
@@ -21,6 +22,7 @@ impl Reason {
         match self {
             Self::Empty => "Empty",
             Self::Drifted => "Drifted",
+            Self::Underutilized => "Underutilized",
         }
     }
 }

@@ -37,7 +37,9 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
         if !names.insert(launch.name.as_str()) {
             findings.add(subject, format!("NodeClaim {} exists already", launch.name));
         }
-        if launch.pods.is_empty() && !has_buffers(world) {
+        let pool = world.pools.get(launch.node_pool.as_str());
+        let is_static = pool.is_some_and(|pool| pool.replicas.is_some());
+        if launch.pods.is_empty() && !is_static && !has_buffers(world) {
             findings.add(subject, format!("NodeClaim {} is for no pod", launch.name));
         }
         for of_launch in &launch.pods {
@@ -93,7 +95,9 @@ fn unplaceable(world: &World<'_>, pod: &Pod) -> Option<String> {
         return Some("belongs to its node".to_owned());
     }
     if let Some(node) = &pod.node_name {
-        let moves = world.machine_of(pod).is_some_and(|machine| machine.leaving);
+        let moves = world
+            .machine_of(pod)
+            .is_some_and(|machine| !machine.stays());
         if !moves || !is_reschedulable(pod) {
             return Some(format!("is bound to node {node}"));
         }

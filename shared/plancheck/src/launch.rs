@@ -36,6 +36,7 @@ pub(crate) fn check<'a>(
         let mut problems = Vec::new();
         Check {
             world,
+            plan,
             launch,
             node,
             problems: &mut problems,
@@ -52,6 +53,7 @@ pub(crate) fn check<'a>(
 
 struct Check<'c, 'a> {
     world: &'c World<'a>,
+    plan: &'c Plan,
     launch: &'c Launch,
     node: &'c OpenNode<'a>,
     problems: &'c mut Vec<String>,
@@ -64,6 +66,9 @@ impl Check<'_, '_> {
         };
         self.pool_is_usable(pool);
         self.template_is_followed(pool);
+        if pool.replicas.is_some() {
+            return self.replaces_one_like_it(pool);
+        }
         self.requirements_stay_within(pool);
         self.options_are_possible();
         self.min_values_are_met(pool);
@@ -82,15 +87,37 @@ impl Check<'_, '_> {
         if pool.deleted_at.is_some() {
             self.problem(format!("NodePool {name} is being deleted"));
         }
-        if pool.replicas.is_some() {
-            self.problem(format!(
-                "NodePool {name} is static: it does not grow for pods"
-            ));
-        }
         if pool.uid != self.launch.node_pool_uid {
             self.problem(format!(
                 "NodePool {name} is another one: its uid is {}, not {}",
                 pool.uid, self.launch.node_pool_uid
+            ));
+        }
+    }
+
+    /// A static NodePool makes a node for each that the plan takes from it, and none for pods (spec/lifecycle §20.2).
+    fn replaces_one_like_it(&mut self, pool: &NodePool) {
+        let actions = || self.plan.actions.iter().map(|planned| &planned.action);
+        let launched = actions().filter(
+            |action| matches!(action, Action::Launch(launch) if launch.node_pool == pool.name),
+        );
+        let taken = actions().filter(|action| match action {
+            Action::DeleteNodeClaim(target) => {
+                let index = self.world.machine_of_claim.get(target.name.as_str());
+                let machine = index.and_then(|index| self.world.machines.get(*index));
+                machine.is_some_and(|machine| machine.node_pool() == Some(pool.name.as_str()))
+            }
+            Action::Launch(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => false,
+        });
+        if !self.launch.pods.is_empty() || launched.count() > taken.count() {
+            self.problem(format!(
+                "NodePool {} is static: it does not grow for pods",
+                pool.name
             ));
         }
     }

@@ -72,7 +72,7 @@ pub enum Decision {
 /// Everything that is wrong with a plan, in the order of its decisions.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     let types = overlays::types(snapshot);
-    let world = World::new(snapshot, &types);
+    let world = World::new(snapshot, &types, plan);
     let mut findings = Findings::default();
     identity::check(&world, plan, &mut findings);
     let placements = Placements::new(&world, plan, &mut findings);

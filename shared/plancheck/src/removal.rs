@@ -8,9 +8,10 @@ use model::{
     ledger::CommandState,
     node::ConditionStatus,
     node_claim::NodeClaim,
-    node_pool::{ConsolidateAfter, NodePool},
+    node_pool::{ConsolidateAfter, ConsolidationPolicy, NodePool},
     plan::{NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
+    snapshot::PodDisruptionBudget,
     taint::{Taint, TaintEffect},
 };
 
@@ -50,6 +51,11 @@ pub(crate) fn check<'a>(
             })
             .collect(),
         deleted: BTreeSet::new(),
+        placed: placements
+            .placed
+            .iter()
+            .map(|placed| &placed.pod.key)
+            .collect(),
         remaining: Remaining::new(world),
     };
     for (index, planned) in plan.actions.iter().enumerate() {
@@ -76,6 +82,8 @@ struct Check<'c, 'a> {
     /// Machines that the plan puts a pod on.
     destinations: BTreeMap<usize, &'c PodKey>,
     deleted: BTreeSet<&'c str>,
+    /// Pods for which the plan has a place.
+    placed: BTreeSet<&'c PodKey>,
     remaining: Remaining<'a>,
 }
 
@@ -153,23 +161,23 @@ impl<'c, 'a> Check<'c, 'a> {
         }) {
             return Some(format!("carries the annotation {DO_NOT_DISRUPT}"));
         }
-        if let Some(pod) = machine.residents.iter().find(|pod| is_protected(pod, now)) {
-            return Some(format!(
-                "runs pod {}, which carries the annotation {DO_NOT_DISRUPT}",
-                pod.key
-            ));
-        }
-        if let Some(pod) = machine
+        let drifted = claim.is_true("Drifted");
+        let occupied = machine
             .residents
             .iter()
-            .find(|pod| is_reschedulable(pod) && is_costly(pod))
-        {
-            return Some(format!("is not empty: pod {} runs there", pod.key));
+            .any(|pod| is_reschedulable(pod) && is_costly(pod));
+        // A node that drifted goes in the end, if its pods are to wait only so long (spec/lifecycle §14.1).
+        let is_waived = drifted && claim.spec.termination_grace_period.is_some();
+        if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
+            return Some(trouble);
         }
-        if let Some(pod) = machine.residents.iter().find(|pod| self.is_guarded(pod)) {
+        if occupied && let Some(trouble) = self.homeless(machine) {
+            return Some(trouble);
+        }
+        if occupied && !drifted && pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
             return Some(format!(
-                "runs pod {}, which a disruption budget keeps",
-                pod.key
+                "is not empty, as NodePool {} wants nodes to be that go",
+                pool.name
             ));
         }
         let nominated = machine
@@ -178,14 +186,14 @@ impl<'c, 'a> Check<'c, 'a> {
         if nominated.is_some_and(|until| *until > now) {
             return Some("is nominated for a pending pod".to_owned());
         }
-        let drifted = claim.is_true("Drifted");
         if !drifted && let Some(trouble) = not_yet_consolidatable(claim, pool, now) {
             return Some(trouble);
         }
-        let reasons: &[Reason] = if drifted {
-            &[Reason::Empty, Reason::Drifted]
-        } else {
-            &[Reason::Empty]
+        let reasons: &[Reason] = match (occupied, drifted) {
+            (false, false) => &[Reason::Empty],
+            (false, true) => &[Reason::Empty, Reason::Drifted],
+            (true, false) => &[Reason::Underutilized],
+            (true, true) => &[Reason::Drifted, Reason::Underutilized],
         };
         if self.remaining.take(pool, reasons, now) {
             None
@@ -197,25 +205,74 @@ impl<'c, 'a> Check<'c, 'a> {
         }
     }
 
-    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (spec/lifecycle §14.5).
-    fn is_guarded(&self, pod: &Pod) -> bool {
-        if !is_evictable(pod, self.world.snapshot.now) {
-            return false;
+    /// A pod that may not be disturbed now, unless the node goes whatever its pods say.
+    fn kept_by_pods(&self, machine: &Machine<'a>, is_waived: bool) -> Option<String> {
+        if is_waived {
+            return None;
         }
-        let budgets = &self.world.snapshot.disruption_budgets;
-        let mut about = budgets.iter().filter(|budget| {
+        let now = self.world.snapshot.now;
+        let mut residents = machine.residents.iter();
+        if let Some(pod) = residents.clone().find(|pod| is_protected(pod, now)) {
+            return Some(format!(
+                "runs pod {}, which carries the annotation {DO_NOT_DISRUPT}",
+                pod.key
+            ));
+        }
+        let pod = residents.find(|pod| self.is_guarded(pod))?;
+        Some(format!(
+            "runs pod {}, which a disruption budget keeps",
+            pod.key
+        ))
+    }
+
+    /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
+    /// end, and come back only then (spec/lifecycle §9.2, §18.2).
+    fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
+        let now = self.world.snapshot.now;
+        let mut moving = machine.residents.iter().filter(|pod| {
+            is_reschedulable(pod) && !is_protected(pod, now) && !self.is_guarded_for_good(pod)
+        });
+        let pod = moving.find(|pod| !self.placed.contains(&pod.key))?;
+        Some(format!("is not empty: pod {} has no other place", pod.key))
+    }
+
+    fn is_guarded_for_good(&self, pod: &Pod) -> bool {
+        let about = self.budgets_about(pod);
+        let never = match about.as_slice() {
+            [] => false,
+            [budget] => {
+                (matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
+                    || budget.min_available.as_deref() == Some("100%"))
+                    && (pod.ready || !budget.always_allow_unhealthy)
+            }
+            _ => true,
+        };
+        never && is_evictable(pod, self.world.snapshot.now)
+    }
+
+    fn budgets_about(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
+        let budgets = self.world.snapshot.disruption_budgets.iter();
+        let about = budgets.filter(|budget| {
             budget.key.namespace == pod.key.namespace
                 && budget
                     .selector
                     .as_ref()
                     .is_some_and(|selector| selector.matches(&pod.labels))
         });
-        match (about.next(), about.next()) {
-            (None, _) => false,
-            (Some(budget), None) => {
+        about.collect()
+    }
+
+    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (spec/lifecycle §14.5).
+    fn is_guarded(&self, pod: &Pod) -> bool {
+        if !is_evictable(pod, self.world.snapshot.now) {
+            return false;
+        }
+        match self.budgets_about(pod).as_slice() {
+            [] => false,
+            [budget] => {
                 budget.disruptions_allowed <= 0 && (pod.ready || !budget.always_allow_unhealthy)
             }
-            (Some(_), Some(_)) => true,
+            _ => true,
         }
     }
 

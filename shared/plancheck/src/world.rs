@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
-    InstanceType, Memo, PodKey, Resources, Snapshot, labels,
+    Action, InstanceType, Memo, Plan, PodKey, Resources, Snapshot, labels,
     ledger::{CommandState, Intent},
     node::Node,
     node_claim::NodeClaim,
@@ -42,6 +42,8 @@ pub(crate) struct Machine<'a> {
     pub initialized: bool,
     /// It is being deleted, so nothing new may go there and what runs there will move.
     pub leaving: bool,
+    /// The plan deletes it.
+    pub going: bool,
     pub residents: Vec<&'a Pod>,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, types: &'a Types) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, types: &'a Types, plan: &Plan) -> Self {
         let mut world = Self {
             snapshot,
             types,
@@ -71,6 +73,7 @@ impl<'a> World<'a> {
         world.add_machines();
         world.add_in_flight();
         world.settle_pods();
+        world.mark_going(plan);
         world
     }
 
@@ -126,6 +129,17 @@ impl<'a> World<'a> {
                     intent: Some(intent),
                 };
                 self.in_flight.insert(name, in_flight);
+            }
+        }
+    }
+
+    fn mark_going(&mut self, plan: &Plan) {
+        for planned in &plan.actions {
+            if let Action::DeleteNodeClaim(target) = &planned.action
+                && let Some(index) = self.machine_of_claim.get(target.name.as_str())
+                && let Some(machine) = self.machines.get_mut(*index)
+            {
+                machine.going = true;
             }
         }
     }
@@ -211,8 +225,14 @@ impl<'a> Machine<'a> {
             allocatable: amounts(|node| &node.allocatable, |claim| &claim.status.allocatable),
             initialized,
             leaving: is_leaving(snapshot, node, claim),
+            going: false,
             residents: Vec::new(),
         })
+    }
+
+    /// Whether what runs there stays there.
+    pub(crate) fn stays(&self) -> bool {
+        !self.leaving && !self.going
     }
 
     pub(crate) fn hostname(&self) -> &'a str {

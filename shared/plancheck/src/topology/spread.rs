@@ -242,7 +242,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         let mut is_there: Vec<bool> = self.after.iter().map(|pods| *pods > 0).collect();
         for (at, machine) in world.machines.iter().enumerate() {
             let counts = self.looked_at.get(at) == Some(&true);
-            if counts && machine.node.is_some() && !machine.leaving {
+            if counts && machine.node.is_some() && machine.stays() {
                 for domain in self.column.numbers(at) {
                     if let Some(is_there) = is_there.get_mut(*domain) {
                         *is_there = true;
