@@ -2,6 +2,8 @@
 
 mod aws;
 mod case;
+mod converge;
+mod disruption;
 
 use std::{
     io::{BufRead, Write},
@@ -14,7 +16,7 @@ use clap::{Args, ValueEnum};
 use model::Snapshot;
 use serde_json::{Value, json};
 
-use self::case::Case;
+use self::case::{Case, Kind, Question};
 use crate::{
     catalogs::{self, Catalogs},
     decision,
@@ -125,12 +127,16 @@ fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<
 fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Result<Value> {
     let case: Case<'_> = serde_json::from_str(&line).context("no case")?;
     let id = case.id.clone();
+    let question = case.question();
     let snapshot = case.snapshot(arguments.optimize, catalogs);
     // Its text may be larger than all that planning needs.
     drop(line);
     Ok(match snapshot {
         Ok(snapshot) => {
-            let (got, times) = decide(&id, &snapshot, arguments.bound);
+            let (got, times) = match question.kind {
+                Kind::Provisioning => decide(&id, &snapshot, arguments.bound),
+                Kind::Disruption => disrupt(snapshot, question),
+            };
             if arguments.time {
                 json!({"id": id, "got": got, "ms": times})
             } else {
@@ -139,6 +145,26 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
         }
         Err(error) => json!({"id": id, "error": format!("{error:#}")}),
     })
+}
+
+fn disrupt(mut snapshot: Snapshot, question: Question) -> (Value, Times) {
+    let conditions = question
+        .compute_conditions
+        .then(|| disruption::compute_conditions(&mut snapshot));
+    let ((pass, end), whole) = Span::of(|| {
+        if question.converge {
+            let (first, end) = converge::converge(snapshot);
+            (first, Some(end))
+        } else {
+            (planner::disrupt(&snapshot), None)
+        }
+    });
+    let mut got = decision::disruption(&pass);
+    if let Some(fields) = got.as_object_mut() {
+        fields.extend(conditions.map(|told| ("conditions".to_owned(), told)));
+        fields.extend(end.map(|told| ("converge".to_owned(), told)));
+    }
+    (got, Times::new(&Span::default(), &whole))
 }
 
 fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {

@@ -6,6 +6,7 @@ use model::{
     resources::amount_text,
     selector::NodeSelectorRequirement,
 };
+use planner::{Blocked, Command, Pass};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn provisioning(plan: &Plan) -> Value {
@@ -18,6 +19,43 @@ pub(crate) fn provisioning(plan: &Plan) -> Value {
         "errors": errors,
         "cost": dollars(NanosPerHour(cost)),
         "nodes": launches.len(),
+    })
+}
+
+pub(crate) fn disruption(pass: &Pass) -> Value {
+    let mut commands = pass.commands.iter().map(command);
+    let savings = pass.commands.iter().map(|command| command.savings.0).sum();
+    let told = |all: &[Blocked]| -> Vec<Value> {
+        let all = all.iter();
+        all.map(|one| json!({"node": one.node, "message": one.message}))
+            .collect()
+    };
+    json!({
+        "command": commands.next(),
+        "more": commands.collect::<Vec<_>>(),
+        "blocked": told(&pass.blocked),
+        "unconsolidatable": told(&pass.unconsolidatable),
+        "savings": dollars(NanosPerHour(savings)),
+    })
+}
+
+fn command(command: &Command) -> Value {
+    let replacements = command.replacements.iter().map(|launch| {
+        let pods: Vec<String> = launch.pods.iter().map(|pod| pod.key.to_string()).collect();
+        let shown = launch.spec.requirements.iter().filter_map(requirement);
+        json!({
+            "nodePool": launch.node_pool,
+            "pods": pods,
+            "requirements": shown.collect::<Vec<_>>(),
+            "instanceTypes": launch.instance_types,
+            "cheapestPrice": dollars(launch.cheapest.price),
+        })
+    });
+    json!({
+        "reason": command.reason.as_str(),
+        "consolidationType": command.method.consolidation_type(),
+        "delete": command.nodes,
+        "replace": replacements.collect::<Vec<_>>(),
     })
 }
 

@@ -1,15 +1,15 @@
 //! One recorded case, and the cluster it describes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use api::{
     conditions::ConditionStatus,
     manifests::{Manifests, Object},
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::{
-    InstanceType, Snapshot,
+    InstanceType, NodeClaimName, NodeName, Snapshot,
     snapshot::{
         MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Service, Settings,
     },
@@ -26,7 +26,7 @@ use crate::{catalogs::Catalogs, cluster};
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case<'a> {
     pub(super) id: String,
-    kind: String,
+    kind: Kind,
     compare: String,
     now: Timestamp,
     #[serde(default)]
@@ -37,6 +37,44 @@ pub(super) struct Case<'a> {
     instance_types: Option<&'a RawValue>,
     #[serde(borrow)]
     objects: Vec<&'a RawValue>,
+    #[serde(default)]
+    state: State,
+    /// What the provider's drift check says of NodeClaims; those it says nothing of are as they should be.
+    #[serde(default)]
+    drift: BTreeMap<NodeClaimName, String>,
+    #[serde(default)]
+    compute_conditions: bool,
+    #[serde(default)]
+    expect: Expect,
+}
+
+/// Of what is expected, only what tells how far to go.
+#[derive(Default, Deserialize)]
+struct Expect {
+    converge: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Provisioning,
+    Disruption,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct State {
+    nominated: Vec<NodeName>,
+}
+
+/// What a case wants to know.
+#[derive(Clone, Copy)]
+pub(super) struct Question {
+    pub(super) kind: Kind,
+    /// The conditions of NodeClaims are worked out first.
+    pub(super) compute_conditions: bool,
+    /// What is decided is done, until nothing is left to do.
+    pub(super) converge: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -50,10 +88,15 @@ struct CaseOptions {
 }
 
 impl Case<'_> {
-    pub(super) fn snapshot(self, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Snapshot> {
-        if self.kind != "provisioning" {
-            bail!("cases of kind {} are not decided here", self.kind);
+    pub(super) fn question(&self) -> Question {
+        Question {
+            kind: self.kind,
+            compute_conditions: self.compute_conditions,
+            converge: self.expect.converge.is_some(),
         }
+    }
+
+    pub(super) fn snapshot(self, goal: Option<Goal>, catalogs: &mut Catalogs) -> Result<Snapshot> {
         let types: Arc<Vec<InstanceType>> = match (self.instance_types, &self.catalog) {
             (Some(inline), _) => {
                 Arc::new(api::convert::catalog_file::read(inline.get().as_bytes())?)
@@ -98,7 +141,34 @@ impl Case<'_> {
                 pool.not_ready = Some("its status has no condition Ready".to_owned());
             }
         }
+        if self.kind == Kind::Disruption {
+            let until = self.now + NOMINATION;
+            let nominated = self.state.nominated.into_iter();
+            snapshot.nominated = nominated.map(|node| (node, until)).collect();
+            let mut drift = self.drift;
+            let claims = snapshot.node_claims.iter();
+            let checked = claims.map(|claim| (claim.name.clone(), drift.remove(&claim.name)));
+            snapshot.drift = checked.collect();
+            stand_in(&mut snapshot);
+        }
         Ok(snapshot)
+    }
+}
+
+/// How long upstream counts on a pod to come where it is expected.
+const NOMINATION: SignedDuration = SignedDuration::from_secs(20);
+
+/// The made-up provider's node class stands for ours.
+fn stand_in(snapshot: &mut Snapshot) {
+    let of_pools = snapshot.node_pools.iter_mut();
+    let of_pools = of_pools.map(|pool| &mut pool.template.node_class);
+    let of_claims = snapshot.node_claims.iter_mut();
+    let of_claims = of_claims.map(|claim| &mut claim.spec.node_class);
+    for class in of_pools.chain(of_claims) {
+        let [made_up, ours] = NODE_CLASSES;
+        if (class.group.as_str(), class.kind.as_str()) == made_up {
+            (class.group, class.kind) = (ours.0.to_owned(), ours.1.to_owned());
+        }
     }
 }
 

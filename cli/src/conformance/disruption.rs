@@ -1,0 +1,37 @@
+//! What a disruption case may ask for besides the command: the conditions that invite disruption.
+
+use api::conditions::types::{CONSOLIDATABLE, DRIFTED};
+use model::{Action, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
+use serde_json::{Value, json};
+
+/// Visits every NodeClaim as the lifecycle lane does, and tells what that leaves.
+pub(super) fn compute_conditions(snapshot: &mut Snapshot) -> Value {
+    for planned in planner::lifecycle(snapshot).plan.actions {
+        if let Action::UpdateNodeClaim(update) = planned.action {
+            let mut claims = snapshot.node_claims.iter_mut();
+            if let Some(claim) = claims.find(|claim| claim.name == update.name) {
+                apply(&update, claim);
+            }
+        }
+    }
+    let told = snapshot.node_claims.iter().map(|claim| {
+        let drifted = claim.condition(DRIFTED).filter(|_| claim.is_true(DRIFTED));
+        json!({
+            "nodeClaim": claim.name,
+            "consolidatable": claim.is_true(CONSOLIDATABLE),
+            "drifted": drifted.map_or("", |condition| condition.reason.as_str()),
+        })
+    });
+    told.collect()
+}
+
+fn apply(update: &NodeClaimUpdate, claim: &mut NodeClaim) {
+    let conditions = &mut claim.status.conditions;
+    let is_about = |kind: &str| [CONSOLIDATABLE, DRIFTED].contains(&kind);
+    let changed = update.conditions.iter();
+    for condition in changed.filter(|condition| is_about(&condition.kind)) {
+        conditions.retain(|known| known.kind != condition.kind);
+        conditions.push(condition.clone());
+    }
+    conditions.retain(|known| !update.clear_conditions.contains(&known.kind));
+}
