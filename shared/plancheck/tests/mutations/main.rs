@@ -9,6 +9,7 @@
 mod cluster;
 mod fitting;
 mod launching;
+mod moving;
 mod placing;
 mod removing;
 mod together;
