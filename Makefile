@@ -18,7 +18,7 @@ HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-inner-loops crds package invoke tools clean
+.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-disruption bench-inner-loops crds package invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,11 @@ bench-scheduling: ## Print the numbers: CPU time and memory of planning, against
 	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
 	cargo build --profile cli --locked -p whittle
 	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
+
+bench-disruption: ## Print the numbers: what looks for disruptions cost and where they lead, against Karpenter's (CONFORMANCE=…)
+	@[[ -e $(CONFORMANCE)/disruption-fleet.jsonl.gz ]] || { echo "make bench-disruption: $(CONFORMANCE)/disruption-fleet.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
+	cargo build --profile cli --locked -p whittle
+	infra/tools/bench-disruption $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
 
 # A workspace of its own, which shares nothing but the directory it is built in.
 bench-inner-loops: ## Print the numbers: the search's inner loops one by one, and what changed since the last time
