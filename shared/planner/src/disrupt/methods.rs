@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 
-use super::simulate::Freedom;
 use super::{
     Method, Pass, Reason,
     balanced::Totals,
@@ -153,7 +152,6 @@ impl<'s, 'a> Methods<'s, 'a> {
         validation::holds(self.later, self.graceful_later(), &step, budgets).then(|| {
             let kind = (Reason::Underutilized, method);
             let replacements: Vec<_> = step.replacement.into_iter().collect();
-            debug_assert_eq!(step.simulation.freedom(), Freedom::Consolidation);
             command::of_simulation(
                 self.now,
                 kind,

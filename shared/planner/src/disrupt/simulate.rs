@@ -27,7 +27,6 @@ pub(super) struct Simulation<'a> {
     pub(super) pods: Vec<Cow<'a, Pod>>,
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
-    freedom: Freedom,
     pub(super) new_nodes: Vec<NewNode>,
     /// Machines, by their place in the inventory, with the pods that go there.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
@@ -53,7 +52,6 @@ impl<'a> Scene<'a> {
             pods,
             moved,
             gone: leaving.iter().map(|candidate| candidate.at).collect(),
-            freedom,
             new_nodes: Vec::new(),
             existing: Vec::new(),
             left: Vec::new(),
@@ -135,9 +133,5 @@ impl Simulation<'_> {
             "Not all pods would schedule, {}{more}",
             named.join(", ")
         ))
-    }
-
-    pub(super) fn freedom(&self) -> Freedom {
-        self.freedom
     }
 }
