@@ -276,16 +276,11 @@ fn packing_is_never_dearer_and_much_cheaper_in_sum() {
     );
 }
 
-/// A zone in which no type is offered any more is one that the NodeClass has left: its own check says so, more precisely.
-const JUDGED_BY_THE_PROVIDER: [&str; 1] = ["conditions/offering-gone"];
-
 #[test]
 fn every_disruption_topic_is_decided_as_upstream_does() {
     let corpus = corpus("disruption-topics");
     assert!(corpus.cases >= 379, "{} cases", corpus.cases);
-    let failures = corpus.failures.iter();
-    let ids: Vec<&str> = failures.map(|failure| failure.id.as_str()).collect();
-    assert_eq!(ids, JUDGED_BY_THE_PROVIDER, "{:#?}", corpus.failures);
+    assert!(corpus.failures.is_empty(), "{:#?}", corpus.failures);
 }
 
 /// So many of the whole corpus, and none of the sample, may be disrupted validly but otherwise than upstream does.

@@ -102,11 +102,7 @@ fn is_off_the_catalog(snapshot: &Snapshot, pool: &NodePool, claim: &NodeClaim) -
     }
     let name = claim.labels.get(label::INSTANCE_TYPE);
     let kind = types.iter().find(|kind| Some(&kind.name) == name);
-    // A zone that the NodeClass has left is the provider's to judge.
-    let zone = claim.labels.get(label::ZONE).filter(|zone| {
-        let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
-        offerings.any(|offering| offering.zone == **zone)
-    });
+    let zone = claim.labels.get(label::ZONE);
     !kind.is_some_and(|kind| {
         let mut offerings = kind.offerings.iter();
         offerings.any(|offering| {

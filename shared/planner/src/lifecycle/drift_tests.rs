@@ -154,8 +154,8 @@ fn a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_
     let zone = "topology.kubernetes.io/zone";
     assert_eq!(
         settled(label(zone, "us-east-1z")),
-        None,
-        "the provider judges zones"
+        found("InstanceTypeNotFound"),
+        "not sold in its zone"
     );
     let young = world({
         let mut claim = claim(&[LAUNCHED]);
