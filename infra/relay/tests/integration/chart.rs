@@ -195,7 +195,7 @@ fn each_function_may_write_what_it_owns() {
     let objects = render(&[]);
     assert_eq!(
         functions_that_may(&objects, "create", "karpenter.sh", "nodeclaims"),
-        ["provisioner", "disruption", "housekeeper"]
+        ["provisioner", "lifecycle", "disruption", "housekeeper"]
     );
     assert_eq!(
         functions_that_may(
