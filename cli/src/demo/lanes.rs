@@ -116,19 +116,23 @@ pub(super) async fn serve(
 
 const SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
-/// Sweeps at once and every minute.
-pub(super) async fn sweep(world: turns::World, clock: WorldClock, teller: Teller) {
+/// Sweeps a minute from now, and every minute.
+pub(super) async fn sweeps(world: turns::World, clock: WorldClock, teller: Teller) {
     loop {
-        let at_work = clock.at_work();
-        let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
-        drop(at_work);
-        tell(&teller, swept.map_or_else(Told::Broken, Told::Sweep));
         let now = clock.now();
         let next = now.checked_add(SWEEP).unwrap_or(now);
         while clock.now() < next {
             tokio::time::sleep(clock.sleep_until(next)).await;
         }
+        sweep(&world, &clock, &teller).await;
     }
+}
+
+pub(super) async fn sweep(world: &turns::World, clock: &WorldClock, teller: &Teller) {
+    let at_work = clock.at_work();
+    let swept = Box::pin(turns::housekeep(world, &next_turn())).await;
+    drop(at_work);
+    tell(teller, swept.map_or_else(Told::Broken, Told::Sweep));
 }
 
 fn next_turn() -> TurnId {

@@ -102,6 +102,8 @@ impl World {
             sender,
             teller.clone(),
         ));
+        // Registers the cluster: no wake comes before that.
+        lanes::sweep(&world, &clock, &teller).await;
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
         tasks.spawn(lanes::serve(
             world.clone(),
@@ -109,7 +111,7 @@ impl World {
             clock.clone(),
             teller.clone(),
         ));
-        tasks.spawn(lanes::sweep(world, clock.clone(), teller));
+        tasks.spawn(lanes::sweeps(world, clock.clone(), teller));
         Ok(Self {
             sandbox,
             clock,
