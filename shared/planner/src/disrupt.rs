@@ -5,7 +5,7 @@ mod budgets;
 mod candidates;
 mod command;
 mod consolidation;
-mod cost;
+pub(crate) mod cost;
 mod drift;
 mod emptiness;
 mod methods;

@@ -1,32 +1,25 @@
 //! NodePools with a fixed number of nodes, whatever pods there are (spec/lifecycle §23, gate StaticCapacity).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use api::{
-    duration::parse_go_duration,
-    names::{annotation, label},
-};
+use api::duration::parse_go_duration;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, CapacityType, NanosPerHour, NodeClaimName, Resources, Snapshot,
-    ledger::CommandState,
-    node::Node,
-    node_claim::{NodeClaim, NodeClaimSpec},
-    node_pool::NodePool,
-    plan::{ExpectedOffering, Launch},
-    pod::Pod,
-    resources::NODES,
+    Action, NodeClaimName, Snapshot, ledger::CommandState, node::Node, node_claim::NodeClaim,
+    node_pool::NodePool, resources::NODES,
 };
 
 use crate::{
     by_instance::ByInstance,
     decision::Decision,
-    digest::fnv,
+    disrupt::cost::of_pod,
     inventory::is_daemon,
     lifecycle::target,
-    node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
     pods_of_nodes::PodsOfNodes,
-    provision::movable::must_not_be_disrupted,
+    provision::{
+        launch::{Names, of_template},
+        movable::must_not_be_disrupted,
+    },
 };
 
 /// A NodePool at its limit gets its nodes when others have gone, and one that is not ready when it is.
@@ -40,6 +33,7 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
         return decision;
     }
     let leaving = leaving(snapshot);
+    let mut names = Names::new(snapshot);
     let pools = snapshot.node_pools.iter();
     for pool in pools.filter(|pool| pool.deleted_at.is_none()) {
         let Some(replicas) = pool.replicas.and_then(|count| usize::try_from(count).ok()) else {
@@ -50,7 +44,7 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
         if active < replicas && pool.not_ready.is_some() {
             decision.look_again(soon(snapshot));
         } else if active < replicas {
-            fleet.grow(snapshot, replicas - active, &mut decision);
+            fleet.grow(snapshot, replicas - active, &mut names, &mut decision);
         } else if fleet.active.len() > replicas {
             fleet.shrink(snapshot, fleet.active.len() - replicas, &mut decision);
         }
@@ -93,7 +87,13 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn grow(&self, snapshot: &Snapshot, wanted: usize, decision: &mut Decision) {
+    fn grow(
+        &self,
+        snapshot: &Snapshot,
+        wanted: usize,
+        names: &mut Names<'_>,
+        decision: &mut Decision,
+    ) {
         let pool = self.pool;
         let limit = pool.limits.iter().find(|(name, _)| *name == NODES);
         let room = limit.map_or(usize::MAX, |(_, limit)| {
@@ -103,10 +103,9 @@ impl<'a> Fleet<'a> {
         if room < wanted {
             decision.look_again(soon(snapshot));
         }
-        for number in 0..wanted.min(room) {
-            let launch = launch(snapshot, pool, number);
+        for _ in 0..wanted.min(room) {
             decision.act(
-                Action::Launch(Box::new(launch)),
+                Action::Launch(Box::new(of_template(pool, names))),
                 format!("one of the {} nodes of NodePool {}", self.text(), pool.name),
             );
         }
@@ -158,64 +157,6 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets.map(|target| &target.name).collect()
 }
 
-/// Straight from the template: its pods are nobody's concern, and the provider chooses the type.
-fn launch(snapshot: &Snapshot, pool: &NodePool, number: usize) -> Launch {
-    let template = &pool.template;
-    let mut labels = template.labels.clone();
-    labels.insert(label::NODE_POOL.to_owned(), pool.name.0.clone());
-    labels.insert(
-        label::EC2_NODE_CLASS.to_owned(),
-        template.node_class.name.0.clone(),
-    );
-    let mut annotations = template.annotations.clone();
-    annotations.extend(BTreeMap::from([
-        (
-            annotation::NODE_POOL_HASH.to_owned(),
-            node_pool_hash(template),
-        ),
-        (
-            annotation::NODE_POOL_HASH_VERSION.to_owned(),
-            NODE_POOL_HASH_VERSION.to_owned(),
-        ),
-    ]));
-    Launch {
-        name: name(snapshot.now, pool, number),
-        node_pool: pool.name.clone(),
-        node_pool_uid: pool.uid.clone(),
-        labels,
-        annotations,
-        spec: NodeClaimSpec {
-            node_class: template.node_class.clone(),
-            requirements: template.requirements.clone(),
-            requests: Resources::default(),
-            taints: template.taints.clone(),
-            startup_taints: template.startup_taints.clone(),
-            expire_after: template.expire_after.clone(),
-            termination_grace_period: template.termination_grace_period.clone(),
-        },
-        pods: Vec::new(),
-        cheapest: ExpectedOffering {
-            instance_type: String::new(),
-            capacity_type: CapacityType::OnDemand,
-            zone: String::new(),
-            price: NanosPerHour(0),
-            capacity: Resources::default(),
-        },
-        instance_types: Vec::new(),
-    }
-}
-
-/// As short as Kubernetes wants names that become labels, and not used before: by the time and the place in the plan.
-fn name(now: Timestamp, pool: &NodePool, number: usize) -> NodeClaimName {
-    const NAME_MAX: usize = 63;
-    let digest = fnv(&format!("{} {} {number}", pool.uid, now.as_nanosecond()));
-    let digest = format!("{digest:016x}");
-    let room = NAME_MAX - digest.len() - 1;
-    let base: String = pool.name.as_str().chars().take(room).collect();
-    let base = base.trim_end_matches(['-', '.']);
-    NodeClaimName(format!("{base}-{digest}"))
-}
-
 /// What goes first, least first: what has no instance, then what is empty, then what disturbs least.
 fn worth(
     claim: &NodeClaim,
@@ -231,19 +172,8 @@ fn worth(
     if !held && pods.iter().all(|pod| is_daemon(pod)) {
         return (1, false, 0);
     }
-    let cost: i128 = pods.iter().map(|pod| eviction_cost(pod)).sum();
+    let cost: i128 = pods.iter().map(|pod| i128::from(of_pod(pod))).sum();
     (2, held, cost * remaining(claim, now))
-}
-
-/// In units of one 2^27th: priorities weigh four times as much as deletion costs (spec/lifecycle §16.3).
-fn eviction_cost(pod: &Pod) -> i128 {
-    const ONE: i128 = 1 << 27;
-    let annotated = pod.annotations.get(annotation::POD_DELETION_COST);
-    let deletion = annotated.and_then(|text| text.parse::<i64>().ok());
-    let cost = ONE
-        + i128::from(deletion.unwrap_or_default())
-        + 4 * i128::from(pod.priority.unwrap_or_default());
-    cost.clamp(-10 * ONE, 10 * ONE)
 }
 
 /// How much of its life a NodeClaim has before it, in thousandths.

@@ -23,7 +23,7 @@ pub(super) fn is_empty(cost: i64) -> bool {
 }
 
 /// Of evicting a pod: less than nothing where its owner said so.
-pub(super) fn of_pod(pod: &Pod) -> i64 {
+pub(crate) fn of_pod(pod: &Pod) -> i64 {
     let text = pod.annotations.get(POD_DELETION_COST);
     let deletion = text.and_then(|text| whole(text)).unwrap_or(0);
     let priority = i64::from(pod.priority.unwrap_or(0)) * PER_PRIORITY;

@@ -291,6 +291,8 @@ pub(crate) struct Names<'a> {
 }
 
 const SUFFIX_LETTERS: usize = 8;
+/// With the suffix, as short as Kubernetes wants names that become labels.
+const BASE_MAX: usize = 63 - 1 - SUFFIX_LETTERS;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 impl<'a> Names<'a> {
@@ -306,7 +308,9 @@ impl<'a> Names<'a> {
 
     pub(crate) fn next(&mut self, pool: &NodePool) -> NodeClaimName {
         loop {
-            let name = NodeClaimName(format!("{}-{}", pool.name, self.suffix()));
+            let base: String = pool.name.as_str().chars().take(BASE_MAX).collect();
+            let base = base.trim_end_matches(['-', '.']);
+            let name = NodeClaimName(format!("{base}-{}", self.suffix()));
             self.index += 1;
             if self.taken.insert(name.clone()) {
                 return name;
