@@ -153,15 +153,21 @@ async fn lists_are_complete_however_many_pages_they_have() {
     for number in 0..1_100 {
         create(&server, "default", pod(&format!("web-{number}")));
     }
+    let mut bound = pod("bound");
+    bound["spec"]["nodeName"] = json!("node-1");
+    create(&server, "default", bound);
     let cluster = administrator(&server);
-    assert_eq!(cluster.pods().await.unwrap().len(), 1_100);
+    assert_eq!(cluster.pods().await.unwrap().len(), 1_101);
+    let unassigned = cluster.unassigned_pods().await.unwrap();
+    assert_eq!(unassigned.len(), 1_100);
+    assert!(unassigned.iter().all(|pod| pod.node_name.is_none()));
 
     let expired = Fault::new(Effect::expired(), 1)
         .on_verb("list")
         .on_resource("pods");
     server.inject(expired.clone());
     let pods = cluster.pods().await.unwrap();
-    assert_eq!(pods.len(), 1_100, "a list that expires starts over");
+    assert_eq!(pods.len(), 1_101, "a list that expires starts over");
 
     server.inject(Fault {
         times: 2,

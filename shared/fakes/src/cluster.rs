@@ -61,6 +61,15 @@ impl Cluster for Sim {
         .await
     }
 
+    async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        self.port("unassigned_pods", |world| {
+            let pods = world.api.pods.values();
+            let unassigned = pods.filter(|pod| pod.node_name.is_none());
+            Ok(unassigned.cloned().collect())
+        })
+        .await
+    }
+
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
         self.port("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
             .await

@@ -65,6 +65,12 @@ impl Cluster for KubeCluster {
         self.transport.list::<kubernetes::Pod, _>().await
     }
 
+    async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        self.transport
+            .list_where::<kubernetes::Pod, _>("spec.nodeName=")
+            .await
+    }
+
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
         self.transport.list::<kubernetes::DaemonSet, _>().await
     }

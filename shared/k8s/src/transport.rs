@@ -72,9 +72,18 @@ impl Transport {
         T: Resource,
         M: From<T> + Send + 'static,
     {
-        match self.pages::<T, M>().await {
+        self.list_where::<T, M>("").await
+    }
+
+    /// The same of those that a field selector chooses; an empty one chooses all.
+    pub(crate) async fn list_where<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
+    where
+        T: Resource,
+        M: From<T> + Send + 'static,
+    {
+        match self.pages::<T, M>(fields).await {
             Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
-                self.pages::<T, M>().await
+                self.pages::<T, M>(fields).await
             }
             Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
                 kind: T::KIND.to_owned(),
@@ -84,14 +93,19 @@ impl Transport {
     }
 
     /// While the server writes a page, the ones before it are read.
-    async fn pages<T, M>(&self) -> Result<Vec<M>, ClusterError>
+    async fn pages<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
     where
         T: Resource,
         M: From<T> + Send + 'static,
     {
         let action = format!("list {}", T::PLURAL);
         let Path(path) = Path::all::<T>();
-        let mut query = format!("{path}?limit={PAGE}");
+        let mut first = format!("{path}?limit={PAGE}");
+        if !fields.is_empty() {
+            first.push_str("&fieldSelector=");
+            first.extend(form_urlencoded::byte_serialize(fields.as_bytes()));
+        }
+        let mut query = first.clone();
         let mut reader: Option<Reader<M>> = None;
         for _ in 0..PAGES_MAX {
             let page = self
@@ -107,7 +121,7 @@ impl Transport {
             };
             reader.get_or_insert_with(Reader::new::<T>).next(page).await;
             let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-            query = format!("{path}?limit={PAGE}&continue={token}");
+            query = format!("{first}&continue={token}");
         }
         Err(ClusterError::Unavailable {
             action,

@@ -251,6 +251,17 @@ impl<'a> BoundPods<'a> {
     }
 }
 
+/// Whether any machine is on its way out, or soon may be: only then is anything to do for pods that have a node.
+pub fn any_leaves(snapshot: &Snapshot) -> bool {
+    let claims = snapshot.node_claims.iter();
+    claims
+        .map(|claim| claim.deleted_at.is_some() || claim.is_true("InstanceTerminating"))
+        .chain(snapshot.nodes.iter().map(|node| node.deleted_at.is_some()))
+        .any(|leaves| leaves)
+        || !snapshot.notices.is_empty()
+        || !leaving(snapshot).is_empty()
+}
+
 /// NodeClaims that a committed disruption is about to remove.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let under_way = snapshot.commands.iter().filter(|command| {

@@ -26,12 +26,12 @@ mod test_world;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{Blocked, Command, Method, Pass, Reason, disrupt, empty};
-pub use inventory::{Inventory, Machine};
+pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use pods::is_reschedulable;
-pub use provision::{Share, provision, provision_with};
+pub use provision::{Share, is_provisionable, provision, provision_with};
 pub use registration_health::RegistrationHealth;
 pub use static_capacity::static_capacity;
 pub use terminate::{Gone, terminate};

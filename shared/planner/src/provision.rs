@@ -23,7 +23,7 @@ use model::{
 };
 use scheduling::{Answer, Input};
 
-pub use self::share::Share;
+pub use self::{intake::is_provisionable, share::Share};
 use self::{
     launch::{Names, PoolLaunches},
     question::{Asked, Ground},

@@ -21,6 +21,8 @@ pub trait Cluster: Send + Sync {
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError>;
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError>;
+    /// Those that no node has: few, where all pods are many.
+    async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError>;
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError>;
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError>;
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;

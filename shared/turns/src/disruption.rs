@@ -12,7 +12,7 @@ use ports::{ClusterError, ledger::Moved};
 use crate::{
     Report, TurnError,
     lane::{Done, Turn},
-    observe::observe,
+    observe::{Pods, observe},
     provisioner::seen,
 };
 
@@ -23,7 +23,7 @@ const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let observed = observe(turn).await?;
+    let observed = observe(turn, Pods::All).await?;
     let counter = observed.counter.clone();
     seen(&observed, &mut report);
     let executor = turn.executor();

@@ -21,14 +21,14 @@ use crate::{
     drift, events,
     lane::{Done, Turn},
     node_classes, node_pools,
-    observe::{Observed, observe},
+    observe::{Observed, Pods, observe},
     provisioner::seen,
     registrations,
 };
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn).await?;
+    let mut observed = observe(turn, Pods::All).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
     if turn.may_act() {

@@ -29,8 +29,18 @@ pub(crate) struct Observed {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Reads everything, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
-pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
+/// Which pods a lane decides on. The list of all is by far a turn's dearest read, so it is left out where it cannot matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pods {
+    All,
+    /// All as soon as one waits for a node to be made or a node leaves, else none.
+    IfAnyMoves,
+    /// All as soon as a node leaves, else none.
+    IfAnyLeaves,
+}
+
+/// Reads everything that is asked for, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
+pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
     let ledger = &turn.world.ledger;
     let cluster = turn.cluster;
     let now = turn.world.clock.now();
@@ -46,8 +56,23 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     )?;
 
     let api = &turn.api;
+    let at_once = match pods {
+        Pods::All => true,
+        Pods::IfAnyMoves => api
+            .unassigned_pods()
+            .await?
+            .iter()
+            .any(planner::is_provisionable),
+        Pods::IfAnyLeaves => false,
+    };
+    let all_pods = async {
+        match at_once {
+            true => api.pods().await,
+            false => Ok(Vec::new()),
+        }
+    };
     let (
-        mut pods,
+        pods,
         nodes,
         node_claims,
         pools,
@@ -57,7 +82,7 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         disruption_budgets,
         storage,
     ) = tokio::try_join!(
-        api.pods(),
+        all_pods,
         api.nodes(),
         api.node_claims(),
         api.node_pools(),
@@ -85,10 +110,9 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
             ))
         })
         .collect();
-    share_labels(&mut pods);
     // A launch whose NodeClaim shows its instance is counted by that alone (O2).
     let shown = |state: &IntentState| matches!(state, IntentState::Launched { .. });
-    let snapshot = Snapshot {
+    let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
         generation,
@@ -115,6 +139,10 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Observed, TurnError> {
         nominated,
         drift: BTreeMap::new(),
     };
+    if !at_once && planner::any_leaves(&snapshot) {
+        snapshot.pods = api.pods().await?;
+    }
+    share_labels(&mut snapshot.pods);
     Ok(Observed {
         snapshot,
         counter: beat.counter(turn.lane),

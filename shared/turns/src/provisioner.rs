@@ -10,7 +10,7 @@ use ports::LaunchBuilder;
 use crate::{
     Report, TurnError, addresses, events,
     lane::{Done, Turn},
-    observe::{Observed, observe},
+    observe::{Observed, Pods, observe},
 };
 
 /// Plans in one turn: further ones only follow missing capacity.
@@ -25,14 +25,14 @@ const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn).await?;
+    let mut observed = observe(turn, Pods::IfAnyMoves).await?;
     let builder = turn
         .world
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
     if turn.may_act() && take_over(turn, &observed, &*builder, &mut report).await? {
-        observed = observe(turn).await?;
+        observed = observe(turn, Pods::IfAnyMoves).await?;
     }
     let counter = observed.counter.clone();
     for round in 1..=ROUNDS_MAX {
@@ -40,7 +40,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         if !again || round == ROUNDS_MAX || turn.world.clock.now() >= turn.deadline {
             break;
         }
-        observed = observe(turn).await?;
+        observed = observe(turn, Pods::IfAnyMoves).await?;
     }
     Ok(Done {
         report,

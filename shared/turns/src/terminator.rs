@@ -21,7 +21,7 @@ use crate::{
     events,
     lane::{Done, Turn},
     lifecycle::instance_of,
-    observe::{is_our_class, observe},
+    observe::{Pods, is_our_class, observe},
     provisioner::seen,
 };
 
@@ -32,7 +32,7 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn).await?;
+    let mut observed = observe(turn, Pods::IfAnyLeaves).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
     if turn.may_act() {

@@ -60,8 +60,9 @@ pub(crate) fn intake<'a>(
     intake
 }
 
-/// Pods that are finished or going away need no place, though upstream makes nodes for them too.
-fn is_provisionable(pod: &Pod) -> bool {
+/// Whether a pod waits for a node to be made (spec/scheduling §11.1). One that is finished or going away needs none, though
+/// upstream makes nodes for them too.
+pub fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
         && pod.deletion.is_none()
         && !is_terminal(pod)

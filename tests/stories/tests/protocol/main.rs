@@ -6,6 +6,7 @@ mod collecting;
 mod committing;
 mod lanes;
 mod launching;
+mod observing;
 
 use fakes::Fuse;
 use jiff::Timestamp;

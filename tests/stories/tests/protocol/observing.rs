@@ -1,0 +1,53 @@
+//! What a turn reads before it decides (PROTOCOL O1): all that can matter, and not the list of all pods where it cannot.
+
+use model::Lane;
+use stories::{Relay, Rig, all_bound, secs};
+
+use crate::run;
+
+/// Whether one turn of this lane lists all pods.
+async fn lists_all_pods(rig: &mut Rig, lane: Lane) -> bool {
+    rig.sim.with(|world| world.calls.clear());
+    run(rig, lane).await;
+    rig.sim.with(|world| world.calls.contains(&"pods"))
+}
+
+/// A cluster whose pods all run on nodes that stay.
+async fn at_rest() -> Rig {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(3);
+    rig.until(secs(600), all_bound).await.unwrap();
+    rig.pass(secs(120)).await;
+    rig
+}
+
+#[tokio::test]
+async fn nobody_lists_all_pods_to_find_that_none_waits_and_no_node_leaves() {
+    let mut rig = at_rest().await;
+    for lane in [Lane::Provisioner, Lane::Terminator] {
+        assert!(!lists_all_pods(&mut rig, lane).await, "{lane:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_waits_is_planned_for_with_all_pods_in_view() {
+    let mut rig = at_rest().await;
+    rig.scale(30);
+    rig.sim.advance(secs(1));
+    assert!(lists_all_pods(&mut rig, Lane::Provisioner).await);
+    assert!(!lists_all_pods(&mut rig, Lane::Terminator).await);
+}
+
+#[tokio::test]
+async fn pods_of_a_node_that_leaves_are_seen_though_none_waits() {
+    let mut rig = at_rest().await;
+    rig.sim.with(|world| {
+        let now = world.now;
+        for claim in world.api.node_claims.values_mut() {
+            claim.deleted_at = Some(now);
+        }
+    });
+    for lane in [Lane::Provisioner, Lane::Terminator] {
+        assert!(lists_all_pods(&mut rig, lane).await, "{lane:?}");
+    }
+}
