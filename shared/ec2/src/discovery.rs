@@ -101,6 +101,7 @@ impl NodeClassResolver for Account {
             },
         };
         Ok(Resolved {
+            warnings: draft.warnings.clone(),
             status: draft.judged(verdict),
             hash: hash(node_class, &facts),
         })

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, FreeAddresses, InstanceId,
+    CapacityType, FreeAddresses, InstanceId, Warning,
     experience::ZonalShift,
     ids::LaunchToken,
     launch::{
@@ -27,6 +27,10 @@ pub struct Account {
     pub free_addresses: BTreeMap<String, i64>,
     /// Traffic that ARC has shifted away from zones.
     pub shifts: Vec<ZonalShift>,
+    /// What EC2NodeClasses give cause to warn of.
+    pub warnings: Vec<Warning>,
+    /// What is wrong with prices.
+    pub complaints: Vec<String>,
     /// Lists and descriptions show nothing at all.
     pub blind: bool,
     /// How long a new instance is missing from descriptions.

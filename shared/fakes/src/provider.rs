@@ -175,6 +175,10 @@ impl Catalog for Sim {
         self.port("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
             .await
     }
+
+    async fn complaints(&self) -> Vec<String> {
+        self.with(|world| world.account.complaints.clone())
+    }
 }
 
 /// Nothing here has reservations or placement groups, so an offering is its type, zone and capacity type.
@@ -201,7 +205,7 @@ impl NodeClassResolver for Sim {
         _: &[model::node_pool::NodePool],
         now: Timestamp,
     ) -> Result<Resolved, CloudError> {
-        self.port("resolve", |_| {
+        self.port("resolve", |world| {
             let kinds = types::ec2_node_class(types::ReservedCapacity::Off);
             let mut status = node_class.status.clone().unwrap_or_default();
             let mut conditions = status.conditions.take().unwrap_or_default();
@@ -231,6 +235,7 @@ impl NodeClassResolver for Sim {
             Ok(Resolved {
                 status,
                 hash: Some(static_hash(node_class)),
+                warnings: world.account.warnings.clone(),
             })
         })
         .await

@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod taint;
 pub mod volume;
 pub mod wake;
+mod warning;
 
 pub use addresses::FreeAddresses;
 pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
@@ -41,3 +42,4 @@ pub use resources::Resources;
 pub use shared_labels::{SharedLabels, StoredAt, share_labels};
 pub use snapshot::Snapshot;
 pub use wake::{Lane, Wake};
+pub use warning::Warning;

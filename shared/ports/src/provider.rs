@@ -4,8 +4,8 @@ use api::{EC2NodeClass, LaunchBuilder, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, FreeAddresses, InstanceType, experience::ZonalShift, launch::Instance,
-    node_claim::NodeClaim, node_pool::NodePool,
+    ClusterName, Experience, FreeAddresses, InstanceType, Warning, experience::ZonalShift,
+    launch::Instance, node_claim::NodeClaim, node_pool::NodePool,
 };
 
 use crate::CloudError;
@@ -74,6 +74,8 @@ pub struct Resolved {
     pub status: EC2NodeClassStatus,
     /// Of what nodes are made with; `None` where the spec makes none.
     pub hash: Option<StaticHash>,
+    /// What no condition tells.
+    pub warnings: Vec<Warning>,
 }
 
 /// Hashes of different versions say nothing about each other.

@@ -1,6 +1,7 @@
+use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Plan,
+    Plan, Warning,
     node::ConditionStatus,
     node_claim::{Condition, NodeClaim},
     plan::{Expected, NodeClaimUpdate},
@@ -15,6 +16,9 @@ const EVENTS_MAX: usize = 50;
 /// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
 const SAID_FOR: SignedDuration = SignedDuration::from_mins(2);
 const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// Prices are read again twice a day.
+const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
+pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
@@ -56,6 +60,18 @@ pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
         at: now,
     };
     notes.iter().map(event).collect()
+}
+
+/// What an EC2NodeClass's owner should know although no condition says it.
+pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timestamp) -> Event {
+    let metadata = &class.metadata;
+    Event {
+        about: EventTarget::NodeClass(metadata.name.clone(), metadata.uid.as_str().into()),
+        kind: EventKind::Warning,
+        reason: warning.reason.to_owned(),
+        message: warning.message,
+        at: now,
+    }
 }
 
 /// Conditions of a NodeClaim whose status changes with an update.
@@ -114,6 +130,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     for event in events.iter().take(EVENTS_MAX) {
         let window = match event.reason.as_str() {
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
+            PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
             _ => SAID_FOR,
         };

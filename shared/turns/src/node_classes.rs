@@ -2,10 +2,10 @@
 
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
-use model::Snapshot;
-use ports::{CloudError, Resolved};
+use model::{Snapshot, Warning};
+use ports::{CloudError, Resolved, cluster::Event};
 
-use crate::{Report, TurnError, hashes, lane::Turn, observe::Observed};
+use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed};
 
 /// Why a NodeClass cannot be used now, if so.
 pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
@@ -36,7 +36,7 @@ pub(crate) async fn keep(
 ) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
         let name = class.metadata.name.clone();
-        match keep_one(turn, class, &mut observed.snapshot).await {
+        match keep_one(turn, class, &mut observed.snapshot, report).await {
             Ok(()) => {}
             Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
                 report.postpone(&format!("EC2NodeClass {name}: {error}"), until);
@@ -46,13 +46,31 @@ pub(crate) async fn keep(
                 .push(format!("EC2NodeClass {name}: {error}")),
         }
     }
+    tell(turn, observed, report).await;
     Ok(())
+}
+
+/// What is wrong with prices concerns every NodeClass that nodes are bought through.
+async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+    if observed.complaints.is_empty() {
+        return;
+    }
+    let warning = Warning {
+        reason: events::PRICES_NOT_CURRENT,
+        message: observed.complaints.join("; "),
+    };
+    let classes = observed.node_classes.iter();
+    let told: Vec<Event> = classes
+        .map(|class| events::of_node_class(class, warning.clone(), turn.now))
+        .collect();
+    events::post(turn, &told, report).await;
 }
 
 async fn keep_one(
     turn: &Turn<'_>,
     class: &mut EC2NodeClass,
     snapshot: &mut Snapshot,
+    report: &mut Report,
 ) -> Result<(), TurnError> {
     let name = class.metadata.name.clone();
     let held = class
@@ -78,11 +96,20 @@ async fn keep_one(
             .finalizers
             .push(finalizer::EC2_NODE_CLASS.to_owned());
     }
-    let Resolved { status, hash } = turn
+    let Resolved {
+        status,
+        hash,
+        warnings,
+    } = turn
         .world
         .node_classes
         .resolve(turn.cluster, class, &snapshot.node_pools, turn.now)
         .await?;
+    let told: Vec<Event> = warnings
+        .into_iter()
+        .map(|warning| events::of_node_class(class, warning, turn.now))
+        .collect();
+    events::post(turn, &told, report).await;
     if class.status.as_ref() != Some(&status) {
         turn.api.update_node_class_status(&name, &status).await?;
         class.status = Some(status);

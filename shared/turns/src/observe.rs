@@ -6,14 +6,14 @@ use std::{
 use api::{EC2NodeClass, NodePool, names::group};
 use executor::ClassFacts;
 use model::{
-    Experience, InstanceType, NodeClassName, NodePoolName, Snapshot,
+    Experience, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     ledger::{IntentState, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     share_labels,
 };
 use ports::CloudError;
 
-use crate::{TurnError, lane::Turn};
+use crate::{TurnError, events, lane::Turn};
 
 /// Everything one turn saw.
 pub(crate) struct Observed {
@@ -217,12 +217,32 @@ async fn class_facts(
                 | CloudError::Throttled { .. }
                 | CloudError::Postponed { .. }),
             ) => {
+                if let CloudError::Unknown { .. } = error {
+                    say_unknown(turn, class, &error, problems).await;
+                }
                 return Err(error.into());
             }
             Err(error) => problems.push(format!("EC2NodeClass {name}: {error}")),
         }
     }
     Ok(facts)
+}
+
+/// A turn that ends for it can tell it nowhere else than in its log.
+async fn say_unknown(
+    turn: &Turn<'_>,
+    class: &EC2NodeClass,
+    error: &CloudError,
+    problems: &mut Vec<String>,
+) {
+    let warning = Warning {
+        reason: "InstanceTypesUnknown",
+        message: format!("nothing is launched until instance types are known: {error}"),
+    };
+    let event = events::of_node_class(class, warning, turn.now);
+    let mut said = turn.report();
+    events::post(turn, &[event], &mut said).await;
+    problems.extend(said.problems);
 }
 
 /// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.

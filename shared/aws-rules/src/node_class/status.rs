@@ -2,6 +2,7 @@
 
 mod kubelet_fields;
 mod validation;
+mod warnings;
 
 use api::{
     ConditionStatus,
@@ -18,6 +19,7 @@ use api::{
     },
 };
 use jiff::Timestamp;
+use model::Warning;
 
 use super::dry_run::Verdict;
 use crate::{
@@ -79,6 +81,8 @@ pub struct Known<'a> {
 pub struct Draft {
     /// Its conditions but ValidationSucceeded and Ready are as they will be.
     pub class: EC2NodeClass,
+    /// What no condition tells.
+    pub warnings: Vec<Warning>,
     checked: Result<(), Problem>,
     gate: ReservedCapacity,
     now: Timestamp,
@@ -153,6 +157,7 @@ pub fn draft(
     let types = ec2_node_class(gate);
     let mut set = ConditionSet::new(&types, &mut conditions, &class.metadata, now);
 
+    let warnings = warnings::of(&discovered, &set);
     let amis = discovered.amis;
     if let Some(found) = list(
         &mut set,
@@ -209,6 +214,7 @@ pub fn draft(
     class.status = Some(status);
     Draft {
         class,
+        warnings,
         checked,
         gate,
         now,

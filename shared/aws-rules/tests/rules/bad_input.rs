@@ -9,11 +9,12 @@ use aws_rules::{
 };
 use expect_test::expect;
 use jiff::Timestamp;
+use model::Warning;
 use serde_json::{Value, json};
 
 use crate::{
     dry_runs::{refusal, tried, verdict_of},
-    node_class::found,
+    node_class::{found, subnet},
     world::{catalog, cluster, node_class},
 };
 
@@ -41,8 +42,11 @@ fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -
     } else {
         Verdict::Passed
     };
-    let status = draft.judged(verdict);
     let mut shown = String::new();
+    for Warning { reason, message } in &draft.warnings {
+        writeln!(shown, "  Event Warning {reason}: {message}").unwrap();
+    }
+    let status = draft.judged(verdict);
     for condition in status.conditions.unwrap_or_default() {
         let by_another = condition.r#type == "Ready"
             || (condition.r#type == VALIDATION_SUCCEEDED
@@ -118,6 +122,15 @@ fn every_mistake_is_told_by_its_field() {
         json!({}),
         Discovered {
             subnets: Discovery::Found(Vec::new()),
+            ..found()
+        },
+        &[],
+    );
+    case(
+        "a subnet without free addresses",
+        json!({}),
+        Discovered {
+            subnets: Discovery::Found(vec![subnet("subnet-1", 0), subnet("subnet-2", 12)]),
             ..found()
         },
         &[],
@@ -202,6 +215,8 @@ fn every_mistake_is_told_by_its_field() {
           ValidationSucceeded=False InvalidUserData: spec.userData is not a MIME archive: its Content-Type names no boundary
         no subnet
           SubnetsReady=False SubnetsNotFound: SubnetSelector did not match any Subnets
+        a subnet without free addresses
+          Event Warning InsufficientFreeAddressesInSubnet: subnetSelectorTerms: nothing can be launched in subnets without free addresses: subnet-1 in us-east-1a
         no security group
           SecurityGroupsReady=False SecurityGroupsNotFound: SecurityGroupSelector did not match any SecurityGroups
         a parameter or name that no image has

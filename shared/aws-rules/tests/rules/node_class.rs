@@ -2,17 +2,19 @@ use api::karpenter::{Ami, EC2NodeClassStatus, SecurityGroup};
 use aws_rules::{
     ProviderSettings,
     node_class::{
-        Discovered, Discovery, Filters, ReservationFact, SubnetFact, next_look,
-        reservation_queries, reservations, security_group_queries, status, subnet_queries,
+        Discovered, Discovery, Filters, Known, ReservationFact, SubnetFact, Verdict, draft,
+        next_look, reservation_queries, reservations, security_group_queries, status,
+        subnet_queries,
     },
     placement::PlacementGroupFact,
 };
 use jiff::{SignedDuration, Timestamp};
+use model::Warning;
 use serde_json::{Value, json};
 
 use crate::world::{cluster, node_class};
 
-fn subnet(id: &str, free_addresses: i64) -> SubnetFact {
+pub(crate) fn subnet(id: &str, free_addresses: i64) -> SubnetFact {
     SubnetFact {
         id: id.into(),
         zone: "us-east-1a".into(),
@@ -140,8 +142,18 @@ fn a_missing_permission_is_told_and_a_missing_answer_changes_nothing() {
         },
         ..found()
     };
-    let after = aws_rules::node_class::status(&class, throttled, &cluster(), &settings, now);
-    assert_eq!(Some(&after), class.status.as_ref());
+    let known = Known {
+        cluster: &cluster(),
+        settings: &settings,
+        instance_types: &[],
+    };
+    let after = draft(&class, throttled, known, now);
+    let warning = Warning {
+        reason: "AwaitingReconciliation",
+        message: "what was found earlier still stands: subnetSelectorTerms: throttled".to_owned(),
+    };
+    assert_eq!(after.warnings, [warning]);
+    assert_eq!(Some(after.judged(Verdict::Passed)), class.status);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use aws_rules::{
     ClusterFacts, ProviderSettings,
     instance_types::Unavailable,
     launch::Builder,
-    node_class::{STATIC_HASH_VERSION, judge, static_hash},
+    node_class::{STATIC_HASH_VERSION, Verdict, judge, static_hash},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -258,9 +258,11 @@ impl NodeClassResolver for Ec2 {
         let facts = self.facts(cluster)?;
         let settings = settings(&Value::Null)?;
         let hash = static_hash(node_class, &facts.certificate_authority).ok();
-        let status = self.with(|account, _, _| account.resolve(node_class, &facts, &settings, now));
+        let draft = self.with(|account, _, _| account.resolve(node_class, &facts, &settings, now));
         Ok(Resolved {
-            status,
+            warnings: draft.warnings.clone(),
+            // Launches are never refused here for want of permission.
+            status: draft.judged(Verdict::Passed),
             hash: hash.map(|hash| StaticHash {
                 hash,
                 version: STATIC_HASH_VERSION,

@@ -2,14 +2,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     EC2NodeClass,
-    karpenter::{Ami, EC2NodeClassStatus, SecurityGroup},
+    karpenter::{Ami, SecurityGroup},
 };
 use aws_rules::{
     ClusterFacts, ProviderSettings,
     ami::{self, Variant},
     families::Alias,
     node_class::{
-        Discovered, Discovery, SubnetFact, security_group_queries, status, subnet_queries,
+        Discovered, Discovery, Draft, Known, SubnetFact, draft, security_group_queries,
+        subnet_queries,
     },
 };
 use jiff::Timestamp;
@@ -18,14 +19,14 @@ use super::{Account, Image};
 use crate::controllers::digest;
 
 impl Account {
-    /// The whole status of a NodeClass, from what its terms select in this account.
+    /// The status of a NodeClass, from what its terms select in this account.
     pub(super) fn resolve(
         &self,
         class: &EC2NodeClass,
         cluster: &ClusterFacts,
         settings: &ProviderSettings,
         now: Timestamp,
-    ) -> EC2NodeClassStatus {
+    ) -> Draft {
         let discovered = Discovered {
             subnets: Discovery::Found(self.selected_subnets(class)),
             security_groups: Discovery::Found(self.selected_groups(class)),
@@ -34,7 +35,12 @@ impl Account {
             capacity_reservations: Discovery::Found(Vec::new()),
             placement_group: Discovery::Found(None),
         };
-        status(class, discovered, cluster, settings, now)
+        let known = Known {
+            cluster,
+            settings,
+            instance_types: &[],
+        };
+        draft(class, discovered, known, now)
     }
 
     fn selected_subnets(&self, class: &EC2NodeClass) -> Vec<SubnetFact> {

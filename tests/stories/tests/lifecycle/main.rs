@@ -12,6 +12,7 @@ mod by_hand;
 mod collecting;
 mod fixed;
 mod together;
+mod warnings;
 
 use fakes::World;
 use model::{NodeClaimName, NodeName, node::Node, node_claim::NodeClaim, pod::Pod};

@@ -16,7 +16,7 @@ async fn lists_all_pods(rig: &mut Rig, lane: Lane) -> bool {
 async fn at_rest() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
-    rig.until(secs(600), all_bound).await.unwrap();
+    assert!(rig.until(secs(600), all_bound).await.is_some());
     rig.pass(secs(120)).await;
     rig
 }

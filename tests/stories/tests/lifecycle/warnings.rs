@@ -1,0 +1,77 @@
+//! What users are warned of on their EC2NodeClasses, although these go on working.
+
+use fakes::Fault;
+use model::{Lane, Warning};
+use stories::{Relay, Rig, all_bound, secs};
+
+use crate::serving;
+
+/// The message of the first event of this reason about an EC2NodeClass.
+fn said(rig: &Rig, reason: &str) -> Option<String> {
+    rig.sim.with(|world| {
+        let mut events = world.api.events.iter();
+        let found = events.find(|event| {
+            event.reason == reason
+                && matches!(event.about, ports::cluster::EventTarget::NodeClass(..))
+        });
+        found.map(|event| event.message.clone())
+    })
+}
+
+#[tokio::test]
+async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        world.account.warnings.push(Warning {
+            reason: "InsufficientFreeAddressesInSubnet",
+            message: "subnetSelectorTerms: subnet-1 is full".to_owned(),
+        });
+    });
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let message = said(&rig, "InsufficientFreeAddressesInSubnet");
+    assert_eq!(
+        message.as_deref(),
+        Some("subnetSelectorTerms: subnet-1 is full")
+    );
+}
+
+#[tokio::test]
+async fn prices_that_cannot_be_read_are_told_of_and_stop_no_launch() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        world
+            .account
+            .complaints
+            .push("prices are of last week".to_owned())
+    });
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let message = said(&rig, "PricesNotCurrent");
+    assert_eq!(message.as_deref(), Some("prices are of last week"));
+}
+
+#[tokio::test]
+async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_for_it() {
+    let mut rig = serving(1).await;
+    rig.sim.fail_next("instance_types", Fault::Unavailable);
+    let turn = rig.next_turn();
+    let deadline = rig.deadline(Lane::Lifecycle);
+    let report = turns::run(
+        &rig.world,
+        &Rig::cluster(),
+        Lane::Lifecycle,
+        &turn,
+        deadline,
+    )
+    .await;
+    assert!(matches!(report.unwrap().outcome, turns::Outcome::Failed(_)));
+    let message = said(&rig, "InstanceTypesUnknown").unwrap();
+    assert!(
+        message.starts_with("nothing is launched until instance types are known: "),
+        "{message}"
+    );
+    rig.pass(secs(300)).await;
+    assert!(rig.sim.with(all_bound));
+    assert_eq!(rig.sim.with(|world| world.account.requests.len()), 1);
+}
