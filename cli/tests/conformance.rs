@@ -155,7 +155,7 @@ fn judge(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
         let part = |name: &str| failure[name].as_str().unwrap().to_owned();
         let (id, reason) = (part("id"), part("reason"));
         // The judge names a broken rule before it names a difference.
-        let valid = ["new nodes: ", "costs ", "replacement: "].iter().any(|start| reason.starts_with(start))
+        let valid = reason.starts_with("replacement: ")
             // Where upstream's own runs differ, other pods may wait.
             || reason.starts_with("errors: ") && as_many_left.contains(&id);
         Failure { id, reason, valid }
@@ -237,7 +237,8 @@ fn every_provisioning_topic_is_decided_as_upstream_does() {
     assert_eq!(corpus.failures, []);
 }
 
-/// So many of the whole corpus, and none of the sample, may be decided validly but otherwise than upstream does.
+/// So many of the whole corpus, and none of the sample, may leave other pods over than upstream's first run did, where its own
+/// runs differ and the pods are not equal.
 const DECIDED_OTHERWISE_MAX: usize = 4;
 
 #[test]

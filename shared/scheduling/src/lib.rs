@@ -11,6 +11,7 @@ mod bound;
 mod catalog;
 mod claim;
 mod explain;
+mod go_sort;
 #[cfg(feature = "inner-loops")]
 mod inner_loops;
 mod input;

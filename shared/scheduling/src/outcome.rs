@@ -1,13 +1,16 @@
 //! From claims to decisions: options by price, final requirements and requests (spec/scheduling §23).
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use model::{
     CapacityType, NanosPerHour, Resources, labels,
     plan::Launch,
     requirement::{Requirement, Requirements},
     selector::Operator,
-    snapshot::MinValuesPolicy,
+    snapshot::{MinValuesPolicy, Optimize},
 };
 
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
     bits::Bits,
     catalog,
     claim::Claim,
-    explain, min_values,
+    explain, go_sort, min_values,
     reason::Reason,
     shape::{Failure, ShapeId},
     solve::Solver,
@@ -175,8 +178,35 @@ fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
     algebra.add(set, label, held)
 }
 
-/// The claim's rows, each type once, cheapest first, ties by name; no more than a launch may name.
+/// The claim's rows, each type once, cheapest first, ties by name; no more than a launch may name. Of equally priced types at
+/// the cut those stay that upstream keeps, where its own answer is asked for.
 fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
+    let most = Launch::INSTANCE_TYPES_MAX;
+    if world.input.options.optimize == Optimize::Cost {
+        return cheapest_rows(claim, set, most, world);
+    }
+    let mut rows = cheapest_rows(claim, set, usize::MAX, world);
+    if let Some([(_, last), (_, next), ..]) = rows.get(most - 1..)
+        && last.price == next.price
+    {
+        // Upstream sorts the types as the provider lists them, by price alone.
+        let mut sorted: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
+        sorted.sort_by_key(Choice::instance_type);
+        go_sort::sort_by_key(&mut sorted, |choice| choice.price);
+        sorted.truncate(most);
+        let kept: BTreeSet<usize> = sorted.iter().map(Choice::instance_type).collect();
+        rows.retain(|(_, choice)| kept.contains(&choice.instance_type()));
+    }
+    rows.truncate(most);
+    rows
+}
+
+fn cheapest_rows(
+    claim: &Claim<'_>,
+    set: SetId,
+    most: usize,
+    world: &mut World<'_>,
+) -> Vec<(usize, Choice)> {
     let Some(template) = world.templates.get(claim.template) else {
         return Vec::new();
     };
@@ -185,7 +215,7 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
     let mut seen = Bits::none(known.len() + claim.rows.iter().last().map_or(0, |last| last + 1));
     let mut rows: Vec<(usize, Choice)> = Vec::new();
     for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
-        if rows.len() == Launch::INSTANCE_TYPES_MAX {
+        if rows.len() == most {
             return rows;
         }
         if !seen.contains(choice.instance_type()) {
@@ -210,7 +240,7 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
     }
     others.sort_by_key(|(_, choice)| catalog.types.get(choice.instance_type()).map(|t| &t.name));
     rows.extend(others);
-    rows.truncate(Launch::INSTANCE_TYPES_MAX);
+    rows.truncate(most);
     rows
 }
 

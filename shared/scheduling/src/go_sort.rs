@@ -1,0 +1,312 @@
+//! In which order Go's `sort.Slice` leaves equal elements.
+//!
+//! That sort (a pattern-defeating quicksort) is not stable but deterministic, and upstream keeps the first 600 types of a list
+//! that it sorted by price alone: where types of one price lie on both sides of the cut, this decides which of them stay.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "every index lies between the bounds that the sort was begun with"
+)]
+
+/// Sorts by key as Go does: elements are moved in the same steps.
+pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
+    let attempts = usize::BITS - items.len().leading_zeros();
+    let end = items.len();
+    let less = |a: &T, b: &T| key(a) < key(b);
+    Sorting { items, less }.quick(0, end, attempts);
+}
+
+/// Shorter ranges are sorted by insertion.
+const SHORT: usize = 12;
+/// From this length on the pivot is a median of medians, and a few misplaced elements are put right one by one.
+const LONG: usize = 50;
+/// So many elements may be misplaced where a range looks sorted.
+const MISPLACED: usize = 5;
+/// Comparisons in choosing a pivot; if all of them are the wrong way round, the range looks descending.
+const COMPARISONS: u32 = 12;
+
+struct Sorting<'a, T, L> {
+    items: &'a mut [T],
+    less: L,
+}
+
+impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
+    fn quick(&mut self, mut from: usize, mut to: usize, mut attempts: u32) {
+        let (mut balanced, mut partitioned) = (true, true);
+        loop {
+            let length = to - from;
+            if length <= SHORT {
+                return self.insertion(from, to);
+            }
+            if attempts == 0 {
+                return self.heap(from, to);
+            }
+            if !balanced {
+                self.shuffle(from, to);
+                attempts -= 1;
+            }
+            let (mut pivot, reversed) = self.pivot(from, to);
+            if reversed == COMPARISONS {
+                self.items[from..to].reverse();
+                pivot = (to - 1) - (pivot - from);
+            }
+            let looks_sorted = reversed == 0 || reversed == COMPARISONS;
+            if balanced && partitioned && looks_sorted && self.put_right(from, to) {
+                return;
+            }
+            if from > 0 && !self.less(from - 1, pivot) {
+                from = self.partition_equal(from, to, pivot);
+                continue;
+            }
+            let middle;
+            (middle, partitioned) = self.partition(from, to, pivot);
+            let (left, right) = (middle - from, to - middle);
+            balanced = left.min(right) >= length / 8;
+            if left < right {
+                self.quick(from, middle, attempts);
+                from = middle + 1;
+            } else {
+                self.quick(middle + 1, to, attempts);
+                to = middle;
+            }
+        }
+    }
+
+    fn less(&self, a: usize, b: usize) -> bool {
+        (self.less)(&self.items[a], &self.items[b])
+    }
+
+    fn insertion(&mut self, from: usize, to: usize) {
+        for at in from + 1..to {
+            self.sink(at, from);
+        }
+    }
+
+    /// Moves an element down to its place, as far as `floor`.
+    fn sink(&mut self, mut at: usize, floor: usize) {
+        while at > floor && self.less(at, at - 1) {
+            self.items.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+
+    fn heap(&mut self, from: usize, to: usize) {
+        let length = to - from;
+        for root in (0..=(length - 1) / 2).rev() {
+            self.sift(root, length, from);
+        }
+        for last in (0..length).rev() {
+            self.items.swap(from, from + last);
+            self.sift(0, last, from);
+        }
+    }
+
+    fn sift(&mut self, mut root: usize, length: usize, from: usize) {
+        loop {
+            let mut child = 2 * root + 1;
+            if child >= length {
+                return;
+            }
+            if child + 1 < length && self.less(from + child, from + child + 1) {
+                child += 1;
+            }
+            if !self.less(from + root, from + child) {
+                return;
+            }
+            self.items.swap(from + root, from + child);
+            root = child;
+        }
+    }
+
+    /// Breaks a pattern that led to a lopsided partition; the length is the seed.
+    fn shuffle(&mut self, from: usize, to: usize) {
+        let length = to - from;
+        let mask = (1_usize << (usize::BITS - length.leading_zeros())) - 1;
+        let mut random = length as u64;
+        let first = from + (length / 4) * 2 - 1;
+        for at in first..first + 3 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let other = usize::try_from(random & mask as u64).unwrap_or(0);
+            let other = if other >= length {
+                other - length
+            } else {
+                other
+            };
+            self.items.swap(at, from + other);
+        }
+    }
+
+    /// Where the pivot is, and how many comparisons were the wrong way round.
+    fn pivot(&self, from: usize, to: usize) -> (usize, u32) {
+        let length = to - from;
+        let quarter = length / 4;
+        let mut reversed = 0;
+        let [first, second, third] =
+            [from + quarter, from + 2 * quarter, from + 3 * quarter].map(|at| {
+                if length >= LONG {
+                    self.median([at - 1, at, at + 1], &mut reversed)
+                } else {
+                    at
+                }
+            });
+        let pivot = self.median([first, second, third], &mut reversed);
+        (pivot, reversed)
+    }
+
+    fn median(&self, [mut a, mut b, mut c]: [usize; 3], reversed: &mut u32) -> usize {
+        let mut order = |low: &mut usize, high: &mut usize| {
+            if self.less(*high, *low) {
+                *reversed += 1;
+                std::mem::swap(low, high);
+            }
+        };
+        order(&mut a, &mut b);
+        order(&mut b, &mut c);
+        order(&mut a, &mut b);
+        b
+    }
+
+    /// Whether the range is sorted after at most a few elements were put right.
+    fn put_right(&mut self, from: usize, to: usize) -> bool {
+        let mut at = from + 1;
+        for _ in 0..MISPLACED {
+            while at < to && !self.less(at, at - 1) {
+                at += 1;
+            }
+            if at == to {
+                return true;
+            }
+            if to - from < LONG {
+                return false;
+            }
+            self.items.swap(at, at - 1);
+            if at - from >= 2 {
+                self.sink(at - 1, 0);
+            }
+            if to - at >= 2 {
+                self.rise(at, to);
+            }
+        }
+        false
+    }
+
+    /// Moves an element up to its place, below `to`.
+    fn rise(&mut self, at: usize, to: usize) {
+        for above in at + 1..to {
+            if !self.less(above, above - 1) {
+                return;
+            }
+            self.items.swap(above, above - 1);
+        }
+    }
+
+    /// Smaller ones to the left of the pivot; says where it is then, and whether nothing had to move.
+    fn partition(&mut self, from: usize, to: usize, pivot: usize) -> (usize, bool) {
+        self.items.swap(from, pivot);
+        let (mut left, mut right) = (from + 1, to - 1);
+        let mut moved = false;
+        loop {
+            while left <= right && self.less(left, from) {
+                left += 1;
+            }
+            while left <= right && !self.less(right, from) {
+                right -= 1;
+            }
+            if left > right {
+                break;
+            }
+            self.items.swap(left, right);
+            left += 1;
+            right -= 1;
+            moved = true;
+        }
+        self.items.swap(right, from);
+        (right, !moved)
+    }
+
+    /// Where no element is smaller than the pivot: those equal to it to the left; says where the others begin.
+    fn partition_equal(&mut self, from: usize, to: usize, pivot: usize) -> usize {
+        self.items.swap(from, pivot);
+        let (mut left, mut right) = (from + 1, to - 1);
+        loop {
+            while left <= right && !self.less(from, left) {
+                left += 1;
+            }
+            while left <= right && self.less(from, right) {
+                right -= 1;
+            }
+            if left > right {
+                return left;
+            }
+            self.items.swap(left, right);
+            left += 1;
+            right -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort_by_key;
+
+    /// A list with many equal keys, as a linear congruential generator makes it.
+    fn keys(length: usize, modulus: u64) -> Vec<u64> {
+        let mut state: u64 = 42;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005);
+            state = state.wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % modulus
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    /// Of the places that elements had before, as one number.
+    fn digest(order: &[(u64, usize)]) -> u64 {
+        let hash =
+            |hash: u64, (_, at): &(u64, usize)| hash.wrapping_mul(31).wrapping_add(*at as u64);
+        order.iter().fold(7, hash)
+    }
+
+    fn sorted(keys: &[u64]) -> Vec<(u64, usize)> {
+        let mut items: Vec<_> = keys.iter().copied().zip(0..).collect();
+        sort_by_key(&mut items, |(key, _)| *key);
+        assert!(items.is_sorted_by_key(|(key, _)| *key));
+        items
+    }
+
+    /// The digests were computed by a Go program, from the same lists and by `sort.Slice`.
+    #[test]
+    fn equal_elements_end_where_go_leaves_them() {
+        for (length, modulus, expected) in [
+            (12, 3, 5_595_604_167_470_620_633),
+            (40, 5, 3_884_554_278_428_203_117),
+            (200, 10, 14_181_096_452_563_803_891),
+            (1_000, 40, 17_929_703_617_904_031_875),
+            (5_000, 3, 1_354_796_970_042_983_907),
+        ] {
+            assert_eq!(
+                digest(&sorted(&keys(length, modulus))),
+                expected,
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_that_rise_fall_or_do_both_end_where_go_leaves_them() {
+        let rising = |at: u64| at / 3;
+        let falling = |at: u64| 400 - at / 3;
+        let organ = |at: u64| at.min(700 - at) / 4;
+        let saw = |at: u64| at % 90;
+        for (of, expected) in [
+            (rising as fn(u64) -> u64, 8_317_108_146_184_683_749),
+            (falling, 9_318_623_511_696_497_449),
+            (organ, 17_532_681_930_585_338_219),
+            (saw, 4_828_333_065_968_151_669),
+        ] {
+            let keys: Vec<u64> = (0..700).map(of).collect();
+            assert_eq!(digest(&sorted(&keys)), expected);
+        }
+    }
+}
