@@ -4,7 +4,11 @@ use model::{
 };
 use ports::ledger::{Commit, Committed, Record};
 
-use crate::{Executor, Stop, Trouble, naming, rebase};
+use crate::{
+    Executor, Stop, Trouble,
+    command::{Order, Size},
+    naming, rebase,
+};
 
 /// What became of a proposal.
 #[derive(Debug)]
@@ -33,25 +37,32 @@ const TRIES_MAX: u32 = 3;
 const ROUNDS_MAX: u32 = 10;
 
 impl Executor<'_> {
-    /// Commits a plan made from this snapshot; `recheck` drops what does not hold once others' plans are applied to it.
-    /// Deletions become one command for `reason`.
+    /// Commits a plan made from this snapshot; `recheck` drops what does not hold once others' plans are applied to it. With
+    /// an order, launches and deletions become one command.
     pub async fn commit(
         &self,
         mut snapshot: Snapshot,
         mut plan: Plan,
-        reason: &str,
+        order: Option<&Order>,
         recheck: &(dyn Fn(&Snapshot, Plan) -> Plan + Send + Sync),
     ) -> Result<Commitment, Trouble> {
+        let whole = order
+            .filter(|order| !order.is_divisible())
+            .map(|_| Size::of(&plan));
         self.drop_moved_pods(&snapshot, &mut plan).await?;
         if let Some(stop) = self.may_act().await? {
             return Ok(Commitment::Stopped(stop));
         }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
-            if !obliges(&plan) {
+            if !obliges(&plan)
+                || whole
+                    .as_ref()
+                    .is_some_and(|whole| *whole != Size::of(&plan))
+            {
                 return Ok(Commitment::Nothing);
             }
-            let commit = self.proposal(&snapshot, &mut plan, reason);
+            let commit = self.proposal(&snapshot, &mut plan, order);
             match self.ledger.commit(self.cluster, &commit).await? {
                 Committed::At(generation) => {
                     tracing::info!(generation, plan = %commit.id, launches = commit.intents.len(), "committed");
@@ -90,7 +101,7 @@ impl Executor<'_> {
         Ok(Commitment::Lost)
     }
 
-    fn proposal(&self, snapshot: &Snapshot, plan: &mut Plan, reason: &str) -> Commit {
+    fn proposal(&self, snapshot: &Snapshot, plan: &mut Plan, order: Option<&Order>) -> Commit {
         let base = snapshot.generation;
         let now = self.clock.now();
         naming::name_claims(plan, base + 1, self.turn);
@@ -105,13 +116,15 @@ impl Executor<'_> {
         };
         let intents: Vec<Intent> = rebase::launches(plan).map(intent).collect();
         let delete: Vec<_> = rebase::deletions(plan).cloned().collect();
-        let command = (!delete.is_empty()).then(|| Command {
+        let order = order.filter(|_| !delete.is_empty());
+        let command = order.map(|order| Command {
             id: id.0.clone(),
-            reason: reason.to_owned(),
+            reason: order.reason.clone(),
             delete,
-            replacements: Vec::new(),
+            replacements: intents.iter().map(|intent| intent.name().clone()).collect(),
             state: CommandState::Replacing,
             committed_at: now,
+            choice: Some(order.choice.clone()),
         });
         // Whoever is to see to it if this turn dies: once its leases have lapsed (L4).
         let due_at = self.lease().until;

@@ -4,6 +4,7 @@
 //! It decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: what it needs of them
 //! comes in as functions and ports.
 
+mod command;
 mod commit;
 mod gate;
 mod launch;
@@ -27,6 +28,7 @@ use model::{
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
 
+pub use command::{Order, Proposed};
 pub use commit::{Commitment, Made};
 pub use gate::{Stop, Trouble};
 pub use release::Released;

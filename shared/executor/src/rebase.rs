@@ -29,6 +29,7 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
                         replacements: Vec::new(),
                         state: CommandState::Replacing,
                         committed_at: snapshot.now,
+                        choice: None,
                     });
                 }
             }
@@ -64,6 +65,7 @@ pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
                 leaving.extend(
                     commands
                         .iter()
+                        .filter(|command| command.state.is_open())
                         .flat_map(|command| &command.delete)
                         .map(|target| target.name.clone()),
                 );

@@ -19,6 +19,9 @@ use crate::{
 /// A finished notice is kept for its late doubles.
 const NOTICES_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
+/// A command that is over is of no use to turns, and of some to people.
+const COMMANDS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+
 pub(crate) fn command_row(cluster: &ClusterName, command: &Command) -> Result<NewRow, LedgerError> {
     NewRow::new(&Key::command(cluster, &command.id))
         .json("state", &command.state)?
@@ -53,8 +56,15 @@ pub(crate) async fn move_command(
     from: &Command,
     to: CommandState,
 ) -> Result<Moved, LedgerError> {
+    let key = Key::command(cluster, &from.id);
+    let kept = from.committed_at.saturating_add(COMMANDS_KEPT);
+    let write = match kept.ok().filter(|_| to.is_over()) {
+        None => Write::update(&key, "SET #state = :to"),
+        Some(kept) => Write::update(&key, "SET #state = :to, #expires = :expires")
+            .value("expires", kept.as_second()),
+    };
     let to = json(&to)?;
-    let write = Write::update(&Key::command(cluster, &from.id), "SET #state = :to")
+    let write = write
         .when("#state = :from")
         .value("from", json(&from.state)?)
         .value("to", to.clone());

@@ -1,9 +1,13 @@
 //! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
 
+mod command;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+pub use command::{Choice, Command, CommandState, Method};
 
 use crate::{
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
@@ -210,26 +214,6 @@ pub enum Holder {
     Claim(NodeClaimName),
     /// Garbage collection took the instance; nobody may adopt it any more (G1).
     Collector,
-}
-
-/// `CLUSTER#c` / `COMMAND#…`: a disruption under way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
-    pub id: String,
-    pub reason: String,
-    pub delete: Vec<crate::plan::Target>,
-    pub replacements: Vec<NodeClaimName>,
-    pub state: CommandState,
-    pub committed_at: Timestamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CommandState {
-    Replacing,
-    Deleting,
-    Done,
-    RolledBack,
 }
 
 /// `CLUSTER#c` / `NOTICE#instance#kind`: an interruption that AWS announced.

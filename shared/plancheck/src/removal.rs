@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, Plan, PodKey, Uid, labels,
-    ledger::CommandState,
     node::ConditionStatus,
     node_claim::NodeClaim,
     node_pool::{ConsolidateAfter, ConsolidationPolicy, NodePool},
@@ -135,10 +134,7 @@ impl<'c, 'a> Check<'c, 'a> {
             !notice.done && claim.status.provider_id.ends_with(notice.instance.as_str())
         });
         let is_commanded = snapshot.commands.iter().any(|command| {
-            matches!(
-                command.state,
-                CommandState::Replacing | CommandState::Deleting
-            ) && command.delete.iter().any(|target| target.uid == claim.uid)
+            command.state.is_open() && command.delete.iter().any(|target| target.uid == claim.uid)
         });
         !has_joined || !is_alive || is_noticed || is_commanded || is_expired(claim, snapshot.now)
     }

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
     Action, InstanceType, Memo, Plan, PodKey, Resources, Snapshot, labels,
-    ledger::{CommandState, Intent},
+    ledger::Intent,
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
@@ -260,10 +260,7 @@ fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     snapshot
         .commands
         .iter()
-        .filter(|command| match command.state {
-            CommandState::Replacing | CommandState::Deleting => true,
-            CommandState::Done | CommandState::RolledBack => false,
-        })
+        .filter(|command| command.state.is_open())
         .any(|command| command.delete.iter().any(|target| target.uid == claim.uid))
 }
 

@@ -18,12 +18,16 @@ mod single;
 mod types;
 mod validation;
 
-use jiff::SignedDuration;
-use model::{Action, Snapshot};
+use std::collections::BTreeSet;
 
-pub use self::{candidates::Blocked, command::Command};
+use jiff::SignedDuration;
+use model::{NodeClaimName, NodePoolName, Snapshot, ledger};
+
+pub use model::ledger::Method;
+
+pub use self::{candidates::Blocked, command::Command, validation::Rejection};
 use self::{methods::Methods, scene::Scene};
-use crate::{decision::Decision, inventory::Inventory, provision::question::Ground};
+use crate::{inventory::Inventory, provision::question::Ground};
 
 /// Why nodes go, as conditions, events and metrics call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,16 +35,6 @@ pub enum Reason {
     Empty,
     Drifted,
     Underutilized,
-}
-
-/// What decided it. Methods are tried in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Method {
-    Emptiness,
-    StaticDrift,
-    Drift,
-    MultiNode,
-    SingleNode,
 }
 
 /// What one look at a cluster comes to.
@@ -52,34 +46,35 @@ pub struct Pass {
     pub blocked: Vec<Blocked>,
     /// Nodes that consolidation does not remove.
     pub unconsolidatable: Vec<Blocked>,
+    /// NodePools whose budgets allow nothing at all, where there would be something to do.
+    pub exhausted: BTreeSet<(NodePoolName, Reason)>,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
-const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
+pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// The first method that finds something to do decides.
 pub fn disrupt(snapshot: &Snapshot) -> Pass {
+    disrupt_except(snapshot, &BTreeSet::new())
+}
+
+/// The same where some nodes are left alone, without being in the way of others.
+pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> Pass {
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
     let later = snapshot.now.checked_add(VALIDATED_AFTER);
     let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
     let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
+    let [scene, later] = [scene, later].map(|scene| scene.sparing(spared));
     Methods::new(&scene, &later).first()
 }
 
-/// Deletes the empty, consolidatable nodes that budgets allow.
-pub fn empty(snapshot: &Snapshot) -> Decision {
-    let mut decision = Decision::default();
+/// Judges a proposal again after its waiting period: what is left of it, as it is best done now (spec/lifecycle §21).
+pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Command, Rejection> {
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
     let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
-    for command in Methods::new(&scene, &scene).emptiness() {
-        for target in command.delete {
-            let because = command.because.clone();
-            decision.act(Action::DeleteNodeClaim(target), because);
-        }
-    }
-    decision
+    Methods::new(&scene, &scene).validate(proposal)
 }
 
 impl Reason {
@@ -88,18 +83,6 @@ impl Reason {
             Self::Empty => "Empty",
             Self::Drifted => "Drifted",
             Self::Underutilized => "Underutilized",
-        }
-    }
-}
-
-impl Method {
-    /// As metrics call it.
-    pub fn consolidation_type(self) -> &'static str {
-        match self {
-            Self::Emptiness => "empty",
-            Self::StaticDrift | Self::Drift => "",
-            Self::MultiNode => "multi",
-            Self::SingleNode => "single",
         }
     }
 }

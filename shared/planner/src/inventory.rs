@@ -8,7 +8,7 @@ use std::{
 use model::{
     Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
-    ledger::{CommandState, Intent},
+    ledger::Intent,
     node::Node,
     node_claim::NodeClaim,
     plan::Expected,
@@ -264,12 +264,10 @@ pub fn any_leaves(snapshot: &Snapshot) -> bool {
 
 /// NodeClaims that a committed disruption is about to remove.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    let under_way = snapshot.commands.iter().filter(|command| {
-        matches!(
-            command.state,
-            CommandState::Replacing | CommandState::Deleting
-        )
-    });
+    let under_way = snapshot
+        .commands
+        .iter()
+        .filter(|command| command.state.is_open());
     let targets = under_way.flat_map(|command| &command.delete);
     targets.map(|target| &target.name).collect()
 }

@@ -15,6 +15,7 @@ mod machine;
 mod managed;
 mod measurements;
 mod node_pool_hash;
+mod orchestration;
 mod pods;
 mod pods_of_nodes;
 mod provision;
@@ -25,11 +26,15 @@ mod terminate;
 mod test_world;
 
 pub use decision::{About, Decision, Note};
-pub use disrupt::{Blocked, Command, Method, Pass, Reason, disrupt, empty};
+pub use disrupt::{
+    Blocked, Command, Method, Pass, Reason, Rejection, VALIDATED_AFTER, disrupt, disrupt_except,
+    validate,
+};
 pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
+pub use orchestration::{Advance, advance, forgotten_marks};
 pub use pods::is_reschedulable;
 pub use provision::{Share, is_provisionable, provision, provision_with};
 pub use registration_health::RegistrationHealth;

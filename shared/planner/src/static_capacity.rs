@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::duration::parse_go_duration;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, NodeClaimName, Snapshot, ledger::CommandState, node::Node, node_claim::NodeClaim,
-    node_pool::NodePool, resources::NODES,
+    Action, NodeClaimName, Snapshot, node::Node, node_claim::NodeClaim, node_pool::NodePool,
+    resources::NODES,
 };
 
 use crate::{
@@ -147,12 +147,10 @@ fn soon(snapshot: &Snapshot) -> Timestamp {
 
 /// NodeClaims that a committed disruption is about to remove.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    let open = snapshot.commands.iter().filter(|command| {
-        matches!(
-            command.state,
-            CommandState::Replacing | CommandState::Deleting
-        )
-    });
+    let open = snapshot
+        .commands
+        .iter()
+        .filter(|command| command.state.is_open());
     let targets = open.flat_map(|command| &command.delete);
     targets.map(|target| &target.name).collect()
 }

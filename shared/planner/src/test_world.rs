@@ -8,6 +8,7 @@ use model::{
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim},
     node_pool::{ConsolidateAfter, NodePool},
+    pod::{Pod, PodPhase},
 };
 
 pub(crate) fn now() -> Timestamp {
@@ -96,4 +97,17 @@ pub(crate) fn pool(name: &str, consolidate_after_seconds: i64) -> NodePool {
     };
     pool.disruption.consolidate_after = ConsolidateAfter::Seconds(consolidate_after_seconds);
     pool
+}
+
+/// A running pod of a ReplicaSet.
+pub(crate) fn pod(name: &str, node: &str) -> Pod {
+    Pod {
+        key: model::PodKey::new("default", name),
+        uid: format!("uid-{name}").into(),
+        node_name: Some(node.into()),
+        phase: PodPhase::Running,
+        ready: true,
+        requests: Resources::from([("cpu", 100), ("pods", 1)]),
+        ..Pod::default()
+    }
 }

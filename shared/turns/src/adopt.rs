@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::{finalizer, tag};
 use executor::{ClassFacts, Executor};
 use model::{
-    CapacityType, InstanceId, InstanceType, NanosPerHour, NodeClaimName, NodeClassName, Offering,
-    Snapshot,
+    CapacityType, InstanceId, InstanceType, InstanceTypeName, NanosPerHour, NodeClaimName,
+    NodeClassName, Offering, Snapshot,
     ids::PlanId,
     labels,
     launch::Instance,
     ledger::{Intent, IntentState},
-    node_claim::NodeClaim,
+    node_claim::{NodeClaim, NodeClaimSpec},
     plan::{ExpectedOffering, Launch},
     requirement::{Requirement, Requirements},
     selector::Operator,
@@ -134,29 +134,7 @@ fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
 
 /// What is to be launched for a NodeClaim: every type that it admits. Where there is none, whoever launches it says so.
 fn launch(claim: &NodeClaim, class: &ClassFacts) -> Launch {
-    let wanted = Requirements::from_selector(&claim.spec.requirements);
-    let mut options: Vec<(&InstanceType, &Offering)> = class
-        .types
-        .iter()
-        .filter_map(|kind| Some((kind, cheapest(kind, &wanted, claim)?)))
-        .collect();
-    options.sort_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
-    let cheapest = options.first().map_or_else(
-        || ExpectedOffering {
-            instance_type: String::new(),
-            capacity_type: CapacityType::OnDemand,
-            zone: String::new(),
-            price: NanosPerHour(0),
-            capacity: claim.spec.requests.clone(),
-        },
-        |(kind, offering)| ExpectedOffering {
-            instance_type: kind.name.clone(),
-            capacity_type: offering.capacity_type,
-            zone: offering.zone.clone(),
-            price: offering.price,
-            capacity: kind.capacity.clone(),
-        },
-    );
+    let (instance_types, cheapest) = options(&claim.spec, class);
     Launch {
         name: claim.name.clone(),
         node_pool: claim.node_pool().unwrap_or_default(),
@@ -166,26 +144,55 @@ fn launch(claim: &NodeClaim, class: &ClassFacts) -> Launch {
         spec: claim.spec.clone(),
         pods: Vec::new(),
         cheapest,
-        instance_types: options
-            .iter()
-            .map(|(kind, _)| kind.name.as_str().into())
-            .take(Launch::INSTANCE_TYPES_MAX)
-            .collect(),
+        instance_types,
     }
+}
+
+/// The types that a NodeClaim admits, cheapest first, and what it would be by them.
+pub(crate) fn options(
+    spec: &NodeClaimSpec,
+    class: &ClassFacts,
+) -> (Vec<InstanceTypeName>, ExpectedOffering) {
+    let wanted = Requirements::from_selector(&spec.requirements);
+    let mut options: Vec<(&InstanceType, &Offering)> = class
+        .types
+        .iter()
+        .filter_map(|kind| Some((kind, cheapest(kind, &wanted, spec)?)))
+        .collect();
+    options.sort_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
+    let cheapest = options.first().map_or_else(
+        || ExpectedOffering {
+            instance_type: String::new(),
+            capacity_type: CapacityType::OnDemand,
+            zone: String::new(),
+            price: NanosPerHour(0),
+            capacity: spec.requests.clone(),
+        },
+        |(kind, offering)| ExpectedOffering {
+            instance_type: kind.name.clone(),
+            capacity_type: offering.capacity_type,
+            zone: offering.zone.clone(),
+            price: offering.price,
+            capacity: kind.capacity.clone(),
+        },
+    );
+    let types = options.iter().map(|(kind, _)| kind.name.as_str().into());
+    let types = types.take(Launch::INSTANCE_TYPES_MAX).collect();
+    (types, cheapest)
 }
 
 /// The cheapest available offering of a type that the NodeClaim admits, if the type is big enough.
 fn cheapest<'a>(
     kind: &'a InstanceType,
     wanted: &Requirements,
-    claim: &NodeClaim,
+    spec: &NodeClaimSpec,
 ) -> Option<&'a Offering> {
     let compatible = wanted.0.values().all(|requirement| {
         kind.requirements
             .get(&requirement.key)
             .is_none_or(|offered| offered.intersects(requirement))
     });
-    if !compatible || !claim.spec.requests.fits(&kind.allocatable()) {
+    if !compatible || !spec.requests.fits(&kind.allocatable()) {
         return None;
     }
     let allows = |key: &str, value: &str| {

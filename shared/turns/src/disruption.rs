@@ -1,80 +1,56 @@
-//! Nodes that are not worth having, under budgets. Here: empty ones. Drift and consolidation are further deciders that fill
-//! the same command.
+//! Nodes that are not worth having, under budgets: decided, judged again, replaced first, then deleted. Every step is a row in
+//! the ledger with a due time; no turn waits for anything (spec/lifecycle §13, §21, §22).
 
-use executor::{Commitment, Executor};
+mod commands;
+mod orders;
+mod told;
+
+use std::collections::BTreeSet;
+
+use executor::Executor;
 use jiff::SignedDuration;
 use model::{
-    Lane, NodeClaimName, Plan, Snapshot,
-    ledger::{Command, CommandState},
+    Plan,
+    ledger::{Command, CommandState, Method},
 };
-use ports::{ClusterError, ledger::Moved};
 
 use crate::{
-    Report, TurnError,
+    Report, TurnError, events,
     lane::{Done, Turn},
-    observe::{Pods, observe},
+    observe::{Observed, Pods, observe},
     provisioner::seen,
 };
 
-/// The reason in commands, conditions and metrics (spec/lifecycle §3.2).
-const EMPTY: &str = "Empty";
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+/// What did not hold when it was judged again is thought over after this, as upstream's next pass.
+const AFTER_REJECTING: SignedDuration = SignedDuration::from_secs(10);
+/// Where the check refuses a command, others are looked for so often in one turn.
+const SEARCHES_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let observed = observe(turn, Pods::All).await?;
+    let mut observed = observe(turn, Pods::All).await?;
     let counter = observed.counter.clone();
     seen(&observed, &mut report);
-    let executor = turn.executor();
-    if turn.may_act() {
-        for command in observed
-            .snapshot
-            .commands
-            .iter()
-            .filter(|command| is_open(command))
-        {
-            drive(turn, &executor, command, &mut report).await?;
+    let executor = orders::hands(turn);
+    let stop = match turn.may_act() {
+        true => executor.may_act().await?.map(|stop| stop.to_string()),
+        false => Some("the cluster is not active: nothing was done".to_owned()),
+    };
+    if let Some(stop) = stop {
+        for command in planner::disrupt(&observed.snapshot).commands {
+            report.plan(&command.plan().actions);
         }
-    }
-    let decision = planner::empty(&observed.snapshot);
-    if let Some(due) = decision.due {
-        report.look_again(due);
-    }
-    let checked = plancheck::filter(&observed.snapshot, decision.plan);
-    report.plan(&checked.plan.actions);
-    report.refused.extend(
-        checked
-            .refused
-            .iter()
-            .flat_map(|refused| refused.offences.iter().cloned()),
-    );
-    if !turn.may_act() {
-        report.stopped = Some("the cluster is not active: nothing was done".into());
-        return Ok(Done {
-            report,
-            full_look: Some(counter),
-        });
-    }
-    let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
-    match executor
-        .commit(observed.snapshot, checked.plan, EMPTY, &recheck)
-        .await?
-    {
-        Commitment::Nothing => {}
-        Commitment::Stopped(stop) => report.stopped = Some(stop.to_string()),
-        Commitment::Lost => {
-            report
-                .problems
-                .push("every race for the generation was lost".into());
+        report.stopped = Some(stop);
+        if turn.may_act() {
             report.look_again(turn.world.clock.now() + AFTER_LOSING);
         }
-        Commitment::Made(made) => {
-            report.committed = Some(made.generation);
-            if let Some(command) = &made.command {
-                drive(turn, &executor, command, &mut report).await?;
-            }
-        }
+    } else if commands::drive(turn, &executor, &observed, &mut report).await? {
+        // What was seen has changed: the next turn looks afresh.
+        report.look_again(turn.world.clock.now());
+    } else {
+        decide(turn, &executor, &mut observed, &mut report).await?;
     }
     Ok(Done {
         report,
@@ -82,74 +58,123 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-fn is_open(command: &Command) -> bool {
-    match command.state {
-        CommandState::Replacing | CommandState::Deleting => true,
-        CommandState::Done | CommandState::RolledBack => false,
+/// One proposal waits at a time, and nothing else is begun meanwhile.
+async fn decide(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let proposals = observed.snapshot.commands.iter();
+    let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
+    let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
+    let Some(proposal) = first.cloned() else {
+        return search(turn, executor, observed, report).await;
+    };
+    let due = proposal
+        .choice
+        .as_ref()
+        .and_then(|choice| choice.validate_at);
+    match due.filter(|due| *due > observed.snapshot.now) {
+        Some(due) => {
+            report.look_again(due);
+            Ok(())
+        }
+        None => judge(turn, executor, observed, &proposal, report).await,
     }
 }
 
-/// Takes a command to its end, from wherever it stands (D1).
-async fn drive(
+/// Commits what is left of a proposal, or drops it.
+async fn judge(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
-    command: &Command,
+    observed: &mut Observed,
+    proposal: &Command,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    if let Some(stop) = executor.may_act().await? {
-        report.stopped = Some(stop.to_string());
-        report.look_again(turn.world.clock.now() + AFTER_LOSING);
-        return Ok(());
-    }
-    let deleting = Command {
-        state: CommandState::Deleting,
-        ..command.clone()
+    let judged = planner::validate(&observed.snapshot, proposal);
+    let (state, said) = match judged {
+        Ok(command) => match orders::checked(observed, &command, report) {
+            Some(plan) => {
+                let placed = orders::place(turn, executor, observed, &command, plan, report);
+                match placed.await? {
+                    true => (CommandState::Done, Vec::new()),
+                    false => (CommandState::RolledBack, Vec::new()),
+                }
+            }
+            None => (CommandState::RolledBack, Vec::new()),
+        },
+        Err(rejection) => {
+            report.refused.push(format!(
+                "{} of {}: {} ({})",
+                proposal.reason,
+                told::names(&proposal.delete),
+                rejection.message,
+                rejection.class
+            ));
+            let said = told::of_rejection(&observed.snapshot, proposal, &rejection);
+            (CommandState::RolledBack, said)
+        }
     };
-    if turn
-        .world
-        .ledger
-        .move_command(turn.cluster, command, deleting.state)
-        .await?
-        == Moved::No
-    {
-        return Ok(());
+    let ledger = &turn.world.ledger;
+    ledger.move_command(turn.cluster, proposal, state).await?;
+    if state == CommandState::RolledBack {
+        report.look_again(turn.world.clock.now() + AFTER_REJECTING);
     }
-    let mut deleted = false;
-    for target in &command.delete {
-        if command.reason == EMPTY && is_occupied(turn, &target.name).await? {
-            report
-                .problems
-                .push(format!("NodeClaim {} is no longer empty", target.name));
-            continue;
-        }
-        match turn.api.delete_node_claim(target).await {
-            Ok(()) => deleted = true,
-            // Gone, or changed since it was judged: then it is judged again.
-            Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    turn.world
-        .ledger
-        .move_command(turn.cluster, &deleting, CommandState::Done)
-        .await?;
-    if deleted {
-        turn.wake(Lane::Terminator, "disrupted").await?;
-    }
-    report.look_again(turn.world.clock.now() + AFTER_LOSING);
+    events::post(turn, &said, report).await;
     Ok(())
 }
 
-/// Whether a pod has come to a node since it was judged empty (DESIGN §7.5).
-async fn is_occupied(turn: &Turn<'_>, claim: &NodeClaimName) -> Result<bool, TurnError> {
-    let Some(claim) = turn.api.node_claim(claim).await? else {
-        return Ok(false);
-    };
-    let Some(node) = claim.status.node_name else {
-        return Ok(false);
-    };
-    let pods = turn.api.pods().await?;
-    Ok(pods
-        .iter()
-        .any(|pod| pod.node_name.as_ref() == Some(&node) && planner::is_reschedulable(pod)))
+/// Looks for something to do, and begins it.
+async fn search(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let mut spared = BTreeSet::new();
+    for round in 0..SEARCHES_MAX {
+        let pass = planner::disrupt_except(&observed.snapshot, &spared);
+        if round == 0 {
+            let said = told::of_pass(&observed.snapshot, &pass);
+            events::post(turn, &said, report).await;
+        }
+        let (mut begun, mut refused) = (false, false);
+        for command in &pass.commands {
+            match orders::checked(observed, command, report) {
+                Some(plan) => {
+                    begun = true;
+                    begin(turn, executor, observed, command, plan, report).await?;
+                }
+                None => {
+                    refused = true;
+                    spared.extend(command.delete.iter().map(|target| target.name.clone()));
+                }
+            }
+        }
+        if begun || !refused {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What is chosen for saving is proposed, and judged again after a while; drift is not chosen, so it starts at once.
+async fn begin(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    command: &planner::Command,
+    plan: Plan,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    match command.method {
+        Method::Emptiness | Method::MultiNode | Method::SingleNode => {
+            orders::propose(turn, executor, observed, command, &plan, report).await
+        }
+        Method::StaticDrift | Method::Drift => {
+            let placed = orders::place(turn, executor, observed, command, plan, report);
+            placed.await.map(drop)
+        }
+    }
 }

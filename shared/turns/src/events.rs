@@ -20,6 +20,7 @@ const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
 const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
+const UNCONSOLIDATABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
 pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
@@ -132,6 +133,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
+            "Unconsolidatable" => UNCONSOLIDATABLE_SAID_FOR,
             _ => SAID_FOR,
         };
         let now = turn.world.clock.now();

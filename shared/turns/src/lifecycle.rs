@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    conditions::types::{CONSOLIDATABLE, DRIFTED},
+    conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED},
     names::{annotation, tag},
 };
 use executor::{Executor, LaunchFacts};
@@ -104,6 +104,7 @@ async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), Tu
                 replacements: Vec::new(),
                 state: CommandState::Deleting,
                 committed_at: turn.now,
+                choice: None,
             }),
             Action::Launch(_)
             | Action::UpdateNode(_)
@@ -280,10 +281,9 @@ async fn follow_up(
         turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
     let may_be_disrupted = |planned: &Planned| match &planned.action {
-        Action::UpdateNodeClaim(update) => update
-            .conditions
-            .iter()
-            .any(|condition| [CONSOLIDATABLE, DRIFTED].contains(&condition.kind.as_str())),
+        Action::UpdateNodeClaim(update) => update.conditions.iter().any(|condition| {
+            [CONSOLIDATABLE, DRIFTED, INITIALIZED].contains(&condition.kind.as_str())
+        }),
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)
         | Action::UpdateNode(_)

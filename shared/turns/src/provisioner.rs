@@ -113,7 +113,7 @@ async fn round_of(
     let executor = turn.executor();
     let planned = plan.clone();
     let commitment = executor
-        .commit(snapshot.clone(), plan, "Provisioning", &recheck)
+        .commit(snapshot.clone(), plan, None, &recheck)
         .await?;
     // Committing gives NodeClaims their names.
     report.plan(match &commitment {
@@ -189,7 +189,8 @@ fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<jiff::Timestamp> {
         .min()
 }
 
-async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
+/// Keeps the nodes that pods are expected on from being removed as empty meanwhile.
+pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
     let now = turn.world.clock.now();
     let nodes: BTreeMap<NodeName, jiff::Timestamp> = plan
         .nominations

@@ -19,6 +19,8 @@ pub struct Report {
     pub node_claims: usize,
     /// What was planned and why, one line each.
     pub planned: Vec<String>,
+    /// What is to be judged again before it binds.
+    pub proposed: Vec<String>,
     /// What the independent check took out of the plan.
     pub refused: Vec<String>,
     /// Pods without a place, with the reasons.
@@ -63,6 +65,7 @@ impl Report {
             nodes: 0,
             node_claims: 0,
             planned: Vec::new(),
+            proposed: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
             postponed: 0,
@@ -88,6 +91,7 @@ impl Report {
     /// Worth a journal record: something was decided, refused or went wrong.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
+            && self.proposed.is_empty()
             && self.refused.is_empty()
             && self.unplaced.is_empty()
             && self.postponed == 0

@@ -347,6 +347,11 @@ fn drift(world: &mut fakes::World) -> Option<String> {
 #[tokio::test]
 async fn nodes_drift_when_what_they_were_made_with_changes() {
     let mut rig = Rig::ready(Relay::Watching).await;
+    // They are not to be replaced here.
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.disruption.budgets[0].nodes = "0".into();
+    });
     rig.scale(1);
     rig.until(secs(180), all_bound).await.unwrap();
     rig.pass(secs(60)).await;

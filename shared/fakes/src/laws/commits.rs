@@ -2,7 +2,7 @@
 
 use model::{
     ClusterName, Lane,
-    ledger::{CommandState, Mode},
+    ledger::{Choice, Command, CommandState, Method, Mode},
 };
 use ports::{
     Ledger,
@@ -235,5 +235,46 @@ pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &
     assert_eq!(
         ledger.commands(c).await.unwrap().first().unwrap().state,
         CommandState::Deleting
+    );
+}
+
+pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let proposal = Command {
+        state: CommandState::Proposed,
+        choice: Some(Choice {
+            method: Method::SingleNode,
+            validate_at: Some(at(15)),
+            instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
+        }),
+        ..command("c1")
+    };
+    let commit = Commit {
+        commands: vec![proposal.clone()],
+        due: vec![(Lane::Disruption, at(15))],
+        ..commit("p", 0, &[])
+    };
+    ledger.commit(c, &commit).await.unwrap();
+    assert_eq!(
+        ledger.commands(c).await.unwrap(),
+        std::slice::from_ref(&proposal)
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            ledger
+                .move_command(c, &proposal, CommandState::RolledBack)
+                .await
+                .unwrap(),
+            Moved::Yes,
+            "what stands already as asked for is a success"
+        );
+    }
+    assert_eq!(
+        ledger
+            .move_command(c, &proposal, CommandState::Done)
+            .await
+            .unwrap(),
+        Moved::No,
+        "D1: it is over"
     );
 }

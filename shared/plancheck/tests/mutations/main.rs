@@ -291,6 +291,7 @@ fn forced_deletions_need_no_budget() {
                 replacements: Vec::new(),
                 state: CommandState::Deleting,
                 committed_at: now(),
+                choice: None,
             }];
         }),
     ];

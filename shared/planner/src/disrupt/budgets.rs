@@ -1,6 +1,6 @@
 //! How many nodes of each NodePool may go at once (spec/lifecycle §15).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{conditions::types::INSTANCE_TERMINATING, duration::parse_go_duration};
 use jiff::Timestamp;
@@ -16,6 +16,8 @@ use crate::inventory::Inventory;
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
+    /// NodePools with nodes, none of which may go.
+    closed: BTreeSet<NodePoolName>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -32,14 +34,25 @@ impl Budgets {
         now: Timestamp,
     ) -> Self {
         let counts = counts(inventory);
-        let left = snapshot.node_pools.iter().map(|pool| {
+        let mut budgets = Self {
+            left: BTreeMap::new(),
+            closed: BTreeSet::new(),
+        };
+        for pool in &snapshot.node_pools {
             let count = counts.get(&pool.name).copied().unwrap_or_default();
             let allowed = allowed(pool, reason, count.total, now);
-            (pool.name.clone(), allowed.saturating_sub(count.disrupting))
-        });
-        Self {
-            left: left.collect(),
+            let left = allowed.saturating_sub(count.disrupting);
+            budgets.left.insert(pool.name.clone(), left);
+            if allowed == 0 && count.total > 0 {
+                budgets.closed.insert(pool.name.clone());
+            }
         }
+        budgets
+    }
+
+    /// Whether the NodePool's budgets allow none of its nodes to go, however many are on their way.
+    pub(super) fn are_closed(&self, pool: &NodePoolName) -> bool {
+        self.closed.contains(pool)
     }
 
     pub(super) fn left(&self, pool: &NodePoolName) -> usize {

@@ -9,6 +9,7 @@ use model::{
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
+    plan::Target,
     pod::Pod,
 };
 
@@ -80,6 +81,11 @@ impl<'a> Candidates<'a> {
         }
     }
 
+    pub(super) fn of(&self, target: &Target) -> Option<&Candidate<'a>> {
+        let mut all = self.all.iter();
+        all.find(|one| one.claim.name == target.name && one.claim.uid == target.uid)
+    }
+
     pub(super) fn by_claim(&self, claim: &NodeClaim) -> Option<&Candidate<'a>> {
         self.all.iter().find(|one| one.claim.name == claim.name)
     }
@@ -102,7 +108,7 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     let Some(claim) = machine.claim.filter(|claim| is_ours(claim)) else {
         return Verdict::NotOurs;
     };
-    if scene.is_commanded(claim) {
+    if scene.is_commanded(claim) || scene.spared.contains(&claim.name) {
         return Verdict::NotOurs;
     }
     let Some(node) = machine.node else {

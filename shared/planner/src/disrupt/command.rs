@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    NanosPerHour,
-    plan::{Action, Launch, Nomination, Target},
+    NanosPerHour, Plan,
+    plan::{Action, Launch, Nomination, Planned, Target},
 };
 use scheduling::NewNode;
 
@@ -32,6 +32,24 @@ pub struct Command {
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
     pub savings: NanosPerHour,
     pub because: String,
+}
+
+impl Command {
+    /// What it comes to: replacements first, then what they replace.
+    pub fn plan(&self) -> Plan {
+        let act = |action| Planned {
+            action,
+            because: self.because.clone(),
+        };
+        let launches = self.replacements.iter().cloned();
+        let launches = launches.map(|launch| Action::Launch(Box::new(launch)));
+        let deletions = self.delete.iter().cloned().map(Action::DeleteNodeClaim);
+        Plan {
+            actions: launches.chain(deletions).map(act).collect(),
+            nominations: self.nominations.clone(),
+            ..Plan::default()
+        }
+    }
 }
 
 pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {

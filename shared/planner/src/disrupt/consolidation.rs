@@ -80,7 +80,16 @@ pub(super) fn consider<'a>(
     scene: &Scene<'a>,
     candidates: &[&Candidate<'a>],
 ) -> Result<Move<'a>, String> {
-    let mut simulation = scene.simulate(candidates, Freedom::Consolidation);
+    let simulation = scene.simulate(candidates, Freedom::Consolidation);
+    judged(scene, candidates, simulation)
+}
+
+/// The same where the simulation is known.
+pub(super) fn judged<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    mut simulation: Simulation<'a>,
+) -> Result<Move<'a>, String> {
     if let Some(obstacle) = simulation.obstacle() {
         return Err(obstacle);
     }

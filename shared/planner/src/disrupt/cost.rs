@@ -12,13 +12,13 @@ const PER_PRIORITY: i64 = 1 << 2;
 const EVICTIONS_MAX: i64 = 10;
 
 /// Of moving a node's pods elsewhere, that of the node included. More than [`EVICTION`] unless nothing on it matters.
-pub(super) fn of_node(pods: &[&Pod]) -> i64 {
+pub(crate) fn of_node(pods: &[&Pod]) -> i64 {
     let moving = pods.iter().filter(|pod| is_reschedulable(pod));
     EVICTION.saturating_add(moving.map(|pod| of_pod(pod).max(0)).sum())
 }
 
 /// Whether moving its pods costs nothing (spec/lifecycle §16.4).
-pub(super) fn is_empty(cost: i64) -> bool {
+pub(crate) fn is_empty(cost: i64) -> bool {
     cost <= EVICTION
 }
 

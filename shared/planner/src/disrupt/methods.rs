@@ -1,6 +1,8 @@
 //! The methods in their order; the first that finds something decides (spec/lifecycle §13).
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, collections::BTreeSet};
+
+use model::{NodePoolName, ledger};
 
 use super::{
     Method, Pass, Reason,
@@ -11,7 +13,8 @@ use super::{
     consolidation::{self, may_consolidate},
     drift, emptiness, multi,
     scene::Scene,
-    single, validation,
+    single,
+    validation::{self, Rejection},
 };
 
 pub(super) struct Methods<'s, 'a> {
@@ -48,11 +51,32 @@ impl<'s, 'a> Methods<'s, 'a> {
         if pass.commands.is_empty() {
             pass.commands = self.consolidation(&mut pass.unconsolidatable);
         }
+        pass.exhausted = self.exhausted();
         for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
             told.sort();
             told.dedup();
         }
         pass
+    }
+
+    /// What budgets hold back for good, of what methods would look at.
+    fn exhausted(&self) -> BTreeSet<(NodePoolName, Reason)> {
+        let is_about = |one: &Candidate<'a>, reason| match reason {
+            Reason::Empty => emptiness::is_about(one) == Ok(true),
+            Reason::Drifted => drift::is_about(one) || drift::is_about_static(one),
+            Reason::Underutilized => may_consolidate(one) == Ok(true),
+        };
+        let mut exhausted = BTreeSet::new();
+        for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
+            let budgets = self.budgets(self.now, reason);
+            let held = self
+                .graceful()
+                .all
+                .iter()
+                .filter(|one| budgets.are_closed(&one.pool.name) && is_about(one, reason));
+            exhausted.extend(held.map(|one| (one.pool.name.clone(), reason)));
+        }
+        exhausted
     }
 
     pub(super) fn emptiness(&self) -> Vec<Command> {
@@ -149,17 +173,44 @@ impl<'s, 'a> Methods<'s, 'a> {
 
     fn validated(&self, step: consolidation::Move<'a>, method: Method) -> Option<Command> {
         let budgets = self.budgets(self.later, Reason::Underutilized);
-        validation::holds(self.later, self.graceful_later(), &step, budgets).then(|| {
-            let kind = (Reason::Underutilized, method);
-            let replacements: Vec<_> = step.replacement.into_iter().collect();
-            command::of_simulation(
-                self.now,
-                kind,
-                &step.candidates,
-                &step.simulation,
-                &replacements,
-            )
-        })
+        validation::holds(self.later, self.graceful_later(), &step, budgets)
+            .then(|| self.command(step, method))
+    }
+
+    /// What is left of a proposal.
+    pub(super) fn validate(&self, proposal: &ledger::Command) -> Result<Command, Rejection> {
+        let Some(choice) = &proposal.choice else {
+            return Err(Rejection::churn("it names no method".to_owned()));
+        };
+        let candidates = self.graceful();
+        match choice.method {
+            Method::Emptiness => {
+                let budgets = self.budgets(self.now, Reason::Empty);
+                let still = validation::empty_again(candidates, &proposal.delete, budgets)?;
+                Ok(command::of_empty(&still))
+            }
+            Method::MultiNode | Method::SingleNode => {
+                let budgets = self.budgets(self.now, Reason::Underutilized);
+                let step = validation::again(self.now, candidates, proposal, choice, budgets)?;
+                Ok(self.command(step, choice.method))
+            }
+            // These are never proposed: they start at once.
+            Method::StaticDrift | Method::Drift => {
+                Err(Rejection::churn("drift is not proposed".to_owned()))
+            }
+        }
+    }
+
+    fn command(&self, step: consolidation::Move<'a>, method: Method) -> Command {
+        let kind = (Reason::Underutilized, method);
+        let replacements: Vec<_> = step.replacement.into_iter().collect();
+        command::of_simulation(
+            self.now,
+            kind,
+            &step.candidates,
+            &step.simulation,
+            &replacements,
+        )
     }
 
     fn graceful(&self) -> &Candidates<'a> {

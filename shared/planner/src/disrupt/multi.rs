@@ -57,7 +57,7 @@ fn evaluate<'a>(
 
 /// Several nodes are not replaced by one of their own types, or a dearer one: removing the others is the better move, which
 /// is found elsewhere. `None` if nothing else is left.
-fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Option<()> {
+pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Option<()> {
     let settings = &scene.snapshot.settings;
     let node = step.replacement.as_mut()?;
     let of_pool = types::of_new_node(scene, node);

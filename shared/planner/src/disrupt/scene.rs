@@ -8,8 +8,7 @@ use std::{
 use api::conditions::types::INITIALIZED;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodePoolName, Snapshot,
-    ledger::CommandState,
+    NodeClaimName, NodePoolName, Snapshot,
     node::ConditionStatus,
     node_claim::NodeClaim,
     node_pool::{ConsolidateAfter, NodePool},
@@ -39,6 +38,8 @@ pub(super) struct Scene<'a> {
     pub(super) settling: BTreeSet<usize>,
     /// Machines on which nothing would start.
     pub(super) closed: BTreeSet<usize>,
+    /// Nodes that are left alone.
+    pub(super) spared: BTreeSet<NodeClaimName>,
 }
 
 impl<'a> Scene<'a> {
@@ -63,7 +64,15 @@ impl<'a> Scene<'a> {
             waiting: waiting.map(|pod| with_default(pod, snapshot)).collect(),
             settling,
             closed: closed(snapshot, inventory),
+            spared: BTreeSet::new(),
             pools,
+        }
+    }
+
+    pub(super) fn sparing(self, spared: &BTreeSet<NodeClaimName>) -> Self {
+        Self {
+            spared: spared.clone(),
+            ..self
         }
     }
 
@@ -73,12 +82,11 @@ impl<'a> Scene<'a> {
 
     /// Whether a command that is under way is about this NodeClaim.
     pub(super) fn is_commanded(&self, claim: &NodeClaim) -> bool {
-        let under_way = self.snapshot.commands.iter().filter(|command| {
-            matches!(
-                command.state,
-                CommandState::Replacing | CommandState::Deleting
-            )
-        });
+        let under_way = self
+            .snapshot
+            .commands
+            .iter()
+            .filter(|command| command.state.is_open());
         let mut targets = under_way.flat_map(|command| &command.delete);
         targets.any(|target| target.name == claim.name)
     }

@@ -19,7 +19,7 @@ use model::{
 };
 
 use super::*;
-use crate::{empty, test_world};
+use crate::test_world;
 
 mod budgets_and_blocking;
 mod consolidating;

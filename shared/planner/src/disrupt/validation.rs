@@ -1,13 +1,128 @@
 //! Whether a command still holds a while after it was decided (spec/lifecycle §21).
 
+use std::collections::BTreeSet;
+
+use model::{
+    ledger::{self, Choice, Method},
+    plan::Target,
+};
+
 use super::{
     budgets::Budgets,
     candidates::{Candidate, Candidates},
-    consolidation::{Move, may_consolidate},
-    cost, emptiness,
+    consolidation::{Move, judged, may_consolidate},
+    cost, emptiness, multi,
     scene::Scene,
     simulate::Freedom,
+    types,
 };
+
+/// Why a proposal does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// As metrics and events call it: `churn`, `budget` or `scheduling`.
+    pub class: &'static str,
+    pub message: String,
+}
+
+impl Rejection {
+    pub(super) fn churn(message: String) -> Self {
+        let class = "churn";
+        Self { class, message }
+    }
+
+    fn budget(message: String) -> Self {
+        let class = "budget";
+        Self { class, message }
+    }
+
+    fn scheduling(message: String) -> Self {
+        let class = "scheduling";
+        Self { class, message }
+    }
+}
+
+/// Of nodes that were proposed because they are empty, those that still may go, in the order of the proposal.
+pub(super) fn empty_again<'a>(
+    candidates: &Candidates<'a>,
+    proposed: &[Target],
+    mut budgets: Budgets,
+) -> Result<Vec<Candidate<'a>>, Rejection> {
+    let still = proposed.iter().filter_map(|target| {
+        let now = candidates.of(target)?;
+        (cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true)).then_some(now)
+    });
+    let mut still: Vec<Candidate<'a>> = still.cloned().collect();
+    if still.is_empty() {
+        let message = "none of the nodes is empty and may go any more";
+        return Err(Rejection::churn(message.to_owned()));
+    }
+    still.retain(|one| budgets.take(&one.pool.name));
+    if still.is_empty() {
+        let message = "the budgets of the NodePool allow none of it any more";
+        return Err(Rejection::budget(message.to_owned()));
+    }
+    Ok(still)
+}
+
+/// A proposed consolidation, planned again: with all of its nodes, within budgets, and for a replacement only if the one that
+/// was proposed is still among the possible ones. What is launched is what pods need now.
+pub(super) fn again<'a>(
+    scene: &Scene<'a>,
+    candidates: &Candidates<'a>,
+    proposal: &ledger::Command,
+    choice: &Choice,
+    mut budgets: Budgets,
+) -> Result<Move<'a>, Rejection> {
+    let mut still: Vec<&Candidate<'a>> = Vec::new();
+    for target in &proposal.delete {
+        match candidates.of(target).map(|now| (now, may_consolidate(now))) {
+            Some((now, Ok(true))) => still.push(now),
+            Some((_, Err(why))) => return Err(Rejection::churn(why)),
+            Some((_, Ok(false))) | None => {
+                let name = &target.name;
+                let message = format!("NodeClaim {name} may not be consolidated any more");
+                return Err(Rejection::churn(message));
+            }
+        }
+    }
+    if let Some(one) = still.iter().find(|one| !budgets.take(&one.pool.name)) {
+        let pool = &one.pool.name;
+        let message = format!("the budgets of NodePool {pool} do not allow it any more");
+        return Err(Rejection::budget(message));
+    }
+    let again = scene.simulate(&still, Freedom::Consolidation);
+    if let Some(obstacle) = again.obstacle() {
+        return Err(Rejection::scheduling(obstacle));
+    }
+    let unlike = |message: &str| Err(Rejection::scheduling(message.to_owned()));
+    match again.new_nodes.as_slice() {
+        [] if !choice.instance_types.is_empty() => {
+            return unlike("it needs no replacement any more");
+        }
+        [_] if choice.instance_types.is_empty() => return unlike("it needs a replacement now"),
+        [fresh] => {
+            let of_pool = types::of_new_node(scene, fresh);
+            let offered = fresh.choices.iter();
+            let offered: BTreeSet<&str> = offered
+                .filter_map(|choice| Some(of_pool.get(choice.instance_type())?.name.as_str()))
+                .collect();
+            let mut planned = choice.instance_types.iter();
+            if !planned.all(|kind| offered.contains(kind.as_str())) {
+                return unlike("what runs there needs another replacement now");
+            }
+        }
+        _ => {}
+    }
+    let mut step = judged(scene, &still, again).map_err(Rejection::scheduling)?;
+    if choice.method == Method::MultiNode
+        && step.replacement.is_some()
+        && multi::leave_out_own_types(scene, &mut step).is_none()
+    {
+        return unlike("nothing cheaper would replace them any more");
+    }
+    Ok(step)
+}
 
 /// Of nodes that were to go because they are empty, those that still may.
 pub(super) fn still_empty<'a>(

@@ -1,0 +1,131 @@
+//! Disruptions: proposed without binding anybody, then committed with what replaces what they remove (PROTOCOL D1).
+
+use jiff::Timestamp;
+use model::{
+    Lane, Plan,
+    ledger::{Choice, Command, CommandState, Method},
+    plan::Target,
+};
+use ports::ledger::{Commit, Committed};
+
+use crate::{Executor, Stop, Trouble, naming, rebase};
+
+/// A disruption that was decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub reason: String,
+    pub choice: Choice,
+}
+
+/// What became of a proposal.
+#[derive(Debug)]
+pub enum Proposed {
+    Made(Command),
+    /// Others were faster too often.
+    Lost,
+    Stopped(Stop),
+}
+
+/// Each try begins where others have brought the generation.
+const TRIES_MAX: u32 = 5;
+
+impl Order {
+    /// Empty nodes go one by one; everything else is planned together and goes as a whole or not at all.
+    pub(crate) fn is_divisible(&self) -> bool {
+        self.choice.method == Method::Emptiness
+    }
+}
+
+/// How much a plan comes to, so that what lost a part of itself is noticed.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Size {
+    actions: usize,
+    nominations: usize,
+    pods: usize,
+}
+
+impl Size {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self {
+            actions: plan.actions.len(),
+            nominations: plan.nominations.len(),
+            pods: rebase::launches(plan).map(|launch| launch.pods.len()).sum(),
+        }
+    }
+}
+
+impl Executor<'_> {
+    /// Writes down what is to be judged again at the time that the order's choice names, made from generation `base`. It moves
+    /// the generation as any commit does, so that of two turns that propose at once the second one sees the first.
+    pub async fn propose(
+        &self,
+        order: &Order,
+        delete: Vec<Target>,
+        base: u64,
+    ) -> Result<Proposed, Trouble> {
+        if let Some(stop) = self.may_act().await? {
+            return Ok(Proposed::Stopped(stop));
+        }
+        let now = self.clock.now();
+        let due = order.choice.validate_at.unwrap_or(now);
+        let mut base = base;
+        for _ in 0..TRIES_MAX {
+            let commit = self.empty_commit(order, &delete, base, now, due);
+            match self.ledger.commit(self.cluster, &commit).await? {
+                Committed::At(_) => {
+                    let command = commit.commands.into_iter().next();
+                    return Ok(command.map_or(Proposed::Lost, Proposed::Made));
+                }
+                Committed::NotActive => {
+                    return Ok(Proposed::Stopped(Stop::NotActive {
+                        mode: "no longer active".into(),
+                    }));
+                }
+                Committed::Raced { generation } => {
+                    if self.is_proposed().await? {
+                        return Ok(Proposed::Lost);
+                    }
+                    base = generation;
+                }
+            }
+        }
+        Ok(Proposed::Lost)
+    }
+
+    fn empty_commit(
+        &self,
+        order: &Order,
+        delete: &[Target],
+        base: u64,
+        now: Timestamp,
+        due: Timestamp,
+    ) -> Commit {
+        let plan = Plan::default();
+        let id = naming::plan_id(&plan, base, self.turn);
+        Commit {
+            commands: vec![Command {
+                id: id.0.clone(),
+                reason: order.reason.clone(),
+                delete: delete.to_vec(),
+                replacements: Vec::new(),
+                state: CommandState::Proposed,
+                committed_at: now,
+                choice: Some(order.choice.clone()),
+            }],
+            id,
+            turn: self.turn.clone(),
+            base,
+            plan,
+            intents: Vec::new(),
+            due: vec![(Lane::Disruption, due)],
+            now,
+        }
+    }
+
+    /// Whether another turn has proposed something meanwhile: one proposal waits at a time.
+    async fn is_proposed(&self) -> Result<bool, Trouble> {
+        let commands = self.ledger.commands(self.cluster).await?;
+        let mut states = commands.iter().map(|command| command.state);
+        Ok(states.any(|state| state == CommandState::Proposed))
+    }
+}

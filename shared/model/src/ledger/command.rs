@@ -1,0 +1,86 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{InstanceTypeName, NodeClaimName},
+    plan::Target,
+};
+
+/// `CLUSTER#c` / `COMMAND#…`: a disruption under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub id: String,
+    pub reason: String,
+    pub delete: Vec<Target>,
+    /// They must be initialized before anything is deleted.
+    pub replacements: Vec<NodeClaimName>,
+    pub state: CommandState,
+    pub committed_at: Timestamp,
+    /// `None` for what nobody chose (expiry, repair …), which nothing holds back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+}
+
+/// `proposed → replacing → deleting → done`, or `rolledback` from either of the first two (PROTOCOL D1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandState {
+    /// To be judged again; it binds nobody yet.
+    Proposed,
+    #[default]
+    Replacing,
+    Deleting,
+    Done,
+    RolledBack,
+}
+
+impl CommandState {
+    /// Whether what it names is on its way out (PROTOCOL O3).
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Replacing | Self::Deleting => true,
+            Self::Proposed | Self::Done | Self::RolledBack => false,
+        }
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Done | Self::RolledBack => true,
+            Self::Proposed | Self::Replacing | Self::Deleting => false,
+        }
+    }
+}
+
+/// A disruption that was chosen, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub method: Method,
+    /// When a proposal is judged again.
+    pub validate_at: Option<Timestamp>,
+    /// What a proposed replacement may become; empty where none is needed.
+    pub instance_types: Vec<InstanceTypeName>,
+}
+
+/// What decides on a disruption. Methods are tried in this order (spec/lifecycle §13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    Emptiness,
+    StaticDrift,
+    Drift,
+    MultiNode,
+    SingleNode,
+}
+
+impl Method {
+    /// As metrics call it.
+    pub fn consolidation_type(self) -> &'static str {
+        match self {
+            Self::Emptiness => "empty",
+            Self::StaticDrift | Self::Drift => "",
+            Self::MultiNode => "multi",
+            Self::SingleNode => "single",
+        }
+    }
+}

@@ -1,0 +1,265 @@
+use std::collections::BTreeMap;
+
+use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, NodeClaimName, Snapshot,
+    ledger::{Choice, Command, CommandState, Method},
+    node::Node,
+    node_claim::NodeClaim,
+    plan::Planned,
+};
+
+use super::{Nodes, Replacements, Seen, Step, marks, next};
+use crate::{
+    by_instance::ByInstance, decision::Note, disrupt::cost, lifecycle::target,
+    pods_of_nodes::PodsOfNodes, provision::movable::must_not_be_disrupted,
+};
+
+/// Where a command stands next, and what is to be done once the ledger says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advance {
+    pub state: CommandState,
+    pub actions: Vec<Planned>,
+    pub notes: Vec<Note>,
+    /// Nodes that stay after all, each with why; and why replacements never came.
+    pub problems: Vec<String>,
+    pub due: Option<Timestamp>,
+}
+
+/// Replacements are heard of when they are initialized; this is for what is not heard of.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+/// A deletion that met a conflict is tried again.
+const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
+/// What each node in a command adds to the time that commands have (spec/lifecycle §22.2).
+const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
+const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// The next step of every command that binds, in the order of the snapshot's.
+pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
+    let open: Vec<&Command> = snapshot
+        .commands
+        .iter()
+        .filter(|command| command.state.is_open())
+        .collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let view = View {
+        snapshot,
+        claims: snapshot.node_claims.iter().map(|c| (&c.name, c)).collect(),
+        nodes: ByInstance::of_nodes(snapshot),
+        pods: PodsOfNodes::new(snapshot),
+        patience: patience(open.iter().map(|command| command.delete.len()).sum()),
+    };
+    let steps = open.into_iter().map(|one| (one, view.advance(one)));
+    steps.collect()
+}
+
+struct View<'a> {
+    snapshot: &'a Snapshot,
+    claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
+    nodes: ByInstance<'a, Node>,
+    pods: PodsOfNodes<'a>,
+    /// How long a command may wait for its replacements.
+    patience: SignedDuration,
+}
+
+/// A node of a command that is not being deleted yet.
+struct Left<'a> {
+    claim: &'a NodeClaim,
+    node: Option<&'a Node>,
+    /// Why it must stay after all.
+    kept: Option<String>,
+}
+
+impl<'a> View<'a> {
+    fn advance(&self, command: &'a Command) -> Advance {
+        let now = self.snapshot.now;
+        let left = self.left(command);
+        let (replacements, lost) = self.replacements(command);
+        let until = command.committed_at.saturating_add(self.patience);
+        let until = until.unwrap_or(Timestamp::MAX);
+        let seen = Seen {
+            nodes: sum_up(&left, command.choice.as_ref()),
+            marked: left.iter().all(|one| marks::is_marked(one.claim, one.node)),
+            replacements,
+            overdue: until <= now,
+        };
+        let (state, steps) = next(command.state, seen);
+        let kept = left.iter().filter_map(|one| one.kept.clone());
+        let mut advance = Advance {
+            state,
+            actions: Vec::new(),
+            notes: Vec::new(),
+            problems: kept.chain(lost).collect(),
+            due: None,
+        };
+        for step in steps {
+            match step {
+                Step::Mark => {
+                    for one in &left {
+                        let marks = marks::mark(one.claim, one.node, &command.reason, now);
+                        advance.actions.extend(marks);
+                    }
+                    advance.look_again(now);
+                }
+                Step::AwaitReplacements => {
+                    let awaited = command.replacements.iter();
+                    let awaited = awaited.filter_map(|name| self.claims.get(name).copied());
+                    let awaited = awaited.filter(|claim| !claim.is_true(INITIALIZED));
+                    advance
+                        .notes
+                        .extend(awaited.flat_map(|claim| waits(claim, command)));
+                    let soon = now.saturating_add(LOOK_AGAIN).unwrap_or(now);
+                    advance.due = Some(until.min(soon));
+                }
+                Step::Delete => {
+                    for one in left.iter().filter(|one| one.kept.is_none()) {
+                        advance.actions.push(Planned {
+                            action: Action::DeleteNodeClaim(target(one.claim)),
+                            because: command.reason.clone(),
+                        });
+                        if command.choice.is_some() {
+                            advance.notes.extend(goes(one, command));
+                        }
+                    }
+                    advance.look_again(now.saturating_add(AFTER_DELETING).unwrap_or(now));
+                }
+                Step::Unmark => {
+                    let stays =
+                        |one: &&Left<'_>| one.kept.is_some() || state == CommandState::RolledBack;
+                    for one in left.iter().filter(stays) {
+                        advance
+                            .actions
+                            .extend(marks::unmark(one.claim, one.node, now));
+                    }
+                }
+            }
+        }
+        if seen.overdue && state == CommandState::RolledBack && advance.problems.is_empty() {
+            advance.problems.push(format!(
+                "its replacements were not ready within {} minutes",
+                self.patience.as_mins()
+            ));
+        }
+        advance
+    }
+
+    fn left(&self, command: &Command) -> Vec<Left<'a>> {
+        let claims = command.delete.iter().filter_map(|target| {
+            let claim = *self.claims.get(&target.name)?;
+            (claim.uid == target.uid && claim.deleted_at.is_none()).then_some(claim)
+        });
+        claims
+            .map(|claim| {
+                let node = self.nodes.only(&claim.status.provider_id);
+                let choice = command.choice.as_ref();
+                Left {
+                    claim,
+                    node,
+                    kept: choice
+                        .zip(node)
+                        .and_then(|(choice, node)| self.keeper(choice.method, claim, node)),
+                }
+            })
+            .collect()
+    }
+
+    /// What came up since it was decided that keeps a node (DESIGN §7.5). Budgets of pods are left to their eviction.
+    fn keeper(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
+        let now = self.snapshot.now;
+        let name = &node.name;
+        if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
+            return Some(format!("node {name} has annotation {DO_NOT_DISRUPT} now"));
+        }
+        let pods = self.pods.of(node);
+        let eventual = matches!(method, Method::Drift | Method::StaticDrift);
+        let waived = eventual && claim.spec.termination_grace_period.is_some();
+        let protected = pods.iter().find(|pod| must_not_be_disrupted(pod, now));
+        if let Some(pod) = protected.filter(|_| !waived) {
+            let pod = &pod.key;
+            return Some(format!("pod {pod} on node {name} has {DO_NOT_DISRUPT} now"));
+        }
+        let occupied = method == Method::Emptiness && !cost::is_empty(cost::of_node(pods));
+        occupied.then(|| format!("node {name} is no longer empty"))
+    }
+
+    /// How far the replacements have come, and what became of those that never will.
+    fn replacements(&self, command: &Command) -> (Replacements, Option<String>) {
+        let mut all = Replacements::Ready;
+        for name in &command.replacements {
+            match self.claims.get(name) {
+                Some(claim) if claim.deleted_at.is_some() => {
+                    let why = format!("replacement {name} is being deleted");
+                    return (Replacements::Lost, Some(why));
+                }
+                // It was in service once: that is enough.
+                Some(claim) if claim.is_true(INITIALIZED) => {}
+                Some(_) => all = Replacements::Coming,
+                None if self.is_in_flight(name) => all = Replacements::Coming,
+                None => {
+                    let why = format!("replacement {name} was not launched, or is gone");
+                    return (Replacements::Lost, Some(why));
+                }
+            }
+        }
+        (all, None)
+    }
+
+    fn is_in_flight(&self, name: &NodeClaimName) -> bool {
+        let mut intents = self.snapshot.intents.iter();
+        intents.any(|intent| intent.name() == name && intent.is_in_flight())
+    }
+}
+
+/// Empty nodes go one by one; all others are planned together, and none goes without the others.
+fn sum_up(left: &[Left<'_>], choice: Option<&Choice>) -> Nodes {
+    let kept = left.iter().filter(|one| one.kept.is_some()).count();
+    let together = choice.is_some_and(|choice| choice.method != Method::Emptiness);
+    match (left.len(), kept) {
+        (0, _) => Nodes::Gone,
+        (_, 0) => Nodes::Free,
+        (all, kept) if kept == all || together => Nodes::Kept,
+        _ => Nodes::Divided,
+    }
+}
+
+/// How long commands about so many nodes may wait.
+fn patience(nodes: usize) -> SignedDuration {
+    let nodes = i32::try_from(nodes).unwrap_or(i32::MAX);
+    (PER_NODE.saturating_mul(nodes)).clamp(SHORTEST, LONGEST)
+}
+
+fn waits(claim: &NodeClaim, command: &Command) -> [Note; 2] {
+    let reason = &command.reason;
+    [
+        Note::normal(
+            claim,
+            "DisruptionLaunching",
+            format!("Launching NodeClaim: {reason}"),
+        ),
+        Note::normal(
+            claim,
+            "DisruptionWaitingReadiness",
+            "Waiting on readiness to continue disruption",
+        ),
+    ]
+}
+
+fn goes(left: &Left<'_>, command: &Command) -> Vec<Note> {
+    let reason = &command.reason;
+    let about = "DisruptionTerminating";
+    let of_node = left
+        .node
+        .map(|node| Note::normal(node, about, format!("Disrupting Node: {reason}")));
+    let of_claim = Note::normal(left.claim, about, format!("Disrupting NodeClaim: {reason}"));
+    of_node.into_iter().chain([of_claim]).collect()
+}
+
+impl Advance {
+    fn look_again(&mut self, at: Timestamp) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+}

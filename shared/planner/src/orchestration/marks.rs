@@ -1,0 +1,125 @@
+//! The taint and the condition of nodes that a command is about (spec/lifecycle §22.1).
+
+use std::collections::BTreeSet;
+
+use api::conditions::{ConditionStatus, types::DISRUPTION_REASON};
+use jiff::Timestamp;
+use model::{
+    Action, Snapshot,
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{NodeUpdate, Planned},
+};
+
+use crate::{
+    by_instance::ByInstance,
+    claim_conditions::{changed, is_needed},
+    managed::is_ours,
+    pods::disrupted,
+};
+
+/// Keeps new pods away from a node, and says why it goes. Nothing where that is done.
+pub(super) fn mark(
+    claim: &NodeClaim,
+    node: Option<&Node>,
+    reason: &str,
+    now: Timestamp,
+) -> Vec<Planned> {
+    let mut actions = Vec::new();
+    if let Some(node) = node.filter(|node| !is_tainted(node)) {
+        let mut taints = without_taint(node);
+        taints.push(disrupted());
+        actions.push(Planned {
+            action: Action::UpdateNode(retainted(node, taints)),
+            because: format!("node {} is to go: {reason}", node.name),
+        });
+    }
+    let update = changed(claim, now, |conditions| {
+        conditions.set(DISRUPTION_REASON, ConditionStatus::True, reason, reason);
+    });
+    if !claim.is_true(DISRUPTION_REASON) && is_needed(&update) {
+        actions.push(Planned {
+            action: Action::UpdateNodeClaim(update),
+            because: format!("NodeClaim {} is to go: {reason}", claim.name),
+        });
+    }
+    actions
+}
+
+/// Takes both away.
+pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> Vec<Planned> {
+    let mut actions = Vec::new();
+    if let Some(node) = node.filter(|node| node.deleted_at.is_none() && is_tainted(node)) {
+        actions.push(Planned {
+            action: Action::UpdateNode(retainted(node, without_taint(node))),
+            because: format!("node {} stays", node.name),
+        });
+    }
+    let update = changed(claim, now, |conditions| {
+        // Nothing's readiness depends on it, so it can always be cleared.
+        let _ = conditions.clear(DISRUPTION_REASON);
+    });
+    if claim.condition(DISRUPTION_REASON).is_some() && is_needed(&update) {
+        actions.push(Planned {
+            action: Action::UpdateNodeClaim(update),
+            because: format!("NodeClaim {} stays", claim.name),
+        });
+    }
+    actions
+}
+
+/// Marks that no command stands for: whoever put them there died, or was told to let go (spec/lifecycle §13.4).
+pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
+    let nodes = ByInstance::of_nodes(snapshot);
+    let open = snapshot.commands.iter().filter(|one| one.state.is_open());
+    let commanded: BTreeSet<_> = open
+        .flat_map(|command| &command.delete)
+        .map(|target| &target.uid)
+        .collect();
+    let is_noticed = |claim: &NodeClaim| {
+        let mut notices = snapshot.notices.iter().filter(|notice| !notice.done);
+        notices.any(|notice| claim.status.provider_id.ends_with(notice.instance.as_str()))
+    };
+    let claims = snapshot.node_claims.iter().filter(|claim| {
+        is_ours(claim)
+            && claim.deleted_at.is_none()
+            && !commanded.contains(&claim.uid)
+            && !is_noticed(claim)
+    });
+    claims
+        .flat_map(|claim| {
+            let node = nodes.only(&claim.status.provider_id);
+            // A node that is being deleted is marked by whoever drains it.
+            match node {
+                Some(node) if node.deleted_at.is_some() => Vec::new(),
+                node => unmark(claim, node, snapshot.now),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn is_marked(claim: &NodeClaim, node: Option<&Node>) -> bool {
+    claim.is_true(DISRUPTION_REASON) && node.is_none_or(is_tainted)
+}
+
+fn is_tainted(node: &Node) -> bool {
+    let wanted = disrupted();
+    let mut taints = node.taints.iter();
+    taints.any(|taint| taint.key == wanted.key && taint.effect == wanted.effect)
+}
+
+fn without_taint(node: &Node) -> Vec<model::taint::Taint> {
+    let wanted = disrupted();
+    let others = node.taints.iter().filter(|taint| taint.key != wanted.key);
+    others.cloned().collect()
+}
+
+fn retainted(node: &Node, taints: Vec<model::taint::Taint>) -> NodeUpdate {
+    NodeUpdate {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        taints: Some(taints),
+        ..NodeUpdate::default()
+    }
+}

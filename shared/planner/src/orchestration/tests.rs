@@ -1,0 +1,104 @@
+//! The whole function as a table, reviewed as a file, and how what is seen is judged.
+
+mod judging;
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use super::{CommandState, Nodes, Replacements, Seen, Step, next};
+
+const STATES: [CommandState; 5] = [
+    CommandState::Proposed,
+    CommandState::Replacing,
+    CommandState::Deleting,
+    CommandState::Done,
+    CommandState::RolledBack,
+];
+const NODES: [Nodes; 4] = [Nodes::Gone, Nodes::Free, Nodes::Divided, Nodes::Kept];
+const REPLACEMENTS: [Replacements; 3] = [
+    Replacements::Ready,
+    Replacements::Coming,
+    Replacements::Lost,
+];
+
+/// Everything that can be seen; what differs in its last two columns only is next to each other.
+fn all() -> Vec<Seen> {
+    let mut all = Vec::new();
+    for nodes in NODES {
+        for replacements in REPLACEMENTS {
+            for marked in [true, false] {
+                for overdue in [false, true] {
+                    all.push(Seen {
+                        nodes,
+                        marked,
+                        replacements,
+                        overdue,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_whole_table() {
+    let mut table =
+        String::from("state      | nodes   replacements marks  time    | then       | steps\n");
+    for state in STATES {
+        for alike in all().chunks(4) {
+            let same = alike
+                .windows(2)
+                .all(|two| next(state, two[0]) == next(state, two[1]));
+            for seen in alike.iter().take(if same { 1 } else { 4 }) {
+                let (then, steps) = next(state, *seen);
+                let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
+                let (marks, time) = match (same, seen.marked, seen.overdue) {
+                    (true, ..) => ("any", "any"),
+                    (false, true, false) => ("marked", "early"),
+                    (false, true, true) => ("marked", "overdue"),
+                    (false, false, false) => ("not", "early"),
+                    (false, false, true) => ("not", "overdue"),
+                };
+                let line = format!(
+                    "{:<10} | {:<7} {:<12} {marks:<6} {time:<7} | {:<10} | {}",
+                    format!("{state:?}"),
+                    format!("{:?}", seen.nodes),
+                    format!("{:?}", seen.replacements),
+                    format!("{then:?}"),
+                    steps.join(", ")
+                );
+                let _ = writeln!(table, "{}", line.trim_end_matches([' ', '|']));
+            }
+        }
+    }
+    expect_file!["table.txt"].assert_eq(&table);
+}
+
+#[test]
+fn d1_nothing_is_rolled_back_once_it_deletes_and_nothing_goes_back() {
+    for seen in all() {
+        let (then, _) = next(CommandState::Deleting, seen);
+        assert!(
+            matches!(then, CommandState::Deleting | CommandState::Done),
+            "{seen:?}"
+        );
+        for over in [CommandState::Done, CommandState::RolledBack] {
+            assert_eq!(next(over, seen), (over, Vec::new()));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_deleted_before_its_replacements_are_ready_and_new_pods_are_kept_away() {
+    for seen in all() {
+        let (_, steps) = next(CommandState::Replacing, seen);
+        let ready = seen.marked && seen.replacements == Replacements::Ready;
+        assert!(ready || !steps.contains(&Step::Delete), "{seen:?}");
+        assert!(
+            seen.nodes != Nodes::Kept || !steps.contains(&Step::Delete),
+            "{seen:?}"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! What is seen of a command, from a snapshot.
+
+use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
+use jiff::SignedDuration;
+use model::{
+    Action, Snapshot,
+    ledger::{Choice, Command, CommandState, Intent, IntentState, Method},
+    plan::{Launch, Planned},
+};
+
+use crate::{
+    lifecycle::target,
+    orchestration::{advance, forgotten_marks},
+    test_world,
+};
+
+/// A cluster of two nodes, `a` and `b`, and a command about `a` whose replacement is NodeClaim `new`.
+fn world(method: Method) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    for name in ["a", "b"] {
+        let claim = test_world::claim(&format!("{name}-claim"), &[INITIALIZED]);
+        snapshot.nodes.push(test_world::node(name, &claim));
+        snapshot.node_claims.push(claim);
+    }
+    snapshot
+        .node_claims
+        .push(test_world::claim("new", &[INITIALIZED]));
+    snapshot.commands = vec![Command {
+        id: "c".to_owned(),
+        reason: "Underutilized".to_owned(),
+        delete: vec![target(&snapshot.node_claims[0])],
+        replacements: vec!["new".into()],
+        state: CommandState::Replacing,
+        committed_at: snapshot.now,
+        choice: Some(Choice {
+            method,
+            validate_at: None,
+            instance_types: Vec::new(),
+        }),
+    }];
+    snapshot
+}
+
+fn step(snapshot: &Snapshot) -> (CommandState, Vec<String>, Vec<String>) {
+    let all = advance(snapshot);
+    let (_, one) = all.first().unwrap();
+    (one.state, words(&one.actions), one.problems.clone())
+}
+
+fn words(actions: &[Planned]) -> Vec<String> {
+    let actions = actions.iter().map(|planned| match &planned.action {
+        Action::UpdateNode(update) => {
+            let taints = update.taints.iter().flatten();
+            let taints: Vec<&str> = taints.map(|taint| taint.key.as_str()).collect();
+            format!("node {} {taints:?}", update.name)
+        }
+        Action::UpdateNodeClaim(update) => {
+            let set = update.conditions.iter().map(|one| one.reason.as_str());
+            let set: Vec<&str> = set.filter(|reason| *reason == "Underutilized").collect();
+            format!(
+                "claim {} {set:?} {:?}",
+                update.name, update.clear_conditions
+            )
+        }
+        Action::DeleteNodeClaim(target) => format!("delete {}", target.name),
+        other => format!("{other}"),
+    });
+    actions.collect()
+}
+
+/// Does what a step says about marks, as the API server would.
+fn apply_marks(snapshot: &mut Snapshot) {
+    let actions: Vec<Planned> = {
+        let all = advance(snapshot);
+        all.into_iter().flat_map(|(_, one)| one.actions).collect()
+    };
+    for planned in actions {
+        match planned.action {
+            Action::UpdateNode(update) => {
+                let mut nodes = snapshot.nodes.iter_mut();
+                let node = nodes.find(|node| node.name == update.name).unwrap();
+                node.taints = update.taints.unwrap();
+            }
+            Action::UpdateNodeClaim(update) => {
+                let mut claims = snapshot.node_claims.iter_mut();
+                let claim = claims.find(|claim| claim.name == update.name).unwrap();
+                claim.status.conditions.extend(update.conditions);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nodes_are_marked_first_and_deleted_when_their_replacements_are_initialized() {
+    let mut snapshot = world(Method::SingleNode);
+    let (state, actions, _) = step(&snapshot);
+    assert_eq!(state, CommandState::Replacing);
+    assert_eq!(
+        actions,
+        [
+            "node a [\"karpenter.sh/disrupted\"]",
+            "claim a-claim [\"Underutilized\"] []"
+        ]
+    );
+    apply_marks(&mut snapshot);
+    let (state, actions, _) = step(&snapshot);
+    assert_eq!(
+        (state, actions),
+        (CommandState::Deleting, vec!["delete a-claim".to_owned()])
+    );
+    snapshot.node_claims[2].status.conditions.clear();
+    let (state, actions, _) = step(&snapshot);
+    assert_eq!(
+        (state, actions),
+        (CommandState::Replacing, Vec::new()),
+        "one waits"
+    );
+}
+
+#[test]
+fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
+    let mut snapshot = world(Method::Drift);
+    apply_marks(&mut snapshot);
+    let new = snapshot.node_claims.pop().unwrap();
+    let (state, actions, problems) = step(&snapshot);
+    assert_eq!(state, CommandState::RolledBack);
+    assert_eq!(
+        actions,
+        ["node a []", "claim a-claim [] [\"DisruptionReason\"]"]
+    );
+    assert_eq!(problems, ["replacement new was not launched, or is gone"]);
+
+    let mut coming = snapshot.clone();
+    coming.intents.push(intended("new"));
+    assert_eq!(step(&coming).0, CommandState::Replacing, "PROTOCOL O2");
+
+    snapshot.node_claims.push(new);
+    snapshot.node_claims[2].deleted_at = Some(snapshot.now);
+    assert_eq!(step(&snapshot).0, CommandState::RolledBack);
+}
+
+fn intended(name: &str) -> Intent {
+    let launch: Launch = serde_json::from_value(serde_json::json!({
+        "name": name, "node_pool": "default", "node_pool_uid": "", "labels": {}, "annotations": {},
+        "spec": test_world::claim(name, &[]).spec, "pods": [], "instance_types": [],
+        "cheapest": {"instance_type": "", "capacity_type": "on-demand", "zone": "", "price": 0, "capacity": {}}
+    }))
+    .unwrap();
+    Intent {
+        plan: "p".into(),
+        generation: 1,
+        launch,
+        state: IntentState::Intended,
+        lease: None,
+        committed_at: test_world::now(),
+    }
+}
+
+#[test]
+fn waiting_ends_after_ten_minutes_and_later_for_many_nodes() {
+    let mut snapshot = world(Method::SingleNode);
+    apply_marks(&mut snapshot);
+    snapshot.node_claims[2].status.conditions.clear();
+    snapshot.now += SignedDuration::from_secs(599);
+    assert_eq!(step(&snapshot).0, CommandState::Replacing);
+    snapshot.now += SignedDuration::from_secs(1);
+    let (state, _, problems) = step(&snapshot);
+    assert_eq!(state, CommandState::RolledBack);
+    assert_eq!(
+        problems,
+        ["its replacements were not ready within 10 minutes"]
+    );
+    let one = snapshot.commands[0].delete[0].clone();
+    snapshot.commands[0].delete.resize(10_000, one);
+    assert_eq!(
+        step(&snapshot).0,
+        CommandState::Replacing,
+        "80 ms each: over 13 minutes"
+    );
+}
+
+#[test]
+fn a_pod_that_became_do_not_disrupt_keeps_its_node_unless_that_goes_in_the_end() {
+    let mut snapshot = world(Method::Drift);
+    apply_marks(&mut snapshot);
+    snapshot.pods.push(test_world::pod("guarded", "a"));
+    let guard = |text: &str| [(DO_NOT_DISRUPT.to_owned(), text.to_owned())];
+    snapshot.pods[0].annotations.extend(guard("true"));
+    let (state, _, problems) = step(&snapshot);
+    assert_eq!(state, CommandState::RolledBack);
+    assert_eq!(
+        problems,
+        ["pod default/guarded on node a has karpenter.sh/do-not-disrupt now"]
+    );
+    let mut eventual = snapshot.clone();
+    eventual.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());
+    assert_eq!(step(&eventual).0, CommandState::Deleting);
+    eventual.nodes[0].annotations.extend(guard("true"));
+    assert_eq!(step(&eventual).0, CommandState::RolledBack);
+    snapshot.commands[0].choice = None;
+    assert_eq!(step(&snapshot).0, CommandState::Deleting, "nobody chose it");
+}
+
+#[test]
+fn of_empty_nodes_those_that_were_taken_stay_and_the_others_go() {
+    let mut snapshot = world(Method::Emptiness);
+    snapshot.commands[0].replacements.clear();
+    let second = target(&snapshot.node_claims[1]);
+    snapshot.commands[0].delete.push(second);
+    apply_marks(&mut snapshot);
+    snapshot.pods.push(test_world::pod("late", "a"));
+    let (state, actions, problems) = step(&snapshot);
+    assert_eq!(state, CommandState::Deleting);
+    assert_eq!(
+        actions,
+        [
+            "delete b-claim",
+            "node a []",
+            "claim a-claim [] [\"DisruptionReason\"]"
+        ]
+    );
+    assert_eq!(problems, ["node a is no longer empty"]);
+}
+
+#[test]
+fn marks_that_no_command_stands_for_are_taken_away() {
+    let mut snapshot = world(Method::SingleNode);
+    apply_marks(&mut snapshot);
+    assert_eq!(forgotten_marks(&snapshot), []);
+    snapshot.commands[0].state = CommandState::RolledBack;
+    assert_eq!(
+        words(&forgotten_marks(&snapshot)),
+        ["node a []", "claim a-claim [] [\"DisruptionReason\"]"]
+    );
+    snapshot.node_claims[0].deleted_at = Some(snapshot.now);
+    assert_eq!(forgotten_marks(&snapshot), [], "what goes stays marked");
+}

@@ -1,0 +1,74 @@
+//! Commands under way, each taken one step further from where the ledger says it stands (PROTOCOL D1).
+
+use executor::Executor;
+use model::{
+    Lane,
+    ledger::{Command, CommandState},
+};
+use planner::Advance;
+use ports::ledger::Moved;
+
+use super::{AFTER_LOSING, told};
+use crate::{Report, TurnError, apply::apply, events, lane::Turn, observe::Observed};
+
+/// Takes every open command one step further, and takes away marks that no command stands for. Says whether anything changed.
+pub(super) async fn drive(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let marks = planner::forgotten_marks(&observed.snapshot);
+    report.plan(&marks);
+    let applied = apply(turn, executor, observed, &marks, report).await?;
+    events::post(turn, &applied.events, report).await;
+    let mut changed = applied.acted;
+    for (command, step) in planner::advance(&observed.snapshot) {
+        changed |= advance(turn, executor, observed, command, &step, report).await?;
+    }
+    Ok(changed)
+}
+
+/// The move first, then what it stands for: whoever comes next finds what is left to do in the ledger or on the nodes.
+pub(super) async fn advance(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    command: &Command,
+    step: &Advance,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let mut changed = false;
+    if step.state != command.state {
+        let ledger = &turn.world.ledger;
+        let moved = ledger
+            .move_command(turn.cluster, command, step.state)
+            .await?;
+        if moved == Moved::No {
+            // Somebody else takes it further.
+            report.look_again(turn.world.clock.now() + AFTER_LOSING);
+            return Ok(false);
+        }
+        changed = true;
+    }
+    let about = told::names(&command.delete);
+    let problems = step.problems.iter();
+    let problems = problems.map(|problem| format!("{} of {about}: {problem}", command.reason));
+    if step.state == CommandState::RolledBack {
+        report.failed.extend(problems);
+    } else {
+        report.refused.extend(problems);
+    }
+    report.plan(&step.actions);
+    let applied = apply(turn, executor, observed, &step.actions, report).await?;
+    if applied.deleted_claims {
+        turn.wake(Lane::Terminator, "disrupted").await?;
+    }
+    if let Some(due) = step.due {
+        report.look_again(due);
+    }
+    let said = events::of_notes(&step.notes, turn.now);
+    let said: Vec<_> = said.into_iter().chain(applied.events).collect();
+    events::post(turn, &said, report).await;
+    Ok(changed || applied.acted)
+}

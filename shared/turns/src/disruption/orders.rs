@@ -1,0 +1,213 @@
+//! From what was decided to a row in the ledger, and from there to launches.
+
+use std::collections::BTreeMap;
+
+use executor::{Commitment, Executor, LaunchFacts, Made, Order, Proposed};
+use jiff::SignedDuration;
+use model::{
+    Action, Lane, Plan, Snapshot,
+    ledger::{Choice, Method},
+};
+use planner::Command;
+
+use super::{AFTER_LOSING, commands, told};
+use crate::{
+    Report, TurnError, addresses, adopt, events, lane::Turn, observe::Observed,
+    provisioner::nominate,
+};
+
+/// Searching may take minutes; what is begun is left to others as soon as if it were the provisioner's.
+const ACTS_FOR: SignedDuration = SignedDuration::from_secs(50);
+
+pub(super) fn hands<'a>(turn: &'a Turn<'_>) -> Executor<'a> {
+    let executor = turn.executor();
+    let soon = turn.world.clock.now() + ACTS_FOR;
+    Executor {
+        deadline: executor.deadline.min(soon),
+        ..executor
+    }
+}
+
+/// The command as a plan that the independent check passes. Of empty nodes some may be left; everything else passes as a
+/// whole or not at all.
+pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Report) -> Option<Plan> {
+    let mut plan = command.plan();
+    for planned in &mut plan.actions {
+        if let Action::Launch(launch) = &mut planned.action {
+            // A static NodePool names no types: whatever its NodeClass and its template allow.
+            let class = observed.classes.get(&launch.spec.node_class.name);
+            if let Some(class) = class.filter(|_| launch.instance_types.is_empty()) {
+                (launch.instance_types, launch.cheapest) = adopt::options(&launch.spec, class);
+            }
+        }
+    }
+    let checked = plancheck::filter(&observed.snapshot, plan);
+    let refused = checked.refused.iter();
+    let texts = refused.flat_map(|refused| refused.offences.iter().cloned());
+    report.refused.extend(texts);
+    let whole = checked.refused.is_empty();
+    let some = command.method == Method::Emptiness && !checked.plan.actions.is_empty();
+    (whole || some).then_some(checked.plan)
+}
+
+/// Writes down what is judged again later.
+pub(super) async fn propose(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    command: &Command,
+    plan: &Plan,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let executor = Executor {
+        deadline: hands(turn).deadline,
+        ..*executor
+    };
+    let now = turn.world.clock.now();
+    let validate_at = now + planner::VALIDATED_AFTER;
+    let order = order(command, Some(validate_at));
+    let delete = plan
+        .actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::DeleteNodeClaim(target) => Some(target.clone()),
+            Action::Launch(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => None,
+        });
+    let generation = observed.snapshot.generation;
+    match executor
+        .propose(&order, delete.collect(), generation)
+        .await?
+    {
+        Proposed::Made(proposal) => {
+            report.committed = Some(generation + 1);
+            let names = told::names(&proposal.delete);
+            report.proposed.push(format!(
+                "{} of {names}, to be judged again at {validate_at:.0}",
+                proposal.reason
+            ));
+            report.look_again(validate_at);
+        }
+        Proposed::Lost => report.look_again(now + AFTER_LOSING),
+        Proposed::Stopped(stop) => {
+            report.stopped = Some(stop.to_string());
+            report.look_again(now + AFTER_LOSING);
+        }
+    }
+    Ok(())
+}
+
+/// Commits a command, marks its nodes and launches what replaces them. Says whether it was committed.
+pub(super) async fn place(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    command: &Command,
+    plan: Plan,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    // Counted from now: the search may have taken its time.
+    let executor = Executor {
+        deadline: hands(turn).deadline,
+        ..*executor
+    };
+    let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
+    let order = order(command, None);
+    let snapshot = observed.snapshot.clone();
+    let commitment = executor
+        .commit(snapshot, plan, Some(&order), &recheck)
+        .await?;
+    let soon = turn.world.clock.now() + AFTER_LOSING;
+    match commitment {
+        Commitment::Nothing => {
+            let problem = format!("{}: no longer what it was", command.because);
+            report.refused.push(problem);
+            report.look_again(soon);
+            Ok(false)
+        }
+        Commitment::Stopped(stop) => {
+            report.stopped = Some(stop.to_string());
+            report.look_again(soon);
+            Ok(false)
+        }
+        Commitment::Lost => {
+            let problem = "every race for the generation was lost";
+            report.problems.push(problem.into());
+            report.look_again(soon);
+            Ok(false)
+        }
+        Commitment::Made(made) => {
+            report.committed = Some(made.generation);
+            report.plan(&made.plan.actions);
+            act(turn, &executor, observed, *made, report).await?;
+            Ok(true)
+        }
+    }
+}
+
+/// The first steps of a command that was committed just now: its nodes are marked before anything is launched.
+async fn act(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    made: Made,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let now = turn.world.clock.now();
+    nominate(turn, &made.plan).await?;
+    let snapshot = &mut observed.snapshot;
+    snapshot.intents.extend(made.intents.iter().cloned());
+    snapshot.commands.extend(made.command.iter().cloned());
+    let id = made.command.as_ref().map(|command| &command.id);
+    let steps = planner::advance(&observed.snapshot);
+    for (command, step) in steps.iter().filter(|(command, _)| Some(&command.id) == id) {
+        commands::advance(turn, executor, observed, command, step, report).await?;
+    }
+    let mut said = events::of_plan(&made.plan, turn.now);
+    if made.intents.is_empty() {
+        report.look_again(now);
+    } else {
+        let builder = turn
+            .world
+            .launches
+            .prepare(turn.cluster, &turn.meta.registry)
+            .await?;
+        let facts = LaunchFacts {
+            builder: &*builder,
+            classes: &observed.classes,
+            free_addresses: addresses::free(turn, observed, report).await?,
+            existing: BTreeMap::new(),
+        };
+        let outcome = executor.launch(made.intents, &facts).await;
+        report.take(&outcome);
+        said.extend(outcome.events.iter().cloned());
+        if !outcome.failed.is_empty() {
+            // What cannot be replaced stays.
+            report.look_again(turn.world.clock.now());
+        }
+        if !outcome.unfinished.is_empty() {
+            report.look_again(executor.lease().until);
+        }
+        if !outcome.launched.is_empty() {
+            turn.wake(Lane::Lifecycle, "launched").await?;
+        }
+    }
+    events::post(turn, &said, report).await;
+    Ok(())
+}
+
+fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
+    let types = command.replacements.first();
+    Order {
+        reason: command.reason.as_str().to_owned(),
+        choice: Choice {
+            method: command.method,
+            validate_at,
+            instance_types: types.map_or_else(Vec::new, |one| one.instance_types.clone()),
+        },
+    }
+}

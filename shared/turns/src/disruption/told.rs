@@ -1,0 +1,153 @@
+//! What users are told of disruption, with upstream's reasons (spec/lifecycle §31).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{Snapshot, ledger, node::Node, node_claim::NodeClaim, plan::Target};
+use planner::{Blocked, Pass, Reason, Rejection};
+use ports::cluster::{Event, EventKind, EventTarget};
+
+/// So many nodes of a command are named.
+const NAMED: usize = 5;
+
+/// Why nodes may not go, and which are about to.
+pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
+    let objects = Objects::of(snapshot);
+    let candidates = pass.commands.iter().filter(|command| {
+        command.reason == Reason::Underutilized && !command.replacements.is_empty()
+    });
+    let candidates = candidates.flat_map(|command| {
+        let message = format!("SavingsPerHour: ${}, {}", command.savings, command.because);
+        let nodes = command.nodes.iter();
+        nodes
+            .flat_map(|node| objects.tell(node, "ConsolidationCandidate", &message))
+            .collect::<Vec<_>>()
+    });
+    let tell = |reason: &'static str, all: &[Blocked]| {
+        let events = all.iter();
+        events
+            .flat_map(|one| objects.tell(&one.node, reason, &one.message))
+            .collect::<Vec<_>>()
+    };
+    let exhausted = pass.exhausted.iter().filter_map(|(name, reason)| {
+        let pool = snapshot.node_pools.iter().find(|pool| pool.name == *name)?;
+        Some(normal(
+            EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
+            "DisruptionBlocked",
+            format!(
+                "No allowed disruptions for disruption reason {} due to blocking budget",
+                reason.as_str()
+            ),
+            snapshot.now,
+        ))
+    });
+    candidates
+        .chain(exhausted)
+        .chain(tell("DisruptionBlocked", &pass.blocked))
+        .chain(tell("Unconsolidatable", &pass.unconsolidatable))
+        .collect()
+}
+
+/// Why what was proposed is not done. Upstream says it of single nodes only.
+pub(super) fn of_rejection(
+    snapshot: &Snapshot,
+    proposal: &ledger::Command,
+    rejection: &Rejection,
+) -> Vec<Event> {
+    let choice = proposal.choice.as_ref();
+    let single = choice.is_some_and(|choice| choice.method == ledger::Method::SingleNode);
+    if !single {
+        return Vec::new();
+    }
+    let objects = Objects::of(snapshot);
+    let message = format!("{}: {}", rejection.class, rejection.message);
+    let targets = proposal.delete.iter();
+    targets
+        .flat_map(|target| objects.tell_of(target, "ConsolidationRejected", &message))
+        .collect()
+}
+
+pub(super) fn names(targets: &[Target]) -> String {
+    let named: Vec<&str> = targets
+        .iter()
+        .take(NAMED)
+        .map(|one| one.name.as_str())
+        .collect();
+    match targets.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Where users look: at a node and its NodeClaim.
+struct Objects<'a> {
+    nodes: BTreeMap<&'a str, &'a Node>,
+    by_instance: BTreeMap<&'a str, &'a NodeClaim>,
+    claims: BTreeMap<&'a str, &'a NodeClaim>,
+    now: Timestamp,
+}
+
+impl<'a> Objects<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let claims = snapshot.node_claims.iter();
+        let launched = claims
+            .clone()
+            .filter(|claim| !claim.status.provider_id.is_empty());
+        Self {
+            nodes: snapshot
+                .nodes
+                .iter()
+                .map(|node| (node.name.as_str(), node))
+                .collect(),
+            by_instance: launched
+                .map(|one| (one.status.provider_id.as_str(), one))
+                .collect(),
+            claims: claims.map(|claim| (claim.name.as_str(), claim)).collect(),
+            now: snapshot.now,
+        }
+    }
+
+    /// On the Node of this name and its NodeClaim, or on the NodeClaim of this name.
+    fn tell(&self, name: &str, reason: &str, message: &str) -> Vec<Event> {
+        let node = self.nodes.get(name).copied();
+        let claim = match node {
+            Some(node) => self.by_instance.get(node.provider_id.as_str()),
+            None => self.claims.get(name),
+        };
+        self.events(node, claim.copied(), reason, message)
+    }
+
+    fn tell_of(&self, target: &Target, reason: &str, message: &str) -> Vec<Event> {
+        let claim = self.claims.get(target.name.as_str()).copied();
+        let claim = claim.filter(|claim| claim.uid == target.uid);
+        let id = claim.map(|claim| claim.status.provider_id.as_str());
+        let mut nodes = self.nodes.values().copied();
+        let node = id.and_then(|id| nodes.find(|node| node.provider_id == id));
+        self.events(node, claim, reason, message)
+    }
+
+    fn events(
+        &self,
+        node: Option<&Node>,
+        claim: Option<&NodeClaim>,
+        reason: &str,
+        message: &str,
+    ) -> Vec<Event> {
+        let node = node.map(|node| EventTarget::Node(node.name.clone(), node.uid.clone()));
+        let claim = claim.map(|one| EventTarget::NodeClaim(one.name.clone(), one.uid.clone()));
+        let about = node.into_iter().chain(claim);
+        about
+            .map(|about| normal(about, reason, message.to_owned(), self.now))
+            .collect()
+    }
+}
+
+fn normal(about: EventTarget, reason: &str, message: String, at: Timestamp) -> Event {
+    Event {
+        about,
+        kind: EventKind::Normal,
+        reason: reason.to_owned(),
+        message,
+        at,
+    }
+}

@@ -1,0 +1,87 @@
+//! Whatever call a function dies at, before or after the call took effect: the pod ends on the right node, and nothing is left.
+
+use fakes::Fuse;
+use stories::{all_bound, consistent, secs, settled};
+
+use crate::{outdated, oversized, states, types, unmarked};
+
+/// Leases lapse after five minutes, launches end after five more, and commands after ten.
+const PATIENCE: i64 = 45 * 60;
+
+fn over(world: &mut fakes::World) -> bool {
+    states(world).iter().all(|state| state.is_over())
+}
+
+async fn consolidate(point: u64) -> u64 {
+    let mut rig = oversized().await;
+    rig.sim.with(|world| world.fuse = Fuse::blowing_at(point));
+    let ends = |world: &mut fakes::World| {
+        let kinds: Vec<_> = world
+            .account
+            .alive()
+            .map(|one| one.instance_type.clone())
+            .collect();
+        kinds == ["m5.large"]
+            && all_bound(world)
+            && consistent(world)
+            && settled(world)
+            && over(world)
+            && unmarked(world)
+    };
+    let took = rig.until(secs(PATIENCE), ends).await;
+    let passed = rig.sim.with(|world| world.fuse.passed());
+    assert!(
+        took.is_some(),
+        "point {point}: {:?} {:?}\n{:#?}",
+        types(&rig),
+        rig.sim.with(states),
+        rig.transcript
+    );
+    passed
+}
+
+async fn drift(point: u64) -> u64 {
+    let mut rig = outdated().await;
+    rig.sim.with(|world| world.fuse = Fuse::blowing_at(point));
+    let ends = |world: &mut fakes::World| {
+        let mut claims = world.api.node_claims.values();
+        claims.all(|claim| claim.labels.contains_key("team"))
+            && world.account.alive().count() == 1
+            && all_bound(world)
+            && consistent(world)
+            && settled(world)
+            && over(world)
+            && unmarked(world)
+    };
+    let took = rig.until(secs(PATIENCE), ends).await;
+    let passed = rig.sim.with(|world| world.fuse.passed());
+    assert!(
+        took.is_some(),
+        "point {point}: {:?} {:?}\n{:#?}",
+        types(&rig),
+        rig.sim.with(states),
+        rig.transcript
+    );
+    passed
+}
+
+#[tokio::test]
+async fn a_crash_at_any_point_of_a_consolidation_leads_to_the_same_cluster() {
+    let points = consolidate(u64::MAX).await;
+    assert!(points > 300, "{points}");
+    for point in (1..=points).step_by(STRIDE) {
+        consolidate(point).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_point_of_a_replacement_for_drift_leads_to_the_same_cluster() {
+    let points = drift(u64::MAX).await;
+    assert!(points > 300, "{points}");
+    for point in (1..=points).step_by(STRIDE) {
+        drift(point).await;
+    }
+}
+
+/// Each call has a point before it and one after it; an odd stride looks at both kinds.
+const STRIDE: usize = 7;

@@ -1,0 +1,159 @@
+//! What happens between a decision and its act.
+
+use api::names::annotation::DO_NOT_DISRUPT;
+use model::{Lane, ledger::CommandState};
+use stories::{Rig, all_bound, consistent, secs, settled};
+
+use crate::{grow, home, oversized, replacing, rolled_back, states, told, types, unmarked, wait};
+
+fn proposed(world: &mut fakes::World) -> bool {
+    states(world).contains(&CommandState::Proposed)
+}
+
+fn protect_the_pod(world: &mut fakes::World) {
+    for pod in world.api.pods.values_mut() {
+        let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+        pod.annotations.extend([annotation]);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_becomes_do_not_disrupt_while_it_is_judged_again_keeps_its_node() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 300, proposed).await;
+    rig.sim.with(protect_the_pod);
+    rig.pass(secs(120)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
+    assert_eq!(rig.sim.with(states), [CommandState::RolledBack]);
+    rig.sim.with(|world| {
+        assert!(told(world, "ConsolidationRejected")[0].starts_with("churn: "));
+        let blocked = told(world, "DisruptionBlocked");
+        assert!(
+            blocked.iter().any(|text| text.contains(DO_NOT_DISRUPT)),
+            "{blocked:?}"
+        );
+    });
+}
+
+#[tokio::test]
+async fn one_that_does_so_while_its_replacement_starts_keeps_its_node_too() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 300, replacing).await;
+    rig.sim.with(protect_the_pod);
+    let node = rig.sim.with(home);
+    wait(&mut rig, 300, rolled_back).await;
+    rig.pass(secs(60)).await;
+    assert_eq!(rig.sim.with(home), node);
+    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound));
+    // The replacement is not needed, and goes as an empty node does.
+    wait(&mut rig, 600, |world| world.account.alive().count() == 1).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"]);
+}
+
+#[tokio::test]
+async fn a_budget_that_shrinks_while_it_is_judged_again_holds_it_back() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 300, proposed).await;
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.disruption.budgets[0].nodes = "0".to_owned();
+    });
+    rig.pass(secs(120)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
+    assert_eq!(rig.sim.with(states), [CommandState::RolledBack]);
+    rig.sim.with(|world| {
+        assert!(told(world, "ConsolidationRejected")[0].starts_with("budget: "));
+        let expected =
+            "No allowed disruptions for disruption reason Underutilized due to blocking budget";
+        let blocked = told(world, "DisruptionBlocked");
+        assert!(blocked.iter().any(|text| text == expected), "{blocked:?}");
+    });
+}
+
+#[tokio::test]
+async fn pods_that_come_while_it_is_judged_again_keep_the_node() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 300, proposed).await;
+    grow(&rig, "more", 3);
+    rig.pass(secs(60)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
+    assert!(rig.sim.with(all_bound) && rig.sim.with(rolled_back));
+}
+
+#[tokio::test]
+async fn an_empty_node_that_a_pod_took_meanwhile_stays() {
+    let mut rig = oversized().await;
+    rig.scale(0);
+    wait(&mut rig, 300, proposed).await;
+    rig.scale(1);
+    rig.pass(secs(45)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
+    assert!(rig.sim.with(all_bound) && rig.sim.with(unmarked));
+}
+
+#[tokio::test]
+async fn a_node_pool_that_is_deleted_meanwhile_ends_the_command() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 300, replacing).await;
+    rig.sim.with(|world| {
+        world.api.node_pools.remove("default");
+        let now = world.now;
+        let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
+        for claim in claims {
+            world.api.order_deletion(&claim, now);
+        }
+    });
+    rig.scale(0);
+    wait(&mut rig, 600, stories::all_gone).await;
+    rig.pass(secs(90)).await;
+    rig.sim.with(|world| {
+        assert!(
+            states(world).iter().all(|state| state.is_over()),
+            "{:?}",
+            states(world)
+        );
+        assert!(settled(world));
+    });
+}
+
+#[tokio::test]
+async fn two_turns_at_once_begin_one_command() {
+    for seed in 1..=20 {
+        let mut rig = oversized().await;
+        rig.sim.with(|world| world.interleaving = seed);
+        rig.pass(secs(50)).await;
+        for _ in 0..30 {
+            rig.sim.advance(secs(5));
+            rig.sim.take_wakes();
+            let turns = [rig.next_turn(), rig.next_turn(), rig.next_turn()];
+            let [a, b, c] = turns.each_ref();
+            let shared = &rig;
+            let run = |lane, turn| {
+                let deadline = shared.deadline(lane);
+                async move {
+                    let cluster = Rig::cluster();
+                    turns::run(&shared.world, &cluster, lane, turn, deadline).await
+                }
+            };
+            let (a, b, c) = tokio::join!(
+                run(Lane::Disruption, a),
+                run(Lane::Disruption, b),
+                run(Lane::Lifecycle, c)
+            );
+            assert!(a.is_ok() && b.is_ok() && c.is_ok());
+            let open = rig.sim.with(|world| {
+                let states = states(world);
+                states.iter().filter(|state| !state.is_over()).count()
+            });
+            assert!(open <= 1, "seed {seed}: {open}");
+        }
+        assert!(rig.sim.with(all_bound), "seed {seed}");
+        let launched = rig.sim.with(|world| world.account.instances.len());
+        assert_eq!(launched, 2, "seed {seed}: one replacement");
+        wait(&mut rig, 900, |world| {
+            world.account.alive().count() == 1 && consistent(world)
+        })
+        .await;
+        assert_eq!(types(&rig), ["m5.large"], "seed {seed}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Replacements come first, and nothing is deleted before they are in service.
+
+use model::{CapacityType, ledger::CommandState};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+use crate::{
+    newest, outdated, oversized, replacing, rolled_back, states, told, types, unmarked, wait,
+};
+
+fn all_over(world: &mut fakes::World) -> bool {
+    states(world).iter().all(|state| state.is_over())
+}
+
+#[tokio::test]
+async fn a_node_that_is_too_large_is_replaced_by_a_smaller_one() {
+    let mut rig = oversized().await;
+    let moved = |world: &mut fakes::World| {
+        let kinds: Vec<_> = world
+            .account
+            .alive()
+            .map(|one| one.instance_type.clone())
+            .collect();
+        kinds == ["m5.large"] && all_bound(world) && consistent(world)
+    };
+    wait(&mut rig, 600, moved).await;
+    rig.pass(secs(30)).await;
+    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    rig.sim.with(|world| {
+        assert!(!told(world, "ConsolidationCandidate").is_empty());
+        assert_eq!(
+            told(world, "DisruptionLaunching"),
+            ["Launching NodeClaim: Underutilized"]
+        );
+        assert_eq!(
+            told(world, "DisruptionWaitingReadiness"),
+            ["Waiting on readiness to continue disruption"]
+        );
+        assert_eq!(
+            told(world, "DisruptionTerminating"),
+            [
+                "Disrupting Node: Underutilized",
+                "Disrupting NodeClaim: Underutilized"
+            ]
+        );
+    });
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_proposal_waits_fifteen_seconds_without_binding_anybody() {
+    let mut rig = oversized().await;
+    let proposed = |world: &mut fakes::World| states(world).contains(&CommandState::Proposed);
+    wait(&mut rig, 300, proposed).await;
+    for _ in 0..13 {
+        assert!(rig.sim.with(unmarked) && rig.sim.with(proposed));
+        assert_eq!(types(&rig), ["m5.2xlarge"]);
+        rig.pass(secs(1)).await;
+    }
+    let took = rig.until(secs(10), replacing).await;
+    assert!(
+        took.is_some_and(|took| took <= 4),
+        "{took:?} {:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn the_old_node_is_closed_before_the_new_one_is_launched_and_deleted_when_it_is_in_service() {
+    let mut rig = oversized().await;
+    rig.sim.with(|world| {
+        world.on_call = Some(("launch", |world| {
+            let node = world.api.nodes.values().next().unwrap();
+            let keys: Vec<_> = node.taints.iter().map(|taint| taint.key.as_str()).collect();
+            assert_eq!(keys, ["karpenter.sh/disrupted"]);
+        }));
+    });
+    wait(&mut rig, 300, replacing).await;
+    wait(&mut rig, 300, |world| {
+        let mut claims = world.api.node_claims.values();
+        let leaves = claims.any(|claim| claim.deleted_at.is_some());
+        assert!(!leaves || newest(world).is_true("Initialized"));
+        leaves
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_drifted_is_replaced_whatever_it_costs() {
+    let mut rig = outdated().await;
+    let first = rig.sim.with(newest).name;
+    let replaced = |world: &mut fakes::World| {
+        let claim = newest(world);
+        claim.labels.get("team").map(String::as_str) == Some("new")
+            && world.api.node_claims.len() == 1
+            && all_bound(world)
+            && consistent(world)
+    };
+    wait(&mut rig, 900, replaced).await;
+    assert_ne!(rig.sim.with(newest).name, first);
+    assert_eq!(types(&rig), ["m5.large"]);
+    rig.pass(secs(30)).await;
+    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    let said = rig.sim.with(|world| told(world, "DisruptionTerminating"));
+    assert_eq!(
+        said,
+        ["Disrupting Node: Drifted", "Disrupting NodeClaim: Drifted"]
+    );
+}
+
+#[tokio::test]
+async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = serde_json::json!({"featureGates": {"StaticCapacity": true}});
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.replicas = Some(2);
+    });
+    let in_service = |world: &mut fakes::World| {
+        let claims = world.api.node_claims.values();
+        let ready = claims.filter(|one| one.is_true("Initialized") && one.deleted_at.is_none());
+        ready.count() == 2
+    };
+    assert!(
+        rig.until(secs(600), in_service).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        crate::relabel(pool);
+    });
+    wait(&mut rig, 1_200, |world| {
+        let claims = world.api.node_claims.values();
+        let staying = claims.filter(|claim| claim.deleted_at.is_none());
+        assert!(staying.count() >= 2, "never fewer than it is to have");
+        let mut claims = world.api.node_claims.values();
+        claims.all(|claim| claim.labels.contains_key("team")) && world.api.node_claims.len() == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replacement_without_capacity_rolls_back_and_another_type_is_tried_later() {
+    let mut rig = oversized().await;
+    rig.sim.with(|world| {
+        for kind in ["m5.large", "m5.xlarge"] {
+            for zone in ["us-east-1a", "us-east-1b"] {
+                let offering = (CapacityType::OnDemand, kind.to_owned(), zone.to_owned());
+                world.account.no_capacity.insert(offering);
+            }
+        }
+    });
+    wait(&mut rig, 300, rolled_back).await;
+    rig.pass(secs(10)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"]);
+    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound) && rig.sim.with(settled));
+    let asked = rig.sim.with(|world| world.account.requests.len());
+    assert_eq!(asked, 2, "one for the first node, one that failed");
+    rig.sim.with(|world| world.account.no_capacity.clear());
+    // The offerings are believed to be short for three minutes.
+    let moved = |world: &mut fakes::World| {
+        let kinds: Vec<_> = world
+            .account
+            .alive()
+            .map(|one| one.instance_type.clone())
+            .collect();
+        kinds == ["m5.large"] && all_bound(world)
+    };
+    wait(&mut rig, 1_200, moved).await;
+}
+
+#[tokio::test]
+async fn a_replacement_that_never_gets_ready_rolls_back_and_the_pod_stays_where_it_is() {
+    let mut rig = oversized().await;
+    rig.sim.with(|world| world.api.closed = true);
+    wait(&mut rig, 300, replacing).await;
+    let took = rig.until(secs(1_200), rolled_back).await;
+    assert!(
+        took.is_some_and(|took| took >= 600),
+        "{took:?} {:#?}",
+        rig.transcript
+    );
+    rig.pass(secs(5)).await;
+    assert!(
+        rig.sim.with(unmarked) && rig.sim.with(all_bound),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(types(&rig).contains(&"m5.2xlarge".to_owned()));
+}
