@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod decision;
 mod demo;
+mod live;
 mod plan;
 mod prices;
 mod timing;

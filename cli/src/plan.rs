@@ -1,4 +1,4 @@
-//! `whittle plan`: what would be launched for these manifests, and why.
+//! `whittle plan`: what would be launched for these manifests or this cluster, and why.
 
 use std::{
     fmt::Write as _,
@@ -17,13 +17,16 @@ use model::{
     resources::amount_text,
 };
 
-use crate::{catalogs, cluster, decision, workloads};
+use crate::{catalogs, cluster, decision, live, workloads};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Manifests: NodePools, workloads, pods, nodes, volumes …; `-` reads standard input.
-    #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "filename", required_unless_present = "context", num_args = 1..)]
     files: Vec<PathBuf>,
+    /// The running cluster of this kubeconfig context instead. Nothing is done to it.
+    #[arg(long, conflicts_with = "files")]
+    context: Option<String>,
     /// How to print the plan.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -82,7 +85,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .objects
         .into_iter()
         .map(|manifest| manifest.object);
-    for problem in cluster::add_objects(&mut snapshot, objects, &Arc::new(types)) {
+    let problems = match &arguments.context {
+        Some(context) => live::observe(context, &mut snapshot, &types)?,
+        None => {
+            let problems = cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
+            workloads::make_pods(&mut snapshot);
+            problems
+        }
+    };
+    for problem in problems {
         eprintln!("whittle: {problem}");
     }
     for pool in &snapshot.node_pools {
@@ -90,7 +101,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
         }
     }
-    workloads::make_pods(&mut snapshot);
     let plan = planner::provision(&snapshot, planner::Share::WHOLE);
     let mut out = std::io::stdout().lock();
     match arguments.output {

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kube::{Client, Config, config::AuthInfo};
+use kube::{
+    Client, Config,
+    config::{AuthInfo, KubeConfigOptions, KubeconfigError},
+};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use secrecy::SecretString;
 use thiserror::Error;
@@ -36,6 +39,12 @@ pub enum ConnectError {
         "the certificate authority of {endpoint} is not usable: expected PEM certificates in base64"
     )]
     CertificateAuthority { endpoint: String },
+    #[error("context \"{context}\" cannot be used: look at `kubectl config get-contexts`")]
+    Context {
+        context: String,
+        #[source]
+        source: Box<KubeconfigError>,
+    },
     #[error("the client for {endpoint} could not be built")]
     Client {
         endpoint: String,
@@ -48,6 +57,35 @@ pub enum ConnectError {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest wait between two bytes; a page of 500 pods takes about a second on a busy server.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Connects as kubectl does: by the files of `KUBECONFIG`, else `~/.kube/config`, with what they say of credentials.
+pub async fn from_kubeconfig(context: &str) -> Result<Client, ConnectError> {
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_kubeconfig(&options);
+    let mut config = config.await.map_err(|source| ConnectError::Context {
+        context: context.to_owned(),
+        source: Box::new(source),
+    })?;
+    limit(&mut config);
+    let endpoint = config.cluster_url.to_string();
+    Client::try_from(config).map_err(|source| ConnectError::Client {
+        endpoint,
+        source: Box::new(source),
+    })
+}
+
+fn limit(config: &mut Config) {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // Else a request on a connection that was idle has only what its idleness left of that.
+    config.reset_reader_on_write = true;
+    config.write_timeout = Some(READ_TIMEOUT);
+    // A turn has its own patience: an answer that proves nothing is recorded, and the next turn comes.
+    config.default_retry = false;
+}
 
 impl Access {
     pub fn client(&self) -> Result<Client, ConnectError> {
@@ -62,13 +100,7 @@ impl Access {
             _ => return Err(refused()),
         }
         let mut config = Config::new(uri);
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(READ_TIMEOUT);
-        // Else a request on a connection that was idle has only what its idleness left of that.
-        config.reset_reader_on_write = true;
-        config.write_timeout = Some(READ_TIMEOUT);
-        // A turn has its own patience: an answer that proves nothing is recorded, and the next turn comes.
-        config.default_retry = false;
+        limit(&mut config);
         config.root_cert = self
             .certificate_authority
             .as_deref()

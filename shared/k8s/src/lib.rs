@@ -11,5 +11,5 @@ mod lease;
 mod transport;
 
 pub use cluster::KubeCluster;
-pub use connect::{Access, ConnectError, Credentials};
+pub use connect::{Access, ConnectError, Credentials, from_kubeconfig};
 pub use kube::Client;

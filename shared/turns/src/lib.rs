@@ -42,6 +42,7 @@ pub use entry::{Entry, EntryError};
 pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{Interruption, InterruptionKind, InterruptionReport, interrupt};
 pub use lane::run;
+pub use node_classes::readiness;
 pub use planner::Share;
 pub use report::{Outcome, Report};
 

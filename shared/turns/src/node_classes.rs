@@ -8,7 +8,7 @@ use ports::{CloudError, Resolved, cluster::Event};
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed};
 
 /// Why a NodeClass cannot be used now, if so.
-pub(crate) fn readiness(class: &EC2NodeClass) -> Result<(), String> {
+pub fn readiness(class: &EC2NodeClass) -> Result<(), String> {
     let name = &class.metadata.name;
     let conditions = class
         .status

@@ -1,0 +1,107 @@
+//! A running cluster, as its API server has it: the snapshot that a turn would plan from, but for what the ledger knows.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use api::{EC2NodeClass, names::group};
+use k8s::KubeCluster;
+use model::{InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_labels};
+use ports::Cluster;
+
+/// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for. Returns what users
+/// should know of that.
+pub(crate) fn observe(
+    context: &str,
+    snapshot: &mut Snapshot,
+    types: &[InstanceType],
+) -> Result<Vec<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = k8s::from_kubeconfig(context).await?;
+        // The Lease is not looked at: nothing is done to the cluster.
+        let cluster = KubeCluster::new(client, "kube-system");
+        read(&cluster, snapshot, types)
+            .await
+            .with_context(|| format!("cannot read the cluster of context {context}"))
+    })
+}
+
+async fn read(
+    cluster: &KubeCluster,
+    snapshot: &mut Snapshot,
+    types: &[InstanceType],
+) -> Result<Vec<String>> {
+    let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage) = tokio::try_join!(
+        cluster.pods(),
+        cluster.nodes(),
+        cluster.node_claims(),
+        cluster.node_pools(),
+        cluster.node_classes(),
+        cluster.daemon_sets(),
+        cluster.namespaces(),
+        cluster.disruption_budgets(),
+        cluster.storage(),
+    )?;
+    snapshot.pods = pods;
+    share_labels(&mut snapshot.pods);
+    snapshot.nodes = nodes;
+    snapshot.node_claims = claims;
+    snapshot.daemon_sets = daemon_sets;
+    snapshot.namespaces = namespaces;
+    snapshot.disruption_budgets = budgets;
+    snapshot.storage = storage;
+    let mut problems = Vec::new();
+    for pool in pools {
+        let reference = &pool.spec.template.spec.node_class_ref;
+        if reference.group != group::KARPENTER_AWS {
+            continue;
+        }
+        let name = reference.name.clone();
+        let class = classes.iter().find(|class| class.metadata.name == name);
+        let mut pool = NodePool::from(pool);
+        let usable = match class {
+            None => Err(format!("EC2NodeClass {name} does not exist")),
+            Some(class) => turns::readiness(class),
+        };
+        if let Err(reason) = usable {
+            pool.not_ready.get_or_insert(reason);
+        }
+        let offered = class.map_or_else(Vec::new, |class| offered(types, class));
+        if offered.is_empty() && pool.not_ready.is_none() {
+            problems.push(elsewhere(&pool.name, &name));
+        }
+        let offered = Arc::new(offered);
+        snapshot.instance_types.insert(pool.name.clone(), offered);
+        snapshot.node_pools.push(pool);
+    }
+    Ok(problems)
+}
+
+/// The types with an offering in a zone of the NodeClass's subnets.
+fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<InstanceType> {
+    let subnets = class
+        .status
+        .as_ref()
+        .and_then(|status| status.subnets.as_ref());
+    let zones: BTreeSet<&str> = subnets
+        .into_iter()
+        .flatten()
+        .map(|subnet| subnet.zone.as_str())
+        .collect();
+    let mut offered = types.to_vec();
+    for kind in &mut offered {
+        kind.offerings
+            .retain(|offering| zones.contains(offering.zone.as_str()));
+    }
+    offered.retain(|kind| !kind.offerings.is_empty());
+    offered
+}
+
+fn elsewhere(pool: &NodePoolName, class: &str) -> String {
+    format!(
+        "NodePool {pool}: no instance type is known in a zone of EC2NodeClass {class}; \
+         --catalog names the types of another Region than us-east-1"
+    )
+}

@@ -1,0 +1,198 @@
+//! `whittle plan --context`: what would be launched for the pods that wait in a running cluster.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use k8s::{Access, Credentials, KubeCluster};
+use ports::Cluster;
+use sandbox::{Sandbox, SandboxOptions, server::WriteOptions};
+use serde_json::{Value, json};
+
+fn create(server: &Sandbox, namespace: &str, object: Value) {
+    server.with(|world, now| {
+        let server = &mut world.server;
+        let version = object.get("apiVersion").and_then(Value::as_str).unwrap();
+        let kind = object.get("kind").and_then(Value::as_str).unwrap();
+        let kind = server.kinds.by_kind(version, kind).unwrap().clone();
+        let options = WriteOptions::default();
+        server
+            .create(&kind, namespace, object, &options, now)
+            .unwrap();
+    });
+}
+
+/// A server with Karpenter's CRDs, a NodePool, and three pods that wait.
+async fn cluster() -> Sandbox {
+    let server = Sandbox::start(SandboxOptions::default()).await.unwrap();
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/crds");
+    for file in std::fs::read_dir(crds).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        create(&server, "", serde_saphyr::from_str(&text).unwrap());
+    }
+    create(
+        &server,
+        "",
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+            "spec": {"template": {"spec": {
+                "requirements": [
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                ],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            }}},
+        }),
+    );
+    for number in 0..3 {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("web-{number}")},
+            "spec": {"containers": [{
+                "name": "web", "image": "example.com/web:1",
+                "resources": {"requests": {"cpu": "1500m"}},
+            }]},
+        });
+        create(&server, "default", pod);
+    }
+    server
+}
+
+/// An EC2NodeClass that is ready, with a subnet in this zone.
+async fn node_class(server: &Sandbox, zone: &str) {
+    create(
+        server,
+        "",
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default"},
+            "spec": {
+                "role": "node", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+                "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+            },
+        }),
+    );
+    let status = json!({
+        "subnets": [{"id": "subnet-1", "zone": zone}],
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    });
+    let status = serde_json::from_value(status).unwrap();
+    api(server)
+        .update_node_class_status("default", &status)
+        .await
+        .unwrap();
+}
+
+fn api(server: &Sandbox) -> KubeCluster {
+    let access = Access {
+        endpoint: server.url(),
+        certificate_authority: None,
+        credentials: Credentials::BearerToken(server.token().into()),
+    };
+    KubeCluster::new(access.client().unwrap(), "kube-system")
+}
+
+/// Waits until the scheduler has said that no pod has a place.
+async fn until_unschedulable(server: &Sandbox) {
+    let api = api(server);
+    for _ in 0..200 {
+        if api
+            .pods()
+            .await
+            .unwrap()
+            .iter()
+            .all(|pod| pod.unschedulable)
+        {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the pods are not marked as unschedulable");
+}
+
+async fn plan(server: &Sandbox, arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, server.kubeconfig_yaml()).unwrap();
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
+    whittle
+        .arg("plan")
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig);
+    tokio::task::spawn_blocking(move || whittle.output().unwrap())
+        .await
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    let planned = plan(&server, &["--context", "sandbox", "-o", "json"]).await;
+    assert!(planned.status.success(), "{}", text(&planned.stderr));
+    let decision: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let nodes = decision.get("newNodes").and_then(Value::as_array).unwrap();
+    let mut pods: Vec<&Value> = nodes
+        .iter()
+        .filter_map(|node| node.pointer("/pods/0"))
+        .collect();
+    pods.sort_by_key(ToString::to_string);
+    assert_eq!(pods, ["default/web-0", "default/web-1", "default/web-2"]);
+    for node in nodes {
+        assert_eq!(node.get("instanceTypes"), Some(&json!(["m5.large"])));
+    }
+    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let told = text(&planned.stdout);
+    assert!(told.contains("m5.large on-demand us-east-1b"), "{told}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_a_node_pool_from_being_used_is_told() {
+    let server = cluster().await;
+    until_unschedulable(&server).await;
+    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let told = text(&planned.stderr);
+    assert!(
+        told.contains("NodePool default is not used: EC2NodeClass default does not exist"),
+        "{told}"
+    );
+    node_class(&server, "eu-west-1a").await;
+    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let told = text(&planned.stderr);
+    assert!(
+        told.contains("NodePool default: no instance type is known in a zone of EC2NodeClass default; --catalog names"),
+        "{told}"
+    );
+    assert!(
+        text(&planned.stdout).contains("3 pods waiting"),
+        "{}",
+        text(&planned.stdout)
+    );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_does_not_exist_is_named() {
+    let server = cluster().await;
+    let planned = plan(&server, &["--context", "prod"]).await;
+    assert!(!planned.status.success());
+    let told = text(&planned.stderr);
+    assert!(
+        told.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
+        "{told}"
+    );
+    server.stop().await;
+}
