@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lifecycle", &["model", "shell"]),
     ("disruption", &["model", "shell"]),
     ("terminator", &["model", "shell"]),
-    ("interruption", &["aws-rules", "model", "shell", "turns"]),
+    ("interruption", &["aws-rules", "shell"]),
     ("housekeeper", &["shell"]),
     ("relay", &["model"]),
     (

@@ -179,6 +179,9 @@ pub mod annotation {
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
     /// On a NodePool: what became of its last registrations.
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
+    /// On a NodePool: what becomes of its nodes when EC2 recommends to rebalance them, `ignore` (as upstream, and the
+    /// default), `replace` or `drain`.
+    pub const REBALANCE: &str = "whittle.sh/rebalance";
 
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

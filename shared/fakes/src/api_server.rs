@@ -335,13 +335,6 @@ impl ApiServer {
         node.deleted_at.get_or_insert(now);
         node.resource_version = version;
     }
-
-    /// Pods that hold on to a node.
-    pub(crate) fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &Pod> {
-        self.pods
-            .values()
-            .filter(move |pod| pod.node_name.as_ref() == Some(node))
-    }
 }
 
 /// Whether a precondition names another version; an empty one is none.

@@ -6,7 +6,7 @@ use api::{
 };
 use async_trait::async_trait;
 use model::{
-    NodeClaimName, NodePoolName, PodKey, Uid,
+    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -99,6 +99,11 @@ impl Cluster for Sim {
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
         self.port("pod", |world| Ok(world.api.pods.get(key).cloned()))
+            .await
+    }
+
+    async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
+        self.port("node", |world| Ok(world.api.nodes.get(name).cloned()))
             .await
     }
 

@@ -227,6 +227,8 @@ fn notice(instance: &str) -> Notice {
         instance: instance.into(),
         kind: "spot-interruption".into(),
         deadline: Some(at(120)),
+        at: Some(at(0)),
+        course: model::interruption::Course::Drain,
         done: false,
     }
 }

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeSet,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -44,6 +45,8 @@ pub struct World {
     /// Names of the port calls made, in order.
     pub calls: Vec<&'static str>,
     faults: Vec<(&'static str, Fault)>,
+    /// Calls that get no answer until they are taken out of here.
+    pub down: BTreeSet<&'static str>,
     /// Whether EC2 calls are taken out of the account's budget.
     pub budgeted: bool,
     /// Whether the Price List might be asked, each time prices were renewed.
@@ -80,6 +83,7 @@ impl Sim {
             on_call: None,
             calls: Vec::new(),
             faults: Vec::new(),
+            down: BTreeSet::new(),
             budgeted: false,
             looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
@@ -135,6 +139,9 @@ impl Sim {
                 act(world);
             }
             world.now += world.latency;
+            if world.down.contains(call) {
+                return Err(E::of(Fault::Unavailable, call));
+            }
             let fault = world.take_fault(call);
             match fault {
                 Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
@@ -197,9 +204,11 @@ impl Wakes for Sim {
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
         self.port("send", |world| {
             let at = world.now + delay;
-            // A standard queue may hold the same wake twice; holding it once is enough for a lane.
-            world.wakes.retain(|(_, other)| {
-                (&other.cluster, other.lane) != (&wake.cluster, wake.lane)
+            // A standard queue may hold the same wake twice; holding it once is enough for a lane. One that comes at another
+            // time is another one.
+            world.wakes.retain(|(then, other)| {
+                *then != at
+                    || (&other.cluster, other.lane) != (&wake.cluster, wake.lane)
                     || other.hints != wake.hints
             });
             world.wakes.push((at, wake.clone()));

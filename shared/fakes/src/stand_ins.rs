@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodeName, Uid, labels,
+    NodeName, Resources, Uid, labels,
     launch::{Instance, InstanceState},
     node::{ConditionStatus, Node, Ready},
     pod::{Pod, PodPhase},
@@ -160,13 +160,30 @@ impl World {
             .filter(|pod| pod.node_name.is_none() && pod.deletion.is_none())
             .cloned()
             .collect();
+        if pending.is_empty() {
+            return;
+        }
+        let mut room: BTreeMap<NodeName, Resources> = self
+            .api
+            .nodes
+            .values()
+            .map(|node| (node.name.clone(), node.allocatable.clone()))
+            .collect();
+        for pod in self.api.pods.values() {
+            if let Some(left) = pod.node_name.as_ref().and_then(|node| room.get_mut(node)) {
+                left.subtract(&pod.requests);
+            }
+        }
         for pod in pending {
-            let node = self
-                .api
-                .nodes
-                .values()
-                .find(|node| self.takes(node, &pod))
-                .map(|node| node.name.clone());
+            let fits = |node: &&Node| {
+                room.get(&node.name)
+                    .is_some_and(|left| takes(node, left, &pod))
+            };
+            let node = self.api.nodes.values().find(fits);
+            let node = node.map(|node| node.name.clone());
+            if let Some(left) = node.as_ref().and_then(|node| room.get_mut(node)) {
+                left.subtract(&pod.requests);
+            }
             if node.is_none() && pod.unschedulable {
                 continue;
             }
@@ -181,28 +198,24 @@ impl World {
             }
         }
     }
+}
 
-    fn takes(&self, node: &Node, pod: &Pod) -> bool {
-        let mut left = node.allocatable.clone();
-        for other in self.api.pods_on(&node.name) {
-            left.subtract(&other.requests);
-        }
-        let tolerated = |taint: &Taint| {
-            taint.effect == TaintEffect::PreferNoSchedule
-                || pod
-                    .tolerations
-                    .iter()
-                    .any(|toleration| toleration.tolerates(taint))
-        };
-        node.ready.status == ConditionStatus::True
-            && !node.unschedulable
-            && node.taints.iter().all(tolerated)
-            && pod
-                .node_selector
+fn takes(node: &Node, left: &Resources, pod: &Pod) -> bool {
+    let tolerated = |taint: &Taint| {
+        taint.effect == TaintEffect::PreferNoSchedule
+            || pod
+                .tolerations
                 .iter()
-                .all(|(key, value)| node.labels.get(key) == Some(value))
-            && pod.requests.fits(&left)
-    }
+                .any(|toleration| toleration.tolerates(taint))
+    };
+    node.ready.status == ConditionStatus::True
+        && !node.unschedulable
+        && node.taints.iter().all(tolerated)
+        && pod
+            .node_selector
+            .iter()
+            .all(|(key, value)| node.labels.get(key) == Some(value))
+        && pod.requests.fits(left)
 }
 
 fn bind(pod: &mut Pod, node: NodeName, now: Timestamp) {

@@ -8,7 +8,7 @@ use api::{
 use async_trait::async_trait;
 use kube::Client;
 use model::{
-    NodeClaimName, NodePoolName, PodKey, Uid,
+    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -110,6 +110,13 @@ impl Cluster for KubeCluster {
             .get(pod_path(key), &format!("pod {key}"))
             .await?;
         Ok(pod.map(Into::into))
+    }
+
+    async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
+        let path = Path::one::<kubernetes::Node>("", name.as_str());
+        let node: Option<kubernetes::Node> =
+            self.transport.get(path, &format!("node {name}")).await?;
+        Ok(node.map(Into::into))
     }
 
     async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError> {

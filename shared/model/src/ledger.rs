@@ -11,6 +11,7 @@ pub use command::{Choice, Command, CommandState, Method};
 
 use crate::{
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
+    interruption::{Course, InterruptionKind},
     launch::FleetRequest,
     plan::Launch,
     wake::Lane,
@@ -221,8 +222,25 @@ pub enum Holder {
 pub struct Notice {
     pub instance: InstanceId,
     pub kind: String,
+    /// When the instance goes, if that is known.
     pub deadline: Option<Timestamp>,
+    /// When it was recorded.
+    #[serde(default)]
+    pub at: Option<Timestamp>,
+    #[serde(default)]
+    pub course: Course,
     pub done: bool,
+}
+
+impl Notice {
+    /// Whether the instance goes, whatever is still on it: its pods need other places, also those that nobody may disturb.
+    pub fn dooms(&self) -> bool {
+        let ends = InterruptionKind::ALL
+            .into_iter()
+            .filter(|kind| kind.is_state_change())
+            .any(|kind| kind.as_str() == self.kind);
+        !self.done && (ends || self.deadline.is_some() || self.course == Course::Force)
+    }
 }
 
 /// What an insufficient-capacity error is about, account-wide.
@@ -251,11 +269,16 @@ impl UnavailableOffering {
     /// Growth ends here; after each such wait the next launch is a probe.
     const LONGEST: SignedDuration = SignedDuration::from_mins(30);
 
-    /// A failure at `now`, following `before`; what lapsed more than the longest wait ago is forgotten.
+    /// A failure at `now`, following `before`: one after the wait makes the next wait longer, one within it, such as the
+    /// hundredth interruption of a pool that EC2 empties, begins it again. What lapsed more than the longest wait ago is
+    /// forgotten.
     pub fn after(offering: OfferingKey, before: Option<&Self>, now: Timestamp) -> Self {
         let count = before
             .filter(|before| now.duration_since(before.until) < Self::LONGEST)
-            .map_or(1, |before| before.count.saturating_add(1));
+            .map_or(1, |before| match before.until > now {
+                true => before.count,
+                false => before.count.saturating_add(1),
+            });
         let doublings = count.saturating_sub(1).min(4);
         let wait = (Self::FIRST * (1 << doublings)).min(Self::LONGEST);
         let until = now.saturating_add(wait).unwrap_or(now);
@@ -323,5 +346,18 @@ mod tests {
             UnavailableOffering::after(key, last.as_ref(), later).count,
             1
         );
+    }
+
+    #[test]
+    fn failures_within_a_wait_begin_it_again_and_do_not_make_it_longer() {
+        let key = OfferingKey {
+            capacity_type: crate::CapacityType::Spot,
+            instance_type: "m5.large".into(),
+            zone_id: "use1-az1".into(),
+            scope: None,
+        };
+        let first = UnavailableOffering::after(key.clone(), None, at(0));
+        let again = UnavailableOffering::after(key, Some(&first), at(2));
+        assert_eq!((again.until, again.count), (at(5), 1));
     }
 }

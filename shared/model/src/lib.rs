@@ -9,6 +9,7 @@ pub mod budget;
 pub mod catalog;
 pub mod experience;
 pub mod ids;
+pub mod interruption;
 pub mod labels;
 pub mod launch;
 pub mod ledger;
@@ -36,6 +37,7 @@ pub use ids::{
     ClusterName, InstanceId, InstanceTypeName, NodeClaimName, NodeClassName, NodeName,
     NodePoolName, PodKey, Uid,
 };
+pub use interruption::{Interruption, InterruptionKind};
 pub use memo::Memo;
 pub use plan::{Action, Plan};
 pub use resources::Resources;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use model::{Snapshot, node::Node, node_claim::NodeClaim};
+use model::{InstanceId, Snapshot, node::Node, node_claim::NodeClaim};
 
 use crate::managed::is_ours;
 
@@ -56,4 +56,10 @@ impl<'a, T> ByInstance<'a, T> {
             _ => None,
         }
     }
+}
+
+/// `aws:///zone/i-…`.
+pub(crate) fn instance_of(provider_id: &str) -> Option<InstanceId> {
+    let id = provider_id.strip_prefix("aws:///")?.split_once('/')?.1;
+    id.starts_with("i-").then(|| id.into())
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use model::{
-    Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
+    InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
     ledger::Intent,
     node::Node,
@@ -16,6 +16,8 @@ use model::{
     resources::NODES,
     taint::{Taint, TaintEffect},
 };
+
+use crate::by_instance::instance_of;
 
 /// Everything that is or will be a node.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub struct Machine<'a> {
     pub initialized: bool,
     /// On its way out: takes no pods, and its own are to move.
     pub deleting: bool,
+    /// Its instance goes whatever is on it: all its pods are to move.
+    pub doomed: bool,
     pub capacity: Resources,
     pub allocatable: Resources,
     /// Bound to it and not finished.
@@ -78,9 +82,17 @@ impl<'a> Inventory<'a> {
         let awaited = snapshot.intents.iter().filter(|i| i.is_in_flight());
         let awaited = awaited.filter(|intent| !known.contains(intent.name()));
         machines.extend(awaited.map(|intent| Machine::awaited(intent, snapshot)));
+        let noticed = noticed(snapshot);
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
             machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
+            let instance = machine
+                .claim
+                .and_then(|claim| instance_of(&claim.status.provider_id));
+            if let Some(doomed) = instance.and_then(|id| noticed.get(&id)) {
+                machine.deleting = true;
+                machine.doomed = *doomed;
+            }
         }
         Self {
             machines,
@@ -140,6 +152,7 @@ impl<'a> Machine<'a> {
             registered,
             initialized,
             deleting,
+            doomed: false,
             capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
             allocatable: amounts(
                 node.map(|node| &node.allocatable),
@@ -182,6 +195,7 @@ impl<'a> Machine<'a> {
             registered: false,
             initialized: false,
             deleting: false,
+            doomed: false,
             capacity: expected.capacity.clone(),
             allocatable: instance_type.map_or_else(
                 || expected.capacity.clone(),
@@ -270,6 +284,15 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
         .filter(|command| command.state.is_open());
     let targets = under_way.flat_map(|command| &command.delete);
     targets.map(|target| &target.name).collect()
+}
+
+/// Instances whose end is on record, whether or not their NodeClaims show it yet, and whether it comes whatever is on them.
+fn noticed(snapshot: &Snapshot) -> BTreeMap<InstanceId, bool> {
+    let mut noticed = BTreeMap::new();
+    for notice in snapshot.notices.iter().filter(|notice| !notice.done) {
+        *noticed.entry(notice.instance.clone()).or_default() |= notice.dooms();
+    }
+    noticed
 }
 
 /// The kubelet reports nothing, or zero, for resources whose plugin is not up yet.

@@ -39,4 +39,4 @@ pub use pods::is_reschedulable;
 pub use provision::{Share, is_provisionable, provision, provision_with};
 pub use registration_health::RegistrationHealth;
 pub use static_capacity::static_capacity;
-pub use terminate::{Gone, terminate};
+pub use terminate::{Gone, mark, terminate};

@@ -7,6 +7,8 @@ mod drain;
 mod mark;
 mod volumes;
 
+pub use self::mark::mark;
+
 use std::collections::BTreeSet;
 
 use api::{
@@ -15,21 +17,21 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, InstanceId, NodeClaimName, Snapshot,
+    Action, NodeClaimName, Snapshot,
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, NodeUpdate},
 };
 
 use crate::{
-    by_instance::ByInstance,
+    by_instance::{ByInstance, instance_of},
     claim_conditions::{changed, is_needed},
     decision::Decision,
     lifecycle::target,
     machine::{Detachment, Held, Instance, Pods, Seen, State, Step, next},
     managed::is_ours,
     pods_of_nodes::PodsOfNodes,
-    terminate::{deadline::deadline, drain::Drain},
+    terminate::{deadline::Deadline, drain::Drain},
 };
 
 /// What EC2 says of NodeClaims and Nodes that are being deleted.
@@ -152,8 +154,9 @@ impl<'a> View<'a> {
 
     /// A Node goes when its pods and volumes are gone and its instance is (spec/lifecycle §8.2).
     fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
-        let deadline = deadline(Some(claim));
-        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline);
+        let deadline = Deadline::of(claim, self.snapshot);
+        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref());
+        let deadline = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), deadline);
         let instance = self.instance(claim);
         let seen = Seen::Leaving {
@@ -196,6 +199,9 @@ impl<'a> View<'a> {
                     drain.act(node, decision);
                     self.write(claim, decision, drain::write);
                     decision.look_again(self.patiently(node));
+                    if let Some(next) = drain.next() {
+                        decision.look_again(next);
+                    }
                 }
                 Step::AwaitVolumes => {
                     decision.notes.extend(volumes.note(node));
@@ -359,12 +365,6 @@ fn update_of(node: &Node) -> NodeUpdate {
         uid: node.uid.clone(),
         ..NodeUpdate::default()
     }
-}
-
-/// `aws:///zone/i-…`.
-fn instance_of(provider_id: &str) -> Option<InstanceId> {
-    let id = provider_id.strip_prefix("aws:///")?.split_once('/')?.1;
-    id.starts_with("i-").then(|| id.into())
 }
 
 #[cfg(test)]

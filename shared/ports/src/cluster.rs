@@ -29,6 +29,7 @@ pub trait Cluster: Send + Sync {
     async fn storage(&self) -> Result<Storage, ClusterError>;
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError>;
+    async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError>;
     async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError>;
 
     /// Creates the NodeClaim with our finalizer; one of that name that exists already is returned as it is.

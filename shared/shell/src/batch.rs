@@ -3,15 +3,9 @@
 use std::future::Future;
 
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
+use turns::Message;
 
-/// A message's id and body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) id: String,
-    pub(crate) body: String,
-}
-
-fn messages(event: SqsEvent) -> Vec<Message> {
+pub(crate) fn messages(event: SqsEvent) -> Vec<Message> {
     let message = |record: aws_lambda_events::event::sqs::SqsMessage| Message {
         id: record.message_id.unwrap_or_default(),
         body: record.body.unwrap_or_default(),
@@ -28,15 +22,24 @@ pub(crate) async fn answer<F>(
 where
     F: Future<Output = Result<(), String>>,
 {
-    let mut response = SqsBatchResponse::default();
+    let mut kept = Vec::new();
     for message in messages(event) {
         let id = message.id.clone();
         if let Err(error) = handle(message).await {
             tracing::error!(message_id = id, error, "the message stays in its queue");
-            let mut failure = BatchItemFailure::default();
-            failure.item_identifier = id;
-            response.batch_item_failures.push(failure);
+            kept.push(id);
         }
+    }
+    keeping(kept)
+}
+
+/// The answer that keeps these messages in the queue.
+pub(crate) fn keeping(ids: impl IntoIterator<Item = String>) -> SqsBatchResponse {
+    let mut response = SqsBatchResponse::default();
+    for id in ids {
+        let mut failure = BatchItemFailure::default();
+        failure.item_identifier = id;
+        response.batch_item_failures.push(failure);
     }
     response
 }

@@ -5,8 +5,12 @@ use std::{future::Future, sync::Arc};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use jiff::{SignedDuration, Timestamp};
 use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
-use model::{Lane, Wake, ids::TurnId};
-use turns::{Interruption, World};
+use model::{
+    Lane, Wake,
+    ids::TurnId,
+    interruption::{Home, Reading},
+};
+use turns::{Message, World};
 
 use crate::{batch, world};
 
@@ -21,7 +25,7 @@ pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
             let ends = ends(&event.context);
             let turn = TurnId(event.context.request_id);
             let (world, turn) = (&world, &turn);
-            let take = |message: batch::Message| async move {
+            let take = |message: Message| async move {
                 take_turn(world, lane, turn, ends, &message.body).await
             };
             Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, take).await)
@@ -77,27 +81,22 @@ pub async fn serve_sweeps() -> Result<(), Error> {
     .await
 }
 
-/// Serves events that carry facts: each is on record before its message is done.
-pub async fn serve_facts<E>(read: fn(&str) -> Result<Vec<Interruption>, E>) -> Result<(), Error>
+/// Serves events that carry facts: each is on record before its message is done. `read` says what a message means.
+pub async fn serve_facts<E>(
+    read: fn(&str, &Home, Timestamp) -> Result<Reading, E>,
+) -> Result<(), Error>
 where
     E: std::error::Error + Send + Sync + 'static,
 {
-    serve(Lane::Interruption, move |world, event: LambdaEvent<SqsEvent>| async move {
-        let turn = TurnId(event.context.request_id);
-        let (world, turn) = (&world, &turn);
-        let record = |message: batch::Message| async move {
-            let facts = read(&message.body).map_err(|error| chain(&error))?;
-            if facts.is_empty() {
-                tracing::info!(message_id = message.id, "the event ends no node");
-            }
-            for fact in facts {
-                let report = Box::pin(turns::interrupt(world, &fact, turn)).await.map_err(|error| chain(&error))?;
-                tracing::info!(instance = %fact.instance, kind = fact.kind.as_str(), report = ?report, "interruption");
-            }
-            Ok(())
-        };
-        Ok::<SqsBatchResponse, Error>(batch::answer(event.payload, record).await)
-    })
+    serve(
+        Lane::Interruption,
+        move |world, event: LambdaEvent<SqsEvent>| async move {
+            let turn = TurnId(event.context.request_id);
+            let messages = batch::messages(event.payload);
+            let delivery = Box::pin(turns::deliver(&world, &messages, read, &turn)).await;
+            Ok::<SqsBatchResponse, Error>(batch::keeping(delivery.kept.into_keys()))
+        },
+    )
     .await
 }
 

@@ -149,7 +149,14 @@ async fn act(
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
                 kind: EventKind::Normal,
                 reason: "Evicted".into(),
-                message: format!("Evicted pod: {}", reason_of(observed, pod)),
+                message: match grace_seconds {
+                    None => format!("Evicted pod: {}", reason_of(observed, pod)),
+                    // What is cut short is said where its owner looks.
+                    Some(grace) => format!(
+                        "Evicted pod: {}, with {grace}s of grace-period because its node goes then",
+                        reason_of(observed, pod)
+                    ),
+                },
                 at: turn.now,
             });
         }

@@ -160,6 +160,9 @@ async fn one(
     let lanes = world.ledger.lanes(cluster).await?;
     // First what needs no API server: it works while that is down.
     let woken = wake_restless(world, cluster, &lanes, &mut memory, delay, report).await;
+    if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
+        report.problems.push(format!("{cluster}: notices: {error}"));
+    }
     if let Err(error) = shifts::poll(world, cluster, &meta).await {
         report
             .problems
@@ -183,6 +186,30 @@ async fn one(
         .ledger
         .end_lane(cluster, Lane::Housekeeper, turn, &end)
         .await?;
+    Ok(())
+}
+
+/// Interrupted nodes whose lane fails: their pods die with them unless somebody sees to it.
+async fn stuck_notices(
+    world: &World,
+    cluster: &ClusterName,
+    lanes: &[(Lane, LaneRow)],
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let failing = lanes
+        .iter()
+        .find(|(lane, row)| *lane == Lane::Terminator && row.failures > 0);
+    let Some((_, row)) = failing else {
+        return Ok(());
+    };
+    let notices = world.ledger.notices(cluster).await?;
+    if !notices.is_empty() {
+        report.alarms.push(format!(
+            "{cluster}: {} interruptions are on record and their nodes cannot be drained: {}",
+            notices.len(),
+            row.last_error.as_deref().unwrap_or("no reason is known")
+        ));
+    }
     Ok(())
 }
 

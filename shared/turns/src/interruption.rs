@@ -1,56 +1,37 @@
-//! Interruptions that AWS announces, for any instance of the account: the fact goes to the ledger before anything else
-//! happens, then its NodeClaim is deleted.
+//! Interruptions that AWS announces, for any instance of the account: the facts go to the ledger before anything else
+//! happens, then their nodes are tainted, their NodeClaims deleted, and the lanes woken that find new places for the pods and
+//! drain (DESIGN §2, PROTOCOL C3, L4). Nothing here depends on the relay.
+
+mod act;
+mod delivery;
+mod owners;
+mod policy;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use api::names::tag;
+use executor::Executor;
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, ClusterName, InstanceId, Lane, Wake,
+    ClusterName, Interruption, Lane, Wake,
     ids::TurnId,
+    interruption::Course,
     launch::Instance,
-    ledger::{Holder, Mode, Notice, OfferingKey},
-    node_claim::NodeClaim,
-    plan::Target,
+    ledger::{Meta, Mode, Notice},
 };
-use ports::{
-    Cluster, ClusterError,
-    cluster::{Event, EventKind, EventTarget},
-    ledger::Unfenced,
-};
+use ports::{Cluster, ledger::Unfenced};
 use serde::Serialize;
 
+pub(crate) use self::act::forced;
+pub use self::delivery::{Delivery, Message, deliver};
+use self::{
+    act::{Ending, claims},
+    owners::Whose,
+};
 use crate::{TurnError, World};
 
-/// One announced interruption of one instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interruption {
-    pub instance: InstanceId,
-    pub kind: InterruptionKind,
-    pub deadline: Option<Timestamp>,
-}
-
-/// Announcements that end a node (spec/aws §20.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterruptionKind {
-    SpotInterruption,
-    CapacityReservationInterruption,
-    ScheduledChange,
-    InstanceStopping,
-    InstanceTerminated,
-}
-
-impl InterruptionKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SpotInterruption => "spot-interruption",
-            Self::CapacityReservationInterruption => "capacity-reservation-interruption",
-            Self::ScheduledChange => "scheduled-change",
-            Self::InstanceStopping => "instance-stopping",
-            Self::InstanceTerminated => "instance-terminated",
-        }
-    }
-}
-
-/// What became of it, for the log line.
+/// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum InterruptionReport {
@@ -58,192 +39,267 @@ pub enum InterruptionReport {
     NotOurs,
     /// On record, and its NodeClaim is on its way out or will be by the terminator.
     Recorded { cluster: ClusterName },
+    /// Nothing new: its NodeClaim is gone or on its way out already.
+    Expected { cluster: ClusterName },
+    /// Its NodePool wants nothing done about this.
+    Tolerated { cluster: ClusterName },
     /// Its cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
+    /// Its cluster is not registered any more.
+    Unregistered { cluster: ClusterName },
 }
 
-/// A stranger is not looked up again for so long (PROTOCOL G4).
-const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
+impl InterruptionReport {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotOurs => "not-ours",
+            Self::Recorded { .. } => "recorded",
+            Self::Expected { .. } => "expected",
+            Self::Tolerated { .. } => "tolerated",
+            Self::Shadow { .. } => "shadow",
+            Self::Unregistered { .. } => "unregistered",
+        }
+    }
+}
 
-/// Handles one interruption. An error means that the fact may not be on record: its message must stay in the queue.
+/// An error means that the fact may not be on record: its message must stay in the queue.
+pub type InterruptionOutcome = Result<InterruptionReport, Arc<TurnError>>;
+
+/// So many notices fit one transaction with what goes with them.
+const NOTICES_MAX: usize = 40;
+
+/// Handles interruptions of any clusters together; answers in their order. What fails for one cluster or instance keeps
+/// none of the others waiting.
 pub async fn interrupt(
     world: &World,
-    fact: &Interruption,
+    facts: &[Interruption],
     turn: &TurnId,
-) -> Result<InterruptionReport, TurnError> {
-    let now = world.clock.now();
-    let id = &fact.instance;
-    let owner = world.ledger.owner(id).await?;
-    let (cluster, instance) = match owner {
-        Some(owner) => (owner.cluster, None),
-        None => {
-            if world.ledger.is_not_ours(id, now).await? {
-                return Ok(InterruptionReport::NotOurs);
+) -> Vec<InterruptionOutcome> {
+    let owners = owners::find(world, facts).await;
+    let mut outcomes: Vec<Option<InterruptionOutcome>> = Vec::new();
+    let mut clusters: BTreeMap<ClusterName, Vec<Found<'_>>> = BTreeMap::new();
+    for (at, (fact, whose)) in facts.iter().zip(owners).enumerate() {
+        outcomes.push(match whose {
+            Err(error) => Some(Err(error)),
+            Ok(Whose::Stranger) => Some(Ok(InterruptionReport::NotOurs)),
+            Ok(Whose::Ours { cluster, instance }) => {
+                let found = Found { at, fact, instance };
+                clusters.entry(cluster).or_default().push(found);
+                None
             }
-            let found = world
-                .cloud
-                .describe_instances(std::slice::from_ref(id))
-                .await?
-                .into_iter()
-                .next();
-            let Some(instance) = found else {
-                return Err(not_shown(id));
-            };
-            let Some(cluster) = instance
-                .tags
-                .get(tag::EKS_CLUSTER)
-                .map(|name| ClusterName::from(name.as_str()))
-            else {
-                world
-                    .ledger
-                    .remember_not_ours(id, now + STRANGER_FOR)
-                    .await?;
-                return Ok(InterruptionReport::NotOurs);
-            };
-            (cluster, Some(instance))
+        });
+    }
+    let each = clusters
+        .iter()
+        .map(|(cluster, found)| one_cluster(world, cluster, found, turn));
+    for (found, answers) in clusters.values().zip(join_all(each).await) {
+        for (found, answer) in found.iter().zip(answers) {
+            if let Some(outcome) = outcomes.get_mut(found.at) {
+                *outcome = Some(answer);
+            }
         }
-    };
-    let Some(meta) = world.ledger.meta(&cluster).await? else {
-        world
-            .ledger
-            .remember_not_ours(id, now + STRANGER_FOR)
-            .await?;
-        return Ok(InterruptionReport::NotOurs);
+    }
+    outcomes
+        .into_iter()
+        .map(|outcome| outcome.unwrap_or(Ok(InterruptionReport::NotOurs)))
+        .collect()
+}
+
+/// A fact whose cluster is known.
+struct Found<'a> {
+    /// Its place in the delivery.
+    at: usize,
+    fact: &'a Interruption,
+    /// As EC2 shows it, where it was asked.
+    instance: Option<Box<Instance>>,
+}
+
+async fn one_cluster(
+    world: &World,
+    cluster: &ClusterName,
+    found: &[Found<'_>],
+    turn: &TurnId,
+) -> Vec<InterruptionOutcome> {
+    let all = |outcome: InterruptionOutcome| vec![outcome; found.len()];
+    let meta = match world.ledger.meta(cluster).await {
+        Ok(Some(meta)) => meta,
+        Ok(None) => {
+            let cluster = cluster.clone();
+            tracing::warn!(%cluster, "an instance of a cluster that is not registered is interrupted");
+            return all(Ok(InterruptionReport::Unregistered { cluster }));
+        }
+        Err(error) => return all(Err(Arc::new(error.into()))),
     };
     if meta.mode == Mode::Shadow {
-        return Ok(InterruptionReport::Shadow { cluster });
+        let cluster = cluster.clone();
+        return all(Ok(InterruptionReport::Shadow { cluster }));
     }
-    let notice = Notice {
-        instance: id.clone(),
-        kind: fact.kind.as_str().to_owned(),
-        deadline: fact.deadline,
-        done: false,
+    let work = Work {
+        world,
+        cluster,
+        meta: &meta,
+        turn,
     };
-    let acts = Unfenced {
-        turn: turn.clone(),
-        commands: Vec::new(),
-        notices: vec![notice],
-        due: vec![(Lane::Terminator, now), (Lane::Provisioner, now)],
-    };
-    world.ledger.record_unfenced(&cluster, &acts).await?;
-    // From here on the ledger obliges the terminator; the rest only makes it faster.
-    if let Err(error) = hasten(world, &cluster, &meta.registry, fact, instance).await {
-        tracing::warn!(%cluster, instance = %id, %error, "left to the terminator");
-    }
-    Ok(InterruptionReport::Recorded { cluster })
+    work.on(found).await
 }
 
-/// G4: absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up.
-fn not_shown(id: &InstanceId) -> TurnError {
-    TurnError::Cloud(ports::CloudError::NotFound {
-        what: format!("instance {id}"),
-    })
+/// What is done for one cluster of a delivery.
+struct Work<'a> {
+    world: &'a World,
+    cluster: &'a ClusterName,
+    meta: &'a Meta,
+    turn: &'a TurnId,
 }
 
-async fn hasten(
-    world: &World,
-    cluster: &ClusterName,
-    registry: &serde_json::Value,
-    fact: &Interruption,
-    instance: Option<Instance>,
-) -> Result<(), TurnError> {
-    let now = world.clock.now();
-    if fact.kind == InterruptionKind::SpotInterruption {
-        let ids = std::slice::from_ref(&fact.instance);
-        let instance = match instance {
-            Some(instance) => Some(instance),
-            None => world
-                .cloud
-                .describe_instances(ids)
-                .await?
-                .into_iter()
-                .next(),
+impl Work<'_> {
+    async fn on(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
+        // What is urgent is on record before the API server is asked for anything.
+        let urgent: Vec<(&Interruption, Course)> = found
+            .iter()
+            .filter(|found| !found.fact.kind.is_state_change())
+            .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
+            .collect();
+        if let Err(error) = self.record(&urgent).await {
+            return vec![Err(Arc::new(error)); found.len()];
+        }
+        let api = self.connect().await;
+        let seen = claims(self, api.as_deref(), found).await;
+        let decided = policy::decide(api.as_deref(), found, &seen).await;
+        let late: Vec<(&Interruption, Course)> = found
+            .iter()
+            .zip(&decided)
+            .filter(|(found, _)| {
+                found.fact.kind.is_state_change() || found.fact.kind.course().is_none()
+            })
+            .filter_map(|(found, decision)| match decision {
+                Ok(policy::Decision::Obey(course)) => Some((found.fact, *course)),
+                Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
+            })
+            .collect();
+        let recorded = self.record(&late).await.map_err(Arc::new);
+        let is_late = |found: &Found<'_>| late.iter().any(|(fact, _)| *fact == found.fact);
+        let outcomes = found.iter().zip(&decided).map(|(found, decision)| {
+            let cluster = self.cluster.clone();
+            match (decision, &recorded) {
+                (Err(error), _) => Err(Arc::clone(error)),
+                (Ok(policy::Decision::Obey(_)), Err(error)) if is_late(found) => {
+                    Err(Arc::clone(error))
+                }
+                (Ok(policy::Decision::Obey(_)), _) => Ok(InterruptionReport::Recorded { cluster }),
+                (Ok(policy::Decision::Expected), _) => Ok(InterruptionReport::Expected { cluster }),
+                (Ok(policy::Decision::Tolerate), _) => {
+                    Ok(InterruptionReport::Tolerated { cluster })
+                }
+            }
+        });
+        let outcomes: Vec<InterruptionOutcome> = outcomes.collect();
+        let endings: Vec<Ending<'_>> = found
+            .iter()
+            .zip(seen)
+            .zip(decided)
+            .zip(&outcomes)
+            .filter(|(_, outcome)| outcome.is_ok())
+            .filter_map(|(((found, claim), decision), _)| match decision {
+                Ok(policy::Decision::Obey(course)) => Some(Ending {
+                    fact: found.fact,
+                    instance: found.instance.as_deref(),
+                    claim: claim.ok().flatten(),
+                    course,
+                }),
+                Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
+            })
+            .collect();
+        // From here on the ledger obliges the terminator; the rest only makes it faster.
+        let expected = |outcome: &InterruptionOutcome| {
+            matches!(outcome, Ok(InterruptionReport::Expected { .. }))
         };
-        if let Some(instance) = instance {
-            let offering = OfferingKey {
-                capacity_type: CapacityType::Spot,
-                instance_type: instance.instance_type,
-                zone_id: instance.zone_id,
-                scope: None,
+        if !endings.is_empty() {
+            self.hasten(api.as_deref(), &endings).await;
+        } else if outcomes.iter().any(expected) {
+            // Its end is seen sooner: finalizers wait for it.
+            self.wake(&[Lane::Terminator], "instance-ends").await;
+        }
+        outcomes
+    }
+
+    /// C3: facts, the generation and the lanes that must act on them in one transaction.
+    async fn record(&self, facts: &[(&Interruption, Course)]) -> Result<(), TurnError> {
+        let now = self.world.clock.now();
+        for some in facts.chunks(NOTICES_MAX) {
+            let notices = some.iter().map(|(fact, course)| Notice {
+                instance: fact.instance.clone(),
+                kind: fact.kind.as_str().to_owned(),
+                deadline: fact.deadline,
+                at: Some(now),
+                course: *course,
+                done: false,
+            });
+            let acts = Unfenced {
+                turn: self.turn.clone(),
+                commands: Vec::new(),
+                notices: notices.collect(),
+                due: vec![(Lane::Terminator, now), (Lane::Provisioner, now)],
             };
-            world.ledger.mark_unavailable(&offering, now).await?;
+            self.world
+                .ledger
+                .record_unfenced(self.cluster, &acts)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Arc<dyn Cluster>, Arc<TurnError>> {
+        let clusters = &self.world.clusters;
+        clusters
+            .connect(self.cluster, &self.meta.registry)
+            .await
+            .map_err(|error| Arc::new(error.into()))
+    }
+
+    /// B1, C4: read afresh before acting.
+    async fn may_act(&self, api: &dyn Cluster) -> Result<bool, TurnError> {
+        let world = self.world;
+        let now = world.clock.now();
+        let executor = Executor {
+            cluster: self.cluster,
+            turn: self.turn,
+            lane: Lane::Interruption,
+            holder: &world.holder,
+            cloud: &*world.cloud,
+            api,
+            ledger: &*world.ledger,
+            clock: &*world.clock,
+            deadline: now.saturating_add(ACTING).unwrap_or(now),
+            launch_timeout: SignedDuration::ZERO,
+        };
+        let stop = executor.may_act().await?;
+        if let Some(stop) = &stop {
+            tracing::warn!(cluster = %self.cluster, %stop, "interruptions are on record only");
+        }
+        Ok(stop.is_none())
+    }
+
+    async fn wake(&self, lanes: &[Lane], reason: &str) {
+        for lane in lanes {
+            let wake = Wake::new(self.cluster.clone(), *lane, reason);
+            if let Err(error) = self.world.wakes.send(&wake, SignedDuration::ZERO).await {
+                tracing::warn!(cluster = %self.cluster, %lane, %error, "left to the sweep");
+            }
         }
     }
-    delete_claim(world, cluster, registry, fact).await?;
-    for lane in [Lane::Provisioner, Lane::Terminator] {
-        world
-            .wakes
-            .send(
-                &Wake::new(cluster.clone(), lane, fact.kind.as_str()),
-                SignedDuration::ZERO,
-            )
-            .await?;
-    }
-    Ok(())
 }
 
-async fn delete_claim(
-    world: &World,
-    cluster: &ClusterName,
-    registry: &serde_json::Value,
-    fact: &Interruption,
-) -> Result<(), TurnError> {
-    let Some(owner) = world.ledger.owner(&fact.instance).await? else {
-        return Ok(());
-    };
-    let Holder::Claim(name) = owner.holder else {
-        return Ok(());
-    };
-    let api = world.clusters.connect(cluster, registry).await?;
-    let Some(claim) = api
-        .node_claim(&name)
-        .await?
-        .filter(|claim| claim.deleted_at.is_none())
-    else {
-        return Ok(());
-    };
-    if fact.kind == InterruptionKind::InstanceTerminated
-        && let Err(error) = explain(world, api.as_ref(), &claim, &fact.instance).await
-    {
-        tracing::warn!(%cluster, instance = %fact.instance, %error, "its end is not explained");
-    }
-    let target = Target {
-        name,
-        uid: claim.uid,
-        resource_version: claim.resource_version,
-    };
-    match api.delete_node_claim(&target).await {
-        Ok(()) | Err(ClusterError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+/// Acting on one delivery takes less than this.
+const ACTING: SignedDuration = SignedDuration::from_secs(30);
+
+/// The cluster an instance belongs to, by its tags.
+fn cluster_of(instance: &Instance) -> Option<ClusterName> {
+    let name = instance.tags.get(tag::EKS_CLUSTER)?;
+    Some(ClusterName::from(name.as_str()))
 }
 
-/// EC2's word for a volume whose key nobody granted it, among other things that it could not start an instance with.
-const CANNOT_START: &str = "Client.InternalError";
-
-/// Says on the NodeClaim what ended its instance, where nobody asked for that (spec/aws §23.3).
-async fn explain(
-    world: &World,
-    api: &dyn Cluster,
-    claim: &NodeClaim,
-    id: &InstanceId,
-) -> Result<(), TurnError> {
-    let described = world.cloud.describe_instances(std::slice::from_ref(id));
-    let described = described.await?;
-    let Some(failure) = described.first().and_then(Instance::failure) else {
-        return Ok(());
-    };
-    let hint = if failure.starts_with(CANNOT_START) {
-        "; where spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of ebs.kmsKeyID"
-    } else {
-        ""
-    };
-    let event = Event {
-        about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
-        kind: EventKind::Warning,
-        reason: "InstanceTerminating".into(),
-        message: format!("EC2 ended instance {id}: {failure}{hint}"),
-        at: world.clock.now(),
-    };
-    Ok(api.post_event(&event).await?)
+/// Whether what happened at `at` is recent enough to say something about now.
+fn is_fresh(at: Option<Timestamp>, now: Timestamp) -> bool {
+    const FRESH: SignedDuration = SignedDuration::from_mins(10);
+    at.is_none_or(|at| now.duration_since(at) < FRESH)
 }

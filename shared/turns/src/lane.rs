@@ -42,6 +42,8 @@ pub(crate) struct Done {
 /// After a failure the lane rests this long, twice as long after each further one, up to the longest.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
+/// A notice that runs out within this leaves no time to rest.
+const SOON: SignedDuration = SignedDuration::from_mins(5);
 /// Later looks are left to the sweep, which comes every minute; earlier ones need a timer.
 const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 
@@ -87,7 +89,11 @@ pub async fn run(
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Failed(chain(&error));
-            report.look_again(world.clock.now() + retry_after(row.failures));
+            let wait = match is_urgent(world, cluster, lane).await {
+                true => FIRST_RETRY,
+                false => retry_after(row.failures),
+            };
+            report.look_again(world.clock.now() + wait);
             (report, None)
         }
     };
@@ -236,12 +242,28 @@ async fn journal(world: &World, report: &Report) -> Result<(), TurnError> {
     Ok(())
 }
 
+/// Whether an instance goes soon, so that there is no time to back off.
+async fn is_urgent(world: &World, cluster: &ClusterName, lane: Lane) -> bool {
+    if !matches!(lane, Lane::Terminator | Lane::Provisioner) {
+        return false;
+    }
+    let now = world.clock.now();
+    let soon = |at: Timestamp| at > now && at < now + SOON;
+    match world.ledger.notices(cluster).await {
+        Ok(notices) => notices
+            .iter()
+            .any(|notice| notice.deadline.is_some_and(soon)),
+        // It has trouble enough.
+        Err(_) => false,
+    }
+}
+
 fn retry_after(failures: u32) -> SignedDuration {
     (FIRST_RETRY * 2_i32.pow(failures.min(6))).min(LONGEST_RETRY)
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -31,7 +31,7 @@ mod terminator;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use model::{ClusterName, Lane};
+use model::{ClusterName, Lane, interruption::Home};
 use ports::{
     Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
     NodeClassResolver, QueueError, Registry, RegistryError, Upkeep, Wakes,
@@ -40,7 +40,9 @@ use thiserror::Error;
 
 pub use entry::{Entry, EntryError};
 pub use housekeeper::{SweepReport, housekeep};
-pub use interruption::{Interruption, InterruptionKind, InterruptionReport, interrupt};
+pub use interruption::{
+    Delivery, InterruptionOutcome, InterruptionReport, Message, deliver, interrupt,
+};
 pub use lane::run;
 pub use node_classes::readiness;
 pub use planner::Share;
@@ -63,6 +65,17 @@ pub struct World {
     pub holder: String,
     /// What one turn of the provisioner takes on.
     pub share: Share,
+}
+
+impl World {
+    /// Where the stack lives, as its name in the leader Lease says.
+    pub fn home(&self) -> Home {
+        let mut parts = self.holder.split('/').skip(1).map(str::to_owned);
+        Home {
+            account: parts.next().unwrap_or_default(),
+            region: parts.next().unwrap_or_default(),
+        }
+    }
 }
 
 /// A turn that could not even be recorded, or whose cluster is not known.

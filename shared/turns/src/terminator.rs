@@ -19,6 +19,7 @@ use crate::{
     Report, TurnError,
     apply::apply,
     events,
+    interruption::forced,
     lane::{Done, Turn},
     lifecycle::instance_of,
     observe::{Pods, is_our_class, observe},
@@ -36,7 +37,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let counter = observed.counter.clone();
     let executor = turn.executor();
     if turn.may_act() {
-        obey_notices(turn, &observed.snapshot.notices, &mut report).await?;
+        obey_notices(turn, &observed.snapshot, &mut report).await?;
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
         observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;
@@ -90,47 +91,73 @@ fn begins(planned: &Planned) -> bool {
     matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some())
 }
 
-/// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first.
+/// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first. A notice stays until its
+/// NodeClaim is gone: the drain is planned by its deadline.
 async fn obey_notices(
     turn: &Turn<'_>,
-    notices: &[Notice],
+    snapshot: &Snapshot,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    for notice in notices {
-        if delete_interrupted(turn, &notice.instance).await? {
+    let own: BTreeMap<InstanceId, &NodeClaim> = snapshot
+        .node_claims
+        .iter()
+        .filter_map(|claim| Some((instance_of(claim)?, claim)))
+        .collect();
+    for notice in &snapshot.notices {
+        let claim = match own.get(&notice.instance) {
+            Some(claim) => Some(*claim),
+            None => unshown(turn, snapshot, &notice.instance).await?,
+        };
+        let Some(claim) = claim else {
             turn.world
                 .ledger
                 .finish_notice(turn.cluster, &notice.instance, &notice.kind)
                 .await?;
-        } else {
-            report.look_again(turn.now + LOOK_AGAIN);
+            continue;
+        };
+        if claim.deleted_at.is_some() {
+            continue;
         }
+        delete_interrupted(turn, notice, claim).await?;
+        report.look_again(turn.now);
     }
     Ok(())
 }
 
-/// Deletes the NodeClaim that owns an instance; says whether nothing is left to do.
-async fn delete_interrupted(turn: &Turn<'_>, instance: &InstanceId) -> Result<bool, TurnError> {
-    let Some(owner) = turn.world.ledger.owner(instance).await? else {
-        return Ok(true);
+/// The NodeClaim that owns an instance and does not say so yet.
+async fn unshown<'a>(
+    turn: &Turn<'_>,
+    snapshot: &'a Snapshot,
+    instance: &InstanceId,
+) -> Result<Option<&'a NodeClaim>, TurnError> {
+    let owner = turn.world.ledger.owner(instance).await?;
+    let Some(Holder::Claim(name)) = owner.map(|owner| owner.holder) else {
+        return Ok(None);
     };
-    let Holder::Claim(name) = owner.holder else {
-        return Ok(true);
+    let unshown = |claim: &&NodeClaim| claim.name == name && claim.status.provider_id.is_empty();
+    Ok(snapshot.node_claims.iter().find(unshown))
+}
+
+async fn delete_interrupted(
+    turn: &Turn<'_>,
+    notice: &Notice,
+    claim: &NodeClaim,
+) -> Result<(), TurnError> {
+    let mut resource_version = claim.resource_version.clone();
+    let deleted = async {
+        if let Some(update) = forced(notice.course, claim, turn.now) {
+            resource_version = turn.api.update_node_claim(&update).await?.resource_version;
+        }
+        let target = Target {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            resource_version,
+        };
+        turn.api.delete_node_claim(&target).await
     };
-    let Some(claim) = turn.api.node_claim(&name).await? else {
-        return Ok(true);
-    };
-    if claim.deleted_at.is_some() {
-        return Ok(true);
-    }
-    let target = Target {
-        name,
-        uid: claim.uid,
-        resource_version: claim.resource_version,
-    };
-    match turn.api.delete_node_claim(&target).await {
-        Ok(()) | Err(ClusterError::NotFound { .. }) => Ok(true),
-        Err(ClusterError::Conflict { .. }) => Ok(false),
+    match deleted.await {
+        // One that changed is looked at again.
+        Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
-use model::{ClusterName, Lane, Resources, Wake, ids::TurnId, ledger::RelayBeat};
-use turns::{Share, World};
+use model::{
+    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake, ids::TurnId,
+    ledger::RelayBeat,
+};
+use turns::{InterruptionOutcome, Share, World};
 
 pub struct Rig {
     pub sim: Sim,
@@ -117,6 +120,25 @@ impl Rig {
     pub fn next_turn(&mut self) -> TurnId {
         self.turn += 1;
         TurnId(format!("turn-{}", self.turn))
+    }
+
+    /// AWS announces something about one instance, now.
+    pub async fn announce(
+        &mut self,
+        instance: &InstanceId,
+        kind: InterruptionKind,
+        deadline: Option<SignedDuration>,
+    ) -> InterruptionOutcome {
+        let now = self.sim.with(|world| world.now);
+        let fact = Interruption {
+            instance: instance.clone(),
+            kind,
+            at: Some(now),
+            deadline: deadline.map(|left| now + left),
+        };
+        let turn = self.next_turn();
+        let mut outcomes = turns::interrupt(&self.world, &[fact], &turn).await;
+        outcomes.remove(0)
     }
 
     pub fn scale(&self, replicas: usize) {

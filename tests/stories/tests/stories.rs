@@ -277,15 +277,10 @@ async fn an_interrupted_node_is_drained_and_its_pods_find_another() {
     let victim = rig
         .sim
         .with(|world| world.account.alive().next().unwrap().id.clone());
-    let fact = turns::Interruption {
-        instance: victim.clone(),
-        kind: turns::InterruptionKind::SpotInterruption,
-        deadline: None,
-    };
-    let turn = rig.next_turn();
-    let report = turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    let kind = model::InterruptionKind::SpotInterrupted;
+    let report = rig.announce(&victim, kind, Some(secs(120))).await;
     assert_eq!(
-        report,
+        report.unwrap(),
         turns::InterruptionReport::Recorded {
             cluster: Rig::cluster()
         }
@@ -556,16 +551,12 @@ async fn an_instance_that_ec2_cannot_start_is_explained_on_its_node_claim() {
         victim.state_reason = Some("Client.InternalError: Client error on launch".into());
         victim.id.clone()
     });
-    let fact = turns::Interruption {
-        instance: victim.clone(),
-        kind: turns::InterruptionKind::InstanceTerminated,
-        deadline: None,
-    };
-    let turn = rig.next_turn();
-    turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    let kind = model::InterruptionKind::InstanceTerminated;
+    rig.announce(&victim, kind, None).await.unwrap();
     let said = rig.sim.with(|world| {
         let mut events = world.api.events.iter();
-        let event = events.find(|event| event.reason == "InstanceTerminating");
+        let ended = "EC2 ended";
+        let event = events.find(|event| event.message.starts_with(ended));
         event.unwrap().message.clone()
     });
     assert_eq!(

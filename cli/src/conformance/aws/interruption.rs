@@ -8,10 +8,11 @@ use api::{
     names::{annotation, label},
 };
 use aws_rules::{
-    interruption::{Action, InstanceStatusFact, Kind, Message, impairments, message},
+    interruption::{InstanceStatusFact, Message, impairments, message},
     node_class::instance_of,
 };
 use jiff::Timestamp;
+use model::{InterruptionKind as Kind, interruption::Course};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -83,20 +84,20 @@ pub(super) fn decide(case: Case) -> Result<Value> {
         Ok(message) => (message, None),
         Err(error) => {
             let none = Message {
-                kind: Kind::NoOp,
+                kind: None,
                 instances: Vec::new(),
                 time: None,
             };
             (none, Some(error.to_string()))
         }
     };
-    for instance in &parsed.instances {
-        cluster.announce(parsed.kind, instance);
+    for (kind, instance) in parsed.kind.iter().cycle().zip(&parsed.instances) {
+        cluster.announce(*kind, instance);
     }
     let mut got = cluster.shown();
-    let time = parsed.time.filter(|_| parsed.kind != Kind::NoOp);
+    let time = parsed.time.filter(|_| parsed.kind.is_some());
     got.extend(object([
-        ("kind", json!(parsed.kind.as_str())),
+        ("kind", json!(parsed.kind.map_or("no_op", Kind::as_str))),
         ("instanceIDs", json!(parsed.instances)),
         ("time", json!(time.map(|time| time.to_string()))),
         ("parseError", json!(parse_error)),
@@ -125,9 +126,8 @@ impl Cluster {
                 self.events
                     .extend(told.map(|subject| format!("{kind} {reason} {subject}: {reason}")));
             };
-            if let Some((kind, reason)) = kind.event() {
-                tell(kind, reason);
-            }
+            let (severity, reason) = kind.event();
+            tell(severity, reason);
             if kind == Kind::SpotInterrupted
                 && let (Some(name), Some(zone)) = (label(label::INSTANCE_TYPE), label(label::ZONE))
             {
@@ -138,10 +138,10 @@ impl Cluster {
             {
                 self.reservations.insert(id.clone(), 0);
             }
-            if kind.action() == Action::None {
+            let Some(course) = kind.course() else {
                 continue;
-            }
-            if kind.action() == Action::ForcefulTermination {
+            };
+            if course == Course::Force {
                 let annotations = &mut claim.metadata.annotations;
                 annotations
                     .entry(annotation::TERMINATION_TIMESTAMP.to_owned())

@@ -1,7 +1,12 @@
-use aws_rules::interruption::{Action, InstanceStatusFact, Kind, impairments, message};
+use aws_rules::interruption::{InstanceStatusFact, Unreadable, impairments, message, read};
+use jiff::Timestamp;
+use model::{
+    InterruptionKind as Kind,
+    interruption::{Course, Home, Reading},
+};
 use serde_json::{Value, json};
 
-fn kind(source: &str, detail_type: &str, detail: Value) -> Kind {
+fn kind(source: &str, detail_type: &str, detail: Value) -> Option<Kind> {
     let body = json!({ "version": "0", "source": source, "detail-type": detail_type, "detail": detail,
         "time": "2026-08-22T12:00:00Z" });
     message(&body.to_string()).unwrap().kind
@@ -21,21 +26,21 @@ fn announcements_are_told_apart() {
     let spot = "EC2 Spot Instance Interruption Warning";
     let reserved = "EC2 Capacity Reservation Instance Interruption Warning";
     for (got, expected) in [
-        (kind("aws.ec2", spot, id()), Kind::SpotInterrupted),
+        (kind("aws.ec2", spot, id()), Some(Kind::SpotInterrupted)),
         (
             kind("aws.ec2", reserved, id()),
-            Kind::CapacityReservationInterrupted,
+            Some(Kind::CapacityReservationInterrupted),
         ),
         (
             kind("aws.ec2", "EC2 Instance Rebalance Recommendation", id()),
-            Kind::RebalanceRecommendation,
+            Some(Kind::RebalanceRecommendation),
         ),
-        (state("stopping"), Kind::InstanceStopped),
-        (state("terminated"), Kind::InstanceTerminated),
-        (state("running"), Kind::NoOp),
-        (health("scheduledChange"), Kind::ScheduledChange),
-        (health("issue"), Kind::NoOp),
-        (kind("aws.health", spot, id()), Kind::NoOp),
+        (state("stopping"), Some(Kind::InstanceStopped)),
+        (state("terminated"), Some(Kind::InstanceTerminated)),
+        (state("running"), None),
+        (health("scheduledChange"), Some(Kind::ScheduledChange)),
+        (health("issue"), None),
+        (kind("aws.health", spot, id()), None),
     ] {
         assert_eq!(got, expected);
     }
@@ -43,7 +48,7 @@ fn announcements_are_told_apart() {
 
 #[test]
 fn only_what_is_no_event_is_refused() {
-    assert_eq!(message("{}").unwrap().kind, Kind::NoOp);
+    assert_eq!(message("{}").unwrap().kind, None);
     for body in ["no json", "[]", "\"x\"", r#"{"time": "soon"}"#] {
         assert!(message(body).is_err(), "{body}");
     }
@@ -65,6 +70,164 @@ fn a_failed_check_counts_after_two_minutes_and_a_scheduled_event_at_once() {
         found(json!({ "Events": [{ "Code": "system-update" }] })),
         []
     );
-    assert_eq!(Kind::SystemStatus.action(), Action::ForcefulTermination);
-    assert_eq!(Kind::EventStatus.action(), Action::CordonAndDrain);
+    assert_eq!(Kind::SystemStatus.course(), Some(Course::Force));
+    assert_eq!(Kind::EventStatus.course(), Some(Course::Drain));
+}
+
+const SPOT: &str = "EC2 Spot Instance Interruption Warning";
+
+fn event(source: &str, detail_type: &str, detail: Value) -> Value {
+    json!({ "version": "0", "id": "1", "source": source, "detail-type": detail_type,
+        "account": "123456789012", "region": "us-east-1", "time": "2026-08-22T12:00:00Z",
+        "resources": [], "detail": detail })
+}
+
+fn reading(body: &str) -> Result<Reading, Unreadable> {
+    let home = Home {
+        account: "123456789012".into(),
+        region: "us-east-1".into(),
+    };
+    read(body, &home, at("2026-08-22T12:00:03Z"))
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// The instances announced, with their deadlines.
+fn announced(event: &Value) -> Vec<(String, Kind, Option<Timestamp>)> {
+    match reading(&event.to_string()).unwrap() {
+        Reading::Announced(all) => all
+            .into_iter()
+            .map(|one| (one.instance.0, one.kind, one.deadline))
+            .collect(),
+        Reading::Ignored(_) => Vec::new(),
+    }
+}
+
+fn ignored(event: &Value) -> &'static str {
+    match reading(&event.to_string()).unwrap() {
+        Reading::Announced(_) => "announced",
+        Reading::Ignored(why) => why.as_str(),
+    }
+}
+
+#[test]
+fn an_announcement_says_how_long_its_instance_has() {
+    let id = json!({ "instance-id": "i-1" });
+    let two_minutes = Some(at("2026-08-22T12:02:00Z"));
+    assert_eq!(
+        announced(&event("aws.ec2", SPOT, id.clone())),
+        [("i-1".into(), Kind::SpotInterrupted, two_minutes)]
+    );
+    let mut timeless = event("aws.ec2", SPOT, id.clone());
+    timeless.as_object_mut().unwrap().remove("time");
+    let since_it_came = Some(at("2026-08-22T12:02:03Z"));
+    assert_eq!(announced(&timeless)[0].2, since_it_came);
+
+    let reserved = "EC2 Interruptible Capacity Reservation Instance Interruption Warning";
+    let detail =
+        json!({ "instance-id": "i-1", "instance-termination-time": "2026-08-22T12:01:30Z" });
+    assert_eq!(
+        announced(&event("aws.ec2", reserved, detail)),
+        [(
+            "i-1".into(),
+            Kind::CapacityReservationInterrupted,
+            Some(at("2026-08-22T12:01:30Z"))
+        )]
+    );
+    let rebalance = "EC2 Instance Rebalance Recommendation";
+    assert_eq!(announced(&event("aws.ec2", rebalance, id))[0].2, None);
+}
+
+#[test]
+fn a_scheduled_change_concerns_every_instance_it_names_and_nothing_else() {
+    let detail = json!({
+        "service": "EC2", "eventTypeCategory": "scheduledChange",
+        "startTime": "Sat, 29 Aug 2026 08:00:00 GMT",
+        "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "vol-1" }, { "entityValue": "i-2" },
+            { "entityValue": "i-1" }],
+    });
+    let found = announced(&event("aws.health", "AWS Health Event", detail));
+    let until = Some(at("2026-08-29T08:00:00Z"));
+    assert_eq!(
+        found,
+        [
+            ("i-1".into(), Kind::ScheduledChange, until),
+            ("i-2".into(), Kind::ScheduledChange, until)
+        ]
+    );
+    let detail = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange" });
+    assert_eq!(
+        ignored(&event("aws.health", "AWS Health Event", detail)),
+        "harmless"
+    );
+}
+
+#[test]
+fn an_arn_stands_for_its_instance() {
+    let arn = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123456789abcdef0";
+    let found = announced(&event("aws.ec2", SPOT, json!({ "instance-id": arn })));
+    assert_eq!(found[0].0, "i-0123456789abcdef0");
+}
+
+#[test]
+fn an_auto_scaling_group_names_its_instance_in_its_own_way() {
+    let detail = json!({ "EC2InstanceId": "i-1", "LifecycleHookName": "drain",
+        "AutoScalingGroupName": "workers", "LifecycleActionToken": "87654321-4321-4321-4321-210987654321" });
+    let kind = "EC2 Instance-terminate Lifecycle Action";
+    assert_eq!(
+        announced(&event("aws.autoscaling", kind, detail)),
+        [("i-1".into(), Kind::GroupTerminating, None)]
+    );
+}
+
+#[test]
+fn what_is_not_known_is_told_apart_and_is_no_error() {
+    let id = json!({ "instance-id": "i-1" });
+    let mut newer = event("aws.ec2", SPOT, id.clone());
+    newer["version"] = json!("1");
+    assert_eq!(ignored(&newer), "unknown");
+    assert_eq!(
+        ignored(&event("aws.ec2", "EC2 Something New", json!({}))),
+        "unknown"
+    );
+    assert_eq!(ignored(&json!({})), "unknown");
+    let running = json!({ "instance-id": "i-1", "state": "running" });
+    let state = "EC2 Instance State-change Notification";
+    assert_eq!(ignored(&event("aws.ec2", state, running)), "harmless");
+    for (field, value) in [("account", "999999999999"), ("region", "eu-west-1")] {
+        let mut foreign = event("aws.ec2", SPOT, id.clone());
+        foreign[field] = json!(value);
+        assert_eq!(ignored(&foreign), "elsewhere", "{field}");
+    }
+}
+
+#[test]
+fn what_nobody_can_act_on_is_refused_with_what_is_wrong() {
+    let whole = event("aws.ec2", SPOT, json!({ "instance-id": "i-1" })).to_string();
+    let of = |detail: Value| event("aws.ec2", SPOT, detail).to_string();
+    let cases = [
+        (whole[..whole.len() / 2].to_owned(), "no EventBridge event"),
+        ("not json".into(), "no EventBridge event"),
+        (String::new(), "no EventBridge event"),
+        ("[]".into(), "no EventBridge event"),
+        (of(json!({ "instance-id": 7 })), "no EventBridge event"),
+        (of(json!("i-1")), "no EventBridge event"),
+        (of(json!({})), "does not say which"),
+        (of(json!({ "instance-id": "" })), "does not say which"),
+        (
+            of(json!({ "instance-id": "web-1" })),
+            "\"web-1\": expected an id",
+        ),
+        (
+            of(json!({ "instance-id": "arn:aws:ec2" })),
+            "expected an id",
+        ),
+        ("x".repeat(1 << 20), "has 1048576 bytes"),
+    ];
+    for (body, expected) in cases {
+        let error = reading(&body).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

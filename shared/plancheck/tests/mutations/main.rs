@@ -280,6 +280,8 @@ fn forced_deletions_need_no_budget() {
                 instance: "i-n-4".into(),
                 kind: "spot-interruption".into(),
                 deadline: None,
+                at: None,
+                course: model::interruption::Course::Drain,
                 done: false,
             }];
         }),

@@ -17,6 +17,7 @@ use super::movable::{is_movable, is_static};
 use crate::{
     guards::Guards,
     inventory::{Inventory, is_daemon, is_terminal},
+    pods::is_reschedulable,
 };
 
 /// Pods to place: those that wait first, then those of machines that go away.
@@ -55,7 +56,10 @@ pub(crate) fn intake<'a>(
         let moving = machine.pods.iter().copied();
         intake
             .pods
-            .extend(moving.filter(|pod| is_movable(pod, &guards, now)));
+            .extend(moving.filter(|pod| match machine.doomed {
+                true => is_reschedulable(pod),
+                false => is_movable(pod, &guards, now),
+            }));
     }
     intake
 }

@@ -1,14 +1,59 @@
-//! When patience ends: the termination timestamp (spec/lifecycle §8.1, §9.6).
+//! When patience ends: the termination timestamp (spec/lifecycle §8.1, §9.6), or the instance itself, if AWS announced that
+//! (spec/aws §20).
 
 use api::{duration::parse_go_duration, names::annotation::TERMINATION_TIMESTAMP};
-use jiff::Timestamp;
-use model::{node_claim::NodeClaim, plan::NodeClaimUpdate};
+use jiff::{SignedDuration, Timestamp};
+use model::{Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
 
-use crate::decision::{About, Note};
+use crate::{
+    by_instance::instance_of,
+    decision::{About, Note},
+};
 
-/// After this everything on the node may be removed by force; `None` means never.
-pub(super) fn deadline(claim: Option<&NodeClaim>) -> Option<Timestamp> {
-    let claim = claim?;
+/// Until when a node may be drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deadline {
+    /// After this everything on the node may be removed by force.
+    pub(super) at: Timestamp,
+    /// Since when it is known, where AWS announced it; nothing survives it then.
+    pub(super) announced: Option<Timestamp>,
+}
+
+/// The kubelet's last words take a moment, and EC2 is punctual.
+const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
+/// An instance that is still there so long after it was to go does not go: what was announced says nothing any more.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
+
+impl Deadline {
+    /// The earlier one of what the NodeClaim allows and what AWS announced; `None` means never.
+    pub(super) fn of(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
+        let allowed = allowed(claim).map(|at| Self {
+            at,
+            announced: None,
+        });
+        allowed
+            .into_iter()
+            .chain(announced(claim, snapshot))
+            .min_by_key(|deadline| deadline.at)
+    }
+}
+
+fn announced(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Deadline> {
+    let instance = instance_of(&claim.status.provider_id)?;
+    let notices = snapshot.notices.iter();
+    let own = notices.filter(|notice| !notice.done && notice.instance == instance);
+    let deadlines = own.filter_map(|notice| {
+        let deadline = notice.deadline?;
+        let overdue = snapshot.now.duration_since(deadline) > OVERDUE;
+        (!overdue).then_some(Deadline {
+            at: deadline.checked_sub(LAST_WORDS).ok()?,
+            announced: Some(notice.at.or(claim.deleted_at)?),
+        })
+    });
+    deadlines.min_by_key(|deadline| deadline.at)
+}
+
+fn allowed(claim: &NodeClaim) -> Option<Timestamp> {
     match claim.annotations.get(TERMINATION_TIMESTAMP) {
         // A value that cannot be read forces nothing.
         Some(text) => text.parse().ok(),

@@ -11,41 +11,68 @@ use crate::{
     provision::movable::must_not_be_disrupted,
 };
 
+use super::deadline::Deadline;
+
 /// A scheduler that has not seen the taint yet may bind a pod for this long.
 const SETTLING: SignedDuration = SignedDuration::from_secs(5);
 
+/// While AWS gives a node time, its pods are asked for so long at least before they are removed by force.
+const RESPECT: SignedDuration = SignedDuration::from_secs(10);
+/// Kubernetes' own default.
+const GRACE: i64 = 30;
+
 pub(super) struct Drain<'a> {
+    now: Timestamp,
+    deadline: Option<Timestamp>,
     waiting: usize,
-    evict: Vec<&'a Pod>,
+    /// With the grace that is left, where that is less than the pod's own.
+    evict: Vec<(&'a Pod, Option<i64>)>,
     force: Vec<(&'a Pod, i64)>,
+    /// When the time left demands more.
+    next: Option<Timestamp>,
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn of(snapshot: &Snapshot, pods: &[&'a Pod], deadline: Option<Timestamp>) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, pods: &[&'a Pod], deadline: Option<&Deadline>) -> Self {
         let now = snapshot.now;
         let awaited: Vec<&Pod> = pods
             .iter()
             .copied()
             .filter(|pod| is_awaited(pod, now))
             .collect();
-        let (past, graceful): (Vec<&Pod>, Vec<&Pod>) =
-            awaited.iter().partition(|pod| is_past(pod, now, deadline));
+        let plan = |pod: &Pod| deadline.map(|deadline| LatestStart::of(pod, deadline));
+        let is_past = |pod: &&&Pod| match (&pod.deletion, plan(pod)) {
+            (Some(deletion), Some(_)) => deadline.is_some_and(|deadline| deletion.at > deadline.at),
+            (None, Some(start)) => now >= start.forced,
+            (_, None) => false,
+        };
+        let (past, graceful): (Vec<&Pod>, Vec<&Pod>) = awaited.iter().partition(is_past);
         let first = graceful.iter().map(|pod| tier(pod)).min();
-        let evict = graceful
-            .into_iter()
-            .filter(|pod| {
-                Some(tier(pod)) == first
-                    && pod.deletion.is_none()
-                    && !must_not_be_disrupted(pod, now)
-            })
-            .collect();
-        let left = deadline.map_or(0, |deadline| deadline.duration_since(now).as_secs());
+        // Later tiers do not wait for earlier ones until it is too late for themselves.
+        let presses = |pod: &Pod| plan(pod).is_some_and(|start| now >= start.respectful);
+        let left = deadline.map_or(0, |deadline| deadline.at.duration_since(now).as_secs());
+        let shortened = |pod: &Pod| {
+            let short = deadline.is_some_and(|deadline| deadline.announced.is_some());
+            (short && grace(pod) > left).then_some(left.max(1))
+        };
+        let asked = graceful.iter().copied().filter(|pod| {
+            (Some(tier(pod)) == first || presses(pod))
+                && pod.deletion.is_none()
+                && !must_not_be_disrupted(pod, now)
+        });
+        let evict = asked.map(|pod| (pod, shortened(pod))).collect();
+        let next = graceful.iter().filter_map(|pod| plan(pod));
+        let next = next.flat_map(|start| [start.respectful, start.forced]);
+        let next = next.filter(|at| *at > now).min();
         // Never zero: that would remove the pod from the API while it still runs.
         let force = past.into_iter().map(|pod| (pod, left.max(1))).collect();
         Self {
+            now,
+            deadline: deadline.map(|deadline| deadline.at),
             waiting: awaited.len(),
             evict,
             force,
+            next,
         }
     }
 
@@ -60,13 +87,22 @@ impl<'a> Drain<'a> {
                 ),
             ));
         }
-        for pod in &self.evict {
+        let at = self.deadline.unwrap_or(self.now);
+        for (pod, left) in &self.evict {
             let evict = Action::Evict {
                 pod: pod.key.clone(),
                 uid: pod.uid.clone(),
-                grace_seconds: None,
+                grace_seconds: *left,
             };
-            decision.act(evict, format!("node {} is being drained", node.name));
+            let because = match left {
+                None => format!("node {} is being drained", node.name),
+                Some(left) => format!(
+                    "node {} goes at {at:.0}: {left} s are left of the {} s that the pod asks for",
+                    node.name,
+                    grace(pod)
+                ),
+            };
+            decision.act(evict, because);
         }
         for (pod, grace) in &self.force {
             let delete = Action::DeletePod {
@@ -79,6 +115,11 @@ impl<'a> Drain<'a> {
                 format!("node {} has reached its termination deadline", node.name),
             );
         }
+    }
+
+    /// When the time left demands more than is asked for now.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.next
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -107,16 +148,48 @@ fn tier(pod: &Pod) -> (bool, bool) {
     (pod.critical, is_daemon(pod))
 }
 
-/// Whether the pod's own grace period would outlive the node.
-fn is_past(pod: &Pod, now: Timestamp, deadline: Option<Timestamp>) -> bool {
-    let Some(deadline) = deadline else {
-        return false;
-    };
-    match (&pod.deletion, pod.termination_grace_seconds) {
-        (Some(deletion), _) => deletion.at > deadline,
-        (None, Some(grace)) => now
-            .saturating_add(SignedDuration::from_secs(grace))
-            .is_ok_and(|end| end > deadline),
-        (None, None) => false,
+/// When the end of a pod must begin at the latest, counted backwards from its node's deadline.
+struct LatestStart {
+    /// Whatever the order of pods says.
+    respectful: Timestamp,
+    /// Whatever budgets and annotations say.
+    forced: Timestamp,
+}
+
+impl LatestStart {
+    fn of(pod: &Pod, deadline: &Deadline) -> Self {
+        let never = Self {
+            respectful: Timestamp::MAX,
+            forced: Timestamp::MAX,
+        };
+        let Some(since) = deadline.announced else {
+            // The user's own deadline: upstream's rule, and only for pods that say how long they take.
+            let Some(grace) = pod.termination_grace_seconds else {
+                return never;
+            };
+            let last = minus(deadline.at, SignedDuration::from_secs(grace));
+            // Exactly at the deadline is in time.
+            let forced = last.saturating_add(TICK).unwrap_or(Timestamp::MAX);
+            return Self { forced, ..never };
+        };
+        let grace = SignedDuration::from_secs(grace(pod));
+        let last = minus(deadline.at, grace);
+        // A pod that asks for more than there is loses a little of it, so that its budget is asked at all.
+        let asked = since.saturating_add(RESPECT).unwrap_or(Timestamp::MAX);
+        Self {
+            respectful: minus(last, RESPECT),
+            forced: last.max(asked).min(deadline.at),
+        }
     }
+}
+
+/// The finest difference in time.
+const TICK: SignedDuration = SignedDuration::from_nanos(1);
+
+fn grace(pod: &Pod) -> i64 {
+    pod.termination_grace_seconds.unwrap_or(GRACE)
+}
+
+fn minus(at: Timestamp, time: SignedDuration) -> Timestamp {
+    at.saturating_sub(time).unwrap_or(Timestamp::MIN)
 }

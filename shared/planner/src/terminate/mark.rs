@@ -16,7 +16,8 @@ pub(super) fn act(node: &Node, decision: &mut Decision) {
     }
 }
 
-fn mark(node: &Node) -> Option<NodeUpdate> {
+/// What a node that goes away is marked with, unless it is already.
+pub fn mark(node: &Node) -> Option<NodeUpdate> {
     let wanted = disrupted();
     let tainted = node
         .taints

@@ -268,3 +268,137 @@ fn a_nodeclaim_without_an_instance_just_goes() {
         &Gone::default()
     )));
 }
+
+/// An instance that AWS takes back in `left` seconds, known for `known` seconds.
+fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
+    let now = test_world::now();
+    snapshot.now = now;
+    snapshot.notices = vec![model::ledger::Notice {
+        instance: "i-default-a".into(),
+        kind: "spot_interrupted".into(),
+        deadline: Some(now + SignedDuration::from_secs(left)),
+        at: Some(now - SignedDuration::from_secs(known)),
+        course: model::interruption::Course::Drain,
+        done: false,
+    }];
+}
+
+/// The pods that are asked to go and those that are made to, with the grace each is given where it is not its own.
+fn asked_and_forced(decision: &Decision) -> Vec<(String, &'static str, Option<i64>)> {
+    let mut all = Vec::new();
+    for planned in &decision.plan.actions {
+        match &planned.action {
+            Action::Evict {
+                pod, grace_seconds, ..
+            } => all.push((pod.name.clone(), "asked", *grace_seconds)),
+            Action::DeletePod {
+                pod, grace_seconds, ..
+            } => all.push((pod.name.clone(), "forced", *grace_seconds)),
+            Action::Launch(_)
+            | Action::DeleteNodeClaim(_)
+            | Action::UpdateNode(_)
+            | Action::UpdateNodeClaim(_)
+            | Action::Terminate { .. } => {}
+        }
+    }
+    all
+}
+
+fn held(mut pod: Pod) -> Pod {
+    pod.annotations
+        .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+    pod
+}
+
+fn with_grace(mut pod: Pod, seconds: i64) -> Pod {
+    pod.termination_grace_seconds = Some(seconds);
+    pod
+}
+
+#[test]
+fn while_there_is_time_an_announced_end_is_as_respectful_as_any_other() {
+    let mut critical = pod("dns");
+    critical.critical = true;
+    let mut snapshot = world(draining(), vec![critical, pod("web"), held(pod("job"))]);
+    noticed(&mut snapshot, 115, 5);
+    let decision = terminate(&snapshot, &Gone::default());
+    assert_eq!(asked_and_forced(&decision), [("web".into(), "asked", None)]);
+}
+
+#[test]
+fn the_time_left_forces_what_nobody_may_disturb_with_its_whole_grace_period() {
+    let mut snapshot = world(draining(), vec![held(pod("job"))]);
+    // 30 s of grace, and 5 s for the kubelet's last words.
+    noticed(&mut snapshot, 36, 80);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        []
+    );
+    noticed(&mut snapshot, 35, 81);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        [("job".into(), "forced", Some(30))]
+    );
+}
+
+#[test]
+fn later_tiers_do_not_wait_for_earlier_ones_until_it_is_too_late_for_themselves() {
+    let mut critical = pod("dns");
+    critical.critical = true;
+    let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
+    noticed(&mut snapshot, 46, 70);
+    let early = terminate(&snapshot, &Gone::default());
+    assert_eq!(asked_and_forced(&early), []);
+    let dns = test_world::now() + SignedDuration::from_secs(46 - 5 - 30 - 10);
+    assert_eq!(early.due, Some(dns), "the timer is set for it");
+    noticed(&mut snapshot, 45, 71);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        [("dns".into(), "asked", None)]
+    );
+}
+
+#[test]
+fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
+    let mut snapshot = world(draining(), vec![with_grace(pod("slow"), 600)]);
+    noticed(&mut snapshot, 119, 1);
+    let asked = terminate(&snapshot, &Gone::default());
+    assert_eq!(
+        asked_and_forced(&asked),
+        [("slow".into(), "asked", Some(114))]
+    );
+    let because = &asked.plan.actions.iter();
+    let because: Vec<&str> = because
+        .clone()
+        .filter(|planned| matches!(planned.action, Action::Evict { .. }))
+        .map(|planned| planned.because.as_str())
+        .collect();
+    assert!(
+        because[0].ends_with("114 s are left of the 600 s that the pod asks for"),
+        "{because:?}"
+    );
+    // Its budget has been asked for ten seconds, and refused.
+    noticed(&mut snapshot, 110, 10);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        [("slow".into(), "forced", Some(105))]
+    );
+}
+
+#[test]
+fn the_earlier_deadline_counts_and_one_that_has_long_passed_does_not() {
+    let (mut claim, node) = draining();
+    claim.spec.termination_grace_period = Some("10m".to_owned());
+    let mut snapshot = world((claim, node), vec![held(pod("job"))]);
+    noticed(&mut snapshot, 20, 100);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        [("job".into(), "forced", Some(15))]
+    );
+    // The instance is still there: EC2 did not take it.
+    noticed(&mut snapshot, -121, 241);
+    assert_eq!(
+        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        []
+    );
+}

@@ -91,18 +91,9 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
 #[tokio::test]
 async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_queue() {
     let mut rig = Rig::ready(Relay::Dead).await;
-    let fact = |id: &str| turns::Interruption {
-        instance: id.into(),
-        kind: turns::InterruptionKind::SpotInterruption,
-        deadline: None,
-    };
-    let turn = rig.next_turn();
-    assert!(
-        turns::interrupt(&rig.world, &fact("i-unknown"), &turn)
-            .await
-            .is_err(),
-        "g4: absence proves nothing"
-    );
+    let spot = model::InterruptionKind::SpotInterrupted;
+    let unknown = rig.announce(&"i-unknown".into(), spot, None).await;
+    assert!(unknown.is_err(), "g4: absence proves nothing");
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     let stranger = rig.sim.with(|world| {
@@ -115,14 +106,10 @@ async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_qu
             .insert(instance.id.clone(), instance.clone());
         instance.id
     });
-    let report = turns::interrupt(&rig.world, &fact(stranger.as_str()), &turn)
-        .await
-        .unwrap();
+    let report = rig.announce(&stranger, spot, None).await.unwrap();
     assert_eq!(report, turns::InterruptionReport::NotOurs);
     rig.sim.with(|world| world.calls.clear());
-    turns::interrupt(&rig.world, &fact(stranger.as_str()), &turn)
-        .await
-        .unwrap();
+    rig.announce(&stranger, spot, None).await.unwrap();
     rig.sim.with(|world| {
         assert!(
             !world.calls.contains(&"describe_instances"),

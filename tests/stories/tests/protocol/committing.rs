@@ -114,17 +114,12 @@ async fn c3_a_notice_is_recorded_before_the_node_claim_is_deleted_and_obliges_th
     let id = rig
         .sim
         .with(|world| world.account.alive().next().unwrap().id.clone());
-    let fact = turns::Interruption {
-        instance: id,
-        kind: turns::InterruptionKind::SpotInterruption,
-        deadline: None,
-    };
     // The API server is away: the fact is on record all the same.
     rig.sim.fail_next("delete_node_claim", Fault::Unavailable);
-    let turn = rig.next_turn();
-    let report = turns::interrupt(&rig.world, &fact, &turn).await.unwrap();
+    let kind = model::InterruptionKind::SpotInterrupted;
+    let report = rig.announce(&id, kind, Some(secs(120))).await;
     assert_eq!(
-        report,
+        report.unwrap(),
         turns::InterruptionReport::Recorded {
             cluster: Rig::cluster()
         }

@@ -63,7 +63,10 @@ fn words(actions: &[Planned]) -> Vec<String> {
             )
         }
         Action::DeleteNodeClaim(target) => format!("delete {}", target.name),
-        other => format!("{other}"),
+        other @ (Action::Launch(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. }) => format!("{other}"),
     });
     actions.collect()
 }
@@ -86,7 +89,11 @@ fn apply_marks(snapshot: &mut Snapshot) {
                 let claim = claims.find(|claim| claim.name == update.name).unwrap();
                 claim.status.conditions.extend(update.conditions);
             }
-            _ => {}
+            Action::Launch(_)
+            | Action::DeleteNodeClaim(_)
+            | Action::Evict { .. }
+            | Action::DeletePod { .. }
+            | Action::Terminate { .. } => {}
         }
     }
 }

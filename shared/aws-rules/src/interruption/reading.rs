@@ -1,0 +1,180 @@
+//! What a message of the queue obliges us to: upstream's events and those that it does not know, with the time that is left.
+
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use model::{
+    InstanceId, Interruption, InterruptionKind as Kind,
+    interruption::{Home, Ignored, Reading},
+};
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::event::{Event, concern, detail, envelope};
+
+/// EC2 takes an instance back this long after its warning, for spot and for interruptible reservations.
+const NOTICE: SignedDuration = SignedDuration::from_mins(2);
+/// EventBridge's own limit for an event; what is longer is none.
+const BODY_MAX: usize = 256 << 10;
+/// AWS Health names no more in one event.
+const INSTANCES_MAX: usize = 1_000;
+/// So much of a value is shown in an error.
+const SHOWN: usize = 40;
+
+/// A message that nobody can act on; a person has to look at it.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    #[error("the message has {bytes} bytes, which no event has: expected at most {BODY_MAX}")]
+    TooLong { bytes: usize },
+    #[error("the message is no EventBridge event")]
+    NotAnEvent(#[source] serde_json::Error),
+    #[error("the event ends an instance ({kind}) and does not say which")]
+    NoInstance { kind: &'static str },
+    #[error(
+        "the event ends an instance ({kind}) and calls it \"{value}\": expected an id such as i-0123456789abcdef0, or its ARN"
+    )]
+    NotAnInstance { kind: &'static str, value: String },
+}
+
+/// Reads a message that arrives at `now`. Kinds that are not known are no error: AWS adds some every year.
+pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadable> {
+    if body.len() > BODY_MAX {
+        return Err(Unreadable::TooLong { bytes: body.len() });
+    }
+    let event = envelope(body).map_err(Unreadable::NotAnEvent)?;
+    let elsewhere = |ours: &str, theirs: &str| !theirs.is_empty() && theirs != ours;
+    if elsewhere(&home.account, &event.account) || elsewhere(&home.region, &event.region) {
+        return Ok(Reading::Ignored(Ignored::Elsewhere {
+            account: event.account,
+            region: event.region,
+        }));
+    }
+    let found = match concern(&event).map_err(Unreadable::NotAnEvent)? {
+        Some(found) => Some(found),
+        None => ours(&event).map_err(Unreadable::NotAnEvent)?,
+    };
+    let Some((kind, instances)) = found else {
+        return Ok(Reading::Ignored(Ignored::Unknown {
+            version: event.version,
+            source: event.source,
+            detail_type: event.detail_type,
+        }));
+    };
+    let Some(kind) = kind else {
+        return Ok(Reading::Ignored(Ignored::Harmless {
+            what: event.detail_type,
+        }));
+    };
+    let at = event.time.unwrap_or(now);
+    let deadline = deadline(kind, &event, at);
+    let mut announced = Vec::new();
+    for named in instances.iter().take(INSTANCES_MAX) {
+        let instance = match instance(kind, named) {
+            Ok(instance) => instance,
+            // AWS Health speaks of hosts and volumes too.
+            Err(_) if kind == Kind::ScheduledChange => continue,
+            Err(error) => return Err(error),
+        };
+        let interruption = Interruption {
+            instance,
+            kind,
+            at: Some(at),
+            deadline,
+        };
+        if !announced.contains(&interruption) {
+            announced.push(interruption);
+        }
+    }
+    Ok(match announced.is_empty() {
+        true => Reading::Ignored(Ignored::Harmless {
+            what: event.detail_type,
+        }),
+        false => Reading::Announced(announced),
+    })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OtherDetail {
+    #[serde(rename = "instance-id")]
+    instance_id: String,
+    #[serde(rename = "EC2InstanceId")]
+    group_instance: String,
+}
+
+/// Events that upstream does not know: the name that EC2 gives interruptions of interruptible reservations besides the one
+/// above, and lifecycle hooks of Auto Scaling groups.
+fn ours(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
+    let key = (
+        event.version.as_str(),
+        event.source.as_str(),
+        event.detail_type.as_str(),
+    );
+    Ok(match key {
+        (
+            "0",
+            "aws.ec2",
+            "EC2 Interruptible Capacity Reservation Instance Interruption Warning",
+        ) => {
+            let detail: OtherDetail = detail(event)?;
+            let kind = Kind::CapacityReservationInterrupted;
+            Some((Some(kind), vec![detail.instance_id]))
+        }
+        ("0", "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => {
+            let detail: OtherDetail = detail(event)?;
+            Some((Some(Kind::GroupTerminating), vec![detail.group_instance]))
+        }
+        _ => None,
+    })
+}
+
+/// An id, or the last part of an ARN.
+fn instance(kind: Kind, named: &str) -> Result<InstanceId, Unreadable> {
+    let kind = kind.as_str();
+    if named.is_empty() {
+        return Err(Unreadable::NoInstance { kind });
+    }
+    let id = match named.strip_prefix("arn:") {
+        Some(arn) => arn.rsplit('/').next().unwrap_or_default(),
+        None => named,
+    };
+    let is_id = id.strip_prefix("i-").is_some_and(|rest| {
+        !rest.is_empty()
+            && rest.len() <= 17
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    if is_id {
+        Ok(id.into())
+    } else {
+        let value = named.chars().take(SHOWN).collect();
+        Err(Unreadable::NotAnInstance { kind, value })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Times {
+    #[serde(rename = "instance-termination-time")]
+    termination: Option<Timestamp>,
+    #[serde(rename = "startTime")]
+    start: String,
+}
+
+/// When the instance goes. A time that cannot be read is none: the drain is respectful then.
+fn deadline(kind: Kind, event: &Event, at: Timestamp) -> Option<Timestamp> {
+    let times: Times = detail(event).unwrap_or_default();
+    match kind {
+        Kind::SpotInterrupted => at.checked_add(NOTICE).ok(),
+        Kind::CapacityReservationInterrupted => {
+            times.termination.or_else(|| at.checked_add(NOTICE).ok())
+        }
+        Kind::ScheduledChange => rfc2822::parse(&times.start)
+            .ok()
+            .map(|start| start.timestamp()),
+        Kind::RebalanceRecommendation
+        | Kind::InstanceStopped
+        | Kind::InstanceTerminated
+        | Kind::InstanceStatus
+        | Kind::SystemStatus
+        | Kind::EventStatus
+        | Kind::GroupTerminating => None,
+    }
+}

@@ -1,0 +1,73 @@
+//! What DescribeInstanceStatus shows of instances in trouble (spec/aws §20.4).
+
+use jiff::{SignedDuration, Timestamp};
+use model::InterruptionKind;
+use serde::Deserialize;
+
+/// An instance as DescribeInstanceStatus shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct InstanceStatusFact {
+    pub instance_id: String,
+    pub instance_status: StatusSummary,
+    pub system_status: StatusSummary,
+    pub events: Vec<ScheduledEvent>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct StatusSummary {
+    pub status: String,
+    pub details: Vec<StatusDetail>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct StatusDetail {
+    pub status: String,
+    pub impaired_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ScheduledEvent {
+    pub code: String,
+}
+
+/// A check that fails for less may pass again.
+const IMPAIRED_FOR: SignedDuration = SignedDuration::from_secs(120);
+
+/// Event codes that end what runs on the instance.
+pub const EVENT_CODES: [&str; 5] = [
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+];
+
+/// What is wrong with an instance.
+pub fn impairments(fact: &InstanceStatusFact, now: Timestamp) -> Vec<InterruptionKind> {
+    let failed = |summary: &StatusSummary| {
+        summary.details.iter().any(|detail| {
+            let long_enough = |since: Timestamp| now.duration_since(since) >= IMPAIRED_FOR;
+            summary.status == "impaired"
+                && detail.status == "failed"
+                && detail.impaired_since.is_none_or(long_enough)
+        })
+    };
+    let mut codes = fact.events.iter().map(|event| event.code.as_str());
+    let found = [
+        (
+            InterruptionKind::InstanceStatus,
+            failed(&fact.instance_status),
+        ),
+        (InterruptionKind::SystemStatus, failed(&fact.system_status)),
+        (
+            InterruptionKind::EventStatus,
+            codes.any(|code| EVENT_CODES.contains(&code)),
+        ),
+    ];
+    let found = found.into_iter().filter(|(_, holds)| *holds);
+    found.map(|(kind, _)| kind).collect()
+}

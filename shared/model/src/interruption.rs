@@ -1,0 +1,155 @@
+//! What AWS announces about instances, and what is to be done about it (spec/aws §20).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::InstanceId;
+
+/// One thing that is announced of one instance: a fact that cannot be read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    pub instance: InstanceId,
+    pub kind: InterruptionKind,
+    /// When it happened, by the announcement.
+    pub at: Option<Timestamp>,
+    /// When the instance goes, if that is known.
+    pub deadline: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptionKind {
+    SpotInterrupted,
+    RebalanceRecommendation,
+    CapacityReservationInterrupted,
+    ScheduledChange,
+    InstanceStopped,
+    InstanceTerminated,
+    InstanceStatus,
+    SystemStatus,
+    EventStatus,
+    /// Its Auto Scaling group ends it, and waits for a lifecycle hook.
+    GroupTerminating,
+}
+
+/// What is to become of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Course {
+    /// Its NodeClaim is deleted at once, and the node drained.
+    #[default]
+    Drain,
+    /// The same once its pods have places on nodes that are ready.
+    Replace,
+    /// Nothing on the machine can be waited for any more.
+    Force,
+}
+
+impl InterruptionKind {
+    pub const ALL: [Self; 10] = [
+        Self::SpotInterrupted,
+        Self::RebalanceRecommendation,
+        Self::CapacityReservationInterrupted,
+        Self::ScheduledChange,
+        Self::InstanceStopped,
+        Self::InstanceTerminated,
+        Self::InstanceStatus,
+        Self::SystemStatus,
+        Self::EventStatus,
+        Self::GroupTerminating,
+    ];
+
+    /// As metrics and the ledger name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SpotInterrupted => "spot_interrupted",
+            Self::RebalanceRecommendation => "rebalance_recommendation",
+            Self::CapacityReservationInterrupted => "capacity_reservation_interrupted",
+            Self::ScheduledChange => "scheduled_change",
+            Self::InstanceStopped => "instance_stopped",
+            Self::InstanceTerminated => "instance_terminated",
+            Self::InstanceStatus => "instance_status",
+            Self::SystemStatus => "system_status",
+            Self::EventStatus => "event_status",
+            Self::GroupTerminating => "group_terminating",
+        }
+    }
+
+    /// What becomes of a node of ours; `None` where its NodePool decides.
+    pub fn course(self) -> Option<Course> {
+        match self {
+            Self::RebalanceRecommendation => None,
+            Self::InstanceStatus | Self::SystemStatus => Some(Course::Force),
+            Self::SpotInterrupted
+            | Self::CapacityReservationInterrupted
+            | Self::ScheduledChange
+            | Self::InstanceStopped
+            | Self::InstanceTerminated
+            | Self::EventStatus
+            | Self::GroupTerminating => Some(Course::Drain),
+        }
+    }
+
+    /// Whether it only tells what has happened to the instance: these come for every instance of the account, also for
+    /// those that we end ourselves.
+    pub fn is_state_change(self) -> bool {
+        matches!(self, Self::InstanceStopped | Self::InstanceTerminated)
+    }
+
+    /// Type and reason of the event on the Node and the NodeClaim.
+    pub fn event(self) -> (&'static str, &'static str) {
+        match self {
+            Self::SpotInterrupted => ("Warning", "SpotInterrupted"),
+            Self::RebalanceRecommendation => ("Normal", "SpotRebalanceRecommendation"),
+            Self::CapacityReservationInterrupted => {
+                ("Warning", "CapacityReservationInstanceInterrupted")
+            }
+            Self::InstanceStopped => ("Warning", "InstanceStopping"),
+            Self::InstanceTerminated | Self::GroupTerminating => ("Warning", "InstanceTerminating"),
+            Self::ScheduledChange
+            | Self::InstanceStatus
+            | Self::SystemStatus
+            | Self::EventStatus => ("Warning", "InstanceUnhealthy"),
+        }
+    }
+}
+
+/// Where the stack lives: events of other accounts and Regions are not for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub account: String,
+    pub region: String,
+}
+
+/// What a message of the queue says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Never empty.
+    Announced(Vec<Interruption>),
+    Ignored(Ignored),
+}
+
+/// Why a message concerns no instance; each is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// Its version, source and type are not known here.
+    Unknown {
+        version: String,
+        source: String,
+        detail_type: String,
+    },
+    /// Of a known kind, but it ends nothing, such as an instance that starts to run.
+    Harmless { what: String },
+    /// Of another account or Region.
+    Elsewhere { account: String, region: String },
+}
+
+impl Ignored {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown",
+            Self::Harmless { .. } => "harmless",
+            Self::Elsewhere { .. } => "elsewhere",
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! What is done once the facts are on record, fastest first: offerings are marked, nodes tainted, NodeClaims deleted, lanes
+//! woken, and last of all people are told.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use api::names::{annotation::TERMINATION_TIMESTAMP, label};
+use futures::future::join_all;
+use model::{
+    CapacityType, InstanceId, Interruption, InterruptionKind, Lane,
+    interruption::Course,
+    launch::Instance,
+    ledger::{Holder, OfferingKey},
+    node::Node,
+    node_claim::NodeClaim,
+    plan::{NodeClaimUpdate, Target},
+};
+use ports::{
+    Cluster, ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+};
+
+use super::{Found, Work, is_fresh};
+use crate::TurnError;
+
+/// A NodeClaim of ours that an interruption ends.
+pub(super) struct Ending<'a> {
+    pub(super) fact: &'a Interruption,
+    pub(super) instance: Option<&'a Instance>,
+    /// `None` where it is gone, or the API server did not show it.
+    pub(super) claim: Option<NodeClaim>,
+    pub(super) course: Course,
+}
+
+/// The NodeClaims that own the instances of facts, as they are now.
+pub(super) async fn claims(
+    work: &Work<'_>,
+    api: Result<&dyn Cluster, &Arc<TurnError>>,
+    found: &[Found<'_>],
+) -> Vec<Result<Option<NodeClaim>, Arc<TurnError>>> {
+    let api = match api {
+        Ok(api) => api,
+        Err(error) => return found.iter().map(|_| Err(Arc::clone(error))).collect(),
+    };
+    let each = found.iter().map(|found| async {
+        let ledger = &work.world.ledger;
+        let owner = ledger.owner(&found.fact.instance).await;
+        let Some(owner) = owner.map_err(|error| Arc::new(error.into()))? else {
+            return Ok(None);
+        };
+        let Holder::Claim(name) = owner.holder else {
+            return Ok(None);
+        };
+        let claim = api.node_claim(&name).await;
+        claim.map_err(|error| Arc::new(error.into()))
+    });
+    join_all(each).await
+}
+
+impl Work<'_> {
+    /// Everything that the terminator would come to as well. What fails is left to it.
+    pub(super) async fn hasten(
+        &self,
+        api: Result<&dyn Cluster, &Arc<TurnError>>,
+        endings: &[Ending<'_>],
+    ) {
+        // Before the provisioner plans: it must not buy the same again.
+        self.mark_offerings(endings).await;
+        let act = async {
+            let api = api.map_err(Arc::clone)?;
+            if !self.may_act(api).await.map_err(Arc::new)? {
+                return Ok(Vec::new());
+            }
+            let each = endings
+                .iter()
+                .filter(|ending| ending.course != Course::Replace)
+                .filter_map(|ending| Some((ending, ending.claim.as_ref()?)))
+                .map(|(ending, claim)| self.end(api, ending, claim));
+            Ok::<_, Arc<TurnError>>(join_all(each).await)
+        };
+        let lanes = [Lane::Provisioner, Lane::Terminator];
+        let reason = endings
+            .first()
+            .map_or("interruption", |ending| ending.fact.kind.as_str());
+        let (acted, ()) = tokio::join!(act, self.wake(&lanes, reason));
+        let told = match acted {
+            Ok(told) => told,
+            Err(error) => {
+                tracing::warn!(cluster = %self.cluster, %error, "left to the terminator");
+                return;
+            }
+        };
+        if let Ok(api) = api {
+            self.tell(api, endings, told.into_iter().flatten().collect())
+                .await;
+        }
+    }
+
+    /// Taints the node and deletes the NodeClaim; answers the node.
+    async fn end(&self, api: &dyn Cluster, ending: &Ending<'_>, claim: &NodeClaim) -> Option<Node> {
+        let (node, deleted) = tokio::join!(taint(api, claim), delete(self, api, ending, claim));
+        for error in [node.as_ref().err(), deleted.as_ref().err()]
+            .into_iter()
+            .flatten()
+        {
+            let instance = &ending.fact.instance;
+            tracing::warn!(cluster = %self.cluster, %instance, %error, "left to the terminator");
+        }
+        node.ok().flatten()
+    }
+
+    async fn mark_offerings(&self, endings: &[Ending<'_>]) {
+        let now = self.world.clock.now();
+        let fresh = endings
+            .iter()
+            .filter(|ending| is_fresh(ending.fact.at, now));
+        let mut offerings = BTreeSet::new();
+        let mut unseen: Vec<InstanceId> = Vec::new();
+        for ending in fresh {
+            match (ending.fact.kind, offering(ending)) {
+                (_, Some(offering)) => drop(offerings.insert(offering)),
+                (InterruptionKind::SpotInterrupted, None) => {
+                    unseen.push(ending.fact.instance.clone());
+                }
+                (_, None) => {}
+            }
+        }
+        if !unseen.is_empty() {
+            match self.world.cloud.describe_instances(&unseen).await {
+                Ok(found) => offerings.extend(found.iter().map(of_instance)),
+                Err(error) => {
+                    tracing::warn!(cluster = %self.cluster, %error, "offerings are not marked");
+                }
+            }
+        }
+        for offering in &offerings {
+            if let Err(error) = self.world.ledger.mark_unavailable(offering, now).await {
+                tracing::warn!(cluster = %self.cluster, ?offering, %error, "the offering is not marked");
+            }
+        }
+    }
+
+    async fn tell(&self, api: &dyn Cluster, endings: &[Ending<'_>], nodes: Vec<Node>) {
+        for ending in endings {
+            let Some(claim) = &ending.claim else { continue };
+            let node = nodes
+                .iter()
+                .find(|node| Some(&node.name) == claim.status.node_name.as_ref());
+            let mut events = self.events(ending, claim, node);
+            if ending.fact.kind == InterruptionKind::InstanceTerminated {
+                events.extend(self.explanation(claim, &ending.fact.instance).await);
+            }
+            for event in events {
+                if let Err(error) = api.post_event(&event).await {
+                    tracing::warn!(cluster = %self.cluster, reason = event.reason, %error, "not told");
+                }
+            }
+        }
+    }
+
+    /// On the NodeClaim and on its Node (spec/aws §20.2).
+    fn events(&self, ending: &Ending<'_>, claim: &NodeClaim, node: Option<&Node>) -> Vec<Event> {
+        let at = self.world.clock.now();
+        let abouts = [
+            Some(EventTarget::NodeClaim(
+                claim.name.clone(),
+                claim.uid.clone(),
+            )),
+            node.map(|node| EventTarget::Node(node.name.clone(), node.uid.clone())),
+        ];
+        let (severity, reason) = ending.fact.kind.event();
+        let kind = match severity {
+            "Normal" => EventKind::Normal,
+            _ => EventKind::Warning,
+        };
+        let what = format!(
+            "AWS announced {} for instance {}",
+            ending.fact.kind.as_str().replace('_', " "),
+            ending.fact.instance
+        );
+        let message = match ending.fact.deadline {
+            Some(deadline) => format!("{what}: it goes at {deadline:.0}"),
+            None => what,
+        };
+        let ends = claim.deleted_at.is_none() && ending.course != Course::Replace;
+        let mut events = Vec::new();
+        for about in abouts.into_iter().flatten() {
+            events.push(Event {
+                about: about.clone(),
+                kind,
+                reason: reason.to_owned(),
+                message: message.clone(),
+                at,
+            });
+            if ends {
+                events.push(Event {
+                    about,
+                    kind: EventKind::Warning,
+                    reason: "TerminatingOnInterruption".into(),
+                    message: format!("NodeClaim {} is deleted because of that", claim.name),
+                    at,
+                });
+            }
+        }
+        events
+    }
+
+    /// What ended the instance, where nobody asked for that (spec/aws §23.3).
+    async fn explanation(&self, claim: &NodeClaim, id: &InstanceId) -> Option<Event> {
+        let described = self
+            .world
+            .cloud
+            .describe_instances(std::slice::from_ref(id));
+        let described = match described.await {
+            Ok(described) => described,
+            Err(error) => {
+                tracing::warn!(cluster = %self.cluster, instance = %id, %error, "its end is not explained");
+                return None;
+            }
+        };
+        let failure = described.first()?.failure()?;
+        let hint = if failure.starts_with(CANNOT_START) {
+            "; where spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of ebs.kmsKeyID"
+        } else {
+            ""
+        };
+        Some(Event {
+            about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
+            kind: EventKind::Warning,
+            reason: "InstanceTerminating".into(),
+            message: format!("EC2 ended instance {id}: {failure}{hint}"),
+            at: self.world.clock.now(),
+        })
+    }
+}
+
+/// EC2's word for a volume whose key nobody granted it, among other things that it could not start an instance with.
+const CANNOT_START: &str = "Client.InternalError";
+
+/// What was interrupted, and is not to be launched again at once: spot offerings, also of nodes that a rebalance
+/// recommendation ends, and reservations.
+fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
+    let labels = ending.claim.as_ref().map(|claim| &claim.labels);
+    let label = |key: &str| {
+        let value = labels?.get(key)?;
+        (!value.is_empty()).then(|| value.clone())
+    };
+    let (capacity_type, scope) = match ending.fact.kind {
+        InterruptionKind::SpotInterrupted | InterruptionKind::RebalanceRecommendation => {
+            (CapacityType::Spot, None)
+        }
+        InterruptionKind::CapacityReservationInterrupted => (
+            CapacityType::Reserved,
+            Some(label(label::CAPACITY_RESERVATION_ID)?),
+        ),
+        InterruptionKind::ScheduledChange
+        | InterruptionKind::InstanceStopped
+        | InterruptionKind::InstanceTerminated
+        | InterruptionKind::InstanceStatus
+        | InterruptionKind::SystemStatus
+        | InterruptionKind::EventStatus
+        | InterruptionKind::GroupTerminating => return None,
+    };
+    if let Some(instance) = ending.instance {
+        return Some(OfferingKey {
+            scope,
+            capacity_type,
+            ..of_instance(instance)
+        });
+    }
+    Some(OfferingKey {
+        capacity_type,
+        instance_type: label(label::INSTANCE_TYPE)?,
+        zone_id: label(label::ZONE_ID)?,
+        scope,
+    })
+}
+
+fn of_instance(instance: &Instance) -> OfferingKey {
+    OfferingKey {
+        capacity_type: CapacityType::Spot,
+        instance_type: instance.instance_type.clone(),
+        zone_id: instance.zone_id.clone(),
+        scope: None,
+    }
+}
+
+/// No new pods and no traffic, before anything else happens to the node.
+async fn taint(api: &dyn Cluster, claim: &NodeClaim) -> Result<Option<Node>, TurnError> {
+    let Some(name) = &claim.status.node_name else {
+        return Ok(None);
+    };
+    for _ in 0..TRIES {
+        let Some(node) = api.node(name).await? else {
+            return Ok(None);
+        };
+        if node.provider_id != claim.status.provider_id {
+            return Ok(None);
+        }
+        let Some(update) = planner::mark(&node) else {
+            return Ok(Some(node));
+        };
+        match api.update_node(&update).await {
+            Ok(()) => return Ok(Some(node)),
+            Err(ClusterError::NotFound { .. }) => return Ok(None),
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let what = format!("node {name}");
+    Err(ClusterError::Conflict { what }.into())
+}
+
+/// What changes meanwhile is read again, once.
+const TRIES: usize = 2;
+
+async fn delete(
+    work: &Work<'_>,
+    api: &dyn Cluster,
+    ending: &Ending<'_>,
+    claim: &NodeClaim,
+) -> Result<(), TurnError> {
+    let mut claim = claim.clone();
+    for _ in 0..TRIES {
+        if claim.deleted_at.is_some() {
+            return Ok(());
+        }
+        match delete_once(work, api, ending, &claim).await {
+            Err(ClusterError::Conflict { .. }) => {}
+            Ok(()) | Err(ClusterError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let uid = claim.uid.clone();
+        match api.node_claim(&claim.name).await? {
+            Some(now) if now.uid == uid => claim = now,
+            Some(_) | None => return Ok(()),
+        }
+    }
+    let what = format!("NodeClaim {}", claim.name);
+    Err(ClusterError::Conflict { what }.into())
+}
+
+async fn delete_once(
+    work: &Work<'_>,
+    api: &dyn Cluster,
+    ending: &Ending<'_>,
+    claim: &NodeClaim,
+) -> Result<(), ClusterError> {
+    let mut resource_version = claim.resource_version.clone();
+    if let Some(update) = forced(ending.course, claim, work.world.clock.now()) {
+        resource_version = api.update_node_claim(&update).await?.resource_version;
+    }
+    let target = Target {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version,
+    };
+    api.delete_node_claim(&target).await
+}
+
+/// Where nothing can be waited for, the drain's time is over when it begins (spec/aws §20.2).
+pub(crate) fn forced(
+    course: Course,
+    claim: &NodeClaim,
+    now: jiff::Timestamp,
+) -> Option<NodeClaimUpdate> {
+    if course != Course::Force || claim.annotations.contains_key(TERMINATION_TIMESTAMP) {
+        return None;
+    }
+    let mut update = NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
+        ..NodeClaimUpdate::default()
+    };
+    update
+        .set_annotations
+        .insert(TERMINATION_TIMESTAMP.to_owned(), format!("{now:.0}"));
+    Some(update)
+}

@@ -1,0 +1,106 @@
+//! Which cluster an instance belongs to: the ledger knows, or its tags tell (DESIGN §2, PROTOCOL G4).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::future::join_all;
+use jiff::SignedDuration;
+use model::{ClusterName, InstanceId, Interruption, launch::Instance};
+
+use super::cluster_of;
+use crate::{TurnError, World};
+
+pub(super) enum Whose {
+    Stranger,
+    Ours {
+        cluster: ClusterName,
+        /// As EC2 shows it, where it was asked.
+        instance: Option<Box<Instance>>,
+    },
+}
+
+/// A stranger is not looked up again for so long (PROTOCOL G4).
+const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+/// One answer per fact. EC2 is asked once for all that the ledger does not know; never for state changes, which come for
+/// every instance of the account.
+pub(super) async fn find(
+    world: &World,
+    facts: &[Interruption],
+) -> Vec<Result<Whose, Arc<TurnError>>> {
+    let known = join_all(facts.iter().map(|fact| of_ledger(world, fact))).await;
+    let mut unknown: Vec<InstanceId> = facts
+        .iter()
+        .zip(&known)
+        .filter(|(_, known)| matches!(known, Ok(None)))
+        .map(|(fact, _)| fact.instance.clone())
+        .collect();
+    unknown.sort();
+    unknown.dedup();
+    let described = describe(world, &unknown).await.map_err(Arc::new);
+    let mut answers = Vec::new();
+    for (fact, known) in facts.iter().zip(known) {
+        answers.push(match known {
+            Ok(Some(whose)) => Ok(whose),
+            Err(error) => Err(Arc::new(error)),
+            Ok(None) => match &described {
+                Err(error) => Err(Arc::clone(error)),
+                Ok(found) => of_tags(world, &fact.instance, found)
+                    .await
+                    .map_err(Arc::new),
+            },
+        });
+    }
+    answers
+}
+
+/// `None` where EC2 must be asked.
+async fn of_ledger(world: &World, fact: &Interruption) -> Result<Option<Whose>, TurnError> {
+    let id = &fact.instance;
+    if let Some(owner) = world.ledger.owner(id).await? {
+        return Ok(Some(Whose::Ours {
+            cluster: owner.cluster,
+            instance: None,
+        }));
+    }
+    if fact.kind.is_state_change() || world.ledger.is_not_ours(id, world.clock.now()).await? {
+        return Ok(Some(Whose::Stranger));
+    }
+    Ok(None)
+}
+
+async fn describe(
+    world: &World,
+    ids: &[InstanceId],
+) -> Result<BTreeMap<InstanceId, Instance>, TurnError> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let found = world.cloud.describe_instances(ids).await?.into_iter();
+    Ok(found
+        .map(|instance| (instance.id.clone(), instance))
+        .collect())
+}
+
+async fn of_tags(
+    world: &World,
+    id: &InstanceId,
+    found: &BTreeMap<InstanceId, Instance>,
+) -> Result<Whose, TurnError> {
+    let Some(instance) = found.get(id) else {
+        // G4: absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up.
+        return Err(TurnError::Cloud(ports::CloudError::NotFound {
+            what: format!("instance {id}"),
+        }));
+    };
+    if let Some(cluster) = cluster_of(instance)
+        && world.ledger.meta(&cluster).await?.is_some()
+    {
+        return Ok(Whose::Ours {
+            cluster,
+            instance: Some(Box::new(instance.clone())),
+        });
+    }
+    let until = world.clock.now() + STRANGER_FOR;
+    world.ledger.remember_not_ours(id, until).await?;
+    Ok(Whose::Stranger)
+}

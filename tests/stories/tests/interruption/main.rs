@@ -1,0 +1,89 @@
+//! Announcements of AWS: what comes in by the queue, what becomes of it when nothing works, and when everything goes at
+//! once.
+
+mod deliveries;
+mod faults;
+
+use model::{InstanceId, node_claim::NodeClaim};
+use stories::{Relay, Rig, all_bound, secs};
+use turns::{Delivery, Message};
+
+const SPOT: &str = "EC2 Spot Instance Interruption Warning";
+const STATE: &str = "EC2 Instance State-change Notification";
+
+/// An event of this account and Region that happens now.
+fn event(rig: &Rig, detail_type: &str, detail: serde_json::Value) -> String {
+    let now = rig.sim.with(|world| world.now);
+    let event = serde_json::json!({
+        "version": "0", "id": "1", "source": "aws.ec2", "detail-type": detail_type,
+        "account": "123456789012", "region": "us-east-1", "time": now.to_string(), "resources": [], "detail": detail
+    });
+    event.to_string()
+}
+
+fn spot(rig: &Rig, instance: &InstanceId) -> String {
+    event(
+        rig,
+        SPOT,
+        serde_json::json!({ "instance-id": instance, "instance-action": "terminate" }),
+    )
+}
+
+fn state(rig: &Rig, instance: &InstanceId, state: &str) -> String {
+    event(
+        rig,
+        STATE,
+        serde_json::json!({ "instance-id": instance, "state": state }),
+    )
+}
+
+/// One delivery of the queue; messages are called by their place.
+async fn deliver(rig: &mut Rig, bodies: &[String]) -> Delivery {
+    let message = |(id, body): (usize, &String)| Message {
+        id: id.to_string(),
+        body: body.clone(),
+    };
+    let messages: Vec<Message> = bodies.iter().enumerate().map(message).collect();
+    let turn = rig.next_turn();
+    turns::deliver(&rig.world, &messages, aws_rules::interruption::read, &turn).await
+}
+
+/// A cluster with so many nodes, each full.
+async fn running(relay: Relay, nodes: usize) -> Rig {
+    let mut rig = Rig::ready(relay).await;
+    rig.scale(2 * nodes);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    rig
+}
+
+fn instances(rig: &Rig) -> Vec<InstanceId> {
+    rig.sim
+        .with(|world| world.account.alive().map(|i| i.id.clone()).collect())
+}
+
+fn claim_of(world: &fakes::World, instance: &InstanceId) -> Option<NodeClaim> {
+    let mut claims = world.api.node_claims.values();
+    let own = claims.find(|claim| claim.status.provider_id.ends_with(instance.as_str()));
+    own.cloned()
+}
+
+fn is_deleting(world: &fakes::World, instance: &InstanceId) -> bool {
+    claim_of(world, instance).is_none_or(|claim| claim.deleted_at.is_some())
+}
+
+fn is_tainted(world: &fakes::World, instance: &InstanceId) -> bool {
+    let mut nodes = world.api.nodes.values();
+    let node = nodes.find(|node| node.provider_id.ends_with(instance.as_str()));
+    node.is_some_and(|node| {
+        let mut taints = node.taints.iter();
+        taints.any(|taint| taint.key == "karpenter.sh/disrupted")
+    })
+}
+
+fn counts(delivery: &Delivery) -> Vec<(&str, usize)> {
+    let counts = delivery.counts.iter();
+    counts
+        .map(|(what, count)| (what.as_str(), *count))
+        .collect()
+}
