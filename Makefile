@@ -14,6 +14,9 @@ export WHITTLE_SAM_BUILD := $(CARGO_TARGET_DIR)/sam-build
 HOST_TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
 HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 
+# The command line is tested as it is released, with AWS.
+WITH_AWS := --features whittle/aws
+
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
@@ -30,11 +33,12 @@ demo: ## Watch pending pods become nodes in a simulated account and cluster (KEE
 # The last lines are nextest's summary. Cargo, nextest and the tests themselves fail on whatever is missing; none skips.
 test: tools check functions ## Install what is needed, then run everything
 	cargo test --locked --workspace --doc --quiet
-	cargo nextest run --locked --workspace
+	cargo nextest run --locked --workspace $(WITH_AWS)
 
 check: tools ## Formatting, lints, dependency rules, template
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets $(WITH_AWS) -- -D warnings
 	cargo deny --locked check bans licenses sources
 	for apart in bench fuzz; do cargo metadata --locked --format-version 1 --manifest-path $$apart/Cargo.toml > /dev/null; done
 	cargo clippy --locked -p scheduling --features inner-loops -- -D warnings
@@ -46,14 +50,14 @@ unit: tools ## The pure crates only: seconds
 # A debug build, with the features the tests are built with, so that nothing is compiled twice: cargo itself first,
 # because its errors are easier to read than SAM's account of them.
 functions: tools
-	cargo nextest run --locked --workspace --no-run
+	cargo nextest run --locked --workspace $(WITH_AWS) --no-run
 	SAM_BUILD_MODE=debug CARGO_LAMBDA_COMPILER=cargo \
-	CARGO_LAMBDA_COMPILER_EXTRA_ARGS="--locked --workspace --lib --bins --tests --examples" \
+	CARGO_LAMBDA_COMPILER_EXTRA_ARGS="--locked --workspace $(WITH_AWS) --lib --bins --tests --examples" \
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD) \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 
 e2e: functions ## Deploy the stack into a local AWS and watch it work
-	cargo nextest run --locked -p whittle-tests --test e2e
+	cargo nextest run --locked --workspace $(WITH_AWS) -E 'binary(e2e)'
 
 # The turns' own costs are measured without the SDK, the relay's memory in the build that the tests share.
 bench: tools ## Print the numbers: zip sizes and cold start; turns and relay with 500 nodes and 5,000 pods; the catalog

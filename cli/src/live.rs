@@ -4,16 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use api::{EC2NodeClass, names::group};
+use jiff::Timestamp;
 use k8s::KubeCluster;
 use model::{InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_labels};
 use ports::Cluster;
 
-/// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for. Returns what users
-/// should know of that.
+/// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
+/// asked, where this program is built to. Returns what users should know of that.
 pub(crate) fn observe(
     context: &str,
     snapshot: &mut Snapshot,
-    types: &[InstanceType],
+    types: Option<Vec<InstanceType>>,
 ) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -22,16 +23,53 @@ pub(crate) fn observe(
         let client = k8s::from_kubeconfig(context).await?;
         // The Lease is not looked at: nothing is done to the cluster.
         let cluster = KubeCluster::new(client, "kube-system");
-        read(&cluster, snapshot, types)
-            .await
-            .with_context(|| format!("cannot read the cluster of context {context}"))
+        let (source, mut problems) = match types {
+            Some(types) => (Source::Table(types), Vec::new()),
+            None => Source::unless_given(snapshot.now).await?,
+        };
+        let read = read(&cluster, snapshot, &source).await;
+        problems
+            .extend(read.with_context(|| format!("cannot read the cluster of context {context}"))?);
+        Ok(problems)
     })
+}
+
+/// Where instance types come from.
+enum Source {
+    Table(Vec<InstanceType>),
+    #[cfg(feature = "aws")]
+    Region(Box<crate::aws::Region>),
+}
+
+impl Source {
+    #[cfg(feature = "aws")]
+    async fn unless_given(now: Timestamp) -> Result<(Self, Vec<String>)> {
+        let (region, problems) = crate::aws::Region::connect(now).await;
+        Ok((Self::Region(Box::new(region)), problems))
+    }
+
+    #[cfg(not(feature = "aws"))]
+    #[expect(clippy::unused_async, reason = "as where EC2 is asked")]
+    async fn unless_given(_: Timestamp) -> Result<(Self, Vec<String>)> {
+        let note = "instance types and prices are those of us-east-1: --catalog names others, and a build with \
+                    `--features aws` asks EC2";
+        let table = crate::catalogs::us_east_1()?;
+        Ok((Self::Table(table), vec![note.to_owned()]))
+    }
+
+    async fn types(&self, class: &EC2NodeClass) -> Result<Arc<Vec<InstanceType>>> {
+        match self {
+            Self::Table(types) => Ok(Arc::new(offered(types, class))),
+            #[cfg(feature = "aws")]
+            Self::Region(region) => region.instance_types(class).await,
+        }
+    }
 }
 
 async fn read(
     cluster: &KubeCluster,
     snapshot: &mut Snapshot,
-    types: &[InstanceType],
+    source: &Source,
 ) -> Result<Vec<String>> {
     let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage) = tokio::try_join!(
         cluster.pods(),
@@ -68,11 +106,13 @@ async fn read(
         if let Err(reason) = usable {
             pool.not_ready.get_or_insert(reason);
         }
-        let offered = class.map_or_else(Vec::new, |class| offered(types, class));
+        let offered = match class.filter(|_| pool.not_ready.is_none()) {
+            Some(class) => source.types(class).await?,
+            None => Arc::default(),
+        };
         if offered.is_empty() && pool.not_ready.is_none() {
             problems.push(elsewhere(&pool.name, &name));
         }
-        let offered = Arc::new(offered);
         snapshot.instance_types.insert(pool.name.clone(), offered);
         snapshot.node_pools.push(pool);
     }
@@ -102,6 +142,6 @@ fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<InstanceType> {
 fn elsewhere(pool: &NodePoolName, class: &str) -> String {
     format!(
         "NodePool {pool}: no instance type is known in a zone of EC2NodeClass {class}; \
-         --catalog names the types of another Region than us-east-1"
+         --catalog names the types of another Region"
     )
 }

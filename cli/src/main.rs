@@ -1,5 +1,7 @@
 //! `whittle`: plan, try out and test what the functions would do, from a terminal.
 
+#[cfg(feature = "aws")]
+mod aws;
 mod catalogs;
 mod cluster;
 mod conformance;

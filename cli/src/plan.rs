@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
     /// How to print the plan.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Instance types to choose from, as JSON; without it, those of us-east-1.
+    /// Instance types to choose from, as JSON. Without it, those of us-east-1; for a running cluster, in a build with AWS, what
+    /// EC2 offers in the Region of the environment.
     #[arg(long)]
     catalog: Option<PathBuf>,
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
@@ -69,10 +70,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for error in &manifests.errors {
         eprintln!("whittle: {error}");
     }
-    let types = match &arguments.catalog {
-        Some(path) => catalogs::read(path)?,
-        None => catalogs::us_east_1()?,
-    };
+    let types = arguments.catalog.as_deref().map(catalogs::read);
+    let types = types.transpose()?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the one reading of the clock of this command"
@@ -86,8 +85,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .into_iter()
         .map(|manifest| manifest.object);
     let problems = match &arguments.context {
-        Some(context) => live::observe(context, &mut snapshot, &types)?,
+        Some(context) => live::observe(context, &mut snapshot, types)?,
         None => {
+            let types = types.map_or_else(catalogs::us_east_1, Ok)?;
             let problems = cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
             workloads::make_pods(&mut snapshot);
             problems

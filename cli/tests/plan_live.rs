@@ -118,6 +118,15 @@ async fn until_unschedulable(server: &Sandbox) {
 }
 
 async fn plan(server: &Sandbox, arguments: &[&str]) -> Output {
+    plan_with(server, arguments, &[]).await
+}
+
+/// The types of us-east-1, as a file: without it, a build with AWS asks EC2.
+fn catalog() -> String {
+    format!("{}/data/us-east-1.json.gz", env!("CARGO_MANIFEST_DIR"))
+}
+
+async fn plan_with(server: &Sandbox, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     std::fs::write(&kubeconfig, server.kubeconfig_yaml()).unwrap();
@@ -125,7 +134,8 @@ async fn plan(server: &Sandbox, arguments: &[&str]) -> Output {
     whittle
         .arg("plan")
         .args(arguments)
-        .env("KUBECONFIG", kubeconfig);
+        .env("KUBECONFIG", kubeconfig)
+        .envs(environment.iter().copied());
     tokio::task::spawn_blocking(move || whittle.output().unwrap())
         .await
         .unwrap()
@@ -140,7 +150,18 @@ async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
-    let planned = plan(&server, &["--context", "sandbox", "-o", "json"]).await;
+    let planned = plan(
+        &server,
+        &[
+            "--context",
+            "sandbox",
+            "--catalog",
+            &catalog(),
+            "-o",
+            "json",
+        ],
+    )
+    .await;
     assert!(planned.status.success(), "{}", text(&planned.stderr));
     let decision: Value = serde_json::from_slice(&planned.stdout).unwrap();
     let nodes = decision.get("newNodes").and_then(Value::as_array).unwrap();
@@ -153,7 +174,7 @@ async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
     for node in nodes {
         assert_eq!(node.get("instanceTypes"), Some(&json!(["m5.large"])));
     }
-    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
     let told = text(&planned.stdout);
     assert!(told.contains("m5.large on-demand us-east-1b"), "{told}");
     server.stop().await;
@@ -163,14 +184,14 @@ async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
 async fn what_keeps_a_node_pool_from_being_used_is_told() {
     let server = cluster().await;
     until_unschedulable(&server).await;
-    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
     let told = text(&planned.stderr);
     assert!(
         told.contains("NodePool default is not used: EC2NodeClass default does not exist"),
         "{told}"
     );
     node_class(&server, "eu-west-1a").await;
-    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
     let told = text(&planned.stderr);
     assert!(
         told.contains("NodePool default: no instance type is known in a zone of EC2NodeClass default; --catalog names"),
@@ -194,5 +215,42 @@ async fn a_context_that_does_not_exist_is_named() {
         told.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
         "{told}"
     );
+    server.stop().await;
+}
+
+#[cfg(feature = "aws")]
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_catalog_ec2_is_asked_what_it_offers() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    let moto = harness::Moto::start("demo");
+    let environment = [
+        ("AWS_ENDPOINT_URL", moto.endpoint()),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let planned = plan_with(&server, &["--context", "sandbox"], &environment).await;
+    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(
+        plan.contains("m5.large on-demand us-east-1b"),
+        "{plan} {told}"
+    );
+    assert!(
+        told.contains("those shipped with Whittle stand in"),
+        "{told}"
+    );
+    server.stop().await;
+}
+
+#[cfg(not(feature = "aws"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_without_aws_says_where_its_instance_types_are_from() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let told = text(&planned.stderr);
+    assert!(told.contains("are those of us-east-1"), "{told}");
     server.stop().await;
 }

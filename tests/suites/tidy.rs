@@ -52,6 +52,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "aws-rules",
+            // Only with the feature `aws`.
+            "ec2",
             "fakes",
             "k8s",
             "model",

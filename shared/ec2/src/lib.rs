@@ -17,9 +17,11 @@ mod launches;
 mod meter;
 mod prices;
 mod registry;
+mod sdk;
 mod session;
 mod upkeep;
 mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials};
 pub use account::{Account, Options};
+pub use sdk::sdk_config;

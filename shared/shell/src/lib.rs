@@ -5,13 +5,11 @@ mod batch;
 mod clock;
 mod config;
 mod connect;
-mod sdk;
 mod serve;
 mod world;
 
 pub use clock::SystemClock;
 pub use config::{Config, ConfigError};
-pub use sdk::sdk_config;
 pub use serve::{serve_facts, serve_sweeps, serve_wakes};
 
 /// A turn over a big cluster makes and frees millions of small values on several threads, which the system's allocator

@@ -5,12 +5,12 @@ use model::{Lane, budget::Priority};
 use ports::Clock;
 use turns::{Share, World};
 
-use crate::{Config, ConfigError, SystemClock, connect::Connections, sdk_config};
+use crate::{Config, ConfigError, SystemClock, connect::Connections};
 
 /// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
 pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
-    let sdk = sdk_config().await;
+    let sdk = ec2::sdk_config().await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = Arc::new(DynamoLedger::new(
         &sdk,

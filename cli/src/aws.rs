@@ -1,0 +1,51 @@
+//! What EC2 offers in the Region of the environment (`AWS_REGION`, `AWS_PROFILE` …), asked directly.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use api::EC2NodeClass;
+use jiff::Timestamp;
+use model::{ClusterName, Experience, InstanceType};
+use ports::{Catalog, Clock, Upkeep};
+use serde_json::Value;
+
+pub(crate) struct Region {
+    account: ec2::Account,
+}
+
+impl Region {
+    /// Returns what is wrong with prices, too.
+    pub(crate) async fn connect(now: Timestamp) -> (Self, Vec<String>) {
+        let config = ec2::sdk_config().await;
+        let account = ec2::Account::new(&config, ec2::Options::default(), Arc::new(At(now)));
+        let problems = account.renew_prices(true, now).await;
+        (Self { account }, problems)
+    }
+
+    /// The types that the NodeClass allows.
+    pub(crate) async fn instance_types(
+        &self,
+        class: &EC2NodeClass,
+    ) -> Result<Arc<Vec<InstanceType>>> {
+        let cluster = ClusterName::from("plan");
+        let (settings, experience) = (Value::Null, Experience::default());
+        let types = self
+            .account
+            .instance_types(&cluster, class, &settings, &experience);
+        types.await.with_context(|| {
+            format!(
+                "cannot ask EC2 for the instance types of EC2NodeClass {}; --catalog names a file of them instead",
+                class.metadata.name
+            )
+        })
+    }
+}
+
+/// A plan has one time.
+struct At(Timestamp);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
