@@ -195,11 +195,23 @@ fn node_affinity(
         .required
         .map(|required| required.node_selector_terms)
         .unwrap_or_default();
+    let mut required: Vec<_> = terms
+        .into_iter()
+        .filter_map(|term| node_selector_term(term, PATH, problem))
+        .collect();
+    // A required term without expressions matches no node, so beside others it says nothing.
+    let matches = |term: &model::pod::NodeSelectorTerm| {
+        !(term.match_expressions.is_empty() && term.match_fields.is_empty())
+    };
+    if required.iter().any(matches) {
+        required.retain(matches);
+    } else if !required.is_empty() {
+        problem(format!(
+            "{PATH}: a required term without expressions matches no node: expected matchExpressions"
+        ));
+    }
     NodeAffinity {
-        required: terms
-            .into_iter()
-            .filter_map(|term| node_selector_term(term, PATH, problem))
-            .collect(),
+        required,
         preferred: affinity
             .preferred
             .into_iter()

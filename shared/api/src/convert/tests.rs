@@ -119,6 +119,28 @@ mod requests {
     }
 
     #[test]
+    fn a_required_term_without_expressions_matches_no_node() {
+        let with = |terms: serde_json::Value| {
+            pod(json!({
+                "containers": [container("1")],
+                "affinity": { "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
+                } },
+            }))
+        };
+        assert_eq!(
+            with(json!([{}])).problems,
+            [
+                "spec.affinity.nodeAffinity: a required term without expressions matches no node: expected matchExpressions"
+            ]
+        );
+        let term = json!({ "matchExpressions": [{ "key": "a", "operator": "Exists" }] });
+        let beside = with(json!([{}, term]));
+        assert_eq!(beside.problems, [""; 0]);
+        assert_eq!(beside.node_affinity, with(json!([term])).node_affinity);
+    }
+
+    #[test]
     fn a_quantity_that_is_none_is_a_problem_of_the_pod_alone() {
         let pod = pod(json!({ "containers": [
             { "name": "app", "resources": { "requests": { "cpu": "lots", "memory": "-1Gi", "pods": "0" } } },
