@@ -1,4 +1,4 @@
-//! What EC2 offers in the Region of the environment (`AWS_REGION`, `AWS_PROFILE` …), asked directly.
+//! AWS, in the Region and with the credentials of the environment (`AWS_REGION`, `AWS_PROFILE` …).
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use model::{ClusterName, Experience, InstanceType};
 use ports::{Catalog, Clock, Upkeep};
 use serde_json::Value;
 
+/// What EC2 offers.
 pub(crate) struct Region {
     account: ec2::Account,
 }
@@ -41,7 +42,26 @@ impl Region {
     }
 }
 
-/// A plan has one time.
+/// Writes until when what was held back may be collected into a cluster's registry entry.
+pub(crate) async fn approve(
+    cluster: &str,
+    registry: &str,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<()> {
+    let options = ec2::Options {
+        registry_prefix: registry.trim_end_matches('/').to_owned(),
+        ..ec2::Options::default()
+    };
+    let account = ec2::Account::new(&ec2::sdk_config().await, options, Arc::new(At(now)));
+    let approval = serde_json::json!({ "collectUntil": until.to_string() });
+    let change = |entry: &mut serde_json::Map<String, Value>| {
+        entry.insert("approvals".to_owned(), approval);
+    };
+    Ok(account.change_entry(&cluster.into(), change).await?)
+}
+
+/// A command has one time.
 struct At(Timestamp);
 
 impl Clock for At {

@@ -1,5 +1,6 @@
 //! `whittle`: plan, try out and test what the functions would do, from a terminal.
 
+mod approve;
 #[cfg(feature = "aws")]
 mod aws;
 mod catalogs;
@@ -31,6 +32,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Lets garbage collection go on with what it held back.
+    Approve(approve::Arguments),
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
@@ -43,6 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Approve(arguments) => approve::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),

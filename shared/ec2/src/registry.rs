@@ -1,8 +1,9 @@
 //! The registry of clusters in Parameter Store.
 
 use async_trait::async_trait;
+use model::ClusterName;
 use ports::{CloudError, Registry, RegistryError, registry::RegistryEntry};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{Account, errors::refused};
 
@@ -30,6 +31,36 @@ impl Registry for Account {
         }
         entries.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         Ok(entries)
+    }
+}
+
+impl Account {
+    /// Changes a cluster's entry in place; what the change does not touch stays as it is.
+    pub async fn change_entry(
+        &self,
+        cluster: &ClusterName,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<(), CloudError> {
+        let name = format!("{}/{cluster}", self.registry_prefix);
+        let get = self.ssm.get_parameter().name(&name);
+        let answer = get.send().await.map_err(refused("ssm:GetParameter"))?;
+        let text = answer.parameter.and_then(|parameter| parameter.value);
+        let entry = body(&name, &text.unwrap_or_default());
+        let mut entry = match entry {
+            Ok(Value::Object(entry)) => entry,
+            Ok(_) | Err(_) => {
+                return Err(CloudError::Invalid {
+                    action: format!("changing {name}"),
+                    code: "InvalidEntry".to_owned(),
+                    message: entry.err().unwrap_or_default(),
+                });
+            }
+        };
+        change(&mut entry);
+        let put = self.ssm.put_parameter().name(&name).overwrite(true);
+        let put = put.value(Value::Object(entry).to_string());
+        let done = put.send().await.map_err(refused("ssm:PutParameter"));
+        done.map(drop)
     }
 }
 

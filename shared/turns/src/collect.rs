@@ -308,8 +308,8 @@ fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
     (new > 0 && (within_hour > allowed || all)).then(|| {
         format!(
             "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
-             ledger (at most {allowed}): nothing was terminated; if they are to go, set approvals.collectUntil in the \
-             cluster's registry entry to a time soon to come"
+             ledger (at most {allowed}): nothing was terminated; if they are to go, `whittle approve <cluster>` lets \
+             that happen for an hour (approvals.collectUntil in its registry entry)"
         )
     })
 }
