@@ -1,9 +1,14 @@
 //! Nodes on which nothing runs that would have to move (spec/lifecycle §17).
 
+use std::collections::BTreeSet;
+
 use api::conditions::types::CONSOLIDATABLE;
 use model::node_pool::ConsolidateAfter;
 
-use super::{budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth, cost};
+use super::{
+    budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth, cost, scene::Scene,
+    simulate::Freedom,
+};
 
 /// Whether emptiness is about this node; an error says what a user may want to know.
 pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
@@ -18,6 +23,14 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
         ));
     }
     Ok(cost::is_empty(candidate.cost) && candidate.claim.is_true(CONSOLIDATABLE))
+}
+
+/// Machines that pods without a place are to go to. Upstream keeps such nodes by nominating them over and over; a node that
+/// waits for hours until a budget lets its pods come is expected to be there all the time.
+pub(super) fn expecting(scene: &Scene<'_>) -> BTreeSet<usize> {
+    let simulation = scene.simulate(&[], Freedom::Drift);
+    let existing = simulation.existing.iter();
+    existing.map(|(at, _)| *at).collect()
 }
 
 /// All that budgets allow, the dearest first.

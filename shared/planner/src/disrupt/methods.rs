@@ -81,9 +81,13 @@ impl<'s, 'a> Methods<'s, 'a> {
 
     pub(super) fn emptiness(&self) -> Vec<Command> {
         let empty = self.graceful().all.iter();
-        let empty: Vec<&Candidate<'a>> = empty
+        let mut empty: Vec<&Candidate<'a>> = empty
             .filter(|one| emptiness::is_about(one) == Ok(true))
             .collect();
+        if !empty.is_empty() && !self.now.waiting.is_empty() {
+            let expecting = emptiness::expecting(self.now);
+            empty.retain(|one| !expecting.contains(&one.at));
+        }
         let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
         if chosen.is_empty() {
             return Vec::new();

@@ -100,3 +100,14 @@ fn a_budget_that_closes_while_a_command_waits_holds_it_back() {
     assert_eq!(at(before, "1").removes(), ["b"]);
     assert_eq!(at("2026-01-01T23:59:40Z", "0").removes(), ["b", "a"]);
 }
+
+#[test]
+fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_stays() {
+    let mut world = World::new()
+        .node("leaving", "small", &[1_500])
+        .node("new", "small", &[])
+        .node("spare", "small", &[]);
+    assert_eq!(world.removes(), ["new", "spare"]);
+    world.0.node_claims[0].deleted_at = Some(world.0.now);
+    assert_eq!(world.removes().len(), 1, "one is needed, one is not");
+}
