@@ -59,6 +59,7 @@ pub(crate) fn add_objects(
 ) -> Vec<String> {
     let mut storage = StorageObjects::default();
     let (mut buffers, mut templates) = (Vec::new(), Vec::new());
+    let mut problems = Vec::new();
     for object in objects {
         match object {
             Object::NodePool(pool) => {
@@ -69,7 +70,16 @@ pub(crate) fn add_objects(
                 snapshot.node_pools.push(pool);
             }
             Object::NodeClaim(claim) => snapshot.node_claims.push((*claim).into()),
-            Object::NodeOverlay(overlay) => snapshot.node_overlays.push((*overlay).into()),
+            Object::NodeOverlay(overlay) => {
+                let wrong = api::validation::node_overlay(&overlay);
+                problems.extend(wrong.iter().map(|problem| {
+                    let name = &overlay.metadata.name;
+                    format!("NodeOverlay {name} applies nowhere: {problem}")
+                }));
+                if wrong.is_empty() {
+                    snapshot.node_overlays.push((*overlay).into());
+                }
+            }
             Object::Pod(pod) => snapshot.pods.push((*pod).into()),
             Object::Node(node) => snapshot.nodes.push((*node).into()),
             Object::Namespace(namespace) => snapshot.namespaces.push((*namespace).into()),
@@ -92,7 +102,6 @@ pub(crate) fn add_objects(
     }
     share_labels(&mut snapshot.pods);
     snapshot.storage = storage.into();
-    let mut problems = Vec::new();
     for buffer in buffers {
         let (buffer, resolved) = capacity_buffer(buffer, &templates, &snapshot.workloads);
         if let Err(why) = resolved {

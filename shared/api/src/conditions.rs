@@ -60,7 +60,7 @@ string_enum! {
 /// Which conditions make up an object's readiness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionTypes {
-    /// The condition that sums up the dependents.
+    /// The condition that sums up the dependents, where there are any.
     pub root: &'static str,
     pub dependents: Vec<&'static str>,
 }
@@ -216,6 +216,9 @@ impl<'a> ConditionSet<'a> {
     }
 
     fn write_root(&mut self) {
+        if self.types.dependents.is_empty() {
+            return;
+        }
         let current =
             |condition: &Condition| condition.observed_generation == Some(self.generation);
         let mut unhealthy: Vec<_> = self

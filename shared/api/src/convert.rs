@@ -18,7 +18,7 @@ mod selector;
 mod storage;
 mod workload;
 
-pub use capacity_buffer::{Unresolved, capacity_buffer};
+pub use capacity_buffer::{Pattern, Scalable, Unresolved, capacity_buffer, pattern};
 pub use claim_conditions::{ConditionChange, change_conditions};
 pub use patch::{NodeClaimPatch, NodePatch};
 pub use storage::StorageObjects;

@@ -1,15 +1,17 @@
 //! Checks of objects at run time: what a schema cannot say, and what reaches us past one.
 //!
-//! Each check returns everything it finds. NodePools: spec/scheduling §3.1 "Runtime rules". EC2NodeClasses: spec/aws §2.1 with
-//! its refinements.
+//! Each check returns everything it finds. NodePools: spec/scheduling §3.1 "Runtime rules". NodeOverlays: spec/lifecycle §27.
+//! EC2NodeClasses: spec/aws §2.1 with its refinements.
 
 mod ec2_node_class;
+mod node_overlay;
 mod node_pool;
 mod requirement;
 
 use std::fmt;
 
 pub use ec2_node_class::ec2_node_class;
+pub use node_overlay::node_overlay;
 pub use node_pool::node_pool;
 pub use requirement::requirement;
 

@@ -324,9 +324,9 @@ fn request(
             message: format!("EC2NodeClass {name} does not exist"),
         });
     };
-    facts
-        .builder
-        .request(launch, &class.object, &class.types, free)
+    let overlaid = facts.overlaid.get(&launch.node_pool);
+    let types = overlaid.unwrap_or(&class.types);
+    facts.builder.request(launch, &class.object, types, free)
 }
 
 fn leave(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {

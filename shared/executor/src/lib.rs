@@ -23,7 +23,7 @@ use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName,
-    ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
+    NodePoolName, ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
@@ -55,6 +55,8 @@ pub struct Executor<'a> {
 pub struct LaunchFacts<'a> {
     pub builder: &'a dyn LaunchBuilder,
     pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
+    /// The types of NodePools that NodeOverlays correct; those of the others are their NodeClass's.
+    pub overlaid: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>,
     /// Of their subnets, calls under way taken off.
     pub free_addresses: FreeAddresses,
     /// Instances that somebody else launched for NodeClaims and left to us: these are taken instead of launching.

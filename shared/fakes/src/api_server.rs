@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::{convert::Scalable, kubernetes::PodTemplate};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     NodeClaimName, NodeName, PodKey, Resources, Uid,
@@ -7,7 +8,7 @@ use model::{
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::{Deletion, Owner, Pod},
-    snapshot::{DaemonSet, PodDisruptionBudget},
+    snapshot::{DaemonSet, PodDisruptionBudget, Workload},
     volume::Storage,
 };
 use ports::{
@@ -21,6 +22,11 @@ use ports::{
 pub struct ApiServer {
     pub node_pools: BTreeMap<String, api::NodePool>,
     pub node_classes: BTreeMap<String, api::EC2NodeClass>,
+    pub node_overlays: BTreeMap<String, api::NodeOverlay>,
+    pub capacity_buffers: BTreeMap<PodKey, api::CapacityBuffer>,
+    pub pod_templates: BTreeMap<PodKey, PodTemplate>,
+    /// Kinds whose CRD is not installed.
+    pub missing: BTreeSet<&'static str>,
     pub node_claims: BTreeMap<NodeClaimName, NodeClaim>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, Pod>,
@@ -51,7 +57,39 @@ pub struct Deployment {
     pub node_selector: BTreeMap<String, String>,
 }
 
+impl Deployment {
+    pub(crate) fn as_workload(&self, key: &PodKey) -> Workload {
+        Workload {
+            kind: Scalable::Deployment.kind().to_owned(),
+            key: key.clone(),
+            replicas: i64::try_from(self.replicas).ok(),
+            pod: Some(Box::new(self.pod())),
+            ..Workload::default()
+        }
+    }
+
+    fn pod(&self) -> Pod {
+        let mut requests = self.requests.clone();
+        requests.set(model::resources::PODS, 1);
+        Pod {
+            requests,
+            node_selector: self.node_selector.clone(),
+            scheduler_name: "default-scheduler".into(),
+            termination_grace_seconds: Some(5),
+            ..Pod::default()
+        }
+    }
+}
+
 impl ApiServer {
+    pub(crate) fn served(&self, kind: &'static str) -> Result<(), ClusterError> {
+        if self.missing.contains(kind) {
+            let kind = kind.to_owned();
+            return Err(ClusterError::KindMissing { kind });
+        }
+        Ok(())
+    }
+
     pub(crate) fn next_version(&mut self) -> String {
         self.version += 1;
         self.version.to_string()
@@ -73,8 +111,6 @@ impl ApiServer {
     ) {
         let version = self.next_version();
         let key = PodKey::new("default", name);
-        let mut requests = deployment.requests.clone();
-        requests.set(model::resources::PODS, 1);
         let pod = Pod {
             key: key.clone(),
             uid: Uid(format!("{name}-uid-{version}")),
@@ -87,11 +123,7 @@ impl ApiServer {
                 name: owner.to_owned(),
                 uid: Uid(format!("{owner}-uid")),
             }),
-            requests,
-            node_selector: deployment.node_selector.clone(),
-            scheduler_name: "default-scheduler".into(),
-            termination_grace_seconds: Some(5),
-            ..Pod::default()
+            ..deployment.pod()
         };
         self.pods.insert(key, pod);
     }

@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
 
 use api::{
-    EC2NodeClass, NodePool,
-    karpenter::{EC2NodeClassStatus, NodePoolStatus},
+    CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool,
+    convert::Scalable,
+    karpenter::{CapacityBufferStatus, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus},
+    kubernetes::PodTemplate,
 };
 use async_trait::async_trait;
 use model::{
@@ -11,7 +13,7 @@ use model::{
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
     volume::Storage,
 };
 use ports::{
@@ -95,6 +97,44 @@ impl Cluster for Sim {
     async fn storage(&self) -> Result<Storage, ClusterError> {
         self.port("storage", |world| Ok(world.api.storage.clone()))
             .await
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<NodeOverlay>, ClusterError> {
+        self.port("node_overlays", |world| {
+            world.api.served("NodeOverlay")?;
+            Ok(world.api.node_overlays.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn capacity_buffers(&self) -> Result<Vec<CapacityBuffer>, ClusterError> {
+        self.port("capacity_buffers", |world| {
+            world.api.served("CapacityBuffer")?;
+            Ok(world.api.capacity_buffers.values().cloned().collect())
+        })
+        .await
+    }
+
+    async fn pod_template(&self, key: &PodKey) -> Result<Option<PodTemplate>, ClusterError> {
+        self.port("pod_template", |world| {
+            Ok(world.api.pod_templates.get(key).cloned())
+        })
+        .await
+    }
+
+    /// The Deployments here are all there is.
+    async fn workload(
+        &self,
+        kind: Scalable,
+        key: &PodKey,
+    ) -> Result<Option<Workload>, ClusterError> {
+        self.port("workload", |world| {
+            let found = world.api.deployments.get(&key.name);
+            Ok(found
+                .filter(|_| kind == Scalable::Deployment)
+                .map(|deployment| deployment.as_workload(key)))
+        })
+        .await
     }
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
@@ -186,6 +226,40 @@ impl Cluster for Sim {
         self.port("update_node_class_status", |world| {
             let class = world.api.node_classes.get_mut(name);
             class.ok_or_else(|| absent("EC2NodeClass", name))?.status = Some(status.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn update_node_overlay_status(
+        &self,
+        name: &str,
+        status: &NodeOverlayStatus,
+    ) -> Result<(), ClusterError> {
+        self.port("update_node_overlay_status", |world| {
+            let overlay = world.api.node_overlays.get_mut(name);
+            let overlay = overlay.ok_or_else(|| absent("NodeOverlay", name))?;
+            overlay.status = Some(status.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn update_capacity_buffer_status(
+        &self,
+        key: &PodKey,
+        version: &str,
+        status: &CapacityBufferStatus,
+    ) -> Result<(), ClusterError> {
+        self.port("update_capacity_buffer_status", |world| {
+            let next = world.api.next_version();
+            let buffer = world.api.capacity_buffers.get_mut(key);
+            let buffer = buffer.ok_or_else(|| absent("CapacityBuffer", &key.to_string()))?;
+            if buffer.metadata.resource_version.as_deref() != Some(version) {
+                return Err(conflict("CapacityBuffer", &key.to_string()));
+            }
+            buffer.metadata.resource_version = Some(next);
+            buffer.status = Some(status.clone());
             Ok(())
         })
         .await

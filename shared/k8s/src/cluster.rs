@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use api::{
-    EC2NodeClass, NodePool,
-    convert::{NodeClaimPatch, NodePatch, StorageObjects},
+    CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool, Resource,
+    convert::{NodeClaimPatch, NodePatch, Scalable, StorageObjects},
     kubernetes,
 };
 use async_trait::async_trait;
@@ -13,13 +13,14 @@ use model::{
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
     volume::Storage,
 };
 use ports::{
     Cluster, ClusterError,
     cluster::{Event, LeaderLease},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
@@ -102,6 +103,36 @@ impl Cluster for KubeCluster {
             attachments,
         }
         .into())
+    }
+
+    async fn node_overlays(&self) -> Result<Vec<NodeOverlay>, ClusterError> {
+        self.transport.list::<NodeOverlay, _>().await
+    }
+
+    async fn capacity_buffers(&self) -> Result<Vec<CapacityBuffer>, ClusterError> {
+        self.transport.list::<CapacityBuffer, _>().await
+    }
+
+    async fn pod_template(
+        &self,
+        key: &PodKey,
+    ) -> Result<Option<kubernetes::PodTemplate>, ClusterError> {
+        let path = Path::one::<kubernetes::PodTemplate>(&key.namespace, &key.name);
+        self.transport
+            .get(path, &format!("PodTemplate {key}"))
+            .await
+    }
+
+    async fn workload(
+        &self,
+        kind: Scalable,
+        key: &PodKey,
+    ) -> Result<Option<Workload>, ClusterError> {
+        match kind {
+            Scalable::Deployment => self.read_workload::<kubernetes::Deployment>(key).await,
+            Scalable::ReplicaSet => self.read_workload::<kubernetes::ReplicaSet>(key).await,
+            Scalable::StatefulSet => self.read_workload::<kubernetes::StatefulSet>(key).await,
+        }
     }
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
@@ -280,6 +311,34 @@ impl Cluster for KubeCluster {
         .await
     }
 
+    async fn update_node_overlay_status(
+        &self,
+        name: &str,
+        status: &api::karpenter::NodeOverlayStatus,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<NodeOverlay>("", name).sub("status");
+        self.write_status(
+            path,
+            serde_json::to_value(status),
+            &format!("NodeOverlay {name}"),
+        )
+        .await
+    }
+
+    async fn update_capacity_buffer_status(
+        &self,
+        key: &PodKey,
+        version: &str,
+        status: &api::karpenter::CapacityBufferStatus,
+    ) -> Result<(), ClusterError> {
+        let path = Path::one::<CapacityBuffer>(&key.namespace, &key.name).sub("status");
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        self.transport
+            .merge::<Value>(path, &patch, &format!("CapacityBuffer {key}"))
+            .await
+            .map(drop)
+    }
+
     async fn annotate_node_pool(
         &self,
         name: &NodePoolName,
@@ -354,6 +413,17 @@ impl KubeCluster {
             .merge::<Value>(path, &patch, what)
             .await
             .map(drop)
+    }
+
+    async fn read_workload<T>(&self, key: &PodKey) -> Result<Option<Workload>, ClusterError>
+    where
+        T: Resource + DeserializeOwned,
+        Workload: From<T>,
+    {
+        let path = Path::one::<T>(&key.namespace, &key.name);
+        let what = format!("{} {key}", T::KIND);
+        let found: Option<T> = self.transport.get(path, &what).await?;
+        Ok(found.map(Into::into))
     }
 
     async fn write_status(

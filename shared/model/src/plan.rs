@@ -24,6 +24,18 @@ pub struct Plan {
     /// Pods that this turn did not get to, because a turn plans only so much at once: the next one goes on with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub postponed: Vec<PodRef>,
+    /// CapacityBuffers whose pods were all looked at.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub buffers: BTreeMap<PodKey, Room>,
+}
+
+/// Where the pods of a CapacityBuffer would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Room {
+    /// All of them to nodes that exist or are on their way.
+    There,
+    /// Some need a new node, or have no place.
+    Lacking,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

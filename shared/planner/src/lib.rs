@@ -36,7 +36,10 @@ pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use orchestration::{Advance, advance, forgotten_marks};
 pub use pods::is_reschedulable;
-pub use provision::{Share, is_provisionable, provision, provision_with};
+pub use provision::{
+    Share, buffer_pods, conflicting_overlays, is_provisionable, overlaid_types, provision,
+    provision_with,
+};
 pub use registration_health::RegistrationHealth;
 pub use static_capacity::static_capacity;
 pub use terminate::{Gone, mark, terminate};

@@ -1,6 +1,6 @@
 //! Provisioning: pods without a place become launches, nominations and reasons (spec/scheduling §1).
 
-mod buffers;
+pub(crate) mod buffers;
 pub(crate) mod default_spread;
 pub(crate) mod drivers;
 pub(crate) mod intake;
@@ -16,14 +16,17 @@ use std::{
 };
 
 use model::{
-    NodePoolName, Plan, Snapshot,
+    NodePoolName, Plan, PodKey, Snapshot,
     node_pool::NodePool,
     plan::{Nomination, PodRef, Refusal, Unplaced},
     pod::Pod,
 };
 use scheduling::{Answer, Input};
 
-pub use self::{intake::is_provisionable, share::Share};
+pub use self::{
+    buffers::buffer_pods, intake::is_provisionable, overlays::conflicting_overlays,
+    overlays::overlaid_types, share::Share,
+};
 use self::{
     launch::{Names, PoolLaunches},
     question::{Asked, Ground},
@@ -54,8 +57,9 @@ pub fn provision_with(
     let ground = Ground::new(snapshot);
     if ground.pools.is_empty() {
         let text = no_pool(snapshot);
+        let real = pods.iter().filter(|pod| !buffers::is_virtual(pod));
         plan.unplaced
-            .extend(pods.iter().map(|pod| unplaced(pod, None, &text)));
+            .extend(real.map(|pod| unplaced(pod, None, &text)));
         return plan;
     }
     if pods.is_empty() {
@@ -73,17 +77,19 @@ pub fn provision_with(
     };
     let mut question = ground.question(&inventory, asked);
     let taken = share::pods(&question.pods, share, snapshot.now);
-    postpone(&taken, &mut question, &mut plan);
+    let mut left_out = BTreeSet::new();
+    postpone(&taken, &mut question, &mut plan, &mut left_out);
     let mut answer = solve(&question);
     for _ in 1..share::SEARCHES_MAX {
         if answer.new_nodes.len() <= share.launches {
             break;
         }
         let taken = share::pods_of_launches(&answer, &question, share, snapshot.now);
-        postpone(&taken, &mut question, &mut plan);
+        postpone(&taken, &mut question, &mut plan, &mut left_out);
         answer = solve(&question);
     }
     plan.postponed.sort();
+    plan.buffers = buffers::rooms(&question, &answer, &left_out);
     report(
         &mut plan,
         snapshot,
@@ -95,12 +101,19 @@ pub fn provision_with(
     plan
 }
 
-/// Leaves all pods but those taken to the next turn.
-fn postpone(taken: &[bool], question: &mut Input<'_>, plan: &mut Plan) {
+/// Leaves all pods but those taken to the next turn; of CapacityBuffers' pods only the buffers are noted.
+fn postpone(
+    taken: &[bool],
+    question: &mut Input<'_>,
+    plan: &mut Plan,
+    left_out: &mut BTreeSet<PodKey>,
+) {
     let mut taken = taken.iter();
     question.pods.retain(|pod| {
         let stays = taken.next() == Some(&true);
-        if !stays && !buffers::is_virtual(pod) {
+        if !stays && buffers::is_virtual(pod) {
+            left_out.extend(buffers::of(pod));
+        } else if !stays {
             plan.postponed.push(reference(pod));
         }
         stays

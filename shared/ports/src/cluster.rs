@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use api::{convert::Scalable, kubernetes::PodTemplate};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
@@ -8,7 +9,7 @@ use model::{
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
     volume::Storage,
 };
 use thiserror::Error;
@@ -27,6 +28,17 @@ pub trait Cluster: Send + Sync {
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError>;
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;
     async fn storage(&self) -> Result<Storage, ClusterError>;
+
+    /// Read only where its feature gate is on, as CapacityBuffers are: `KindMissing` where the CRD is not installed.
+    async fn node_overlays(&self) -> Result<Vec<api::NodeOverlay>, ClusterError>;
+    async fn capacity_buffers(&self) -> Result<Vec<api::CapacityBuffer>, ClusterError>;
+    /// What a CapacityBuffer may refer to.
+    async fn pod_template(&self, key: &PodKey) -> Result<Option<PodTemplate>, ClusterError>;
+    async fn workload(
+        &self,
+        kind: Scalable,
+        key: &PodKey,
+    ) -> Result<Option<Workload>, ClusterError>;
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError>;
     async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError>;
@@ -62,6 +74,18 @@ pub trait Cluster: Send + Sync {
         &self,
         name: &str,
         status: &api::karpenter::EC2NodeClassStatus,
+    ) -> Result<(), ClusterError>;
+    async fn update_node_overlay_status(
+        &self,
+        name: &str,
+        status: &api::karpenter::NodeOverlayStatus,
+    ) -> Result<(), ClusterError>;
+    /// On condition of this resourceVersion.
+    async fn update_capacity_buffer_status(
+        &self,
+        key: &PodKey,
+        version: &str,
+        status: &api::karpenter::CapacityBufferStatus,
     ) -> Result<(), ClusterError>;
     /// Sets annotations and leaves the others.
     async fn annotate_node_pool(

@@ -18,10 +18,11 @@ use ports::{CloudError, ClusterError, ledger::Unfenced};
 use crate::{
     Report, TurnError, addresses, adopt,
     apply::{Applied, apply},
-    drift, events,
+    buffers, drift, events,
     lane::{Done, Turn},
     node_classes, node_pools,
     observe::{Observed, Pods, observe},
+    overlays,
     provisioner::seen,
     registrations,
 };
@@ -36,6 +37,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             None => {
                 node_classes::keep(turn, &mut observed, &mut report).await?;
                 node_pools::keep(turn, &mut observed).await?;
+                overlays::keep(turn, &observed, &mut report).await?;
+                buffers::keep(turn, &observed, &mut report).await?;
             }
             Some(stop) => report.stopped = Some(stop.to_string()),
         }
@@ -175,12 +178,12 @@ async fn launch_by_hand(
     let facts = LaunchFacts {
         builder: &*builder,
         classes: &observed.classes,
+        overlaid: planner::overlaid_types(&observed.snapshot),
         free_addresses: addresses::free(turn, observed, report).await?,
         existing,
     };
     let outcome = executor.launch(adopted, &facts).await;
     report.take(&outcome);
-    report.look_again(executor.lease().until);
     events::post(turn, &outcome.events, report).await;
     Ok(())
 }

@@ -13,7 +13,11 @@ use model::{
 };
 use ports::CloudError;
 
-use crate::{TurnError, events, lane::Turn};
+use crate::{
+    TurnError, events,
+    gated::{self, Gated},
+    lane::Turn,
+};
 
 /// Everything one turn saw.
 pub(crate) struct Observed {
@@ -27,13 +31,14 @@ pub(crate) struct Observed {
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
     pub(crate) complaints: Vec<String>,
+    pub(crate) gated: Gated,
 }
 
 /// Which pods a lane decides on. The list of all is by far a turn's dearest read, so it is left out where it cannot matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pods {
     All,
-    /// All as soon as one waits for a node to be made or a node leaves, else none.
+    /// All as soon as one waits for a node to be made, room is to be kept or a node leaves, else none.
     IfAnyMoves,
     /// All as soon as a node leaves, else none.
     IfAnyLeaves,
@@ -65,6 +70,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             .any(planner::is_provisionable),
         Pods::IfAnyLeaves => false,
     };
+    let places = pods == Pods::IfAnyMoves;
     let all_pods = async {
         match at_once {
             true => api.pods().await,
@@ -81,6 +87,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         namespaces,
         disruption_budgets,
         storage,
+        gated,
     ) = tokio::try_join!(
         all_pods,
         api.nodes(),
@@ -91,8 +98,11 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         api.namespaces(),
         api.disruption_budgets(),
         api.storage(),
+        gated::observe(turn),
     )?;
 
+    let mut complaints = turn.world.catalog.complaints().await;
+    complaints.extend(gated.complaints.iter().cloned());
     let mut problems = Vec::new();
     let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
     let wanted = wanted_classes(&node_pools, &node_claims);
@@ -132,14 +142,20 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         storage,
         services: Vec::new(),
         workloads: Vec::new(),
-        node_overlays: Vec::new(),
-        capacity_buffers: Vec::new(),
+        node_overlays: gated
+            .overlays
+            .iter()
+            .filter(|overlay| api::validation::node_overlay(overlay).is_empty())
+            .map(|overlay| overlay.clone().into())
+            .collect(),
+        capacity_buffers: gated.buffers.iter().map(|one| one.shape.clone()).collect(),
         commands,
         notices,
         nominated,
         drift: BTreeMap::new(),
     };
-    if !at_once && planner::any_leaves(&snapshot) {
+    let keeps_room = !snapshot.capacity_buffers.is_empty();
+    if !at_once && (places && keeps_room || planner::any_leaves(&snapshot)) {
         snapshot.pods = api.pods().await?;
     }
     share_labels(&mut snapshot.pods);
@@ -151,7 +167,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         classes,
         experience,
         problems,
-        complaints: turn.world.catalog.complaints().await,
+        complaints,
+        gated,
     })
 }
 

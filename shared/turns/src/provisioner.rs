@@ -8,7 +8,7 @@ use model::{FreeAddresses, Lane, NodeName, Plan, Snapshot, ledger::Intent, plan:
 use ports::LaunchBuilder;
 
 use crate::{
-    Report, TurnError, addresses, events,
+    Report, TurnError, addresses, buffers, events,
     lane::{Done, Turn},
     observe::{Observed, Pods, observe},
 };
@@ -60,6 +60,7 @@ async fn take_over(
     let facts = LaunchFacts {
         builder,
         classes: &observed.classes,
+        overlaid: planner::overlaid_types(&observed.snapshot),
         free_addresses: if intents.any(Intent::is_in_flight) {
             addresses::free(turn, observed, report).await?
         } else {
@@ -108,6 +109,7 @@ async fn round_of(
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(false);
     }
+    buffers::tell(turn, observed, &plan.buffers, report).await;
     nominate(turn, &plan).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
@@ -141,6 +143,7 @@ async fn round_of(
             let facts = LaunchFacts {
                 builder,
                 classes: &observed.classes,
+                overlaid: planner::overlaid_types(snapshot),
                 free_addresses: if made.intents.is_empty() {
                     FreeAddresses::default()
                 } else {

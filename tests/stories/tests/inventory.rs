@@ -21,6 +21,9 @@ const BY_HAND: &str = "tests/stories/tests/lifecycle/by_hand.rs";
 const BAD_INPUT: &str = "tests/stories/tests/lifecycle/bad_input.rs";
 const COLLECTING: &str = "tests/stories/tests/lifecycle/collecting.rs";
 const FIXED: &str = "tests/stories/tests/lifecycle/fixed.rs";
+const GATED: &str = "tests/stories/tests/lifecycle/gated.rs";
+const OVERLAYS: &str = "shared/planner/src/provision/overlays.rs";
+const BUFFERS: &str = "shared/planner/src/provision/buffers.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
 
 const GROUPS: &[Group] = &[
@@ -218,6 +221,38 @@ const GROUPS: &[Group] = &[
                 "without_the_gate_it_has_none",
             ],
         )],
+    ),
+    (
+        "nodeoverlay",
+        &[
+            (
+                OVERLAYS,
+                &[
+                    "the_heaviest_overlay_sets_the_price_of_the_offerings_it_is_about",
+                    "of_two_overlays_of_one_weight_the_second_applies_nowhere",
+                ],
+            ),
+            (
+                GATED,
+                &[
+                    "an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says_so",
+                    "without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing",
+                ],
+            ),
+        ],
+    ),
+    (
+        "capacitybuffer",
+        &[
+            (BUFFERS, &["a_buffer_is_the_larger_wish_within_its_limits"]),
+            (
+                GATED,
+                &[
+                    "a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_come",
+                    "a_buffer_that_cannot_be_resolved_or_is_empty_says_so",
+                ],
+            ),
+        ],
     ),
     (
         "nodepool/hash",

@@ -19,6 +19,9 @@ pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
 pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 
+pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
+pub const PROVISIONING: &str = "Provisioning";
+
 pub const AMIS_READY: &str = "AMIsReady";
 pub const SUBNETS_READY: &str = "SubnetsReady";
 pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
@@ -44,6 +47,14 @@ pub fn node_overlay() -> ConditionTypes {
     ConditionTypes {
         root: READY,
         dependents: vec![VALIDATION_SUCCEEDED],
+    }
+}
+
+/// A CapacityBuffer has nothing that makes up its readiness: whoever resolves it writes that itself.
+pub fn capacity_buffer() -> ConditionTypes {
+    ConditionTypes {
+        root: READY_FOR_PROVISIONING,
+        dependents: Vec::new(),
     }
 }
 

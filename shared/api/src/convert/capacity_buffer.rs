@@ -68,43 +68,85 @@ struct Shape {
     replicas: Option<i64>,
 }
 
+/// What says what a buffer's pods look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    PodTemplate(PodKey),
+    Workload(Scalable, PodKey),
+}
+
+/// Workloads that a buffer may refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalable {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+}
+
+impl Scalable {
+    const ALL: [Self; 3] = [Self::Deployment, Self::ReplicaSet, Self::StatefulSet];
+
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Deployment => crate::kubernetes::Deployment::KIND,
+            Self::ReplicaSet => crate::kubernetes::ReplicaSet::KIND,
+            Self::StatefulSet => crate::kubernetes::StatefulSet::KIND,
+        }
+    }
+}
+
+/// What a buffer refers to, by name.
+pub fn pattern(buffer: &karpenter::CapacityBuffer) -> Result<Pattern, Unresolved> {
+    pattern_of(&key(buffer.metadata.clone()), &buffer.spec)
+}
+
+fn pattern_of(buffer: &PodKey, spec: &CapacityBufferSpec) -> Result<Pattern, Unresolved> {
+    let beside = |name: &str| PodKey::new(buffer.namespace.clone(), name);
+    match (&spec.pod_template_ref, &spec.scalable_ref) {
+        (None, None) => Err(Unresolved::NoReference),
+        (Some(_), Some(_)) => Err(Unresolved::TwoReferences),
+        (Some(reference), None) => Ok(Pattern::PodTemplate(beside(&reference.name))),
+        (None, Some(reference)) => {
+            let group = reference.api_group.as_deref().unwrap_or_default();
+            let mut kinds = Scalable::ALL.into_iter();
+            kinds
+                .find(|known| known.kind() == reference.kind)
+                .filter(|_| ["", "apps"].contains(&group))
+                .map(|kind| Pattern::Workload(kind, beside(&reference.name)))
+                .ok_or_else(|| Unresolved::NotScalable {
+                    kind: reference.kind.clone(),
+                    group: group.to_owned(),
+                })
+        }
+    }
+}
+
 fn resolve(
     buffer: &PodKey,
     spec: &CapacityBufferSpec,
     templates: &[PodTemplate],
     workloads: &[Workload],
 ) -> Result<Shape, Unresolved> {
-    match (&spec.pod_template_ref, &spec.scalable_ref) {
-        (None, None) => Err(Unresolved::NoReference),
-        (Some(_), Some(_)) => Err(Unresolved::TwoReferences),
-        (Some(reference), None) => {
-            let wanted = PodKey::new(buffer.namespace.clone(), reference.name.clone());
+    match pattern_of(buffer, spec)? {
+        Pattern::PodTemplate(wanted) => {
             let found = templates
                 .iter()
                 .find(|template| key(template.metadata.clone()) == wanted)
-                .ok_or_else(|| Unresolved::PodTemplateNotFound(reference.name.clone()))?;
+                .ok_or(Unresolved::PodTemplateNotFound(wanted.name))?;
             let pod = from_template(found.template.clone(), &buffer.namespace);
             Ok(Shape {
                 pod: Some(Box::new(pod)),
                 replicas: None,
             })
         }
-        (None, Some(reference)) => {
-            let group = reference.api_group.as_deref().unwrap_or_default();
-            let kind = reference.kind.as_str();
-            if !["", "apps"].contains(&group) || !SCALABLE.contains(&kind) {
-                return Err(Unresolved::NotScalable {
-                    kind: kind.to_owned(),
-                    group: group.to_owned(),
-                });
-            }
-            let wanted = PodKey::new(buffer.namespace.clone(), reference.name.clone());
+        Pattern::Workload(kind, wanted) => {
+            let kind = kind.kind();
             let found = workloads
                 .iter()
                 .find(|workload| workload.kind == kind && workload.key == wanted)
                 .ok_or_else(|| Unresolved::ScalableRefNotFound {
                     kind: kind.to_owned(),
-                    name: reference.name.clone(),
+                    name: wanted.name.clone(),
                 })?;
             Ok(Shape {
                 pod: found.pod.clone(),
@@ -113,12 +155,6 @@ fn resolve(
         }
     }
 }
-
-const SCALABLE: [&str; 3] = [
-    crate::kubernetes::Deployment::KIND,
-    crate::kubernetes::ReplicaSet::KIND,
-    crate::kubernetes::StatefulSet::KIND,
-];
 
 #[cfg(test)]
 mod tests {

@@ -238,6 +238,7 @@ mod tests {
             node: Expected::Node("n-1".into()),
         };
         let plan = Plan {
+            buffers: std::collections::BTreeMap::new(),
             actions: vec![
                 planned(Action::DeleteNodeClaim(Target {
                     name: "default-1".into(),

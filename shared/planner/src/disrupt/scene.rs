@@ -20,7 +20,7 @@ use scheduling::Volumes;
 use crate::{
     guards::Guards,
     inventory::{Inventory, Machine},
-    provision::{default_spread::with_default, intake::intake, question::Ground},
+    provision::{buffers, default_spread::with_default, intake::intake, question::Ground},
 };
 
 pub(super) struct Scene<'a> {
@@ -32,7 +32,8 @@ pub(super) struct Scene<'a> {
     pub(super) guards: Guards<'a>,
     pub(super) volumes: Volumes<'a>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
-    /// Pods that need a place whatever is disrupted: those that wait and those of machines that go away.
+    /// Pods that need a place whatever is disrupted: those that wait, those of machines that go away, and those that room is
+    /// kept for.
     pub(super) waiting: Vec<Cow<'a, Pod>>,
     /// Machines that were disturbed so recently that consolidation moves nothing there (spec/lifecycle §18.2).
     pub(super) settling: BTreeSet<usize>,
@@ -61,7 +62,10 @@ impl<'a> Scene<'a> {
             ground,
             guards: Guards::new(&snapshot.disruption_budgets),
             volumes: Volumes::new(&snapshot.storage),
-            waiting: waiting.map(|pod| with_default(pod, snapshot)).collect(),
+            waiting: waiting
+                .map(|pod| with_default(pod, snapshot))
+                .chain(buffers::pods(snapshot))
+                .collect(),
             settling,
             closed: closed(snapshot, inventory),
             spared: BTreeSet::new(),

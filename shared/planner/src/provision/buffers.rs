@@ -1,16 +1,21 @@
 //! CapacityBuffers as pods that do not exist: they are planned for like others and never reported (spec/scheduling §27.1).
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use model::{PodKey, Snapshot, Uid, pod::Pod, snapshot::CapacityBuffer};
-
-use api::names::annotation::CAPACITY_BUFFER_FAKE_POD;
+use api::names::annotation::{
+    CAPACITY_BUFFER_FAKE_POD, CAPACITY_BUFFER_NAME, CAPACITY_BUFFER_NAMESPACE,
+};
+use model::{PodKey, Snapshot, Uid, plan::Room, pod::Pod, snapshot::CapacityBuffer};
+use scheduling::{Answer, Input};
 
 /// A buffer of more pods than this is cut: planning for them would starve the pods that exist.
 const PODS_MAX: i64 = 10_000;
 
 /// The pods that all buffers stand for, if the feature is on.
-pub(super) fn pods(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
+pub(crate) fn pods(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
     if snapshot.settings.feature_gates.get("CapacityBuffer") != Some(&true) {
         return Vec::new();
     }
@@ -26,6 +31,33 @@ pub(super) fn is_virtual(pod: &Pod) -> bool {
     pod.annotations.contains_key(CAPACITY_BUFFER_FAKE_POD)
 }
 
+/// The buffer that a virtual pod is of.
+pub(super) fn of(pod: &Pod) -> Option<PodKey> {
+    let namespace = pod.annotations.get(CAPACITY_BUFFER_NAMESPACE)?;
+    let name = pod.annotations.get(CAPACITY_BUFFER_NAME)?;
+    Some(PodKey::new(namespace.clone(), name.clone()))
+}
+
+/// Where the pods of each buffer went; what is known of only some of them says nothing.
+pub(super) fn rooms(
+    question: &Input<'_>,
+    answer: &Answer,
+    left_out: &BTreeSet<PodKey>,
+) -> BTreeMap<PodKey, Room> {
+    let of = |at: &usize| question.pods.get(*at).copied().and_then(of);
+    let there = answer.existing.iter().flat_map(|(_, pods)| pods);
+    let new = answer.new_nodes.iter().flat_map(|node| &node.pods);
+    let nowhere = answer.unplaced.iter().map(|left| &left.pod);
+    let mut rooms: BTreeMap<PodKey, Room> = there
+        .filter_map(of)
+        .map(|buffer| (buffer, Room::There))
+        .collect();
+    let lacking = new.chain(nowhere).filter_map(of);
+    rooms.extend(lacking.map(|buffer| (buffer, Room::Lacking)));
+    rooms.retain(|buffer, _| !left_out.contains(buffer));
+    rooms
+}
+
 fn pods_of(buffer: &CapacityBuffer) -> Vec<Pod> {
     let Some(template) = &buffer.pod else {
         return Vec::new();
@@ -33,9 +65,13 @@ fn pods_of(buffer: &CapacityBuffer) -> Vec<Pod> {
     let mut pod = (**template).clone();
     pod.volumes.clear();
     pod.node_name = None;
-    pod.annotations
-        .insert(CAPACITY_BUFFER_FAKE_POD.to_owned(), "true".to_owned());
-    (1..=replicas(buffer, &pod))
+    let PodKey { namespace, name } = buffer.key.clone();
+    pod.annotations.extend([
+        (CAPACITY_BUFFER_FAKE_POD.to_owned(), "true".to_owned()),
+        (CAPACITY_BUFFER_NAMESPACE.to_owned(), namespace),
+        (CAPACITY_BUFFER_NAME.to_owned(), name),
+    ]);
+    (1..=buffer_pods(buffer))
         .map(|n| Pod {
             key: PodKey::new(
                 buffer.key.namespace.clone(),
@@ -47,8 +83,12 @@ fn pods_of(buffer: &CapacityBuffer) -> Vec<Pod> {
         .collect()
 }
 
-/// The larger of what is asked outright and as a share of a workload, as far as the limits allow.
-fn replicas(buffer: &CapacityBuffer, pod: &Pod) -> i64 {
+/// For how many pods a buffer keeps room: the larger of what is asked outright and as a share of a workload, as far as the
+/// limits allow; none while it is not known what they look like.
+pub fn buffer_pods(buffer: &CapacityBuffer) -> i64 {
+    let Some(pod) = &buffer.pod else {
+        return 0;
+    };
     let share = buffer
         .percentage
         .zip(buffer.scalable_replicas)
@@ -81,17 +121,18 @@ mod tests {
         let mut pod = Pod::default();
         pod.requests.set("cpu", 500);
         let mut buffer = CapacityBuffer {
+            pod: Some(Box::new(pod)),
             replicas: Some(2),
             percentage: Some(25),
             scalable_replicas: Some(10),
             ..CapacityBuffer::default()
         };
-        assert_eq!(replicas(&buffer, &pod), 3);
+        assert_eq!(buffer_pods(&buffer), 3);
         buffer.limits.set("cpu", 1_000);
-        assert_eq!(replicas(&buffer, &pod), 2);
+        assert_eq!(buffer_pods(&buffer), 2);
         (buffer.replicas, buffer.percentage) = (None, None);
-        assert_eq!(replicas(&buffer, &pod), 2);
+        assert_eq!(buffer_pods(&buffer), 2);
         buffer.limits.0.clear();
-        assert_eq!(replicas(&buffer, &pod), 0);
+        assert_eq!(buffer_pods(&buffer), 0);
     }
 }

@@ -14,7 +14,7 @@ use model::{
 };
 use scheduling::{Input, NewNode, Pool};
 
-use super::{buffers, drivers::Drivers, question, reference};
+use super::{buffers, drivers::Drivers, overlays, question, reference};
 use crate::{
     digest::fnv,
     node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
@@ -75,7 +75,7 @@ impl<'a> PoolLaunches<'a> {
             node_pool: self.pool.name.clone(),
             node_pool_uid: self.pool.uid.clone(),
             labels: self.labels(node, question.options.well_known_labels),
-            annotations: self.annotations(node),
+            annotations: self.annotations(node, names.snapshot),
             spec: NodeClaimSpec {
                 node_class: template.node_class.clone(),
                 requirements: self.requirements(node, &options),
@@ -113,11 +113,34 @@ impl<'a> PoolLaunches<'a> {
         labels
     }
 
-    fn annotations(&self, node: &NewNode) -> BTreeMap<String, String> {
+    fn annotations(&self, node: &NewNode, snapshot: &Snapshot) -> BTreeMap<String, String> {
         let mut annotations = annotations(self.pool, self.hash.clone());
+        for key in self.overlays(node, snapshot) {
+            annotations.insert(key.to_owned(), "true".to_owned());
+        }
         let relaxed = node.min_values_relaxed.to_string();
         annotations.insert(annotation::MIN_VALUES_RELAXED.to_owned(), relaxed);
         annotations
+    }
+
+    /// What says that NodeOverlays changed any of the types left (spec/scheduling §26).
+    fn overlays(&self, node: &NewNode, snapshot: &Snapshot) -> BTreeSet<&'static str> {
+        let mut keys = BTreeSet::new();
+        let Some(plain) = snapshot.instance_types.get(&self.pool.name) else {
+            return keys;
+        };
+        if std::ptr::eq(plain.as_slice(), self.mould.types) {
+            return keys;
+        }
+        for choice in &node.choices {
+            let at = choice.instance_type();
+            if let (Some(plain), Some(overlaid)) = (plain.get(at), self.mould.types.get(at)) {
+                let (price, capacity) = overlays::changes(plain, overlaid);
+                keys.extend(price.then_some(annotation::PRICE_OVERLAY_APPLIED));
+                keys.extend(capacity.then_some(annotation::CAPACITY_OVERLAY_APPLIED));
+            }
+        }
+        keys
     }
 
     /// The node's requirements, by key, with the instance types left by name.

@@ -39,6 +39,46 @@ pub(super) fn applied<'a>(
         .collect()
 }
 
+/// The types of NodePools that NodeOverlays correct, for those who launch what was planned by them.
+pub fn overlaid_types(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> {
+    let pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+    let overlaid = applied(snapshot, &pools).into_iter();
+    overlaid
+        .filter(|(pool, types)| {
+            let plain = snapshot.instance_types.get(*pool);
+            plain.is_some_and(|plain| !Arc::ptr_eq(plain, types))
+        })
+        .map(|(pool, types)| (pool.clone(), types))
+        .collect()
+}
+
+/// Whether overlays changed any price of a type, and any capacity.
+pub(super) fn changes(plain: &InstanceType, overlaid: &InstanceType) -> (bool, bool) {
+    let prices = |kind: &InstanceType| -> Vec<NanosPerHour> {
+        let offerings = kind.offerings.iter();
+        offerings.map(|offering| offering.price).collect()
+    };
+    (
+        prices(plain) != prices(overlaid),
+        plain.capacity != overlaid.capacity,
+    )
+}
+
+/// NodeOverlays that apply nowhere, because each meets another of its weight on the same price or resource.
+pub fn conflicting_overlays(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let pools = snapshot.node_pools.iter();
+    let types: Vec<(&NodePool, Types)> = pools
+        .filter_map(|pool| {
+            let types = snapshot.instance_types.get(&pool.name)?;
+            Some((pool, Arc::clone(types)))
+        })
+        .collect();
+    let all = snapshot.node_overlays.iter().map(|one| one.name.as_str());
+    let accepted = accepted(&snapshot.node_overlays, &types);
+    let accepted: BTreeSet<&str> = accepted.iter().map(|one| one.name.as_str()).collect();
+    all.filter(|name| !accepted.contains(name)).collect()
+}
+
 /// The overlays that apply, heaviest first. One that meets another of its weight on the same price or resource applies
 /// nowhere.
 fn accepted<'a>(overlays: &'a [NodeOverlay], types: &[(&NodePool, Types)]) -> Vec<&'a NodeOverlay> {

@@ -11,6 +11,7 @@ mod burials;
 mod by_hand;
 mod collecting;
 mod fixed;
+mod gated;
 mod together;
 mod warnings;
 

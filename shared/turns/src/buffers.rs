@@ -1,0 +1,164 @@
+//! What CapacityBuffers come to, in their status (spec/lifecycle §28): the lifecycle turn resolves them, the provisioner says
+//! whether there is room. Both write on condition of the version that they saw.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ConditionSet,
+    conditions::types::{self, PROVISIONING, READY_FOR_PROVISIONING},
+    convert::Unresolved,
+    karpenter::CapacityBufferStatus,
+};
+use jiff::Timestamp;
+use model::{Lane, PodKey, plan::Room};
+use ports::ClusterError;
+
+use crate::{
+    Report, TurnError,
+    gated::{Buffer, CAPACITY_BUFFER, LOOK_AGAIN, NODE_OVERLAY, is_on},
+    lane::Turn,
+    observe::Observed,
+};
+
+/// Writes what buffers were resolved to. Room for one that has changed is the provisioner's to see to.
+pub(crate) async fn keep(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let settings = &turn.entry.settings;
+    if is_on(CAPACITY_BUFFER, settings) || is_on(NODE_OVERLAY, settings) {
+        report.look_again(turn.now + LOOK_AGAIN);
+    }
+    let mut changed = false;
+    for buffer in &observed.gated.buffers {
+        let status = resolved(buffer, turn.now);
+        changed |= write(turn, buffer, status, report).await;
+    }
+    if changed {
+        turn.wake(Lane::Provisioner, "buffers-changed").await?;
+    }
+    Ok(())
+}
+
+/// Writes whether the buffers' pods have room, as far as the plan says.
+pub(crate) async fn tell(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    rooms: &BTreeMap<PodKey, Room>,
+    report: &mut Report,
+) {
+    for buffer in &observed.gated.buffers {
+        // Pods that take the room are bound without asking anybody.
+        report.look_again(turn.now + LOOK_AGAIN);
+        let room = rooms.get(&buffer.shape.key).copied();
+        let status = provisioned(buffer, room, turn.now);
+        write(turn, buffer, status, report).await;
+    }
+}
+
+/// Says whether anything was written.
+async fn write(
+    turn: &Turn<'_>,
+    buffer: &Buffer,
+    status: CapacityBufferStatus,
+    report: &mut Report,
+) -> bool {
+    if buffer.object.status.as_ref() == Some(&status) {
+        return false;
+    }
+    let key = &buffer.shape.key;
+    let version = buffer.object.metadata.resource_version.as_deref();
+    let version = version.unwrap_or_default();
+    let written = turn
+        .api
+        .update_capacity_buffer_status(key, version, &status);
+    match written.await {
+        Ok(()) => true,
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
+            report.look_again(turn.now + LOOK_AGAIN);
+            false
+        }
+        Err(error) => {
+            report
+                .problems
+                .push(format!("CapacityBuffer {key}: {error}"));
+            false
+        }
+    }
+}
+
+fn resolved(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
+    let spec = &buffer.object.spec;
+    let pods = planner::buffer_pods(&buffer.shape);
+    let is_resolved = buffer.resolved.is_ok();
+    let mut status = conditions(buffer, now, |set| match &buffer.resolved {
+        Ok(()) => set.set(
+            READY_FOR_PROVISIONING,
+            api::ConditionStatus::True,
+            "Resolved",
+            "",
+        ),
+        Err(why) => set.set_false(READY_FOR_PROVISIONING, reason(why), &why.to_string()),
+    });
+    status.pod_template_ref = spec.pod_template_ref.clone().filter(|_| is_resolved);
+    status.pod_template_generation = buffer.template_generation;
+    status.replicas = i32::try_from(pods).ok().filter(|_| is_resolved);
+    status.provisioning_strategy = Some(spec.provisioning_strategy.clone());
+    status
+}
+
+fn provisioned(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityBufferStatus {
+    conditions(buffer, now, |set| {
+        if let Err(why) = &buffer.resolved {
+            set.set_false(PROVISIONING, "NotReadyForProvisioning", &why.to_string());
+        } else if planner::buffer_pods(&buffer.shape) == 0 {
+            set.set_false(PROVISIONING, "BufferEmpty", "the buffer is for no pod");
+        } else {
+            match room {
+                Some(Room::There) => set.set(
+                    PROVISIONING,
+                    api::ConditionStatus::True,
+                    "FitsExistingCapacity",
+                    "",
+                ),
+                Some(Room::Lacking) => set.set_false(
+                    PROVISIONING,
+                    "RequiresNewCapacity",
+                    "some of its pods need a new node or have no place",
+                ),
+                None => {}
+            }
+        }
+    })
+}
+
+/// The status with its conditions changed.
+fn conditions(
+    buffer: &Buffer,
+    now: Timestamp,
+    change: impl FnOnce(&mut ConditionSet<'_>),
+) -> CapacityBufferStatus {
+    let mut status = buffer.object.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    let kinds = types::capacity_buffer();
+    let metadata = &buffer.object.metadata;
+    change(&mut ConditionSet::new(
+        &kinds,
+        &mut conditions,
+        metadata,
+        now,
+    ));
+    status.conditions = Some(conditions);
+    status
+}
+
+fn reason(why: &Unresolved) -> &'static str {
+    match why {
+        Unresolved::PodTemplateNotFound(_) => "PodTemplateNotFound",
+        Unresolved::ScalableRefNotFound { .. } => "ScalableRefNotFound",
+        Unresolved::NotScalable { .. } | Unresolved::NoReference | Unresolved::TwoReferences => {
+            "ResolutionFailed"
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What counts only behind its feature gate: NodeOverlays, and CapacityBuffers with what they refer to
+//! (spec/lifecycle §27, §28).
+
+use std::future::Future;
+
+use api::convert::{Pattern, Unresolved, capacity_buffer, pattern};
+use jiff::SignedDuration;
+use model::{
+    Lane,
+    snapshot::{self, Settings},
+};
+use ports::{Cluster, ClusterError};
+
+use crate::lane::Turn;
+
+pub(crate) const NODE_OVERLAY: &str = "NodeOverlay";
+pub(crate) const CAPACITY_BUFFER: &str = "CapacityBuffer";
+
+/// The relay does not watch these kinds, so whoever decides by them looks at them this often.
+pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// Each needs one more read, of what it refers to.
+const BUFFERS_MAX: usize = 100;
+
+#[derive(Default)]
+pub(crate) struct Gated {
+    pub(crate) overlays: Vec<api::NodeOverlay>,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) complaints: Vec<String>,
+}
+
+pub(crate) struct Buffer {
+    pub(crate) object: api::CapacityBuffer,
+    pub(crate) shape: snapshot::CapacityBuffer,
+    pub(crate) resolved: Result<(), Unresolved>,
+    /// Of the PodTemplate that it names.
+    pub(crate) template_generation: Option<i64>,
+}
+
+pub(crate) fn is_on(gate: &str, settings: &Settings) -> bool {
+    settings.feature_gates.get(gate) == Some(&true)
+}
+
+/// Reads what the gates let count. A gate whose CRD is not installed is as good as off.
+pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
+    let (api, settings) = (&*turn.api, &turn.entry.settings);
+    let mut gated = Gated::default();
+    // Nobody plans for places or prices there.
+    if turn.lane == Lane::Terminator {
+        return Ok(gated);
+    }
+    if is_on(NODE_OVERLAY, settings) {
+        gated.overlays = served(api.node_overlays(), &mut gated.complaints).await?;
+    }
+    if is_on(CAPACITY_BUFFER, settings) {
+        let mut buffers = served(api.capacity_buffers(), &mut gated.complaints).await?;
+        if buffers.len() > BUFFERS_MAX {
+            gated.complaints.push(format!(
+                "there are {} CapacityBuffers: only the first {BUFFERS_MAX} by name are looked at",
+                buffers.len()
+            ));
+            buffers.sort_by(|a, b| name(a).cmp(&name(b)));
+            buffers.truncate(BUFFERS_MAX);
+        }
+        for buffer in buffers {
+            gated.buffers.push(resolve(api, buffer).await?);
+        }
+    }
+    Ok(gated)
+}
+
+fn name(buffer: &api::CapacityBuffer) -> (&Option<String>, &String) {
+    (&buffer.metadata.namespace, &buffer.metadata.name)
+}
+
+async fn served<T>(
+    list: impl Future<Output = Result<Vec<T>, ClusterError>>,
+    complaints: &mut Vec<String>,
+) -> Result<Vec<T>, ClusterError> {
+    match list.await {
+        Err(error @ ClusterError::KindMissing { .. }) => {
+            complaints.push(format!("{error}, although its feature gate is on"));
+            Ok(Vec::new())
+        }
+        answer => answer,
+    }
+}
+
+async fn resolve(api: &dyn Cluster, object: api::CapacityBuffer) -> Result<Buffer, ClusterError> {
+    let (mut template, mut workload) = (None, None);
+    match pattern(&object) {
+        Ok(Pattern::PodTemplate(key)) => template = api.pod_template(&key).await?,
+        Ok(Pattern::Workload(kind, key)) => workload = api.workload(kind, &key).await?,
+        Err(_) => {}
+    }
+    let template_generation = template.as_ref().and_then(|one| one.metadata.generation);
+    let templates: Vec<_> = template.into_iter().collect();
+    let workloads: Vec<_> = workload.into_iter().collect();
+    let (shape, resolved) = capacity_buffer(object.clone(), &templates, &workloads);
+    Ok(Buffer {
+        object,
+        shape,
+        resolved,
+        template_generation,
+    })
+}

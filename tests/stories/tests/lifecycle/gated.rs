@@ -1,0 +1,194 @@
+//! NodeOverlays and CapacityBuffers, which count only behind their feature gates (spec/lifecycle §27, §28).
+
+use api::Condition;
+use model::PodKey;
+use serde_json::json;
+use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
+
+/// A ready cluster with both gates on, or none.
+async fn with_gates(on: bool) -> Rig {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        let gates = json!({"NodeOverlay": on, "CapacityBuffer": on});
+        entry["settings"] = json!({"featureGates": gates});
+    });
+    rig.pass(secs(150)).await;
+    assert_eq!(rig.errors, Vec::<String>::new());
+    rig
+}
+
+fn buffer(rig: &Rig, name: &str, spec: serde_json::Value) {
+    let manifest = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1, "resourceVersion": "1"},
+        "spec": spec,
+    });
+    let buffer = serde_json::from_value(manifest).unwrap();
+    rig.sim.with(|world| {
+        let buffers = &mut world.api.capacity_buffers;
+        buffers.insert(PodKey::new("default", name), buffer)
+    });
+}
+
+fn overlay(rig: &Rig, name: &str, spec: serde_json::Value) {
+    let manifest = json!({"metadata": {"name": name, "uid": name, "generation": 1}, "spec": spec});
+    let overlay = serde_json::from_value(manifest).unwrap();
+    rig.sim
+        .with(|world| world.api.node_overlays.insert(name.to_owned(), overlay));
+}
+
+/// `True Resolved`, and the like.
+fn found(conditions: Option<Vec<Condition>>, kind: &str) -> String {
+    let conditions = conditions.unwrap_or_default();
+    let mut conditions = conditions.iter();
+    conditions
+        .find(|one| one.r#type == kind)
+        .map_or_else(String::new, |one| format!("{} {}", one.status, one.reason))
+}
+
+fn of_buffer(rig: &Rig, name: &str, kind: &str) -> String {
+    rig.sim.with(|world| {
+        let buffer = &world.api.capacity_buffers[&PodKey::new("default", name)];
+        found(buffer.status.clone().unwrap_or_default().conditions, kind)
+    })
+}
+
+fn of_overlay(rig: &Rig, name: &str, kind: &str) -> String {
+    rig.sim.with(|world| {
+        let status = world.api.node_overlays[name].status.clone();
+        found(status.unwrap_or_default().conditions, kind)
+    })
+}
+
+fn alive(rig: &Rig) -> usize {
+    rig.sim.with(|world| world.account.alive().count())
+}
+
+#[tokio::test]
+async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_come() {
+    let mut rig = with_gates(true).await;
+    rig.sim.with(|world| world.api.scale("web", 0, cpu(POD)));
+    let wish = json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "replicas": 2});
+    buffer(&rig, "spare", wish);
+    let launched = rig.until(secs(180), |world| world.account.alive().count() == 1);
+    assert!(launched.await.is_some(), "{:#?}", rig.transcript);
+    assert_eq!(
+        of_buffer(&rig, "spare", "ReadyForProvisioning"),
+        "True Resolved"
+    );
+    rig.pass(secs(900)).await;
+    assert_eq!(
+        alive(&rig),
+        1,
+        "nothing runs there, and it stays: {:#?}",
+        rig.transcript
+    );
+    assert_eq!(
+        of_buffer(&rig, "spare", "Provisioning"),
+        "True FitsExistingCapacity"
+    );
+    rig.scale(1);
+    let bound = rig.until(secs(20), all_bound).await;
+    assert!(bound.is_some_and(|took| took < 20), "nobody had to wait");
+    let again = rig.until(secs(300), |world| world.account.alive().count() == 2);
+    assert!(again.await.is_some(), "there is room again");
+    rig.sim.with(|world| world.api.capacity_buffers.clear());
+    let gone = rig.until(secs(900), |world| world.account.alive().count() == 1);
+    assert!(gone.await.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(60)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+}
+
+#[tokio::test]
+async fn a_buffer_that_cannot_be_resolved_or_is_empty_says_so() {
+    let mut rig = with_gates(true).await;
+    buffer(
+        &rig,
+        "lost",
+        json!({"podTemplateRef": {"name": "no-such"}, "replicas": 1}),
+    );
+    buffer(
+        &rig,
+        "odd",
+        json!({"scalableRef": {"kind": "Job", "name": "web"}, "replicas": 1}),
+    );
+    buffer(
+        &rig,
+        "none",
+        json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "replicas": 0}),
+    );
+    rig.scale(0);
+    rig.pass(secs(300)).await;
+    let told = |name: &str| {
+        let ready = of_buffer(&rig, name, "ReadyForProvisioning");
+        (ready, of_buffer(&rig, name, "Provisioning"))
+    };
+    let not_ready = "False NotReadyForProvisioning";
+    let expected = |ready: &str, provisioning: &str| (ready.to_owned(), provisioning.to_owned());
+    assert_eq!(
+        told("lost"),
+        expected("False PodTemplateNotFound", not_ready)
+    );
+    assert_eq!(told("odd"), expected("False ResolutionFailed", not_ready));
+    assert_eq!(told("none"), expected("True Resolved", "False BufferEmpty"));
+    assert_eq!(alive(&rig), 0);
+}
+
+#[tokio::test]
+async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says_so() {
+    let mut rig = with_gates(true).await;
+    let of_xlarge = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
+    overlay(
+        &rig,
+        "b-cheap",
+        json!({"requirements": of_xlarge, "price": "0.001"}),
+    );
+    overlay(
+        &rig,
+        "a-conflicting",
+        json!({"requirements": of_xlarge, "price": "9"}),
+    );
+    overlay(
+        &rig,
+        "wrong",
+        json!({"requirements": [{"key": "karpenter.sh/nonsense", "operator": "Exists"}], "price": "0"}),
+    );
+    rig.pass(secs(120)).await;
+    let kind = "ValidationSucceeded";
+    assert_eq!(
+        of_overlay(&rig, "b-cheap", kind),
+        "True ValidationSucceeded"
+    );
+    assert_eq!(of_overlay(&rig, "b-cheap", "Ready"), "True Ready");
+    assert_eq!(of_overlay(&rig, "a-conflicting", kind), "False Conflict");
+    assert_eq!(of_overlay(&rig, "wrong", kind), "False RuntimeValidation");
+    rig.scale(1);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    let types = rig.sim.with(|world| {
+        let alive = world.account.alive();
+        let types = alive.map(|instance| instance.instance_type.clone());
+        types.collect::<Vec<_>>()
+    });
+    assert_eq!(types, ["m5.xlarge"]);
+}
+
+#[tokio::test]
+async fn without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing() {
+    for missing in [false, true] {
+        let mut rig = with_gates(missing).await;
+        if missing {
+            rig.sim.with(|world| {
+                world.api.missing.extend(["NodeOverlay", "CapacityBuffer"]);
+            });
+        }
+        let wish = json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "replicas": 8});
+        buffer(&rig, "spare", wish);
+        overlay(&rig, "free", json!({"requirements": [], "price": "0"}));
+        rig.scale(1);
+        let bound = rig.until(secs(180), all_bound).await;
+        assert!(bound.is_some(), "{:#?} {:#?}", rig.transcript, rig.errors);
+        assert_eq!(alive(&rig), 1);
+        assert_eq!(of_buffer(&rig, "spare", "ReadyForProvisioning"), "");
+        assert_eq!(of_overlay(&rig, "free", "ValidationSucceeded"), "");
+    }
+}
