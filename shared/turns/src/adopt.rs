@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::{finalizer, tag};
 use executor::{ClassFacts, Executor};
 use model::{
-    CapacityType, InstanceId, InstanceType, InstanceTypeName, NanosPerHour, NodeClaimName,
+    CapacityType, InstanceId, InstanceType, InstanceTypeName, Lane, NanosPerHour, NodeClaimName,
     NodeClassName, Offering, Snapshot,
     ids::PlanId,
     labels,
@@ -60,11 +60,12 @@ pub(crate) async fn adopt(
             lease: Some(executor.lease()),
             committed_at: turn.world.clock.now(),
         };
+        // Should this turn die, the provisioner goes on with it, as with every launch.
         let due = executor.lease().until;
         if turn
             .world
             .ledger
-            .adopt_intent(turn.cluster, &intent, turn.lane, due)
+            .adopt_intent(turn.cluster, &intent, Lane::Provisioner, due)
             .await?
             == Moved::Yes
         {

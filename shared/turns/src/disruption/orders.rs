@@ -179,6 +179,7 @@ async fn act(
         let facts = LaunchFacts {
             builder: &*builder,
             classes: &observed.classes,
+            overlaid: planner::overlaid_types(&observed.snapshot),
             free_addresses: addresses::free(turn, observed, report).await?,
             existing: BTreeMap::new(),
         };

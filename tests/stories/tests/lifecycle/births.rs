@@ -129,7 +129,7 @@ async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
 }
 
 /// A cluster with the gate NodeRepair on, and a node for each pod.
-async fn with_repair(nodes: usize) -> Rig {
+pub(crate) async fn with_repair(nodes: usize) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();

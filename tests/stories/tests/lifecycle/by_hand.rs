@@ -11,7 +11,7 @@ use stories::{Rig, secs};
 use crate::{claim, delete_claim, is_gone, serving, told};
 
 /// Somebody applies a NodeClaim like the first one.
-fn apply(rig: &Rig, name: &str, change: impl Fn(&mut NodeClaim)) {
+pub(crate) fn apply(rig: &Rig, name: &str, change: impl Fn(&mut NodeClaim)) {
     let mut made = claim(rig);
     rig.sim.with(|world| {
         made.name = name.into();

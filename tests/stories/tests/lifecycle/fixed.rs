@@ -5,7 +5,7 @@ use stories::{Relay, Rig, consistent, secs, settled};
 use crate::{claim, delete_claim, is_gone};
 
 /// A cluster whose only NodePool is to have so many nodes, and no more than `limit` at any time.
-async fn with(replicas: i64, limit: i64, gate: bool) -> Rig {
+pub(crate) async fn with(replicas: i64, limit: i64, gate: bool) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
@@ -19,7 +19,7 @@ async fn with(replicas: i64, limit: i64, gate: bool) -> Rig {
     rig
 }
 
-fn scale(rig: &Rig, replicas: i64) {
+pub(crate) fn scale(rig: &Rig, replicas: i64) {
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
         pool.spec.replicas = Some(replicas);

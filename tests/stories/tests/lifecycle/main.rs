@@ -10,6 +10,7 @@ mod births;
 mod burials;
 mod by_hand;
 mod collecting;
+mod crashes;
 mod fixed;
 mod gated;
 mod together;

@@ -1,0 +1,170 @@
+//! Whatever call a process dies at while nodes are born, watched and buried, before or after the call took effect: the next
+//! process ends where nobody's death would have led, and nothing is launched twice. Scaling up and down has a sweep of its own
+//! (`tests/crash.rs`).
+//!
+//! A port call has two points to die at. Strides are odd, so that both kinds are hit; they keep the sweep within a few seconds.
+
+use std::future::Future;
+
+use fakes::{Fuse, World};
+use model::{launch::InstanceState, node::ConditionStatus};
+use stories::{Rig, all_bound, consistent, secs, settled};
+
+use crate::{births, by_hand, claim, delete_claim, fixed, node, serving};
+
+/// Long enough for time-outs, garbage collection and the sweep.
+const PATIENCE: i64 = 20 * 60;
+
+/// Where a cluster has come to, without the names that differ from run to run.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    launched: usize,
+    alive: usize,
+    claims: usize,
+    nodes: usize,
+    bound: usize,
+    /// Intents and claims in the ledger.
+    rows: (usize, usize),
+}
+
+fn end(world: &mut World) -> End {
+    let bound = world.api.pods.values();
+    let bound = bound.filter(|pod| pod.node_name.is_some()).count();
+    let rows = world.ledger.of(&Rig::cluster());
+    End {
+        rows: (rows.intents.len(), rows.claims.len()),
+        launched: world.account.instances.len(),
+        alive: world.account.alive().count(),
+        claims: world.api.node_claims.len(),
+        nodes: world.api.nodes.len(),
+        bound,
+    }
+}
+
+/// Tells a story once without and then with a death at every `stride`th point of it.
+async fn sweep<F: Future<Output = Rig>>(
+    stride: usize,
+    begin: impl Fn() -> F,
+    happens: impl Fn(&Rig),
+    over: impl Fn(&mut World) -> bool,
+) {
+    let told = async |point: u64| {
+        let mut rig = begin().await;
+        rig.sim.with(|world| {
+            // Consolidation is no part of these stories.
+            let pool = world.api.node_pools.get_mut("default").unwrap();
+            pool.spec.disruption.consolidate_after =
+                serde_json::from_value("Never".into()).unwrap();
+            world.fuse = Fuse::blowing_at(point);
+        });
+        happens(&rig);
+        let is_over = |world: &mut World| over(world) && consistent(world) && settled(world);
+        let took = rig.until(secs(PATIENCE), is_over).await;
+        let passed = rig.sim.with(|world| world.fuse.passed());
+        let state = rig.sim.with(end);
+        let Rig { transcript, .. } = &rig;
+        assert!(
+            took.is_some(),
+            "point {point}: {state:?}\n{transcript:#?}\n{:#?}",
+            rig.errors
+        );
+        // What is left to tidy up by itself is tidied up.
+        rig.pass(secs(180)).await;
+        (passed, rig.sim.with(end), rig.transcript)
+    };
+    let (points, expected, _) = told(u64::MAX).await;
+    assert!(points > 100, "{points}");
+    for point in (1..=points).step_by(stride) {
+        let (_, found, transcript) = told(point).await;
+        assert_eq!(found, expected, "point {point}: {transcript:#?}");
+    }
+}
+
+/// The first NodeClaim of the story's beginning is gone, and its pods run elsewhere.
+fn moved(world: &mut World) -> bool {
+    let first = world.api.created.first();
+    let gone = first.is_some_and(|name| !world.api.node_claims.contains_key(name));
+    gone && all_bound(world)
+}
+
+#[tokio::test]
+async fn of_a_drain() {
+    let delete = |rig: &Rig| delete_claim(rig, &claim(rig).name);
+    sweep(17, || serving(2), delete, moved).await;
+}
+
+#[tokio::test]
+async fn of_the_end_of_a_deleted_node() {
+    let delete = |rig: &Rig| {
+        let name = node(rig);
+        rig.sim
+            .with(|world| world.api.order_node_deletion(&name, world.now));
+    };
+    sweep(17, || serving(1), delete, moved).await;
+}
+
+#[tokio::test]
+async fn of_a_repair() {
+    let begin = || async {
+        let mut rig = births::with_repair(1).await;
+        let name = node(&rig);
+        rig.sim.with(|world| world.api.silent.insert(name));
+        rig.pass(secs(1_830)).await;
+        rig
+    };
+    sweep(37, begin, |_| {}, moved).await;
+}
+
+#[tokio::test]
+async fn of_a_static_node_pool_that_grows() {
+    let grow = |rig: &Rig| fixed::scale(rig, 3);
+    let grown = |world: &mut World| world.api.nodes.len() == 3;
+    sweep(17, || fixed::with(0, 10, true), grow, grown).await;
+}
+
+#[tokio::test]
+async fn of_a_static_node_pool_that_shrinks() {
+    let shrink = |rig: &Rig| fixed::scale(rig, 1);
+    let shrunk = |world: &mut World| world.api.nodes.len() == 1;
+    sweep(17, || fixed::with(3, 10, true), shrink, shrunk).await;
+}
+
+#[tokio::test]
+async fn of_a_node_claim_made_by_hand() {
+    let apply = |rig: &Rig| by_hand::apply(rig, "by-hand", |_| {});
+    let joined = |world: &mut World| world.api.nodes.len() == 2;
+    sweep(17, || serving(1), apply, joined).await;
+}
+
+#[tokio::test]
+async fn of_collecting_an_instance() {
+    let lose = |rig: &Rig| {
+        rig.sim.with(|world| {
+            let mut stray = world.account.instances.values().next().unwrap().clone();
+            stray.id = "i-stray".into();
+            stray.private_dns = None;
+            stray.tags.remove("whittle.sh/launch");
+            world.account.instances.insert(stray.id.clone(), stray);
+        });
+    };
+    let collected =
+        |world: &mut World| !world.account.instances[&"i-stray".into()].state.is_alive();
+    sweep(37, || serving(8), lose, collected).await;
+}
+
+#[tokio::test]
+async fn of_collecting_a_node_claim() {
+    let lose = |rig: &Rig| {
+        let lost = claim(rig).status.provider_id;
+        rig.sim.with(|world| {
+            let id = lost.rsplit('/').next().unwrap().into();
+            let instance = world.account.instances.get_mut(&id).unwrap();
+            instance.state = InstanceState::Terminated;
+            instance.private_dns = None;
+            let mut nodes = world.api.nodes.values_mut();
+            let node = nodes.find(|node| node.provider_id == lost);
+            node.unwrap().ready.status = ConditionStatus::Unknown;
+        });
+    };
+    sweep(37, || serving(4), lose, moved).await;
+}
