@@ -112,12 +112,16 @@ async fn act(
     applied: &mut Applied,
 ) -> Result<(), TurnError> {
     match action {
-        Action::UpdateNode(update) => turn.api.update_node(update).await?,
+        Action::UpdateNode(update) => {
+            turn.api.update_node(update).await?;
+            if releases(&update.remove_finalizers) {
+                let about = EventTarget::Node(update.name.clone(), update.uid.clone());
+                let said = events::of_end(about, update.name.as_str(), turn.now);
+                applied.events.push(said);
+            }
+        }
         Action::UpdateNodeClaim(update) => {
-            let ends = update
-                .remove_finalizers
-                .iter()
-                .any(|name| name == finalizer::TERMINATION);
+            let ends = releases(&update.remove_finalizers);
             let claim = observed
                 .snapshot
                 .node_claims
@@ -129,6 +133,11 @@ async fn act(
             }
             turn.api.update_node_claim(update).await?;
             applied.finished_claims |= ends;
+            if ends {
+                let about = EventTarget::NodeClaim(update.name.clone(), update.uid.clone());
+                let said = events::of_end(about, update.name.as_str(), turn.now);
+                applied.events.push(said);
+            }
             if let Some(claim) = claim {
                 applied
                     .events
@@ -178,6 +187,10 @@ async fn act(
         Action::Launch(_) | Action::Terminate { .. } => {}
     }
     Ok(())
+}
+
+fn releases(finalizers: &[String]) -> bool {
+    finalizers.iter().any(|name| name == finalizer::TERMINATION)
 }
 
 /// Upstream's word for what nobody chose.

@@ -3,7 +3,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     Plan, Warning,
     node::ConditionStatus,
-    node_claim::{Condition, NodeClaim},
+    node_claim::NodeClaim,
     plan::{Expected, NodeClaimUpdate},
 };
 use planner::{About, Note};
@@ -13,6 +13,10 @@ use crate::{Report, lane::Turn};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
+/// Those said lately cost a write to the ledger too. They do not count against the others, which would never be said else.
+const LOOKED_AT_MAX: usize = 250;
+/// The others follow in a turn after this.
+const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
 const SAID_FOR: SignedDuration = SignedDuration::from_mins(2);
 const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
@@ -88,29 +92,71 @@ pub(crate) fn of_transitions(
         if before == after.status {
             return None;
         }
-        let Condition {
-            kind,
-            status,
-            reason,
-            message,
-            ..
-        } = after;
-        let mut text = format!(
-            "Status condition transitioned, Type: {kind}, Status: {before:?} -> {status:?}, Reason: {reason}"
-        );
-        if !message.is_empty() {
-            text.push_str(", Message: ");
-            text.push_str(message);
-        }
-        Some(Event {
-            about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
-            kind: EventKind::Normal,
-            reason: kind.clone(),
-            message: text,
-            at: now,
-        })
+        let about = EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone());
+        let statuses = (format!("{before:?}"), format!("{:?}", after.status));
+        let why = (after.reason.as_str(), after.message.as_str());
+        Some(transitioned(about, &after.kind, statuses, why, now))
     });
     changed.collect()
+}
+
+/// The same of a NodePool, between two of its statuses.
+pub(crate) fn of_node_pool(
+    pool: &api::NodePool,
+    before: &[api::Condition],
+    after: &[api::Condition],
+    now: Timestamp,
+) -> Vec<Event> {
+    let changed = after.iter().filter_map(|after| {
+        let mut known = before.iter().filter(|one| one.r#type == after.r#type);
+        let before = known
+            .next()
+            .map_or(&api::ConditionStatus::Unknown, |one| &one.status);
+        if *before == after.status {
+            return None;
+        }
+        let metadata = &pool.metadata;
+        let name = metadata.name.as_str().into();
+        let about = EventTarget::NodePool(name, metadata.uid.clone().into());
+        let statuses = (before.to_string(), after.status.to_string());
+        let why = (after.reason.as_str(), after.message.as_str());
+        Some(transitioned(about, &after.r#type, statuses, why, now))
+    });
+    changed.collect()
+}
+
+fn transitioned(
+    about: EventTarget,
+    kind: &str,
+    (before, after): (String, String),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> Event {
+    let mut text = format!(
+        "Status condition transitioned, Type: {kind}, Status: {before} -> {after}, Reason: {reason}"
+    );
+    if !message.is_empty() {
+        text.push_str(", Message: ");
+        text.push_str(message);
+    }
+    Event {
+        about,
+        kind: EventKind::Normal,
+        reason: kind.to_owned(),
+        message: text,
+        at: now,
+    }
+}
+
+/// Nothing of ours holds the object any more.
+pub(crate) fn of_end(about: EventTarget, name: &str, now: Timestamp) -> Event {
+    Event {
+        about,
+        kind: EventKind::Normal,
+        reason: "Finalized".into(),
+        message: format!("Finalized {name}"),
+        at: now,
+    }
 }
 
 /// The reasons a pod has no place, as one text.
@@ -128,7 +174,18 @@ pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
 
 /// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
 pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
-    for event in events.iter().take(EVENTS_MAX) {
+    let mut posted = 0;
+    for (index, event) in events.iter().enumerate() {
+        if posted == EVENTS_MAX || index == LOOKED_AT_MAX {
+            let left = events.len() - index;
+            report.complaints.push(format!(
+                "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
+            ));
+            if posted > 0 {
+                report.look_again(turn.now + REST_AFTER);
+            }
+            return;
+        }
         let window = match event.reason.as_str() {
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
@@ -162,6 +219,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
                 .push(format!("event {}: {error}", event.reason));
             return;
         }
+        posted += 1;
     }
 }
 

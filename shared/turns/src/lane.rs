@@ -78,7 +78,9 @@ pub async fn run(
             return Ok(report);
         }
     };
-    let (mut report, full_look) = match turn(world, cluster, lane, id, meta, now, deadline).await {
+    // A turn is a large state machine; callers need not carry it along.
+    let turn = Box::pin(turn(world, cluster, lane, id, meta, now, deadline));
+    let (mut report, full_look) = match turn.await {
         Ok(done) => (done.report, done.full_look),
         Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
             let mut report = Report::new(cluster, lane, id, now);

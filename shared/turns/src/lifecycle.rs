@@ -36,7 +36,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         match executor.may_act().await? {
             None => {
                 node_classes::keep(turn, &mut observed, &mut report).await?;
-                node_pools::keep(turn, &mut observed).await?;
+                node_pools::keep(turn, &mut observed, &mut report).await?;
                 overlays::keep(turn, &observed, &mut report).await?;
                 buffers::keep(turn, &observed, &mut report).await?;
             }

@@ -1,7 +1,7 @@
 //! NodePool status: whether it can launch, and what its nodes come to (spec/lifecycle §26.1, §26.3, §26.5).
 
 use api::{
-    ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,
+    Condition, ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,
     karpenter::NodePoolStatus, names::annotation::REGISTRATIONS,
 };
 use jiff::Timestamp;
@@ -11,16 +11,21 @@ use model::{
 };
 use planner::Inventory;
 
-use crate::{TurnError, hashes, lane::Turn, observe::Observed, registrations};
+use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed, registrations};
 
 /// Writes hash and status of every NodePool where they are out of date.
-pub(crate) async fn keep(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
+pub(crate) async fn keep(
+    turn: &Turn<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
     hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
         let usage = inventory.usage(&name);
-        if let Err(error) = keep_one(turn, pool, &observed.node_classes, &usage).await {
+        let kept = keep_one(turn, pool, &observed.node_classes, &usage, report).await;
+        if let Err(error) = kept {
             observed.problems.push(format!("NodePool {name}: {error}"));
         }
     }
@@ -32,6 +37,7 @@ async fn keep_one(
     pool: &mut NodePool,
     classes: &[EC2NodeClass],
     usage: &Resources,
+    report: &mut Report,
 ) -> Result<(), TurnError> {
     let name = NodePoolName::from(pool.metadata.name.as_str());
     let status = status(pool, classes, usage, turn.now);
@@ -46,8 +52,20 @@ async fn keep_one(
         pool.metadata.annotations.extend(forgotten);
     }
     turn.api.update_node_pool_status(&name, &status).await?;
+    let said = events::of_node_pool(
+        pool,
+        conditions(pool.status.as_ref()),
+        conditions(Some(&status)),
+        turn.now,
+    );
     pool.status = Some(status);
+    events::post(turn, &said, report).await;
     Ok(())
+}
+
+fn conditions(status: Option<&NodePoolStatus>) -> &[Condition] {
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    conditions.unwrap_or_default()
 }
 
 fn class_of<'a>(pool: &NodePool, classes: &'a [EC2NodeClass]) -> Option<&'a EC2NodeClass> {

@@ -1,8 +1,9 @@
 //! From launch to service, and what ends a NodeClaim on the way or of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::node::ConditionStatus;
+use ports::cluster::EventTarget;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 use crate::{change_claim, change_node, claim, is_gone, node, serving, told};
@@ -185,4 +186,34 @@ async fn without_the_gate_a_silent_node_stays() {
     rig.sim.with(|world| world.api.silent.insert(name));
     rig.pass(secs(2_700)).await;
     assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+}
+
+#[tokio::test]
+async fn a_node_pool_that_becomes_ready_is_told_of() {
+    let rig = Rig::ready(Relay::Watching).await;
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let ready = events.filter(|event| {
+            matches!(event.about, EventTarget::NodePool(..)) && event.reason == "Ready"
+        });
+        ready.map(|event| event.message.clone()).collect::<Vec<_>>()
+    });
+    let expected =
+        "Status condition transitioned, Type: Ready, Status: Unknown -> True, Reason: Ready";
+    assert_eq!(told, [expected]);
+}
+
+#[tokio::test]
+async fn events_that_one_turn_leaves_are_posted_by_later_ones() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| world.catalog.clear());
+    rig.scale(70);
+    rig.pass(secs(400)).await;
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let pods = events.filter(|event| event.reason == "FailedScheduling");
+        pods.map(|event| event.about.clone())
+            .collect::<BTreeSet<_>>()
+    });
+    assert_eq!(told.len(), 70);
 }

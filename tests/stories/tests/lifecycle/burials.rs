@@ -33,6 +33,17 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
     assert!(rig.until(secs(300), all_bound).await.is_some());
     assert!(rig.sim.with(told("Evicted")));
+    let ended = rig.sim.with(|world| {
+        let ended = world
+            .api
+            .events
+            .iter()
+            .filter(|event| event.reason == "Finalized");
+        ended.map(|event| event.message.clone()).collect::<Vec<_>>()
+    });
+    let claim = format!("Finalized {}", old.name);
+    let node = format!("Finalized {}", old.status.node_name.as_ref().unwrap());
+    assert!(ended.contains(&claim) && ended.contains(&node), "{ended:?}");
     rig.pass(secs(120)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
 }
