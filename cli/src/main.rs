@@ -6,6 +6,8 @@ mod aws;
 mod catalogs;
 mod cluster;
 mod conformance;
+mod convert;
+mod crds;
 mod decision;
 mod demo;
 mod live;
@@ -36,6 +38,8 @@ enum Command {
     Approve(approve::Arguments),
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
+    /// Turns manifests of Karpenter's v1beta1 API into v1.
+    Convert(convert::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
     Demo(demo::Arguments),
     /// Shows what would be launched for manifests, and why.
@@ -45,18 +49,23 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Approve(arguments) => approve::run(&arguments),
-        Command::Conformance(arguments) => conformance::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Plan(arguments) => plan::run(&arguments),
-        Command::Prices(arguments) => prices::run(&arguments),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(&Arguments::parse().command) {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("whittle: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Approve(arguments) => approve::run(arguments)?,
+        Command::Conformance(arguments) => conformance::run(arguments)?,
+        Command::Convert(arguments) => return convert::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments)?,
+        Command::Plan(arguments) => plan::run(arguments)?,
+        Command::Prices(arguments) => prices::run(arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -52,12 +52,12 @@ pub(crate) async fn keep(
 
 /// What is wrong with prices concerns every NodeClass that nodes are bought through.
 async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
-    if observed.complaints.is_empty() {
+    if observed.price_complaints.is_empty() {
         return;
     }
     let warning = Warning {
         reason: events::PRICES_NOT_CURRENT,
-        message: observed.complaints.join("; "),
+        message: observed.price_complaints.join("; "),
     };
     let classes = observed.node_classes.iter();
     let told: Vec<Event> = classes

@@ -30,7 +30,7 @@ pub(crate) struct Observed {
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
-    pub(crate) complaints: Vec<String>,
+    pub(crate) price_complaints: Vec<String>,
     pub(crate) gated: Gated,
 }
 
@@ -101,8 +101,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         gated::observe(turn),
     )?;
 
-    let mut complaints = turn.world.catalog.complaints().await;
-    complaints.extend(gated.complaints.iter().cloned());
+    let price_complaints = turn.world.catalog.complaints().await;
     let mut problems = Vec::new();
     let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
     let wanted = wanted_classes(&node_pools, &node_claims);
@@ -167,7 +166,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         classes,
         experience,
         problems,
-        complaints,
+        price_complaints,
         gated,
     })
 }

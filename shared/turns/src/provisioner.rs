@@ -236,5 +236,11 @@ pub(crate) fn seen(observed: &Observed, report: &mut Report) {
     report.nodes = observed.snapshot.nodes.len();
     report.node_claims = observed.snapshot.node_claims.len();
     report.problems.extend(observed.problems.iter().cloned());
-    report.complaints.clone_from(&observed.complaints);
+    let of_gates = observed.gated.complaints.iter();
+    report.complaints = observed
+        .price_complaints
+        .iter()
+        .chain(of_gates)
+        .cloned()
+        .collect();
 }

@@ -189,7 +189,8 @@ impl Rig {
             self.mend();
         }
         for wake in self.sim.take_wakes() {
-            self.deliver(&wake).await;
+            // A turn is large, and stories await each other.
+            Box::pin(self.deliver(&wake)).await;
         }
     }
 

@@ -1,11 +1,10 @@
 //! Whether the CRDs admit an object: pruned, defaulted and validated as the API server does it.
 
-use std::{collections::BTreeMap, sync::LazyLock};
-
-use anyhow::{Context, Result};
-use sandbox::schema::{Schema, SchemaError};
+use anyhow::Result;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::crds;
 
 #[derive(Deserialize)]
 pub(super) struct Case {
@@ -14,31 +13,8 @@ pub(super) struct Case {
     old: Option<Value>,
 }
 
-type Schemas = Result<BTreeMap<String, Schema>, SchemaError>;
-
-/// The schemas that the chart ships, by kind.
-static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
-    let crds = api::schema::crds();
-    crds.iter()
-        .map(|crd| {
-            let source = crd
-                .manifest
-                .pointer("/spec/versions/0/schema/openAPIV3Schema");
-            let kind = crd
-                .manifest
-                .pointer("/spec/names/kind")
-                .and_then(Value::as_str);
-            let schema = Schema::compile(source.unwrap_or(&Value::Null))?;
-            Ok((kind.unwrap_or_default().to_owned(), schema))
-        })
-        .collect()
-});
-
 pub(super) fn decide(case: Case) -> Result<Value> {
-    let schemas = SCHEMAS.as_ref()?;
-    let schema = schemas
-        .get(&case.kind)
-        .with_context(|| format!("{} is not one of our kinds", case.kind))?;
+    let schema = crds::schema(&case.kind)?;
     let pruned = |mut object: Value| {
         schema.prune(&mut object);
         object

@@ -1,0 +1,207 @@
+//! An object on its way to v1: what it is by now, and what was done to it where.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::{Map, Value};
+
+use super::{document::Document, names, yaml};
+
+/// Fields are named by JSON pointers, such as `/spec/template/spec/expireAfter`.
+#[derive(Clone, Debug)]
+pub(super) struct Edit {
+    place: String,
+    text: Option<String>,
+    pub(super) object: Value,
+    /// What is said above which field.
+    pub(super) comments: BTreeMap<String, Vec<String>>,
+    pub(super) warnings: Vec<String>,
+    pub(super) refusals: Vec<Refusal>,
+    changed: bool,
+}
+
+/// Why a document is not converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(super) object: String,
+    pub(super) field: String,
+    pub(super) value: String,
+    /// What is allowed, or what to do.
+    pub(super) remedy: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not converted: ", self.object)?;
+        if !self.field.is_empty() {
+            write!(f, "{}", self.field)?;
+            if !self.value.is_empty() {
+                write!(f, " is {}", self.value)?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.remedy)
+    }
+}
+
+impl Edit {
+    pub(super) fn new(document: Document) -> Self {
+        Self {
+            place: document.place,
+            text: document.text,
+            object: document.object,
+            comments: BTreeMap::new(),
+            warnings: Vec::new(),
+            refusals: Vec::new(),
+            changed: false,
+        }
+    }
+
+    /// The same object under another name, as a document that this one caused.
+    pub(super) fn copy(&self, name: &str) -> Self {
+        let mut copy = Self {
+            text: None,
+            ..self.clone()
+        };
+        copy.set("/metadata/name", name.into());
+        copy
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Kind, name and place, for messages.
+    pub(super) fn name(&self) -> String {
+        let (_, kind) = self.type_of();
+        let name = self.text_at("/metadata/name").unwrap_or_default();
+        format!("{kind}/{name} ({})", self.place)
+    }
+
+    pub(super) fn type_of(&self) -> (String, String) {
+        let part = |field: &str| self.text_at(field).unwrap_or_default().to_owned();
+        (part("/apiVersion"), part("/kind"))
+    }
+
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+        self.object.pointer(field)
+    }
+
+    pub(super) fn text_at(&self, field: &str) -> Option<&str> {
+        self.get(field).and_then(Value::as_str)
+    }
+
+    /// Sets a field, making the objects above it.
+    pub(super) fn set(&mut self, field: &str, value: Value) {
+        self.changed = true;
+        let mut at = &mut self.object;
+        for step in field.split('/').skip(1).map(unescaped) {
+            if at.is_null() {
+                *at = Value::Object(Map::new());
+            }
+            at = match at {
+                Value::Object(map) => map.entry(step).or_insert(Value::Null),
+                Value::Array(items) => {
+                    match step.parse().ok().and_then(|n: usize| items.get_mut(n)) {
+                        Some(item) => item,
+                        None => return,
+                    }
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+            };
+        }
+        *at = value;
+    }
+
+    /// Takes a field out, and the objects above it that it leaves empty.
+    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+        let (above, last) = field.rsplit_once('/')?;
+        let parent = self.object.pointer_mut(above)?.as_object_mut()?;
+        let taken = parent.remove(&unescaped(last))?;
+        let is_empty = parent.is_empty();
+        self.changed = true;
+        if is_empty && !above.is_empty() {
+            self.take(above);
+        }
+        Some(taken)
+    }
+
+    /// Says something above a field.
+    pub(super) fn comment(&mut self, field: &str, text: impl Into<String>) {
+        self.comments
+            .entry(field.to_owned())
+            .or_default()
+            .push(text.into());
+    }
+
+    pub(super) fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    pub(super) fn refuse(&mut self, field: &str, value: &str, remedy: impl Into<String>) {
+        let refusal = Refusal {
+            object: self.name(),
+            field: shown(field),
+            value: value.to_owned(),
+            remedy: remedy.into(),
+        };
+        self.refusals.push(refusal);
+    }
+
+    /// What belongs to the object on its API server, or is computed again, goes (spec/migrate §0, §1.4).
+    pub(super) fn clean_metadata(&mut self) {
+        self.take("/status");
+        for field in names::SERVER_METADATA {
+            self.take(&format!("/metadata/{field}"));
+        }
+        for key in names::DROPPED_ANNOTATIONS
+            .iter()
+            .chain([&names::LAST_APPLIED])
+        {
+            self.take(&format!("/metadata/annotations/{}", escaped(key)));
+        }
+        let finalizers = self.object.pointer_mut("/metadata/finalizers");
+        if let Some(Value::Array(finalizers)) = finalizers {
+            let own = |one: &Value| {
+                one.as_str()
+                    .is_some_and(|one| names::OWN_FINALIZERS.contains(&one))
+            };
+            finalizers.retain(|one| !own(one));
+            if finalizers.is_empty() {
+                self.take("/metadata/finalizers");
+            }
+        }
+    }
+
+    /// An annotation's value, taken out.
+    pub(super) fn take_annotation(&mut self, key: &str) -> Option<String> {
+        let taken = self.take(&format!("/metadata/annotations/{}", escaped(key)))?;
+        taken.as_str().map(str::to_owned)
+    }
+
+    /// As it stood, unless something was done to it.
+    pub(super) fn text(&self) -> String {
+        match &self.text {
+            Some(text) if !self.changed => text.clone(),
+            _ => yaml::text(&self.object, &self.comments),
+        }
+    }
+}
+
+/// A field as users write it.
+pub(super) fn shown(field: &str) -> String {
+    let steps: Vec<String> = field
+        .trim_start_matches('/')
+        .split('/')
+        .map(unescaped)
+        .collect();
+    steps.join(".")
+}
+
+/// A key as a step of a JSON pointer.
+pub(super) fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescaped(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}

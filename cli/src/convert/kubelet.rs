@@ -1,0 +1,224 @@
+//! Kubelet settings belong to EC2NodeClasses in v1; NodePools that shared a class with different settings need one each
+//! (spec/migrate §1.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{
+    edit::{Edit, escaped},
+    names,
+};
+
+pub(super) const FIELDS: &[&str] = &[
+    "clusterDNS",
+    "cpuCFSQuota",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "kubeReserved",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+];
+const OF_POOL: &str = "/spec/template/spec/kubelet";
+const OF_CLASS: &str = "/spec/kubelet";
+const REFERENCE: &str = "/spec/template/spec/nodeClassRef/name";
+/// As long as a DNS label.
+const NAME_MAX: usize = 63;
+
+/// A NodePool's place among the documents, and its settings as canonical JSON.
+struct Pool {
+    at: usize,
+    name: String,
+    kubelet: Option<String>,
+}
+
+pub(super) fn move_to_classes(edits: &mut Vec<Edit>) {
+    let mut pools: BTreeMap<String, Vec<Pool>> = BTreeMap::new();
+    for (at, edit) in edits.iter_mut().enumerate() {
+        let (version, kind) = edit.type_of();
+        if version != names::NODE_POOL_V1 || kind != "NodePool" {
+            continue;
+        }
+        let kubelet = taken(edit);
+        let class = edit.text_at(REFERENCE).unwrap_or_default().to_owned();
+        let name = edit
+            .text_at("/metadata/name")
+            .unwrap_or_default()
+            .to_owned();
+        pools
+            .entry(class)
+            .or_default()
+            .push(Pool { at, name, kubelet });
+    }
+    let mut copies = Vec::new();
+    for (class, mut pools) in pools {
+        if pools.iter().any(|pool| pool.kubelet.is_some()) {
+            pools.sort_by(|a, b| a.name.cmp(&b.name));
+            copies.extend(move_to(&class, &pools, edits));
+        }
+    }
+    copies.sort_by_key(|(after, _)| *after);
+    for (after, copy) in copies.into_iter().rev() {
+        edits.insert(after + 1, copy);
+    }
+}
+
+/// A pool's settings, taken out of it; those that the conversion webhook of 1.0 stored in an annotation win, as there.
+fn taken(edit: &mut Edit) -> Option<String> {
+    let own = edit.take(OF_POOL);
+    let stored = edit.take_annotation(names::KUBELET);
+    let kubelet = match stored {
+        Some(text) => match serde_json::from_str(&text) {
+            Ok(kubelet) => Some(kubelet),
+            Err(_) => {
+                let field = format!("/metadata/annotations/{}", escaped(names::KUBELET));
+                edit.refuse(
+                    &field,
+                    &text,
+                    "expected the JSON of kubelet settings: correct or remove it",
+                );
+                None
+            }
+        },
+        None => own,
+    };
+    kubelet.map(|kubelet: Value| kubelet.to_string())
+}
+
+/// Gives a class its pools' settings; returns further classes, each with the place of the class it stands after.
+fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)> {
+    let Some(at) = edits.iter().position(|edit| is_class(edit, class)) else {
+        for pool in pools.iter().filter(|pool| pool.kubelet.is_some()) {
+            let remedy = format!(
+                "v1 has it in EC2NodeClass {class}, which is not among the manifests: convert both together"
+            );
+            refuse(edits, pool, remedy);
+        }
+        return Vec::new();
+    };
+    let values: BTreeSet<&Option<String>> = pools.iter().map(|pool| &pool.kubelet).collect();
+    let has = edits
+        .get(at)
+        .and_then(|edit| edit.get(OF_CLASS))
+        .map(ToString::to_string);
+    if has.is_some() && (values.len() > 1 || values.first().is_some_and(|value| **value != has)) {
+        for pool in pools.iter().filter(|pool| pool.kubelet.is_some()) {
+            let remedy = format!(
+                "EC2NodeClass {class} has settings of its own that differ: choose which of them hold"
+            );
+            refuse(edits, pool, remedy);
+        }
+        return Vec::new();
+    }
+    // The class stays that of pools without settings, else of the first pool by name.
+    let keeper = match pools.iter().any(|pool| pool.kubelet.is_none()) {
+        true => None,
+        false => pools.first().and_then(|pool| pool.kubelet.clone()),
+    };
+    let mut copies = Vec::new();
+    let others: BTreeSet<&String> = pools
+        .iter()
+        .filter(|pool| pool.kubelet != keeper)
+        .filter_map(|pool| pool.kubelet.as_ref())
+        .collect();
+    for kubelet in others {
+        let users: Vec<&Pool> = pools
+            .iter()
+            .filter(|pool| pool.kubelet.as_ref() == Some(kubelet))
+            .collect();
+        copies.extend(copy_for(class, at, kubelet, &users, edits));
+    }
+    if let (Some(kubelet), Some(edit)) = (keeper, edits.get_mut(at)) {
+        let of: Vec<&str> = pools
+            .iter()
+            .filter(|pool| pool.kubelet.as_ref() == Some(&kubelet))
+            .map(|pool| pool.name.as_str())
+            .collect();
+        edit.set(OF_CLASS, serde_json::from_str(&kubelet).unwrap_or_default());
+        edit.comment(
+            OF_CLASS,
+            format!(
+                "was spec.template.spec.kubelet of NodePool {}",
+                of.join(", ")
+            ),
+        );
+        edit.warn("its kubelet settings reach every NodePool that uses it, also those that are not among these manifests");
+    }
+    copies
+}
+
+/// A class of its own for pools with these settings.
+fn copy_for(
+    class: &str,
+    at: usize,
+    kubelet: &str,
+    users: &[&Pool],
+    edits: &mut [Edit],
+) -> Option<(usize, Edit)> {
+    let first = users.first()?;
+    let name = shortened(&format!("{class}-{}", first.name));
+    if edits.iter().any(|edit| is_class(edit, &name)) {
+        for pool in users {
+            let remedy = format!(
+                "it needs an EC2NodeClass of its own, and {name} exists already: rename that one"
+            );
+            refuse(edits, pool, remedy);
+        }
+        return None;
+    }
+    for pool in users {
+        let edit = edits.get_mut(pool.at)?;
+        edit.set(REFERENCE, name.as_str().into());
+        edit.comment(
+            REFERENCE,
+            format!("was {class}, which other NodePools use with other kubelet settings"),
+        );
+        edit.warn(format!(
+            "its nodes will drift to EC2NodeClass {name}, under its budgets"
+        ));
+    }
+    let mut copy = edits.get(at)?.copy(&name);
+    let names: Vec<&str> = users.iter().map(|pool| pool.name.as_str()).collect();
+    copy.set(OF_CLASS, serde_json::from_str(kubelet).unwrap_or_default());
+    copy.comment(
+        "",
+        format!(
+            "a copy of EC2NodeClass {class} with the kubelet settings of NodePool {}",
+            names.join(", ")
+        ),
+    );
+    Some((at, copy))
+}
+
+fn is_class(edit: &Edit, name: &str) -> bool {
+    let (version, kind) = edit.type_of();
+    version == names::NODE_CLASS_V1
+        && kind == "EC2NodeClass"
+        && edit.text_at("/metadata/name") == Some(name)
+}
+
+fn refuse(edits: &mut [Edit], pool: &Pool, remedy: String) {
+    if let Some(edit) = edits.get_mut(pool.at) {
+        edit.refuse(OF_POOL, "", remedy);
+    }
+}
+
+fn shortened(name: &str) -> String {
+    if name.len() <= NAME_MAX {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(name);
+    let suffix: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let kept = name.get(..NAME_MAX - 1 - suffix.len()).unwrap_or_default();
+    format!("{}-{suffix}", kept.trim_end_matches(['-', '.']))
+}

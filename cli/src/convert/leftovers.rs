@@ -1,0 +1,20 @@
+//! What a conversion webhook left in objects that are v1 already (spec/migrate §1.4). Without it they stay as they stand.
+
+use super::{
+    edit::{Edit, escaped},
+    names,
+};
+
+pub(super) fn clean(edit: &mut Edit) {
+    for key in names::DROPPED_ANNOTATIONS {
+        edit.take(&format!("/metadata/annotations/{}", escaped(key)));
+    }
+    edit.take_annotation(names::ALIAS_VERSION);
+    let Some(ubuntu) = edit.take_annotation(names::UBUNTU) else {
+        return;
+    };
+    if ubuntu.contains("incompatible") {
+        let remedy = "the webhook found no image for amiFamily Ubuntu and wrote a placeholder: select one by id, name or tags";
+        edit.refuse("/spec/amiSelectorTerms", "", remedy);
+    }
+}

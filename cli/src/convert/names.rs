@@ -1,0 +1,57 @@
+//! Versions, and the annotations and labels that earlier ones left behind (spec/migrate §1.4).
+
+pub(super) const NODE_POOL_V1: &str = "karpenter.sh/v1";
+pub(super) const NODE_POOL_V1BETA1: &str = "karpenter.sh/v1beta1";
+pub(super) const PROVISIONER_V1ALPHA5: &str = "karpenter.sh/v1alpha5";
+pub(super) const NODE_CLASS_V1: &str = "karpenter.k8s.aws/v1";
+pub(super) const NODE_CLASS_V1BETA1: &str = "karpenter.k8s.aws/v1beta1";
+pub(super) const NODE_TEMPLATE_V1ALPHA1: &str = "karpenter.k8s.aws/v1alpha1";
+
+pub(super) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+pub(super) const DO_NOT_EVICT: &str = "karpenter.sh/do-not-evict";
+pub(super) const DO_NOT_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
+pub(super) const KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
+pub(super) const UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
+pub(super) const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
+
+/// Without a meaning in v1: what they say is computed again, or was for conversion webhooks.
+pub(super) const DROPPED_ANNOTATIONS: &[&str] = &[
+    "compatibility.karpenter.k8s.aws/kubelet-drift-hash",
+    "compatibility.karpenter.sh/v1beta1-nodeclass-reference",
+    "karpenter.k8s.aws/ec2nodeclass-hash",
+    "karpenter.k8s.aws/ec2nodeclass-hash-version",
+    "karpenter.sh/nodepool-hash",
+    "karpenter.sh/nodepool-hash-version",
+    "karpenter.sh/stored-version-migrated",
+];
+/// What kubectl and the API server add.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(super) const OWN_FINALIZERS: &[&str] =
+    &["karpenter.k8s.aws/termination", "karpenter.sh/termination"];
+pub(super) const SERVER_METADATA: &[&str] = &[
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Label keys of old Kubernetes versions, which its scheduler no longer knows.
+pub(super) const LABEL_ALIASES: &[(&str, &str)] = &[
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    (
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+    ),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+];

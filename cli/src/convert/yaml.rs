@@ -1,0 +1,155 @@
+//! Objects as YAML: keys sorted, `apiVersion`, `kind`, `metadata` and `spec` first, comments above the fields they are about.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use serde_json::Value;
+
+use super::edit::escaped;
+
+const FIRST: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
+
+pub(super) fn text(object: &Value, comments: &BTreeMap<String, Vec<String>>) -> String {
+    let mut writer = Writer {
+        comments,
+        text: String::new(),
+    };
+    writer.comment("", 0);
+    writer.fields(object, "", 0);
+    writer.text
+}
+
+struct Writer<'a> {
+    comments: &'a BTreeMap<String, Vec<String>>,
+    text: String,
+}
+
+impl Writer<'_> {
+    fn comment(&mut self, field: &str, depth: usize) {
+        for comment in self.comments.get(field).into_iter().flatten() {
+            let _ = writeln!(self.text, "{:depth$}# whittle: {comment}", "");
+        }
+    }
+
+    fn fields(&mut self, object: &Value, at: &str, depth: usize) {
+        let Value::Object(map) = object else {
+            let _ = writeln!(self.text, "{:depth$}{}", "", scalar(object));
+            return;
+        };
+        let mut keys: Vec<&String> = map.keys().collect();
+        let rank = |key: &str| {
+            FIRST
+                .iter()
+                .position(|first| at.is_empty() && *first == key)
+        };
+        keys.sort_by_key(|key| (rank(key).unwrap_or(FIRST.len()), key.as_str()));
+        for (number, key) in keys.into_iter().enumerate() {
+            let field = format!("{at}/{}", escaped(key));
+            if number > 0 || !self.text.ends_with("- ") {
+                self.comment(&field, depth);
+                let _ = write!(self.text, "{:depth$}", "");
+            }
+            let _ = write!(self.text, "{}:", plain_or_quoted(key));
+            self.value(map.get(key).unwrap_or(&Value::Null), &field, depth);
+        }
+    }
+
+    /// What follows a key and its colon.
+    fn value(&mut self, value: &Value, field: &str, depth: usize) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                self.text.push('\n');
+                self.fields(value, field, depth + 2);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                self.text.push('\n');
+                for (number, item) in items.iter().enumerate() {
+                    self.item(item, &format!("{field}/{number}"), depth);
+                }
+            }
+            Value::String(text) if is_block(text) => self.block(text, depth),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                let _ = writeln!(self.text, " {}", scalar(value));
+            }
+        }
+    }
+
+    fn item(&mut self, item: &Value, field: &str, depth: usize) {
+        self.comment(field, depth);
+        // The first field stands on the item's own line, where no comment has room.
+        if let Value::Object(map) = item
+            && let Some(key) = map.keys().min()
+        {
+            self.comment(&format!("{field}/{}", escaped(key)), depth);
+        }
+        let _ = write!(self.text, "{:depth$}- ", "");
+        match item {
+            Value::Object(map) if !map.is_empty() => self.fields(item, field, depth + 2),
+            Value::Array(_)
+            | Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_) => {
+                let _ = writeln!(self.text, "{}", scalar(item));
+            }
+        }
+    }
+
+    fn block(&mut self, text: &str, depth: usize) {
+        self.text.push_str(if text.ends_with('\n') {
+            " |\n"
+        } else {
+            " |-\n"
+        });
+        for line in text.trim_end_matches('\n').split('\n') {
+            match line.is_empty() {
+                true => self.text.push('\n'),
+                false => {
+                    let _ = writeln!(self.text, "{:1$}{line}", "", depth + 2);
+                }
+            }
+        }
+    }
+}
+
+/// Text of several lines that a block holds as it is.
+fn is_block(text: &str) -> bool {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.contains('\n')
+        && !body.ends_with('\n')
+        && !body.starts_with([' ', '\n'])
+        && !text.contains(|c: char| c.is_control() && c != '\n')
+}
+
+/// On one line: JSON is YAML.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => plain_or_quoted(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    }
+}
+
+/// Unquoted where every reader of YAML takes it for this very text.
+fn plain_or_quoted(text: &str) -> String {
+    // Booleans of YAML 1.1, which many programs still read.
+    const WORDS: [&str; 8] = ["y", "n", "yes", "no", "on", "off", "true", "false"];
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=*,() ".contains(c);
+    let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/' || c == '.');
+    let plain = starts
+        && text.chars().all(safe)
+        && !text.contains(": ")
+        && !text.ends_with([':', ' '])
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str())
+        && serde_saphyr::from_str::<Value>(text).is_ok_and(|read| read == *text);
+    match plain {
+        true => text.to_owned(),
+        false => Value::from(text).to_string(),
+    }
+}

@@ -1,0 +1,111 @@
+//! `whittle convert`, by pages: `convert/<name>.yaml` goes in, `convert/<name>.out` is what comes out and what is told.
+//! `UPDATE_EXPECT=1` writes the latter.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use expect_test::expect_file;
+
+fn pages() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/convert");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    pages.sort();
+    pages
+}
+
+fn convert(input: &str, arguments: &[&str]) -> Output {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .args(["convert", "-f", "-"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    whittle
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    whittle.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_page_comes_out_as_it_says() {
+    let pages = pages();
+    assert!(pages.len() >= 5, "{pages:?}");
+    for page in pages {
+        let input = std::fs::read_to_string(&page).unwrap();
+        let output = convert(&input, &[]);
+        let shown = format!(
+            "{}\n=== told\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        expect_file![page.with_extension("out")].assert_eq(&shown);
+        let refuses = shown.contains("is not converted");
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(refuses)),
+            "{}",
+            page.display()
+        );
+    }
+}
+
+#[test]
+fn what_came_out_goes_through_unchanged() {
+    for page in pages() {
+        let input = std::fs::read_to_string(&page).unwrap();
+        let once = text(&convert(&input, &[]).stdout);
+        let twice = convert(&once, &[]);
+        assert_eq!(text(&twice.stdout), once, "{}", page.display());
+        assert_eq!(text(&twice.stderr), "", "{}", page.display());
+    }
+}
+
+#[test]
+fn an_unknown_field_becomes_a_comment_where_that_is_allowed() {
+    let input = "
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: misspelt}
+spec:
+  foo: bar
+  template: {spec: {nodeClassRef: {name: default}, requirements: []}}
+";
+    let output = convert(input, &["--allow-unknown"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let converted = text(&output.stdout);
+    assert!(
+        converted.contains("# whittle: spec.foo: \"bar\" is left out: no version has this field"),
+        "{converted}"
+    );
+}
+
+#[test]
+fn programs_are_told_in_json() {
+    let input = "{apiVersion: karpenter.sh/v1alpha5, kind: Provisioner, metadata: {name: old}}";
+    let output = convert(input, &["--report", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    let field = report
+        .pointer("/refusals/0/field")
+        .and_then(serde_json::Value::as_str);
+    assert_eq!(field, Some("apiVersion"));
+}
