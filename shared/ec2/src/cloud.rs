@@ -2,6 +2,7 @@
 
 mod fleet;
 mod instance;
+mod status;
 pub(crate) mod templates;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use async_trait::async_trait;
 use aws_sdk_ec2::types::Filter;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId,
+    ClusterName, InstanceId, Interruption,
     budget::Api,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance},
@@ -77,6 +78,10 @@ impl Cloud for Account {
             filter("instance-state-name", NOT_TERMINATED),
         ])
         .await
+    }
+
+    async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError> {
+        status::troubles(&self.ec2, now).await
     }
 
     async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {

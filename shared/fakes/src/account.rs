@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, FreeAddresses, InstanceId, Warning,
+    CapacityType, FreeAddresses, InstanceId, InterruptionKind, Warning,
     experience::ZonalShift,
     ids::LaunchToken,
     launch::{
@@ -31,6 +31,8 @@ pub struct Account {
     pub warnings: Vec<Warning>,
     /// What is wrong with prices.
     pub complaints: Vec<String>,
+    /// Instances that fail their status checks, or have scheduled events.
+    pub troubles: BTreeMap<InstanceId, InterruptionKind>,
     /// Lists and descriptions show nothing at all.
     pub blind: bool,
     /// How long a new instance is missing from descriptions.

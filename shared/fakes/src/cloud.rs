@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId,
+    ClusterName, InstanceId, Interruption,
     budget::{Api, Priority, TokenBucket},
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
@@ -85,6 +85,21 @@ impl Cloud for Sim {
                 .filter(listed)
                 .cloned()
                 .collect())
+        })
+        .await
+    }
+
+    async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError> {
+        self.port("troubles", |world| {
+            world.spend(Api::Describe, "DescribeInstanceStatus")?;
+            let troubles = world.account.troubles.iter();
+            let troubles = troubles.map(|(instance, kind)| Interruption {
+                instance: instance.clone(),
+                kind: *kind,
+                at: Some(now),
+                deadline: None,
+            });
+            Ok(troubles.collect())
         })
         .await
     }

@@ -1,5 +1,5 @@
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -53,6 +53,10 @@ pub struct World {
     pub looked_up: Vec<bool>,
     /// How long every port call takes.
     pub latency: SignedDuration,
+    /// Calls that are made together take their time together, instead of one after the other.
+    pub overlapping: bool,
+    /// When the calls under way are answered, while they overlap.
+    under_way: BTreeMap<Timestamp, usize>,
     /// Decides how turns that run together interleave; 0 runs each to its end.
     pub interleaving: u64,
 }
@@ -87,6 +91,8 @@ impl Sim {
             budgeted: false,
             looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
+            overlapping: false,
+            under_way: BTreeMap::new(),
             interleaving: 0,
         })))
     }
@@ -123,6 +129,22 @@ impl Sim {
         })
     }
 
+    /// Lets a call's time pass, together with that of all others that are under way.
+    async fn overlap(&self) {
+        let until = self.with(|world| {
+            let until = world.overlapping.then(|| world.now + world.latency)?;
+            *world.under_way.entry(until).or_default() += 1;
+            Some(until)
+        });
+        let Some(until) = until else { return };
+        let call = UnderWay { sim: self, until };
+        // Whoever is called together with this one is under way when this one is looked at again.
+        Yield(1).await;
+        while !call.is_next() {
+            Yield(1).await;
+        }
+    }
+
     /// One call through a port: the fuse, a fault, the act, the fuse again.
     pub(crate) async fn port<T, E: Trouble>(
         &self,
@@ -130,6 +152,7 @@ impl Sim {
         act: impl FnOnce(&mut World) -> Result<T, E>,
     ) -> Result<T, E> {
         Yield(self.with(|world| world.next_pause())).await;
+        self.overlap().await;
         self.with(|world| {
             if !world.fuse.pass() {
                 return Err(E::of(Fault::Unavailable, call));
@@ -138,7 +161,9 @@ impl Sim {
             if let Some((_, act)) = world.on_call.take_if(|(name, _)| *name == call) {
                 act(world);
             }
-            world.now += world.latency;
+            if !world.overlapping {
+                world.now += world.latency;
+            }
             if world.down.contains(call) {
                 return Err(E::of(Fault::Unavailable, call));
             }
@@ -174,6 +199,36 @@ impl World {
         self.interleaving ^= self.interleaving >> 7;
         self.interleaving ^= self.interleaving << 17;
         self.interleaving % 5
+    }
+}
+
+/// A call whose answer is on its way, until it is dropped.
+struct UnderWay<'a> {
+    sim: &'a Sim,
+    until: Timestamp,
+}
+
+impl UnderWay<'_> {
+    /// Moves the clock if no other call is answered before this one.
+    fn is_next(&self) -> bool {
+        self.sim.with(|world| {
+            let is_next = world.under_way.keys().next() == Some(&self.until);
+            if is_next {
+                world.now = world.now.max(self.until);
+            }
+            is_next
+        })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.sim.with(|world| {
+            if let Some(calls) = world.under_way.get_mut(&self.until) {
+                *calls -= 1;
+            }
+            world.under_way.retain(|_, calls| *calls > 0);
+        });
     }
 }
 

@@ -96,6 +96,14 @@ impl InterruptionKind {
         matches!(self, Self::InstanceStopped | Self::InstanceTerminated)
     }
 
+    /// Whether it is found by asking EC2 again and again, so that it comes every minute as long as it holds.
+    pub fn is_polled(self) -> bool {
+        matches!(
+            self,
+            Self::InstanceStatus | Self::SystemStatus | Self::EventStatus
+        )
+    }
+
     /// Type and reason of the event on the Node and the NodeClaim.
     pub fn event(self) -> (&'static str, &'static str) {
         match self {

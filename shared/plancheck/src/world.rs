@@ -253,6 +253,14 @@ fn is_leaving(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim
     claim.deleted_at.is_some()
         || claim.is_true("InstanceTerminating")
         || is_under_command(snapshot, claim)
+        || is_noticed(snapshot, claim)
+}
+
+/// Whether AWS announced something about its instance that obliges us to end it, whether or not that has begun.
+pub(crate) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    let id = claim.status.provider_id.rsplit('/').next();
+    let mut open = snapshot.notices.iter().filter(|notice| !notice.done);
+    open.any(|notice| id == Some(notice.instance.as_str()))
 }
 
 /// Whether an open command is about to delete this NodeClaim (PROTOCOL O3).

@@ -20,6 +20,7 @@ mod pods;
 mod pods_of_nodes;
 mod provision;
 mod registration_health;
+mod replaced;
 mod static_capacity;
 mod terminate;
 #[cfg(test)]
@@ -41,5 +42,6 @@ pub use provision::{
     provision_with,
 };
 pub use registration_health::RegistrationHealth;
+pub use replaced::replaced;
 pub use static_capacity::static_capacity;
 pub use terminate::{Gone, mark, terminate};

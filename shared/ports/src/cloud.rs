@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId,
+    ClusterName, InstanceId, Interruption,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
@@ -37,6 +37,10 @@ pub trait Cloud: Send + Sync {
 
     /// Every instance of this cluster that is not terminated. Complete, or an error.
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError>;
+
+    /// What is wrong with instances of the account, whosever they are: checks that have failed for long enough, and events that
+    /// are scheduled (spec/aws §20.4). Complete, or an error.
+    async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError>;
 
     /// Asks EC2 to terminate; ids already terminated or unknown are no error.
     async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError>;

@@ -16,7 +16,7 @@ use ports::{
 use serde::Serialize;
 
 use crate::{
-    Entry, TurnError, World, budget, collect,
+    Entry, TurnError, World, budget, collect, interruption,
     leader::{self, Step},
     shifts, sweep,
 };
@@ -67,6 +67,14 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         {
             report.problems.push(format!("{cluster}: {error}"));
         }
+    }
+    match Box::pin(interruption::poll(world, turn)).await {
+        Ok(outcomes) => {
+            let failed = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+            let failed = failed.map(|error| format!("an instance in trouble: {error}"));
+            report.problems.extend(failed);
+        }
+        Err(error) => report.problems.push(format!("instance status: {error}")),
     }
     // Last, because wakes do not wait for it.
     if !clusters.is_empty() {

@@ -156,7 +156,7 @@ impl Work<'_> {
         // What is urgent is on record before the API server is asked for anything.
         let urgent: Vec<(&Interruption, Course)> = found
             .iter()
-            .filter(|found| !found.fact.kind.is_state_change())
+            .filter(|found| is_urgent(found.fact))
             .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
             .collect();
         if let Err(error) = self.record(&urgent).await {
@@ -168,9 +168,7 @@ impl Work<'_> {
         let late: Vec<(&Interruption, Course)> = found
             .iter()
             .zip(&decided)
-            .filter(|(found, _)| {
-                found.fact.kind.is_state_change() || found.fact.kind.course().is_none()
-            })
+            .filter(|(found, _)| !is_urgent(found.fact))
             .filter_map(|(found, decision)| match decision {
                 Ok(policy::Decision::Obey(course)) => Some((found.fact, *course)),
                 Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
@@ -291,6 +289,29 @@ impl Work<'_> {
 
 /// Acting on one delivery takes less than this.
 const ACTING: SignedDuration = SignedDuration::from_secs(30);
+
+/// Whether it is on record before anything is asked: what comes again, or is not news, may wait for the API server.
+fn is_urgent(fact: &Interruption) -> bool {
+    let kind = fact.kind;
+    kind.course().is_some() && !kind.is_state_change() && !kind.is_polled()
+}
+
+/// Asks EC2 once for all clusters what is wrong with instances, and handles that like announcements.
+pub(crate) async fn poll(
+    world: &World,
+    turn: &TurnId,
+) -> Result<Vec<InterruptionOutcome>, TurnError> {
+    let troubles = world.cloud.troubles(world.clock.now()).await?;
+    if troubles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let outcomes = interrupt(world, &troubles, turn).await;
+    for (fact, outcome) in troubles.iter().zip(&outcomes) {
+        let (instance, kind) = (&fact.instance, fact.kind.as_str());
+        tracing::info!(%instance, kind, ?outcome, "instance in trouble");
+    }
+    Ok(outcomes)
+}
 
 /// The cluster an instance belongs to, by its tags.
 fn cluster_of(instance: &Instance) -> Option<ClusterName> {

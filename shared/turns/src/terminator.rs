@@ -7,6 +7,7 @@ use executor::{Executor, Released};
 use jiff::SignedDuration;
 use model::{
     Action, ClusterName, InstanceId, Lane, Snapshot,
+    interruption::Course,
     launch::{Instance, InstanceState},
     ledger::{Holder, Notice},
     node_claim::NodeClaim,
@@ -28,6 +29,8 @@ use crate::{
 
 /// An instance that EC2 does not show may be too new to be shown; after this it is gone.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// A node that nothing comes to replace within this is left as it is.
+const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 /// EC2 takes its time to end an instance.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -103,24 +106,44 @@ async fn obey_notices(
         .iter()
         .filter_map(|claim| Some((instance_of(claim)?, claim)))
         .collect();
+    let waits = |notice: &Notice| notice.course == Course::Replace;
+    let replaced = match snapshot.notices.iter().any(waits) {
+        true => planner::replaced(snapshot),
+        false => BTreeSet::new(),
+    };
     for notice in &snapshot.notices {
         let claim = match own.get(&notice.instance) {
             Some(claim) => Some(*claim),
             None => unshown(turn, snapshot, &notice.instance).await?,
         };
         let Some(claim) = claim else {
-            turn.world
-                .ledger
-                .finish_notice(turn.cluster, &notice.instance, &notice.kind)
-                .await?;
+            finish(turn, notice).await?;
             continue;
         };
         if claim.deleted_at.is_some() {
             continue;
         }
+        if notice.course == Course::Replace && !replaced.contains(&claim.name) {
+            let age = notice.at.map(|at| turn.now.duration_since(at));
+            if age.is_none_or(|age| age >= REPLACED_WITHIN) {
+                // The node stays; if its instance is taken back, that is announced by itself.
+                finish(turn, notice).await?;
+            } else {
+                report.look_again(turn.now + LOOK_AGAIN * 2);
+            }
+            continue;
+        }
         delete_interrupted(turn, notice, claim).await?;
         report.look_again(turn.now);
     }
+    Ok(())
+}
+
+async fn finish(turn: &Turn<'_>, notice: &Notice) -> Result<(), TurnError> {
+    let ledger = &turn.world.ledger;
+    ledger
+        .finish_notice(turn.cluster, &notice.instance, &notice.kind)
+        .await?;
     Ok(())
 }
 

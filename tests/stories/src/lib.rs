@@ -137,7 +137,7 @@ impl Rig {
             deadline: deadline.map(|left| now + left),
         };
         let turn = self.next_turn();
-        let mut outcomes = turns::interrupt(&self.world, &[fact], &turn).await;
+        let mut outcomes = Box::pin(turns::interrupt(&self.world, &[fact], &turn)).await;
         outcomes.remove(0)
     }
 
@@ -177,7 +177,7 @@ impl Rig {
         }
         if self.seconds % 60 == 1 {
             let turn = self.next_turn();
-            match turns::housekeep(&self.world, &turn).await {
+            match Box::pin(turns::housekeep(&self.world, &turn)).await {
                 Ok(report) => self.transcript.extend(
                     report
                         .alarms
@@ -196,13 +196,13 @@ impl Rig {
 
     async fn deliver(&mut self, wake: &Wake) {
         let turn = self.next_turn();
-        match turns::run(
+        match Box::pin(turns::run(
             &self.world,
             &wake.cluster,
             wake.lane,
             &turn,
             self.deadline(wake.lane),
-        )
+        ))
         .await
         {
             Ok(report) => {

@@ -14,7 +14,7 @@ use aws_rules::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, FreeAddresses, InstanceId, InstanceType,
+    ClusterName, Experience, FreeAddresses, InstanceId, InstanceType, Interruption,
     experience::ZonalShift,
     ids::LaunchToken,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
@@ -172,6 +172,11 @@ impl Cloud for Ec2 {
         self.describe(|instance| {
             is_of(instance, cluster) && instance.state != InstanceState::Terminated
         })
+    }
+
+    /// Hardware does not fail in the simulated account.
+    async fn troubles(&self, _: Timestamp) -> Result<Vec<Interruption>, CloudError> {
+        Ok(Vec::new())
     }
 
     async fn terminate(&self, _: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {

@@ -22,7 +22,7 @@ pub(super) enum Whose {
 const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// One answer per fact. EC2 is asked once for all that the ledger does not know; never for state changes, which come for
-/// every instance of the account.
+/// every instance of the account, nor for what EC2 itself told just now.
 pub(super) async fn find(
     world: &World,
     facts: &[Interruption],
@@ -62,7 +62,10 @@ async fn of_ledger(world: &World, fact: &Interruption) -> Result<Option<Whose>, 
             instance: None,
         }));
     }
-    if fact.kind.is_state_change() || world.ledger.is_not_ours(id, world.clock.now()).await? {
+    if fact.kind.is_state_change()
+        || fact.kind.is_polled()
+        || world.ledger.is_not_ours(id, world.clock.now()).await?
+    {
         return Ok(Some(Whose::Stranger));
     }
     Ok(None)

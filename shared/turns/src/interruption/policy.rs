@@ -38,10 +38,13 @@ pub(super) async fn decide(
             (Some(course), Err(_)) => Ok(Decision::Obey(course)),
             (Some(course), Ok(claim)) => {
                 let known = !claim.as_ref().is_some_and(alive);
-                Ok(match known && found.fact.kind.is_state_change() {
-                    true => Decision::Expected,
-                    false => Decision::Obey(course),
-                })
+                let kind = found.fact.kind;
+                Ok(
+                    match known && (kind.is_state_change() || kind.is_polled()) {
+                        true => Decision::Expected,
+                        false => Decision::Obey(course),
+                    },
+                )
             }
             // Nothing about it is urgent: the message may wait for the API server.
             (None, Err(error)) => Err(Arc::clone(error)),

@@ -332,3 +332,52 @@ async fn a_failed_machine_is_not_waited_for() {
         assert!(at.unwrap() <= world.now);
     });
 }
+
+#[tokio::test]
+async fn the_sweep_finds_instances_in_trouble_for_all_clusters_with_one_look() {
+    let mut rig = running(Relay::Watching, 2).await;
+    let all = instances(&rig);
+    rig.sim.with(|world| {
+        world.account.troubles = [
+            (all[0].clone(), InterruptionKind::InstanceStatus),
+            ("i-0stranger".into(), InterruptionKind::EventStatus),
+        ]
+        .into();
+        world.calls.clear();
+    });
+    let found = |world: &mut fakes::World| is_deleting(world, &all[0]);
+    assert!(rig.until(secs(61), found).await.is_some());
+    rig.sim.with(|world| {
+        let polls = world.calls.iter().filter(|call| **call == "troubles");
+        assert_eq!(polls.count(), 1);
+        assert!(!is_deleting(world, &all[1]));
+    });
+    let gone = |world: &mut fakes::World| claim_of(world, &all[0]).is_none();
+    let took = rig.until(secs(60), gone).await;
+    assert!(
+        took.is_some(),
+        "nothing is waited for: {:#?}",
+        rig.transcript
+    );
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        events
+            .filter(|event| event.reason == "InstanceUnhealthy")
+            .count()
+    });
+    rig.pass(secs(120)).await;
+    rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let again = events
+            .filter(|event| event.reason == "InstanceUnhealthy")
+            .count();
+        assert_eq!(again, told, "said once, however often it is found");
+    });
+    // What polling cannot do this minute, it does in the next.
+    rig.sim.with(|world| {
+        world.account.troubles = [(all[1].clone(), InterruptionKind::SystemStatus)].into()
+    });
+    rig.sim.fail_next("troubles", Fault::Throttled);
+    let found = |world: &mut fakes::World| is_deleting(world, &all[1]);
+    assert!(rig.until(secs(121), found).await.is_some());
+}

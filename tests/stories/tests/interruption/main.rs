@@ -1,8 +1,15 @@
 //! Announcements of AWS: what comes in by the queue, what becomes of it when nothing works, and when everything goes at
 //! once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
 
 mod deliveries;
 mod faults;
+mod rebalance;
+mod storm;
 
 use model::{InstanceId, node_claim::NodeClaim};
 use stories::{Relay, Rig, all_bound, secs};
@@ -48,13 +55,35 @@ async fn deliver(rig: &mut Rig, bodies: &[String]) -> Delivery {
     turns::deliver(&rig.world, &messages, aws_rules::interruption::read, &turn).await
 }
 
-/// A cluster with so many nodes, each full.
+/// A cluster with so many nodes of two pods each, which fill them.
 async fn running(relay: Relay, nodes: usize) -> Rig {
     let mut rig = Rig::ready(relay).await;
-    rig.scale(2 * nodes);
-    assert!(rig.until(secs(300), all_bound).await.is_some());
-    rig.pass(secs(30)).await;
+    fill(&mut rig, nodes).await;
     rig
+}
+
+/// The same on spot instances.
+async fn on_spot(relay: Relay, nodes: usize) -> Rig {
+    let mut rig = Rig::ready(relay).await;
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        let requirements = &mut pool.spec.template.spec.requirements;
+        let capacity_type = requirements
+            .iter_mut()
+            .find(|one| one.key == "karpenter.sh/capacity-type");
+        capacity_type.unwrap().values = vec!["spot".into(), "on-demand".into()];
+    });
+    fill(&mut rig, nodes).await;
+    rig
+}
+
+/// One node after the other, so that each is as small as it can be.
+async fn fill(rig: &mut Rig, nodes: usize) {
+    for node in 1..=nodes {
+        rig.scale(2 * node);
+        assert!(rig.until(secs(300), all_bound).await.is_some());
+        rig.pass(secs(30)).await;
+    }
 }
 
 fn instances(rig: &Rig) -> Vec<InstanceId> {

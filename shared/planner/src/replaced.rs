@@ -1,0 +1,90 @@
+//! Nodes that may go as soon as their pods have places elsewhere, without anybody waiting for a machine.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use model::{
+    NodeClaimName, NodeName, Snapshot,
+    interruption::Course,
+    node::ConditionStatus,
+    pod::Pod,
+    snapshot::{Optimize, ReservedOfferingMode},
+};
+
+use crate::{
+    by_instance::instance_of,
+    inventory::{Inventory, Machine},
+    provision::{
+        default_spread::with_default,
+        intake::intake,
+        question::{Asked, Ground},
+    },
+};
+
+/// The NodeClaims that a notice wants replaced and whose movable pods all have a place on nodes that are ready, together with
+/// every pod that waits. One search answers for all of them.
+pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
+    let inventory = Inventory::new(snapshot);
+    let wanted: Vec<&Machine<'_>> = inventory
+        .machines
+        .iter()
+        .filter(|machine| is_wanted(machine, snapshot))
+        .collect();
+    if wanted.is_empty() {
+        return BTreeSet::new();
+    }
+    let machines = inventory.machines.iter().enumerate();
+    let closed: BTreeSet<usize> = machines
+        .filter(|(_, machine)| !is_ready(machine))
+        .map(|(at, _)| at)
+        .collect();
+    let pods = intake(snapshot, &inventory, snapshot.now).pods;
+    let pods: Vec<Cow<'_, Pod>> = pods
+        .into_iter()
+        .map(|pod| with_default(pod, snapshot))
+        .collect();
+    let ground = Ground::new(snapshot);
+    let none = BTreeSet::new();
+    let answer = scheduling::solve(&ground.question(
+        &inventory,
+        Asked {
+            pods: &pods,
+            moved: Vec::new(),
+            gone: &none,
+            settling: &none,
+            closed: &closed,
+            reserved: ReservedOfferingMode::Fallback,
+            optimize: Optimize::Upstream,
+        },
+    ));
+    let placed: BTreeSet<usize> = answer
+        .existing
+        .iter()
+        .flat_map(|(_, pods)| pods.iter().copied())
+        .collect();
+    let homeless: BTreeSet<&NodeName> = pods
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !placed.contains(at))
+        .filter_map(|(_, pod)| pod.node_name.as_ref())
+        .collect();
+    let may_go = wanted.iter().filter(|machine| {
+        let node = machine.node.map(|node| &node.name);
+        node.is_none_or(|node| !homeless.contains(node))
+    });
+    may_go
+        .filter_map(|machine| Some(machine.claim?.name.clone()))
+        .collect()
+}
+
+fn is_wanted(machine: &Machine<'_>, snapshot: &Snapshot) -> bool {
+    let claim = machine.claim.filter(|claim| claim.deleted_at.is_none());
+    let instance = claim.and_then(|claim| instance_of(&claim.status.provider_id));
+    let notices = snapshot.notices.iter();
+    let mut open = notices.filter(|notice| !notice.done && notice.course == Course::Replace);
+    instance.is_some_and(|instance| open.any(|notice| notice.instance == instance))
+}
+
+fn is_ready(machine: &Machine<'_>) -> bool {
+    let ready = |node: &model::node::Node| node.ready.status == ConditionStatus::True;
+    machine.initialized && machine.node.is_some_and(ready)
+}

@@ -1,0 +1,150 @@
+//! What becomes of nodes that EC2 recommends to rebalance: their NodePool says (spec/troubles, row 35).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use model::{CapacityType, InstanceId, InterruptionKind::RebalanceRecommendation};
+use stories::{Relay, Rig, all_bound, secs};
+
+use crate::{claim_of, instances, is_deleting, on_spot};
+
+fn policy(rig: &Rig, value: &str) {
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.metadata
+            .annotations
+            .insert("whittle.sh/rebalance".into(), value.into());
+    });
+}
+
+async fn recommend(rig: &mut Rig, instance: &InstanceId) -> &'static str {
+    let outcome = rig.announce(instance, RebalanceRecommendation, None).await;
+    outcome.unwrap().as_str()
+}
+
+#[tokio::test]
+async fn without_a_word_of_its_node_pool_nothing_becomes_of_a_node() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    for value in ["ignore", "Drain it!"] {
+        policy(&rig, value);
+        assert_eq!(recommend(&mut rig, &node).await, "tolerated", "{value}");
+    }
+    rig.pass(secs(120)).await;
+    assert_eq!(instances(&rig), [node]);
+    rig.sim
+        .with(|world| assert!(world.ledger.unavailable.is_empty()));
+}
+
+#[tokio::test]
+async fn drain_drains_at_once() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    policy(&rig, "drain");
+    assert_eq!(recommend(&mut rig, &node).await, "recorded");
+    rig.sim.with(|world| assert!(is_deleting(world, &node)));
+    let moved = |world: &mut fakes::World| all_bound(world) && claim_of(world, &node).is_none();
+    assert!(
+        rig.until(secs(240), moved).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}
+
+#[tokio::test]
+async fn replace_waits_until_every_pod_has_a_place_on_a_node_that_is_ready() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    policy(&rig, "replace");
+    assert_eq!(recommend(&mut rig, &node).await, "recorded");
+    let mut left_early = 0;
+    for _ in 0..240 {
+        rig.pass(secs(1)).await;
+        rig.sim.with(|world| {
+            let mut nodes = world.api.nodes.values();
+            let ready = nodes.any(|other| {
+                !other.provider_id.ends_with(node.as_str())
+                    && other
+                        .labels
+                        .get("karpenter.sh/initialized")
+                        .map(String::as_str)
+                        == Some("true")
+            });
+            left_early += usize::from(
+                is_deleting(world, &node) && !ready && claim_of(world, &node).is_some(),
+            );
+            let pending = world
+                .api
+                .pods
+                .values()
+                .filter(|pod| pod.node_name.is_none())
+                .count();
+            // An evicted pod is bound within a second, for its place is there.
+            assert!(pending <= 2, "{pending} pods wait");
+        });
+    }
+    assert_eq!(left_early, 0);
+    let replaced = rig
+        .sim
+        .with(|world| claim_of(world, &node).is_none() && all_bound(world));
+    assert!(replaced, "{:#?}", rig.transcript);
+    assert_ne!(instances(&rig), [node]);
+}
+
+#[tokio::test]
+async fn a_replacement_that_never_comes_leaves_the_node_as_it_was() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    policy(&rig, "replace");
+    rig.sim.with(|world| world.api.closed = true);
+    recommend(&mut rig, &node).await;
+    rig.pass(secs(20 * 60)).await;
+    rig.sim.with(|world| {
+        assert!(!is_deleting(world, &node));
+        assert!(
+            world
+                .ledger
+                .of(&Rig::cluster())
+                .notices
+                .values()
+                .all(|notice| notice.done)
+        );
+    });
+}
+
+#[tokio::test]
+async fn recommendations_for_every_new_node_do_not_make_a_game_of_ping_pong() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    policy(&rig, "drain");
+    let mut risky: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    for _ in 0..60 {
+        for node in instances(&rig) {
+            if !told.insert(node.clone()) {
+                continue;
+            }
+            let (now, one) = rig
+                .sim
+                .with(|world| (world.now, world.account.instances[&node].clone()));
+            if one.capacity_type != CapacityType::Spot {
+                continue;
+            }
+            let offering = (one.instance_type, one.zone);
+            // Nodes of one plan are bought together; what is bought after a recommendation is something else.
+            let since = risky
+                .get(&offering)
+                .zip(one.launched_at)
+                .map(|(at, launched)| launched.duration_since(*at));
+            assert!(
+                since.is_none_or(|since| since < secs(0) || since >= secs(180)),
+                "{offering:?} {since:?}"
+            );
+            recommend(&mut rig, &node).await;
+            risky.insert(offering, now);
+        }
+        rig.pass(secs(60)).await;
+    }
+    // The waits grow: in the end there is nothing on spot to play with.
+    assert!(told.len() < 40, "{} nodes in an hour", told.len());
+    rig.sim.with(|world| assert!(all_bound(world)));
+}

@@ -1,0 +1,265 @@
+//! Everything goes at once: a Region-wide reclaim, and a third of a big cluster within two minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    CapacityType, ClusterName, InstanceId, PodKey,
+    ledger::{Holder, InstanceOwner},
+};
+use stories::{Relay, Rig, all_bound, secs};
+
+use crate::{counts, deliver, instances, is_deleting, on_spot, spot};
+
+/// As many invocations as the queue starts at once, each with so many messages.
+const WORKERS: usize = 10;
+const BATCH: usize = 10;
+
+#[tokio::test]
+async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() {
+    const NOTICES: usize = 10_000;
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let first = instances(&rig)[0].clone();
+    let clusters: Vec<ClusterName> = (0..50).map(|n| ClusterName(format!("team-{n}"))).collect();
+    let ids: Vec<InstanceId> = rig.sim.with(|world| {
+        let registry = world.ledger.of(&Rig::cluster()).meta.clone().unwrap();
+        for cluster in &clusters {
+            world.ledger.of(cluster).meta = Some(registry.clone());
+        }
+        let number = 0..NOTICES;
+        number
+            .map(|number| copy(world, &first, number, &clusters[number % clusters.len()]))
+            .collect()
+    });
+    rig.sim.with(|world| {
+        world.calls.clear();
+        world.budgeted = true;
+        world.latency = SignedDuration::from_millis(10);
+        world.overlapping = true;
+    });
+    let mut busy = [SignedDuration::ZERO; WORKERS];
+    for some in ids.chunks(BATCH) {
+        let bodies: Vec<String> = some.iter().map(|id| spot(&rig, id)).collect();
+        let before = rig.sim.with(|world| world.now);
+        let delivery = deliver(&mut rig, &bodies).await;
+        assert!(delivery.kept.is_empty(), "{:?}", delivery.kept);
+        let took = rig.sim.with(|world| world.now).duration_since(before);
+        let next = busy.iter_mut().min().unwrap();
+        *next += took;
+        rig.sim.take_wakes();
+    }
+    let took = busy.iter().max().unwrap();
+    assert!(*took < secs(60), "{took:?}");
+    rig.sim.with(|world| {
+        let recorded = clusters
+            .iter()
+            .map(|cluster| world.ledger.of(cluster).notices.len());
+        assert_eq!(recorded.sum::<usize>(), NOTICES, "none is lost");
+        assert!(ids.iter().all(|id| is_deleting(world, id)));
+        let asked = |call: &str| world.calls.iter().filter(|other| **other == call).count();
+        assert_eq!(
+            asked("describe_instances"),
+            0,
+            "EC2 is not asked for what labels say"
+        );
+        assert!(
+            asked("leader_lease") <= NOTICES,
+            "once per cluster and delivery"
+        );
+        let api = [
+            "node_claim",
+            "node",
+            "update_node",
+            "delete_node_claim",
+            "post_event",
+        ];
+        let calls: usize = api.iter().map(|call| asked(call)).sum();
+        assert!(calls <= 8 * NOTICES, "{calls} calls of API servers");
+    });
+}
+
+/// A node like the first one, with its pods, owned by a cluster.
+fn copy(
+    world: &mut fakes::World,
+    like: &InstanceId,
+    number: usize,
+    cluster: &ClusterName,
+) -> InstanceId {
+    let id = InstanceId(format!("i-{number:09}"));
+    let ends = |provider_id: &str| provider_id.ends_with(like.as_str());
+    let mut claims = world.api.node_claims.values();
+    let mut claim = claims
+        .find(|claim| ends(&claim.status.provider_id))
+        .unwrap()
+        .clone();
+    let mut nodes = world.api.nodes.values();
+    let mut node = nodes.find(|node| ends(&node.provider_id)).unwrap().clone();
+    let mut instance = world.account.instances[like].clone();
+    let name = format!("copy-{number:06}");
+    let old = node.name.clone();
+    instance.id = id.clone();
+    instance.private_dns = Some(name.clone());
+    instance
+        .tags
+        .insert("karpenter.sh/nodeclaim".into(), name.clone());
+    claim.name = name.as_str().into();
+    claim.uid = format!("{name}-uid").as_str().into();
+    claim
+        .labels
+        .insert("topology.k8s.aws/zone-id".into(), instance.zone_id.clone());
+    claim.status.provider_id = format!("aws:///{}/{id}", instance.zone);
+    claim.status.node_name = Some(name.as_str().into());
+    node.name = name.as_str().into();
+    node.uid = format!("node-{name}-uid").as_str().into();
+    node.labels
+        .insert("kubernetes.io/hostname".into(), name.clone());
+    node.provider_id.clone_from(&claim.status.provider_id);
+    let pods: Vec<_> = world
+        .api
+        .pods
+        .values()
+        .filter(|pod| pod.node_name.as_ref() == Some(&old))
+        .cloned()
+        .collect();
+    for (at, mut pod) in pods.into_iter().enumerate() {
+        pod.key = PodKey::new("default", format!("{name}-{at}"));
+        pod.uid = format!("{name}-{at}-uid").as_str().into();
+        pod.node_name = Some(node.name.clone());
+        world.api.pods.insert(pod.key.clone(), pod);
+    }
+    let owner = InstanceOwner {
+        cluster: cluster.clone(),
+        holder: Holder::Claim(claim.name.clone()),
+    };
+    world.ledger.owners.insert(id.clone(), owner);
+    world.account.instances.insert(id.clone(), instance);
+    world.api.node_claims.insert(claim.name.clone(), claim);
+    world.api.nodes.insert(node.name.clone(), node);
+    id
+}
+
+/// Pods of the stories' size that a type takes.
+fn room(instance_type: &str) -> usize {
+    match instance_type {
+        "m5.large" => 1,
+        "m5.xlarge" => 2,
+        _ => 5,
+    }
+}
+
+#[tokio::test]
+async fn when_a_third_of_a_cluster_goes_within_two_minutes_every_pod_has_a_new_place_in_time() {
+    Box::pin(storm(200)).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes without optimization"]
+async fn so_it_has_when_the_cluster_has_a_thousand_nodes() {
+    Box::pin(storm(1_000)).await;
+}
+
+/// 30 % of the nodes are warned within two minutes, and each dies two minutes after its warning.
+async fn storm(nodes: usize) {
+    let victims = nodes * 3 / 10;
+    // One round every two seconds.
+    let at_once = victims / 60;
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let first = instances(&rig)[0].clone();
+    let per_node = rig.sim.with(|world| world.api.pods.len());
+    rig.sim
+        .with(|world| world.api.deployments.get_mut("web").unwrap().replicas = nodes * per_node);
+    let ids: Vec<InstanceId> = rig.sim.with(|world| {
+        let others = 1..nodes;
+        others
+            .map(|number| copy(world, &first, number, &Rig::cluster()))
+            .collect()
+    });
+    let pool = rig.sim.with(|world| {
+        let instance = &world.account.instances[&first];
+        assert_eq!(instance.capacity_type, CapacityType::Spot);
+        (instance.instance_type.clone(), instance.zone.clone())
+    });
+    let start = rig.sim.with(|world| {
+        world.account.requests.clear();
+        world.now
+    });
+    let warned = &ids[..victims];
+    let known: BTreeSet<InstanceId> = rig
+        .sim
+        .with(|world| world.account.instances.keys().cloned().collect());
+    let mut dies: BTreeMap<InstanceId, Timestamp> = BTreeMap::new();
+    let mut announced = warned.chunks(at_once);
+    let mut late = Vec::new();
+    for second in 0..=250 {
+        if second % 2 == 0
+            && let Some(some) = announced.next()
+        {
+            let bodies: Vec<String> = some.iter().map(|id| spot(&rig, id)).collect();
+            let delivery = deliver(&mut rig, &bodies).await;
+            assert_eq!(
+                counts(&delivery),
+                [("spot_interrupted/recorded", some.len())]
+            );
+            let at = rig.sim.with(|world| world.now) + secs(120);
+            dies.extend(some.iter().map(|id| (id.clone(), at)));
+        }
+        rig.pass(secs(1)).await;
+        rig.sim.with(|world| {
+            let now = world.now;
+            let dead: Vec<InstanceId> = dies
+                .iter()
+                .filter(|(_, at)| **at <= now)
+                .map(|(id, _)| id.clone())
+                .collect();
+            for id in dead {
+                dies.remove(&id);
+                let left = world
+                    .api
+                    .nodes
+                    .values()
+                    .find(|node| node.provider_id.ends_with(id.as_str()));
+                let left = left.map(|node| node.name.clone());
+                let on = |pod: &&model::pod::Pod| left.is_some() && pod.node_name == left;
+                late.extend(
+                    world
+                        .api
+                        .pods
+                        .values()
+                        .filter(on)
+                        .map(|pod| pod.key.clone()),
+                );
+                world.account.terminate(&id, now);
+            }
+            // What is bought by now takes the pods of whoever was warned so far, a few seconds granted for planning.
+            let bought = world
+                .account
+                .instances
+                .values()
+                .filter(|one| !known.contains(&one.id));
+            let bought: usize = bought.map(|one| room(&one.instance_type)).sum();
+            let rounds = (now.duration_since(start).as_secs() - 10).max(0) / 2;
+            let warned = usize::try_from(rounds).unwrap() * at_once;
+            assert!(
+                bought >= warned.min(victims) * per_node,
+                "second {second}: {bought} places"
+            );
+        });
+    }
+    assert_eq!(late, [], "no pod died with its node");
+    assert!(rig.until(secs(120), all_bound).await.is_some());
+    assert_eq!(rig.errors, Vec::<String>::new());
+    rig.sim.with(|world| {
+        let again = world
+            .account
+            .requests
+            .iter()
+            .filter(|request| request.capacity_type == CapacityType::Spot);
+        let mut again = again
+            .flat_map(|request| &request.templates)
+            .flat_map(|template| &template.overrides);
+        assert!(
+            again.all(|choice| (&choice.instance_type, &choice.zone) != (&pool.0, &pool.1)),
+            "nothing is bought where everything is being taken back"
+        );
+    });
+}
