@@ -211,6 +211,19 @@ fn each_function_may_write_what_it_owns() {
         ["lifecycle"]
     );
     assert_eq!(
+        functions_that_may(&objects, "patch", "karpenter.sh", "nodeoverlays/status"),
+        ["lifecycle"]
+    );
+    assert_eq!(
+        functions_that_may(
+            &objects,
+            "patch",
+            "autoscaling.x-k8s.io",
+            "capacitybuffers/status"
+        ),
+        ["provisioner", "lifecycle"]
+    );
+    assert_eq!(
         functions_that_may(&objects, "patch", "", "nodes"),
         ["lifecycle", "disruption", "terminator", "interruption"]
     );
