@@ -1,0 +1,87 @@
+//! How long one warning takes from the queue to its tainted node, deleted NodeClaim and woken lanes: our own time, on fakes
+//! that answer at once.
+//!
+//!     cargo bench --profile dev -p stories --bench interruption
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a measurement prints, stops at what is not there, and looks at the clock"
+)]
+
+use std::time::{Duration, Instant};
+
+use fakes::World;
+use model::InstanceId;
+use stories::{Relay, Rig, all_bound, secs};
+use turns::Message;
+
+const NODES: usize = 1_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await.unwrap();
+    rig.pass(secs(60)).await;
+    let ids: Vec<InstanceId> = rig
+        .sim
+        .with(|world| (0..NODES).map(|number| copy(world, number)).collect());
+    let mut took: Vec<Duration> = Vec::new();
+    for id in &ids {
+        took.push(warn(&mut rig, id).await);
+        rig.sim.take_wakes();
+    }
+    took.sort();
+    let at = |percent: usize| {
+        took.get(took.len() * percent / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    println!(
+        "{} warnings, one per delivery: p50 {:.2?}, p99 {:.2?}",
+        took.len(),
+        at(50),
+        at(99)
+    );
+}
+
+async fn warn(rig: &mut Rig, id: &InstanceId) -> Duration {
+    let now = rig.sim.with(|world| world.now);
+    let body = serde_json::json!({
+        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "account": "123456789012", "region": "us-east-1", "time": now.to_string(), "detail": { "instance-id": id }
+    });
+    let message = Message {
+        id: "1".into(),
+        body: body.to_string(),
+    };
+    let turn = rig.next_turn();
+    let start = Instant::now();
+    let read = aws_rules::interruption::read;
+    let delivery = Box::pin(turns::deliver(&rig.world, &[message], read, &turn)).await;
+    let took = start.elapsed();
+    assert!(delivery.kept.is_empty(), "{delivery:?}");
+    took
+}
+
+/// A node like the only one that was launched.
+fn copy(world: &mut World, number: usize) -> InstanceId {
+    let mut claim = world.api.node_claims.values().next().unwrap().clone();
+    let mut node = world.api.nodes.values().next().unwrap().clone();
+    let mut owner = world.ledger.owners.values().next().unwrap().clone();
+    let name = format!("zz-{number:06}");
+    let id = InstanceId(format!("i-{number:09}"));
+    claim.name = name.as_str().into();
+    claim.status.provider_id = format!("aws:///us-east-1a/{id}");
+    claim.status.node_name = Some(name.as_str().into());
+    claim
+        .labels
+        .insert("topology.k8s.aws/zone-id".into(), "use1-az1".into());
+    node.name = name.as_str().into();
+    node.provider_id.clone_from(&claim.status.provider_id);
+    owner.holder = model::ledger::Holder::Claim(claim.name.clone());
+    world.ledger.owners.insert(id.clone(), owner);
+    world.api.node_claims.insert(claim.name.clone(), claim);
+    world.api.nodes.insert(node.name.clone(), node);
+    id
+}
