@@ -8,7 +8,7 @@ mod object;
 mod spread;
 mod tree;
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use thiserror::Error;
 
@@ -25,6 +25,8 @@ pub struct Manifests {
     /// Objects of kinds that planning does not look at.
     pub ignored: Vec<Ignored>,
     pub errors: Vec<ManifestError>,
+    /// Where in `objects` each is: kind, namespace and name.
+    known: BTreeMap<(&'static str, String, String), usize>,
 }
 
 /// An object and where it stands.
@@ -87,6 +89,32 @@ impl fmt::Display for ManifestError {
 }
 
 impl Manifests {
+    /// Of an object that is given twice the later one counts, as when both are applied; the earlier one is told of.
+    fn add(&mut self, manifest: Manifest) {
+        let metadata = manifest.object.metadata();
+        let namespace = metadata
+            .namespace
+            .as_deref()
+            .unwrap_or("default")
+            .to_owned();
+        let id = (manifest.object.kind(), namespace, metadata.name.clone());
+        let Some(earlier) = self.known.get(&id).and_then(|at| self.objects.get_mut(*at)) else {
+            self.known.insert(id, self.objects.len());
+            self.objects.push(manifest);
+            return;
+        };
+        let (kind, _, name) = id;
+        self.errors.push(ManifestError {
+            place: earlier.place.clone(),
+            field: None,
+            message: format!(
+                "{kind} {name} is given again at {}: that one counts",
+                manifest.place
+            ),
+        });
+        *earlier = manifest;
+    }
+
     /// Adds what `text` holds. `file` is the name used in places.
     pub fn read(&mut self, file: &str, text: &str) {
         for document in documents(text) {
@@ -143,7 +171,7 @@ impl Manifests {
                 let unknown_fields = schema_of(object.kind())
                     .and_then(|schema| Some(unknown_fields(schema, &document.value()?)))
                     .unwrap_or_default();
-                self.objects.push(Manifest { place, object, unknown_fields });
+                self.add(Manifest { place, object, unknown_fields });
             }
             Ok(Decoded::OtherVersion { known }) => self.errors.push(ManifestError {
                 place,

@@ -40,6 +40,38 @@ fn many_documents_are_read_and_the_empty_ones_skipped() {
 }
 
 #[test]
+fn of_an_object_that_is_given_twice_the_later_one_counts() {
+    let pod = |namespace: &str, node: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web{namespace}}}\nspec: {{nodeName: {node}}}\n---\n"
+        )
+    };
+    let text = [
+        pod("", "a"),
+        pod(", namespace: shop", "b"),
+        pod(", namespace: default", "c"),
+    ];
+    let manifests = read(&text.concat());
+    assert_eq!(names(&manifests), ["Pod web", "Pod web"]);
+    let nodes: Vec<serde_json::Value> = manifests
+        .objects
+        .iter()
+        .filter_map(|manifest| {
+            let manifest = manifest.object.to_manifest().unwrap();
+            manifest.pointer("/spec/nodeName").cloned()
+        })
+        .collect();
+    assert_eq!(nodes, ["c", "b"]);
+    let told: Vec<String> = manifests.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "my.yaml:1 (document 1): Pod web is given again at my.yaml:11 (document 3): that one counts"
+        ]
+    );
+}
+
+#[test]
 fn unknown_kinds_are_reported_as_ignored() {
     let manifests = read(
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: \"1\"}}\n---\n{apiVersion: serving.example.com/v1, kind: Deployment}",
