@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::conditions::types::CONSOLIDATABLE;
-use model::node_pool::ConsolidateAfter;
+use model::{node_pool::ConsolidateAfter, snapshot::Optimize};
 
 use super::{
     budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth, cost, scene::Scene,
@@ -25,9 +25,13 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
     Ok(cost::is_empty(candidate.cost) && candidate.claim.is_true(CONSOLIDATABLE))
 }
 
-/// Machines that pods without a place are to go to. Upstream keeps such nodes by nominating them over and over; a node that
-/// waits for hours until a budget lets its pods come is expected to be there all the time.
+/// Machines that pods without a place are to go to. Upstream looks at none, and keeps such nodes by nominating them over and
+/// over; a node that waits for hours until a budget lets its pods come is expected to be there all the time.
 pub(super) fn expecting(scene: &Scene<'_>) -> BTreeSet<usize> {
+    let as_upstream = scene.snapshot.settings.optimize == Optimize::Upstream;
+    if as_upstream || scene.waiting.is_empty() {
+        return BTreeSet::new();
+    }
     let simulation = scene.simulate(&[], Freedom::Drift);
     let existing = simulation.existing.iter();
     existing.map(|(at, _)| *at).collect()

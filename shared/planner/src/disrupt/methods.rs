@@ -84,7 +84,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         let mut empty: Vec<&Candidate<'a>> = empty
             .filter(|one| emptiness::is_about(one) == Ok(true))
             .collect();
-        if !empty.is_empty() && !self.now.waiting.is_empty() {
+        if !empty.is_empty() {
             let expecting = emptiness::expecting(self.now);
             empty.retain(|one| !expecting.contains(&one.at));
         }

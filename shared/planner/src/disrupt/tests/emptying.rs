@@ -109,5 +109,7 @@ fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_stays() {
         .node("spare", "small", &[]);
     assert_eq!(world.removes(), ["new", "spare"]);
     world.0.node_claims[0].deleted_at = Some(world.0.now);
+    assert_eq!(world.removes().len(), 2, "upstream looks at no waiting pod");
+    world.0.settings.optimize = Optimize::Cost;
     assert_eq!(world.removes().len(), 1, "one is needed, one is not");
 }
