@@ -1,4 +1,6 @@
-//! `whittle plan`: what would be launched for these manifests or this cluster, and why.
+//! `whittle plan`: what would be launched for these manifests or this cluster, or which nodes would go, and why.
+
+mod disruption;
 
 use std::{
     fmt::Write as _,
@@ -30,6 +32,9 @@ pub(crate) struct Arguments {
     /// How to print the plan.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
     output: Output,
+    /// Which nodes would go, for what, and why the others stay, instead of what would be launched.
+    #[arg(long)]
+    disruption: bool,
     /// Instance types to choose from, as JSON. Without it, those of us-east-1; for a running cluster, in a build with AWS, what
     /// EC2 offers in the Region of the environment.
     #[arg(long)]
@@ -101,11 +106,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
         }
     }
-    let plan = planner::provision(&snapshot, planner::Share::WHOLE);
     let mut out = std::io::stdout().lock();
-    match arguments.output {
-        Output::Json => serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?,
-        Output::Text => out.write_all(text(&plan).as_bytes())?,
+    if arguments.disruption {
+        let (pass, nodes) = (planner::disrupt(&snapshot), planner::outlook(&snapshot));
+        match arguments.output {
+            Output::Json => {
+                serde_json::to_writer_pretty(&mut out, &disruption::json(&pass, &nodes))?;
+            }
+            Output::Text => out.write_all(disruption::text(&pass, &nodes).as_bytes())?,
+        }
+    } else {
+        let plan = planner::provision(&snapshot, planner::Share::WHOLE);
+        match arguments.output {
+            Output::Json => serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?,
+            Output::Text => out.write_all(text(&plan).as_bytes())?,
+        }
     }
     writeln!(out)?;
     if unread > 0 {

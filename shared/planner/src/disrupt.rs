@@ -10,6 +10,7 @@ mod drift;
 mod emptiness;
 mod methods;
 mod multi;
+mod outlook;
 mod price;
 mod scene;
 mod schedule;
@@ -25,7 +26,12 @@ use model::{NodeClaimName, NodePoolName, Snapshot, ledger};
 
 pub use model::ledger::Method;
 
-pub use self::{candidates::Blocked, command::Command, validation::Rejection};
+pub use self::{
+    candidates::Blocked,
+    command::Command,
+    outlook::{Alternative, Outlook},
+    validation::Rejection,
+};
 use self::{methods::Methods, scene::Scene};
 use crate::{inventory::Inventory, provision::question::Ground};
 
@@ -46,8 +52,8 @@ pub struct Pass {
     pub blocked: Vec<Blocked>,
     /// Nodes that consolidation does not remove.
     pub unconsolidatable: Vec<Blocked>,
-    /// NodePools whose budgets allow nothing at all, where there would be something to do.
-    pub exhausted: BTreeSet<(NodePoolName, Reason)>,
+    /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
+    pub exhausted: BTreeSet<(NodePoolName, String)>,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
@@ -67,6 +73,14 @@ pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> 
     let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
     let [scene, later] = [scene, later].map(|scene| scene.sparing(spared));
     Methods::new(&scene, &later).first()
+}
+
+/// What becomes of each node by itself, and why: those that stay as well.
+pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
+    let inventory = Inventory::new(snapshot);
+    let ground = Ground::new(snapshot);
+    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
+    outlook::of_all(&scene)
 }
 
 /// Judges a proposal again after its waiting period: what is left of it, as it is best done now (spec/lifecycle §21).

@@ -28,8 +28,8 @@ mod test_world;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
-    Blocked, Command, Method, Pass, Reason, Rejection, VALIDATED_AFTER, disrupt, disrupt_except,
-    validate,
+    Alternative, Blocked, Command, Method, Outlook, Pass, Reason, Rejection, VALIDATED_AFTER,
+    disrupt, disrupt_except, outlook, validate,
 };
 pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};

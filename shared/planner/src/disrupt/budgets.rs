@@ -16,6 +16,7 @@ use crate::inventory::Inventory;
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
+    reason: Reason,
     /// NodePools with nodes, none of which may go.
     closed: BTreeSet<NodePoolName>,
 }
@@ -36,6 +37,7 @@ impl Budgets {
         let counts = counts(inventory);
         let mut budgets = Self {
             left: BTreeMap::new(),
+            reason,
             closed: BTreeSet::new(),
         };
         for pool in &snapshot.node_pools {
@@ -50,9 +52,16 @@ impl Budgets {
         budgets
     }
 
-    /// Whether the NodePool's budgets allow none of its nodes to go, however many are on their way.
-    pub(super) fn are_closed(&self, pool: &NodePoolName) -> bool {
-        self.closed.contains(pool)
+    /// What to tell users of a NodePool whose budgets allow none of its nodes to go, however many are on their way.
+    pub(super) fn closed(&self, pool: &NodePool) -> Option<String> {
+        self.closed.contains(&pool.name).then(|| {
+            trouble(pool).unwrap_or_else(|| {
+                let reason = self.reason.as_str();
+                format!(
+                    "No allowed disruptions for disruption reason {reason} due to blocking budget"
+                )
+            })
+        })
     }
 
     pub(super) fn left(&self, pool: &NodePoolName) -> usize {
@@ -96,8 +105,11 @@ fn counts(inventory: &Inventory<'_>) -> BTreeMap<NodePoolName, Count> {
 fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usize {
     let mut least = usize::MAX;
     for budget in &pool.disruption.budgets {
-        let (Some(nodes), Some(active)) = (scaled(&budget.nodes, total), is_active(budget, now))
-        else {
+        let (Some(nodes), Some(active), None) = (
+            scaled(&budget.nodes, total),
+            is_active(budget, now),
+            unknown_reason(budget),
+        ) else {
             return 0;
         };
         if active && is_about(budget, reason) {
@@ -105,6 +117,49 @@ fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usi
         }
     }
     least
+}
+
+/// What is wrong with the first budget of a NodePool that cannot be read.
+pub(super) fn trouble(pool: &NodePool) -> Option<String> {
+    let budgets = pool.disruption.budgets.iter().enumerate();
+    let mut wrong = budgets.filter_map(|(at, budget)| Some((at + 1, problem(budget)?)));
+    wrong.next().map(|(number, problem)| {
+        let name = &pool.name;
+        format!(
+            "Budget {number} of NodePool {name} is not valid, so nothing is disrupted: {problem}"
+        )
+    })
+}
+
+fn problem(budget: &Budget) -> Option<String> {
+    if scaled(&budget.nodes, 0).is_none() {
+        let nodes = &budget.nodes;
+        return Some(format!(
+            "nodes is \"{nodes}\": expected a number, or a percentage up to 100%"
+        ));
+    }
+    if let Some(reason) = unknown_reason(budget) {
+        return Some(format!(
+            "reason \"{reason}\" is not known: expected Underutilized, Empty or Drifted"
+        ));
+    }
+    match (&budget.schedule, &budget.duration) {
+        (Some(_), None) => Some("a schedule needs a duration".to_owned()),
+        (None, Some(_)) => Some("a duration needs a schedule".to_owned()),
+        (Some(schedule), Some(_)) if Schedule::parse(schedule).is_none() => Some(format!(
+            "schedule is \"{schedule}\": expected five cron fields such as \"0 9 * * 1-5\", or @daily and the like"
+        )),
+        (Some(_), Some(duration)) if parse_go_duration(duration).is_none() => Some(format!(
+            "duration is \"{duration}\": expected hours and minutes such as \"1h30m\""
+        )),
+        (Some(_), Some(_)) | (None, None) => None,
+    }
+}
+
+fn unknown_reason(budget: &Budget) -> Option<&str> {
+    let known = [Reason::Empty, Reason::Drifted, Reason::Underutilized].map(Reason::as_str);
+    let mut reasons = budget.reasons.iter().map(String::as_str);
+    reasons.find(|reason| !known.contains(reason))
 }
 
 fn is_about(budget: &Budget, reason: Reason) -> bool {

@@ -91,7 +91,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-fn name_of(machine: &Machine<'_>) -> String {
+pub(super) fn name_of(machine: &Machine<'_>) -> String {
     let node = machine.node.map(|node| node.name.as_str());
     node.unwrap_or(machine.name).to_owned()
 }
@@ -147,8 +147,7 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
             return Verdict::Blocked(troubles);
         }
     }
-    let kind = machine.labels.get(INSTANCE_TYPE);
-    let kind = types.iter().find(|known| Some(&known.name) == kind);
+    let kind = kind_of(machine, types);
     Verdict::Candidate(Candidate {
         at,
         machine,
@@ -161,6 +160,14 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
         }),
         cost: cost::of_node(&machine.pods),
     })
+}
+
+pub(super) fn kind_of<'t>(
+    machine: &Machine<'_>,
+    types: &'t [InstanceType],
+) -> Option<&'t InstanceType> {
+    let name = machine.labels.get(INSTANCE_TYPE);
+    types.iter().find(|known| Some(&known.name) == name)
 }
 
 /// Which pods keep the node; one kind of trouble at a time, as upstream tells it.

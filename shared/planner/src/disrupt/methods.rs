@@ -60,7 +60,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     /// What budgets hold back for good, of what methods would look at.
-    fn exhausted(&self) -> BTreeSet<(NodePoolName, Reason)> {
+    fn exhausted(&self) -> BTreeSet<(NodePoolName, String)> {
         let is_about = |one: &Candidate<'a>, reason| match reason {
             Reason::Empty => emptiness::is_about(one) == Ok(true),
             Reason::Drifted => drift::is_about(one) || drift::is_about_static(one),
@@ -69,12 +69,11 @@ impl<'s, 'a> Methods<'s, 'a> {
         let mut exhausted = BTreeSet::new();
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
             let budgets = self.budgets(self.now, reason);
-            let held = self
-                .graceful()
-                .all
-                .iter()
-                .filter(|one| budgets.are_closed(&one.pool.name) && is_about(one, reason));
-            exhausted.extend(held.map(|one| (one.pool.name.clone(), reason)));
+            let held = self.graceful().all.iter().filter_map(|one| {
+                let told = budgets.closed(one.pool)?;
+                is_about(one, reason).then(|| (one.pool.name.clone(), told))
+            });
+            exhausted.extend(held);
         }
         exhausted
     }

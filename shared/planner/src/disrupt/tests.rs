@@ -21,10 +21,13 @@ use model::{
 use super::*;
 use crate::test_world;
 
+mod bad_input;
 mod budgets_and_blocking;
 mod consolidating;
 mod drifting;
 mod emptying;
+mod looking_out;
+mod validating;
 
 const SETTLED: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE];
 const ZONE: &str = "topology.kubernetes.io/zone";

@@ -29,15 +29,12 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
             .flat_map(|one| objects.tell(&one.node, reason, &one.message))
             .collect::<Vec<_>>()
     };
-    let exhausted = pass.exhausted.iter().filter_map(|(name, reason)| {
+    let exhausted = pass.exhausted.iter().filter_map(|(name, message)| {
         let pool = snapshot.node_pools.iter().find(|pool| pool.name == *name)?;
         Some(normal(
             EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
             "DisruptionBlocked",
-            format!(
-                "No allowed disruptions for disruption reason {} due to blocking budget",
-                reason.as_str()
-            ),
+            message.clone(),
             snapshot.now,
         ))
     });

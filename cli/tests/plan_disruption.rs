@@ -1,0 +1,149 @@
+//! `whittle plan --disruption`: which nodes of a cluster would go, and why the others stay.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    fmt::Write as _,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+/// A NodePool that launches on demand, and one node of it per name, each large enough for four of the pods.
+fn cluster(nodes: &[(&str, &str)]) -> String {
+    let mut text = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  disruption: {consolidateAfter: 0s, budgets: [{nodes: 100%}]}
+  template:
+    spec:
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge, m5.2xlarge]}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+"
+    .to_owned();
+    for (name, pods) in nodes {
+        let labels = "{karpenter.sh/nodepool: default, karpenter.sh/capacity-type: on-demand, \
+            karpenter.sh/registered: \"true\", karpenter.sh/initialized: \"true\", \
+            node.kubernetes.io/instance-type: m5.2xlarge, topology.kubernetes.io/zone: us-east-1a, \
+            kubernetes.io/arch: amd64, kubernetes.io/os: linux}";
+        let capacity = "{cpu: \"8\", memory: 30Gi, pods: \"58\"}";
+        let condition = |kind: &str| {
+            format!(
+                "{{type: {kind}, status: \"True\", reason: {kind}, lastTransitionTime: \"2026-01-01T00:00:00Z\"}}"
+            )
+        };
+        let conditions = ["Launched", "Registered", "Initialized", "Consolidatable"].map(condition);
+        write!(
+            text,
+            "---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {{name: {name}-claim, uid: {name}-claim, labels: {labels}, creationTimestamp: \"2026-01-01T00:00:00Z\"}}
+spec:
+  requirements: []
+  nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
+status:
+  providerID: aws:///us-east-1a/i-{name}
+  nodeName: {name}
+  capacity: {capacity}
+  allocatable: {capacity}
+  conditions: [{}]
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: {name}, uid: {name}, labels: {labels}}}
+spec: {{providerID: aws:///us-east-1a/i-{name}}}
+status:
+  capacity: {capacity}
+  allocatable: {capacity}
+  conditions: [{{type: Ready, status: \"True\"}}]
+{pods}
+",
+            conditions.join(", ")
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn pod(name: &str, node: &str, cpu: &str, annotations: &str) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default, uid: {name}, annotations: {{{annotations}}}, ownerReferences: [{{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: web}}]}}
+spec:
+  nodeName: {node}
+  containers: [{{name: main, image: app, resources: {{requests: {{cpu: {cpu}}}}}}}]
+status: {{phase: Running, conditions: [{{type: Ready, status: \"True\"}}]}}
+"
+    )
+}
+
+fn plan(manifests: &str, output: &str) -> String {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .args(["plan", "--disruption", "-f", "-", "-o", output])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = whittle.stdin.take().unwrap();
+    stdin.write_all(manifests.as_bytes()).unwrap();
+    drop(stdin);
+    let output = whittle.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_node_that_is_too_large_goes_for_a_smaller_one() {
+    let text = plan(&cluster(&[("big", &pod("web", "big", "1", ""))]), "text");
+    assert_eq!(
+        text.trim_end(),
+        "1 node would go first, saving $0.2880/h:
+  Underutilized: big of $0.3840/h, replaced by 1 of $0.0960/h
+
+Each by itself:
+  big  $0.3840/h  goes (Underutilized): its pods fit on m5.large on-demand us-east-1a at $0.0960/h, saving $0.2880/h"
+    );
+}
+
+#[test]
+fn a_node_that_stays_says_what_keeps_it() {
+    let guard = "karpenter.sh/do-not-disrupt: \"true\"";
+    let guarded = pod("held", "guarded", "2", guard);
+    let text = plan(
+        &cluster(&[
+            ("full", &pod("web", "full", "7", "")),
+            ("guarded", &guarded),
+        ]),
+        "text",
+    );
+    assert!(text.starts_with("No node would go now.\n"), "{text}");
+    assert!(
+        text.contains(
+            "guarded  $0.3840/h  stays: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/held)"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("full  $0.3840/h  stays: Can't replace with a cheaper node; best otherwise:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_same_as_json_names_the_saving_of_each() {
+    let json = plan(&cluster(&[("big", &pod("web", "big", "1", ""))]), "json");
+    let plan: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(plan["command"]["delete"], serde_json::json!(["big"]));
+    let node = &plan["nodes"][0];
+    assert_eq!(node["node"], "big");
+    assert_eq!(node["alternative"]["saving"], 0.288);
+    assert_eq!(node["kept"], serde_json::Value::Null);
+}

@@ -1,0 +1,173 @@
+//! What becomes of each node by itself, for people: whether it may go, what would run its pods instead and what that saves, or
+//! the pod, budget, price or constraint that keeps it.
+
+use api::conditions::types::CONSOLIDATABLE;
+use model::{NanosPerHour, NodePoolName, labels::NODE_POOL, plan::ExpectedOffering};
+use scheduling::NewNode;
+
+use super::{
+    Reason,
+    budgets::Budgets,
+    candidates::{Candidate, Candidates, Class, kind_of, name_of},
+    consolidation::{judged, may_consolidate},
+    cost, drift, price,
+    scene::Scene,
+    simulate::Freedom,
+    types,
+};
+
+/// One node, as disruption sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The Node's name, or the NodeClaim's where there is no Node.
+    pub node: String,
+    /// Zero where it is not known.
+    pub price: NanosPerHour,
+    /// Why it would go, if anything speaks for that.
+    pub reason: Option<Reason>,
+    /// What would run its pods instead, if that was found out.
+    pub alternative: Option<Alternative>,
+    /// What keeps it; `None` where it may go now.
+    pub kept: Option<String>,
+}
+
+/// New nodes in a node's place; none where its pods fit on others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternative {
+    pub nodes: Vec<ExpectedOffering>,
+    /// Per hour; less than nothing where it costs more.
+    pub saving: NanosPerHour,
+}
+
+pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
+    let graceful = Candidates::new(scene, Class::Graceful);
+    let eventual = Candidates::new(scene, Class::Eventual);
+    let of_blocked = eventual.blocked.iter().map(|blocked| Outlook {
+        node: blocked.node.clone(),
+        price: price_of(scene, &blocked.node),
+        reason: None,
+        alternative: None,
+        kept: Some(blocked.message.clone()),
+    });
+    let of_candidates = eventual.all.iter().map(|candidate| {
+        let name = candidate.node.name.as_str();
+        let mut blocked = graceful.blocked.iter();
+        let mut outlook = of_one(scene, candidate);
+        // What must not be disturbed now goes for drift alone.
+        if outlook.reason != Some(Reason::Drifted)
+            && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
+        {
+            outlook.kept = Some(blocked.message.clone());
+        }
+        outlook.kept = outlook.kept.take().or_else(|| {
+            let reason = outlook.reason?;
+            kept_by_budgets(scene, candidate, reason)
+        });
+        outlook
+    });
+    let mut all: Vec<Outlook> = of_blocked.chain(of_candidates).collect();
+    all.sort_by(|a, b| a.node.cmp(&b.node));
+    all
+}
+
+/// What a node costs, whether or not it may go.
+fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
+    let mut machines = scene.inventory.machines.iter();
+    let price = machines
+        .find(|machine| name_of(machine) == node)
+        .and_then(|machine| {
+            let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
+            let kind = kind_of(machine, scene.ground.types.get(&pool)?)?;
+            Some(price::of_node(kind, &machine.labels))
+        });
+    price.unwrap_or(NanosPerHour(0))
+}
+
+fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason) -> Option<String> {
+    let budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+    let pool = candidate.pool;
+    (budgets.left(&pool.name) == 0).then(|| {
+        budgets.closed(pool).unwrap_or_else(|| {
+            let name = &pool.name;
+            format!("As many nodes of NodePool {name} are on their way as its budgets allow")
+        })
+    })
+}
+
+fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
+    let mut outlook = Outlook {
+        node: candidate.node.name.to_string(),
+        price: candidate.price,
+        reason: None,
+        alternative: None,
+        kept: None,
+    };
+    let is_dynamic = candidate.pool.replicas.is_none();
+    let is_consolidatable = candidate.claim.is_true(CONSOLIDATABLE);
+    if is_dynamic && is_consolidatable && cost::is_empty(candidate.cost) {
+        outlook.reason = Some(Reason::Empty);
+        outlook.alternative = Some(alternative(scene, candidate, &[]));
+    } else if drift::is_about_static(candidate) {
+        outlook.reason = Some(Reason::Drifted);
+    } else if drift::is_about(candidate) {
+        let simulation = scene.simulate(&[candidate], Freedom::Drift);
+        outlook.reason = Some(Reason::Drifted);
+        outlook.kept = simulation.obstacle();
+        if outlook.kept.is_none() {
+            outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
+        }
+    } else {
+        consolidation(scene, candidate, &mut outlook);
+    }
+    outlook
+}
+
+fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut Outlook) {
+    match may_consolidate(candidate) {
+        Err(why) => outlook.kept = Some(why),
+        Ok(false) => {
+            let why = match candidate.pool.replicas {
+                Some(_) => "NodePool is static, and the node has not drifted",
+                None => "Node is not Consolidatable: its pods changed within consolidateAfter",
+            };
+            outlook.kept = Some(why.to_owned());
+        }
+        Ok(true) => {
+            let simulation = scene.simulate(&[candidate], Freedom::Consolidation);
+            if simulation.obstacle().is_none() {
+                outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
+            }
+            match judged(scene, &[candidate], simulation) {
+                Err(why) => outlook.kept = Some(why),
+                Ok(step) => {
+                    let nodes: Vec<NewNode> = step.replacement.into_iter().collect();
+                    outlook.reason = Some(Reason::Underutilized);
+                    outlook.alternative = Some(alternative(scene, candidate, &nodes));
+                }
+            }
+        }
+    }
+}
+
+/// The cheapest that each of these nodes may become.
+fn alternative(scene: &Scene<'_>, candidate: &Candidate<'_>, nodes: &[NewNode]) -> Alternative {
+    let cheapest = nodes.iter().filter_map(|node| {
+        let of_pool = types::of_new_node(scene, node);
+        let choice = node.choices.iter().min_by_key(|choice| choice.price)?;
+        let kind = of_pool.get(choice.instance_type())?;
+        let offering = kind.offerings.get(choice.offering())?;
+        Some(ExpectedOffering {
+            instance_type: kind.name.clone(),
+            capacity_type: offering.capacity_type,
+            zone: offering.zone.clone(),
+            price: choice.price,
+            capacity: kind.capacity.clone(),
+        })
+    });
+    let nodes: Vec<ExpectedOffering> = cheapest.collect();
+    let cost: i64 = nodes.iter().map(|node| node.price.0).sum();
+    Alternative {
+        saving: NanosPerHour(candidate.price.0.saturating_sub(cost)),
+        nodes,
+    }
+}

@@ -1,0 +1,123 @@
+//! Mistakes in what users write: each has a stated outcome, and nothing is disrupted from doubt.
+
+use super::*;
+
+fn scheduled(schedule: Option<&str>, duration: Option<&str>) -> Budget {
+    Budget {
+        schedule: schedule.map(str::to_owned),
+        duration: duration.map(str::to_owned),
+        ..budget("5")
+    }
+}
+
+/// An empty node in a NodePool with this budget besides a generous one: what goes, and what is said of the NodePool.
+fn under(budget_of: Budget) -> (Vec<String>, Vec<String>) {
+    let world = World::new().node("n", "small", &[]).with(|snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![budget("9"), budget_of];
+    });
+    let pass = disrupt(&world.0);
+    let told = pass.exhausted.into_iter().map(|(_, message)| message);
+    (world.removes(), told.collect())
+}
+
+fn says(budget: Budget, problem: &str) {
+    let start = "Budget 2 of NodePool default is not valid, so nothing is disrupted: ";
+    assert_eq!(
+        under(budget),
+        (Vec::new(), vec![format!("{start}{problem}")])
+    );
+}
+
+#[test]
+fn a_schedule_that_is_no_cron_schedule() {
+    says(
+        scheduled(Some("whenever"), Some("1h")),
+        "schedule is \"whenever\": expected five cron fields such as \"0 9 * * 1-5\", or @daily and the like",
+    );
+}
+
+#[test]
+fn a_duration_that_is_none() {
+    says(
+        scheduled(Some("@daily"), Some("a while")),
+        "duration is \"a while\": expected hours and minutes such as \"1h30m\"",
+    );
+}
+
+#[test]
+fn a_schedule_without_a_duration_and_a_duration_without_a_schedule() {
+    says(
+        scheduled(Some("@daily"), None),
+        "a schedule needs a duration",
+    );
+    says(scheduled(None, Some("1h")), "a duration needs a schedule");
+}
+
+#[test]
+fn more_than_a_hundred_percent_and_what_is_no_number() {
+    for nodes in ["101%", "-1", "some"] {
+        says(
+            budget(nodes),
+            &format!("nodes is \"{nodes}\": expected a number, or a percentage up to 100%"),
+        );
+    }
+}
+
+#[test]
+fn a_reason_that_is_not_known() {
+    let bored = Budget {
+        reasons: vec!["Bored".to_owned()],
+        ..budget("5")
+    };
+    says(
+        bored,
+        "reason \"Bored\" is not known: expected Underutilized, Empty or Drifted",
+    );
+}
+
+#[test]
+fn of_budgets_that_contradict_each_other_the_strictest_holds() {
+    let (goes, told) = under(budget("0"));
+    assert!(goes.is_empty());
+    assert_eq!(
+        told,
+        ["No allowed disruptions for disruption reason Empty due to blocking budget"]
+    );
+}
+
+#[test]
+fn a_node_pool_without_nodes_says_nothing() {
+    let world = World::new();
+    let pass = disrupt(&world.0);
+    assert!(pass.commands.is_empty() && pass.exhausted.is_empty() && pass.blocked.is_empty());
+}
+
+#[test]
+fn a_node_without_a_price_is_never_replaced() {
+    let world = |zone: &str| {
+        World::new().node("n", "large", &[1_500]).with(|snapshot| {
+            for labels in [
+                &mut snapshot.nodes[0].labels,
+                &mut snapshot.node_claims[0].labels,
+            ] {
+                labels.insert(ZONE.to_owned(), zone.to_owned());
+            }
+        })
+    };
+    assert_eq!(world("a").removes(), ["n"]);
+    assert!(world("elsewhere").removes().is_empty());
+    assert_eq!(
+        world("elsewhere").unconsolidatable(),
+        ["Can't replace with a cheaper node"]
+    );
+}
+
+#[test]
+fn a_node_whose_type_is_not_sold_any_more_is_not_consolidated() {
+    let world = World::new().node("n", "ancient", &[1_500]);
+    assert!(world.removes().is_empty());
+    assert_eq!(
+        world.unconsolidatable(),
+        ["Instance Type \"ancient\" not found"]
+    );
+}

@@ -1,0 +1,72 @@
+//! What users are told of each node, also of those that stay.
+
+use super::*;
+
+fn told(world: &World) -> Vec<String> {
+    let all = outlook(&world.0).into_iter();
+    all.map(|one| {
+        let reason = one.reason.map_or("-", Reason::as_str);
+        let instead = one.alternative.map_or_else(String::new, |found| {
+            let nodes: Vec<_> = found
+                .nodes
+                .iter()
+                .map(|node| node.instance_type.as_str())
+                .collect();
+            format!(" for [{}] saving {}", nodes.join(", "), found.saving)
+        });
+        let kept = one.kept.map_or_else(String::new, |why| format!("; {why}"));
+        format!("{}: {reason}{instead}{kept}", one.node)
+    })
+    .collect()
+}
+
+#[test]
+fn what_may_go_is_told_with_what_comes_instead_and_what_that_saves() {
+    let world = World::new()
+        .node("a", "large", &[1_500])
+        .node("b", "small", &[])
+        .node("c", "small", &[1_900])
+        .with(|snapshot| drift(snapshot, "c-claim", 5));
+    assert_eq!(
+        told(&world),
+        [
+            "a: Underutilized for [] saving 0.4000",
+            "b: Empty for [] saving 0.1000",
+            "c: Drifted for [] saving 0.1000",
+        ]
+    );
+}
+
+#[test]
+fn what_stays_is_told_with_what_keeps_it_and_the_best_alternative() {
+    let world = World::new()
+        .node("exact", "small", &[1_900])
+        .node("guarded", "medium", &[3_900])
+        .node("never", "large", &[7_900])
+        .with(|snapshot| {
+            let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+            snapshot.pods[1].annotations.extend([annotation]);
+            snapshot.node_claims[2].status.conditions.pop();
+        });
+    assert_eq!(
+        told(&world),
+        [
+            "exact: - for [small] saving 0.0000; Can't replace with a cheaper node",
+            "guarded: -; Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/guarded-0)",
+            "never: -; Node is not Consolidatable: its pods changed within consolidateAfter",
+        ]
+    );
+}
+
+#[test]
+fn what_only_a_budget_keeps_is_told_with_what_it_would_save() {
+    let world = World::new()
+        .node("a", "large", &[1_500])
+        .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
+    assert_eq!(
+        told(&world),
+        [
+            "a: Underutilized for [small] saving 0.3000; No allowed disruptions for disruption reason Underutilized due to blocking budget"
+        ]
+    );
+}

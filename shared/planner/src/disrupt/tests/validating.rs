@@ -1,0 +1,113 @@
+//! Proposals, judged again after fifteen seconds (spec/lifecycle §21).
+
+use model::{
+    InstanceTypeName,
+    ledger::{self, Choice, CommandState},
+};
+
+use super::*;
+
+/// What the first command of a world comes to as a proposal.
+fn proposal(world: &World) -> ledger::Command {
+    let command = disrupt(&world.0).commands.remove(0);
+    let types = command.replacements.first();
+    let types: Vec<InstanceTypeName> = types.map_or(Vec::new(), |one| one.instance_types.clone());
+    ledger::Command {
+        id: "p".to_owned(),
+        reason: command.reason.as_str().to_owned(),
+        delete: command.delete,
+        replacements: Vec::new(),
+        state: CommandState::Proposed,
+        committed_at: world.0.now,
+        choice: Some(Choice {
+            method: command.method,
+            validate_at: None,
+            instance_types: types,
+        }),
+    }
+}
+
+/// What is left of a world's first command after a change.
+fn after(
+    world: World,
+    change: impl FnOnce(&mut Snapshot),
+) -> Result<(Vec<String>, usize), &'static str> {
+    let proposal = proposal(&world);
+    let world = world.with(|snapshot| snapshot.commands.push(proposal.clone()));
+    let world = world.with(change);
+    let left = validate(&world.0, &proposal);
+    left.map(|command| (command.nodes, command.replacements.len()))
+        .map_err(|rejection| rejection.class)
+}
+
+fn oversized() -> World {
+    World::new().node("n", "large", &[1_500])
+}
+
+#[test]
+fn what_has_not_changed_holds() {
+    assert_eq!(after(oversized(), |_| {}), Ok((vec!["n".into()], 1)));
+}
+
+#[test]
+fn a_node_that_is_no_candidate_any_more_is_churn() {
+    let result = after(oversized(), |snapshot| {
+        let claim = &mut snapshot.node_claims[0];
+        claim
+            .status
+            .conditions
+            .retain(|one| one.kind != CONSOLIDATABLE);
+    });
+    assert_eq!(result, Err("churn"));
+    let result = after(oversized(), |snapshot| {
+        snapshot.node_claims[0].uid = "another".into();
+    });
+    assert_eq!(result, Err("churn"), "one of the same name");
+}
+
+#[test]
+fn a_budget_that_shrank_is_budget() {
+    let result = after(oversized(), |snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
+    });
+    assert_eq!(result, Err("budget"));
+}
+
+#[test]
+fn pods_that_need_more_than_what_was_planned_are_scheduling() {
+    let result = after(oversized(), |snapshot| {
+        snapshot.pods.push(pod("more", 3_000, "n"));
+    });
+    assert_eq!(result, Err("scheduling"));
+}
+
+#[test]
+fn a_replacement_that_is_not_needed_any_more_is_scheduling() {
+    let proposal = proposal(&oversized());
+    let world = oversized().node("room", "medium", &[100]);
+    let rejected = validate(&world.0, &proposal).map(|_| ()).unwrap_err();
+    assert_eq!(rejected.class, "scheduling", "{rejected:?}");
+}
+
+#[test]
+fn of_empty_nodes_what_is_left_within_budgets_goes_the_dearest_first() {
+    let empty = || {
+        World::new()
+            .node("a", "small", &[])
+            .node("b", "medium", &[])
+            .node("c", "large", &[])
+    };
+    let result = after(empty(), |snapshot| {
+        snapshot.pods.push(pod("late", 100, "c"));
+        snapshot.node_pools[0].disruption.budgets = vec![budget("1")];
+    });
+    assert_eq!(result, Ok((vec!["b".into()], 0)));
+    let result = after(empty(), |snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
+    });
+    assert_eq!(result, Err("budget"));
+    let result = after(empty(), |snapshot| {
+        snapshot.pods = ["a", "b", "c"].map(|node| pod(node, 100, node)).to_vec();
+    });
+    assert_eq!(result, Err("churn"));
+}
