@@ -105,8 +105,8 @@ async fn judge(
             None => (CommandState::RolledBack, Vec::new()),
         },
         Err(rejection) => {
-            report.refused.push(format!(
-                "{} of {}: {} ({})",
+            report.proposed.push(format!(
+                "{} of {} is dropped: {} ({})",
                 proposal.reason,
                 told::names(&proposal.delete),
                 rejection.message,

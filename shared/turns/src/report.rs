@@ -19,7 +19,7 @@ pub struct Report {
     pub node_claims: usize,
     /// What was planned and why, one line each.
     pub planned: Vec<String>,
-    /// What is to be judged again before it binds.
+    /// Disruptions under way: what is to be judged again before it binds, what came of that, and what must stay after all.
     pub proposed: Vec<String>,
     /// What the independent check took out of the plan.
     pub refused: Vec<String>,

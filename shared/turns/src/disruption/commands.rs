@@ -57,7 +57,7 @@ pub(super) async fn advance(
     if step.state == CommandState::RolledBack {
         report.failed.extend(problems);
     } else {
-        report.refused.extend(problems);
+        report.proposed.extend(problems);
     }
     report.plan(&step.actions);
     let applied = apply(turn, executor, observed, &step.actions, report).await?;

@@ -125,7 +125,7 @@ pub(super) async fn place(
     match commitment {
         Commitment::Nothing => {
             let problem = format!("{}: no longer what it was", command.because);
-            report.refused.push(problem);
+            report.proposed.push(problem);
             report.look_again(soon);
             Ok(false)
         }
@@ -142,7 +142,13 @@ pub(super) async fn place(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
-            report.plan(&made.plan.actions);
+            report
+                .proposed
+                .push(format!("{} is committed", command.because));
+            // Deletions are told when they are done.
+            let launches = made.plan.actions.iter();
+            let launches = launches.filter(|one| matches!(one.action, Action::Launch(_)));
+            report.plan(&launches.cloned().collect::<Vec<_>>());
             act(turn, &executor, observed, *made, report).await?;
             Ok(true)
         }
