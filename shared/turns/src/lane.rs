@@ -160,7 +160,8 @@ async fn turn(
     match lane {
         Lane::Provisioner => provisioner::turn(&turn).await,
         Lane::Lifecycle => lifecycle::turn(&turn).await,
-        Lane::Disruption => disruption::turn(&turn).await,
+        // The largest of all: others are spared its size.
+        Lane::Disruption => Box::pin(disruption::turn(&turn)).await,
         Lane::Terminator => terminator::turn(&turn).await,
         // These two work on events and on all clusters; as lanes they have nothing to do.
         Lane::Interruption | Lane::Housekeeper => Ok(Done {

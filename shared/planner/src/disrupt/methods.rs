@@ -189,7 +189,12 @@ impl<'s, 'a> Methods<'s, 'a> {
         match choice.method {
             Method::Emptiness => {
                 let budgets = self.budgets(self.now, Reason::Empty);
-                let still = validation::empty_again(candidates, &proposal.delete, budgets)?;
+                let still = validation::empty_again(
+                    candidates,
+                    &proposal.delete,
+                    &emptiness::expecting(self.now),
+                    budgets,
+                )?;
                 Ok(command::of_empty(&still))
             }
             Method::MultiNode | Method::SingleNode => {

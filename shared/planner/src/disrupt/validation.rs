@@ -46,11 +46,13 @@ impl Rejection {
 pub(super) fn empty_again<'a>(
     candidates: &Candidates<'a>,
     proposed: &[Target],
+    expecting: &BTreeSet<usize>,
     mut budgets: Budgets,
 ) -> Result<Vec<Candidate<'a>>, Rejection> {
     let still = proposed.iter().filter_map(|target| {
         let now = candidates.of(target)?;
-        (cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true)).then_some(now)
+        let is_empty = cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true);
+        (is_empty && !expecting.contains(&now.at)).then_some(now)
     });
     let mut still: Vec<Candidate<'a>> = still.cloned().collect();
     if still.is_empty() {

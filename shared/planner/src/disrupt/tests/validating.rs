@@ -111,3 +111,16 @@ fn of_empty_nodes_what_is_left_within_budgets_goes_the_dearest_first() {
     });
     assert_eq!(result, Err("churn"));
 }
+
+#[test]
+fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_by_now_is_left_out() {
+    let world = World::new()
+        .node("leaving", "small", &[1_500])
+        .node("new", "small", &[])
+        .node("spare", "small", &[]);
+    let result = after(world, |snapshot| {
+        snapshot.settings.optimize = Optimize::Cost;
+        snapshot.node_claims[0].deleted_at = Some(snapshot.now);
+    });
+    assert_eq!(result.map(|(nodes, _)| nodes.len()), Ok(1));
+}
