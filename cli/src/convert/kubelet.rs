@@ -1,7 +1,7 @@
 //! Kubelet settings belong to EC2NodeClasses in v1; NodePools that shared a class with different settings need one each
 //! (spec/migrate §1.3).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -31,11 +31,11 @@ const REFERENCE: &str = "/spec/template/spec/nodeClassRef/name";
 /// As long as a DNS label.
 const NAME_MAX: usize = 63;
 
-/// A NodePool's place among the documents, and its settings as canonical JSON.
+/// A NodePool's place among the documents, and its settings.
 struct Pool {
     at: usize,
     name: String,
-    kubelet: Option<String>,
+    kubelet: Option<Value>,
 }
 
 pub(super) fn move_to_classes(edits: &mut Vec<Edit>) {
@@ -70,10 +70,10 @@ pub(super) fn move_to_classes(edits: &mut Vec<Edit>) {
 }
 
 /// A pool's settings, taken out of it; those that the conversion webhook of 1.0 stored in an annotation win, as there.
-fn taken(edit: &mut Edit) -> Option<String> {
+fn taken(edit: &mut Edit) -> Option<Value> {
     let own = edit.take(OF_POOL);
     let stored = edit.take_annotation(names::KUBELET);
-    let kubelet = match stored {
+    match stored {
         Some(text) => match serde_json::from_str(&text) {
             Ok(kubelet) => Some(kubelet),
             Err(_) => {
@@ -87,8 +87,7 @@ fn taken(edit: &mut Edit) -> Option<String> {
             }
         },
         None => own,
-    };
-    kubelet.map(|kubelet: Value| kubelet.to_string())
+    }
 }
 
 /// Gives a class its pools' settings; returns further classes, each with the place of the class it stands after.
@@ -102,12 +101,8 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)
         }
         return Vec::new();
     };
-    let values: BTreeSet<&Option<String>> = pools.iter().map(|pool| &pool.kubelet).collect();
-    let has = edits
-        .get(at)
-        .and_then(|edit| edit.get(OF_CLASS))
-        .map(ToString::to_string);
-    if has.is_some() && (values.len() > 1 || values.first().is_some_and(|value| **value != has)) {
+    let has = edits.get(at).and_then(|edit| edit.get(OF_CLASS)).cloned();
+    if has.is_some() && pools.iter().any(|pool| pool.kubelet != has) {
         for pool in pools.iter().filter(|pool| pool.kubelet.is_some()) {
             let remedy = format!(
                 "EC2NodeClass {class} has settings of its own that differ: choose which of them hold"
@@ -122,11 +117,16 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)
         false => pools.first().and_then(|pool| pool.kubelet.clone()),
     };
     let mut copies = Vec::new();
-    let others: BTreeSet<&String> = pools
-        .iter()
-        .filter(|pool| pool.kubelet != keeper)
-        .filter_map(|pool| pool.kubelet.as_ref())
-        .collect();
+    let mut others: Vec<&Value> = Vec::new();
+    for pool in pools.iter().filter(|pool| pool.kubelet != keeper) {
+        if let Some(kubelet) = pool
+            .kubelet
+            .as_ref()
+            .filter(|kubelet| !others.contains(kubelet))
+        {
+            others.push(kubelet);
+        }
+    }
     for kubelet in others {
         let users: Vec<&Pool> = pools
             .iter()
@@ -140,7 +140,7 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)
             .filter(|pool| pool.kubelet.as_ref() == Some(&kubelet))
             .map(|pool| pool.name.as_str())
             .collect();
-        edit.set(OF_CLASS, serde_json::from_str(&kubelet).unwrap_or_default());
+        edit.set(OF_CLASS, kubelet);
         edit.comment(
             OF_CLASS,
             format!(
@@ -157,7 +157,7 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)
 fn copy_for(
     class: &str,
     at: usize,
-    kubelet: &str,
+    kubelet: &Value,
     users: &[&Pool],
     edits: &mut [Edit],
 ) -> Option<(usize, Edit)> {
@@ -185,7 +185,7 @@ fn copy_for(
     }
     let mut copy = edits.get(at)?.copy(&name);
     let names: Vec<&str> = users.iter().map(|pool| pool.name.as_str()).collect();
-    copy.set(OF_CLASS, serde_json::from_str(kubelet).unwrap_or_default());
+    copy.set(OF_CLASS, kubelet.clone());
     copy.comment(
         "",
         format!(

@@ -73,14 +73,9 @@ pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
         }
     }
     drop_pods(plan, |pod| served.contains(pod));
-    plan.actions.retain(|planned| match &planned.action {
-        Action::DeleteNodeClaim(target) => !leaving.contains(&target.name),
-        Action::Launch(_)
-        | Action::UpdateNode(_)
-        | Action::UpdateNodeClaim(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => true,
+    plan.actions.retain(|planned| {
+        let deletion = planned.action.deletion();
+        deletion.is_none_or(|target| !leaving.contains(&target.name))
     });
 }
 
@@ -118,17 +113,8 @@ pub(crate) fn launches(plan: &Plan) -> impl Iterator<Item = &Launch> {
 }
 
 pub(crate) fn deletions(plan: &Plan) -> impl Iterator<Item = &Target> {
-    plan.actions
-        .iter()
-        .filter_map(|planned| match &planned.action {
-            Action::DeleteNodeClaim(target) => Some(target),
-            Action::Launch(_)
-            | Action::UpdateNode(_)
-            | Action::UpdateNodeClaim(_)
-            | Action::Evict { .. }
-            | Action::DeletePod { .. }
-            | Action::Terminate { .. } => None,
-        })
+    let actions = plan.actions.iter();
+    actions.filter_map(|planned| planned.action.deletion())
 }
 
 fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {

@@ -1,9 +1,6 @@
 //! A small catalog, and everything about NodeClasses resolved at once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use api::{
     EC2NodeClass, NodePool,
@@ -13,39 +10,29 @@ use api::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    CapacityType, ClusterName, Experience, FreeAddresses, InstanceType, NanosPerHour, Offering,
-    Resources,
+    CapacityType, ClusterName, Experience, InstanceType, NanosPerHour, Offering, Resources,
     catalog::Overhead,
     experience::ZonalShift,
-    ids::LaunchToken,
     labels,
-    launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, Instance, LaunchReading,
-        LaunchRefusal, LaunchTemplate, OfferingFailure, TemplateOverrides,
-    },
-    ledger::OfferingKey,
+    launch::Instance,
     node_claim::NodeClaim,
-    plan::Launch,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
 use ports::{
-    Catalog, CloudError, Cluster, ClusterError, Clusters, LaunchBuilder, Launches, LedgerError,
-    Needs, NodeClassResolver, Registry, RegistryError, Resolved, Shelf, ShelfError, StaticHash,
-    Upkeep, registry::RegistryEntry,
+    Catalog, CloudError, Cluster, ClusterError, Clusters, LedgerError, Needs, NodeClassResolver,
+    Registry, RegistryError, Resolved, Shelf, ShelfError, StaticHash, Upkeep,
+    registry::RegistryEntry,
 };
 
-use crate::{
-    account::{NO_ADDRESSES, zone_id},
-    sim::Sim,
-};
+use crate::{account::zone_id, sim::Sim};
 
 /// Of every NodeClass, and on every instance.
 pub(crate) const SECURITY_GROUP: &str = "sg-1";
 const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
 
 /// Two in each zone.
-fn subnets(zone: &str) -> [String; 2] {
+pub(crate) fn subnets(zone: &str) -> [String; 2] {
     [format!("subnet-{zone}"), format!("subnet-{zone}-2")]
 }
 
@@ -290,176 +277,11 @@ impl Clusters for Sim {
     }
 }
 
-#[async_trait]
-impl Launches for Sim {
-    async fn prepare(
-        &self,
-        cluster: &ClusterName,
-        _: &serde_json::Value,
-    ) -> Result<Box<dyn LaunchBuilder>, CloudError> {
-        let builder = Builder {
-            cluster: cluster.clone(),
-        };
-        self.port("prepare", |_| {
-            Ok(Box::new(builder) as Box<dyn LaunchBuilder>)
-        })
-        .await
-    }
-
-    async fn free_addresses(
-        &self,
-        subnets: &BTreeSet<String>,
-    ) -> Result<FreeAddresses, CloudError> {
-        self.port("free_addresses", |world| {
-            Ok(world.account.addresses(subnets))
-        })
-        .await
-    }
-}
-
 /// What a NodeClass tells its nodes here: its user data.
-fn static_hash(class: &EC2NodeClass) -> StaticHash {
+pub(crate) fn static_hash(class: &EC2NodeClass) -> StaticHash {
     StaticHash {
         hash: format!("hash of {:?}", class.spec.user_data),
         version: "fake-v1",
-    }
-}
-
-struct Builder {
-    cluster: ClusterName,
-}
-
-impl LaunchBuilder for Builder {
-    /// Every available offering that the launch admits, spot before on-demand.
-    fn request(
-        &self,
-        launch: &Launch,
-        node_class: &EC2NodeClass,
-        instance_types: &[InstanceType],
-        free_addresses: &FreeAddresses,
-    ) -> Result<FleetRequest, LaunchRefusal> {
-        let wanted = Requirements::from_selector(&launch.spec.requirements);
-        let admits = |key: &str, value: &str| {
-            wanted
-                .0
-                .get(key)
-                .is_none_or(|requirement| requirement.has(value))
-        };
-        let overrides = |capacity_type: CapacityType| -> Vec<FleetOverride> {
-            instance_types
-                .iter()
-                .filter(|kind| {
-                    launch
-                        .instance_types
-                        .iter()
-                        .any(|name| name.as_str() == kind.name)
-                })
-                .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
-                .filter(|(_, offering)| {
-                    offering.available
-                        && offering.capacity_type == capacity_type
-                        && admits(labels::ZONE, &offering.zone)
-                        && admits(labels::CAPACITY_TYPE, capacity_type.as_str())
-                })
-                .map(|(kind, offering)| FleetOverride {
-                    instance_type: kind.name.clone(),
-                    zone: offering.zone.clone(),
-                    subnet: subnets(&offering.zone)
-                        .into_iter()
-                        .rev()
-                        .max_by_key(|subnet| free_addresses.of(subnet)),
-                    image: "ami-1".into(),
-                    priority: offering.price.0,
-                })
-                .collect()
-        };
-        let choice = [CapacityType::Spot, CapacityType::OnDemand]
-            .into_iter()
-            .map(|capacity_type| (capacity_type, overrides(capacity_type)))
-            .find(|(_, overrides)| !overrides.is_empty());
-        let (capacity_type, overrides) = choice.ok_or(LaunchRefusal::InsufficientCapacity {
-            message: "no offering is left".into(),
-        })?;
-        let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        Ok(FleetRequest {
-            cluster: self.cluster.clone(),
-            token: LaunchToken::default(),
-            node_class: node_class.metadata.name.as_str().into(),
-            capacity_type,
-            target_capacity: 1,
-            allocation: Some(AllocationStrategy::LowestPrice),
-            context: None,
-            templates: vec![TemplateOverrides {
-                template: LaunchTemplate {
-                    name: "template".into(),
-                    ..LaunchTemplate::default()
-                },
-                overrides,
-            }],
-            tags: BTreeMap::from([
-                tag(api::names::tag::EKS_CLUSTER, self.cluster.as_str()),
-                tag(api::names::tag::NODE_POOL, launch.node_pool.as_str()),
-            ]),
-            claim_annotations: {
-                let StaticHash { hash, version } = static_hash(node_class);
-                BTreeMap::from([
-                    (annotation::EC2_NODE_CLASS_HASH.to_owned(), hash),
-                    (
-                        annotation::EC2_NODE_CLASS_HASH_VERSION.to_owned(),
-                        version.to_owned(),
-                    ),
-                ])
-            },
-        })
-    }
-
-    /// The account here fails for want of capacity or addresses only.
-    fn read(
-        &self,
-        request: &FleetRequest,
-        answer: &FleetAnswer,
-        zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading {
-        let key = |failure: &OfferingFailure| {
-            Some(OfferingKey {
-                capacity_type: request.capacity_type,
-                instance_type: failure.instance_type.clone(),
-                zone_id: (*zone_ids.get(failure.zone.as_str())?).to_owned(),
-                scope: None,
-            })
-        };
-        let failures = answer.failures.iter();
-        let said: BTreeSet<String> = failures
-            .clone()
-            .map(|failure| format!("{}: {}", failure.code, failure.message))
-            .collect();
-        LaunchReading {
-            full_subnets: failures
-                .clone()
-                .filter(|failure| failure.code == NO_ADDRESSES)
-                .filter_map(|failure| failure.subnet.clone())
-                .collect(),
-            unavailable: failures
-                .filter(|failure| failure.code != NO_ADDRESSES)
-                .filter_map(key)
-                .collect(),
-            refusal: LaunchRefusal::InsufficientCapacity {
-                message: said.into_iter().collect::<Vec<_>>().join("; "),
-            },
-            warning: None,
-        }
-    }
-
-    fn refused(&self, error: &str) -> LaunchRefusal {
-        let denied = error.contains(" was denied");
-        LaunchRefusal::Create {
-            reason: if denied {
-                "Unauthorized"
-            } else {
-                "LaunchFailed"
-            },
-            message: error.to_owned(),
-        }
     }
 }
 

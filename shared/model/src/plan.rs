@@ -68,6 +68,21 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The NodeClaim that it deletes.
+    pub fn deletion(&self) -> Option<&Target> {
+        match self {
+            Self::DeleteNodeClaim(target) => Some(target),
+            Self::Launch(_)
+            | Self::UpdateNode(_)
+            | Self::UpdateNodeClaim(_)
+            | Self::Evict { .. }
+            | Self::DeletePod { .. }
+            | Self::Terminate { .. } => None,
+        }
+    }
+}
+
 /// An object and the version it was judged by; both are preconditions of the act (PROTOCOL D2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {

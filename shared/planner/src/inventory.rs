@@ -131,7 +131,7 @@ impl<'a> Machine<'a> {
         let has = |label| node.is_some_and(|node| claim.is_none() || is_true(&node.labels, label));
         let (registered, initialized) = (has(REGISTERED), has(INITIALIZED));
         let deleting = match (claim, node) {
-            (Some(claim), _) => claim.deleted_at.is_some() || claim.is_true("InstanceTerminating"),
+            (Some(claim), _) => is_going(claim),
             (None, node) => node.is_some_and(|node| node.deleted_at.is_some()),
         };
         let shown = node.filter(|_| registered);
@@ -267,13 +267,14 @@ impl<'a> BoundPods<'a> {
 
 /// Whether any machine is on its way out, or soon may be: only then is anything to do for pods that have a node.
 pub fn any_leaves(snapshot: &Snapshot) -> bool {
-    let claims = snapshot.node_claims.iter();
-    claims
-        .map(|claim| claim.deleted_at.is_some() || claim.is_true("InstanceTerminating"))
-        .chain(snapshot.nodes.iter().map(|node| node.deleted_at.is_some()))
-        .any(|leaves| leaves)
+    snapshot.node_claims.iter().any(is_going)
+        || snapshot.nodes.iter().any(|node| node.deleted_at.is_some())
         || !snapshot.notices.is_empty()
         || !leaving(snapshot).is_empty()
+}
+
+fn is_going(claim: &NodeClaim) -> bool {
+    claim.deleted_at.is_some() || claim.is_true("InstanceTerminating")
 }
 
 /// NodeClaims that a committed disruption is about to remove.

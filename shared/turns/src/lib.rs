@@ -18,6 +18,7 @@ mod hashes;
 mod housekeeper;
 mod interruption;
 mod lane;
+mod launching;
 mod leader;
 mod lifecycle;
 mod node_classes;

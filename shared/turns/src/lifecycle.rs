@@ -6,7 +6,7 @@ use api::{
     conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED},
     names::{annotation, tag},
 };
-use executor::{Executor, LaunchFacts};
+use executor::Executor;
 use model::{
     Action, InstanceId, Lane, NodeClaimName,
     ledger::{ClaimPhase, Command, CommandState, Intent},
@@ -16,10 +16,11 @@ use model::{
 use ports::{CloudError, ClusterError, ledger::Unfenced};
 
 use crate::{
-    Report, TurnError, addresses, adopt,
+    Report, TurnError, adopt,
     apply::{Applied, apply},
     buffers, drift, events,
     lane::{Done, Turn},
+    launching::launch,
     node_classes, node_pools,
     observe::{Observed, Pods, observe},
     overlays,
@@ -99,8 +100,9 @@ async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
 async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), TurnError> {
     let commands: Vec<Command> = actions
         .iter()
-        .filter_map(|planned| match &planned.action {
-            Action::DeleteNodeClaim(target) => Some(Command {
+        .filter_map(|planned| {
+            let target = planned.action.deletion()?;
+            Some(Command {
                 id: format!("ended-{}", target.uid),
                 reason: planned.because.clone(),
                 delete: vec![target.clone()],
@@ -108,13 +110,7 @@ async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), Tu
                 state: CommandState::Deleting,
                 committed_at: turn.now,
                 choice: None,
-            }),
-            Action::Launch(_)
-            | Action::UpdateNode(_)
-            | Action::UpdateNodeClaim(_)
-            | Action::Evict { .. }
-            | Action::DeletePod { .. }
-            | Action::Terminate { .. } => None,
+            })
         })
         .collect();
     if commands.is_empty() {
@@ -170,20 +166,7 @@ async fn launch_by_hand(
         return Ok(());
     }
     let existing = adopt::existing(turn, &observed.snapshot, &adopted).await?;
-    let builder = turn
-        .world
-        .launches
-        .prepare(turn.cluster, &turn.meta.registry)
-        .await?;
-    let facts = LaunchFacts {
-        builder: &*builder,
-        classes: &observed.classes,
-        overlaid: planner::overlaid_types(&observed.snapshot),
-        free_addresses: addresses::free(turn, observed, report).await?,
-        existing,
-    };
-    let outcome = executor.launch(adopted, &facts).await;
-    report.take(&outcome);
+    let outcome = launch(turn, executor, observed, adopted, existing, report).await?;
     events::post(turn, &outcome.events, report).await;
     Ok(())
 }

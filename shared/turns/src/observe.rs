@@ -234,7 +234,7 @@ async fn class_facts(
                 | CloudError::Postponed { .. }),
             ) => {
                 if let CloudError::Unknown { .. } = error {
-                    say_unknown(turn, class, &error, problems).await;
+                    say_unknown(turn, class, &error).await;
                 }
                 return Err(error.into());
             }
@@ -244,21 +244,16 @@ async fn class_facts(
     Ok(facts)
 }
 
-/// A turn that ends for it can tell it nowhere else than in its log.
-async fn say_unknown(
-    turn: &Turn<'_>,
-    class: &EC2NodeClass,
-    error: &CloudError,
-    problems: &mut Vec<String>,
-) {
+/// The turn ends for it, and tells it nowhere but in its log.
+async fn say_unknown(turn: &Turn<'_>, class: &EC2NodeClass, error: &CloudError) {
     let warning = Warning {
         reason: "InstanceTypesUnknown",
         message: format!("nothing is launched until instance types are known: {error}"),
     };
     let event = events::of_node_class(class, warning, turn.now);
-    let mut said = turn.report();
-    events::post(turn, &[event], &mut said).await;
-    problems.extend(said.problems);
+    // Where that fails, too, what ended the turn says more.
+    let mut unheard = turn.report();
+    events::post(turn, &[event], &mut unheard).await;
 }
 
 /// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.

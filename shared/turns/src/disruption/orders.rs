@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::{Commitment, Executor, LaunchFacts, Made, Order, Proposed};
+use executor::{Commitment, Executor, Made, Order, Proposed};
 use jiff::SignedDuration;
 use model::{
     Action, Lane, Plan, Snapshot,
@@ -12,7 +12,7 @@ use planner::Command;
 
 use super::{AFTER_LOSING, commands, told};
 use crate::{
-    Report, TurnError, addresses, adopt, events, lane::Turn, observe::Observed,
+    Report, TurnError, adopt, events, lane::Turn, launching::launch, observe::Observed,
     provisioner::nominate,
 };
 
@@ -66,18 +66,8 @@ pub(super) async fn propose(
     let now = turn.world.clock.now();
     let validate_at = now + planner::VALIDATED_AFTER;
     let order = order(command, Some(validate_at));
-    let delete = plan
-        .actions
-        .iter()
-        .filter_map(|planned| match &planned.action {
-            Action::DeleteNodeClaim(target) => Some(target.clone()),
-            Action::Launch(_)
-            | Action::UpdateNode(_)
-            | Action::UpdateNodeClaim(_)
-            | Action::Evict { .. }
-            | Action::DeletePod { .. }
-            | Action::Terminate { .. } => None,
-        });
+    let actions = plan.actions.iter();
+    let delete = actions.filter_map(|planned| planned.action.deletion().cloned());
     let generation = observed.snapshot.generation;
     match executor
         .propose(&order, delete.collect(), generation)
@@ -177,20 +167,8 @@ async fn act(
     if made.intents.is_empty() {
         report.look_again(now);
     } else {
-        let builder = turn
-            .world
-            .launches
-            .prepare(turn.cluster, &turn.meta.registry)
-            .await?;
-        let facts = LaunchFacts {
-            builder: &*builder,
-            classes: &observed.classes,
-            overlaid: planner::overlaid_types(&observed.snapshot),
-            free_addresses: addresses::free(turn, observed, report).await?,
-            existing: BTreeMap::new(),
-        };
-        let outcome = executor.launch(made.intents, &facts).await;
-        report.take(&outcome);
+        let existing = BTreeMap::new();
+        let outcome = launch(turn, executor, observed, made.intents, existing, report).await?;
         said.extend(outcome.events.iter().cloned());
         if !outcome.failed.is_empty() {
             // What cannot be replaced stays.

@@ -1,0 +1,31 @@
+//! Launches outside the provisioner: of NodeClaims made by hand and of replacements.
+
+use std::collections::BTreeMap;
+
+use executor::{Executor, LaunchFacts, Outcome};
+use model::{NodeClaimName, launch::Instance, ledger::Intent};
+
+use crate::{Report, TurnError, addresses, lane::Turn, observe::Observed};
+
+/// Launches what these intents are for; a NodeClaim of `existing` takes its instance instead of a new one.
+pub(crate) async fn launch(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    intents: Vec<Intent>,
+    existing: BTreeMap<NodeClaimName, Instance>,
+    report: &mut Report,
+) -> Result<Outcome, TurnError> {
+    let launches = &turn.world.launches;
+    let builder = launches.prepare(turn.cluster, &turn.meta.registry).await?;
+    let facts = LaunchFacts {
+        builder: &*builder,
+        classes: &observed.classes,
+        overlaid: planner::overlaid_types(&observed.snapshot),
+        free_addresses: addresses::free(turn, observed, report).await?,
+        existing,
+    };
+    let outcome = executor.launch(intents, &facts).await;
+    report.take(&outcome);
+    Ok(outcome)
+}
