@@ -4,6 +4,7 @@
 use std::future::Future;
 
 use api::convert::{Pattern, Unresolved, capacity_buffer, pattern};
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use model::{
     Lane,
@@ -21,6 +22,7 @@ pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// Each needs one more read, of what it refers to.
 const BUFFERS_MAX: usize = 100;
+const AT_ONCE: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Gated {
@@ -62,9 +64,9 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
             buffers.sort_by(|a, b| name(a).cmp(&name(b)));
             buffers.truncate(BUFFERS_MAX);
         }
-        for buffer in buffers {
-            gated.buffers.push(resolve(api, buffer).await?);
-        }
+        let resolved = buffers.into_iter().map(|buffer| resolve(api, buffer));
+        let resolved = stream::iter(resolved).buffered(AT_ONCE);
+        gated.buffers = resolved.try_collect().await?;
     }
     Ok(gated)
 }

@@ -20,7 +20,7 @@ use model::{
     launch::Instance,
     ledger::{Meta, Mode, Notice},
 };
-use ports::{Cluster, ledger::Unfenced};
+use ports::{CloudError, Cluster, ledger::Unfenced};
 use serde::Serialize;
 
 pub(crate) use self::act::forced;
@@ -101,8 +101,16 @@ pub async fn interrupt(
     }
     outcomes
         .into_iter()
-        .map(|outcome| outcome.unwrap_or(Ok(InterruptionReport::NotOurs)))
+        .map(|outcome| outcome.unwrap_or_else(|| Err(Arc::new(unanswered()))))
         .collect()
+}
+
+/// A fact that nobody answered for may not be on record, so that its message must stay.
+fn unanswered() -> TurnError {
+    TurnError::Cloud(CloudError::Unknown {
+        action: "handling an interruption".to_owned(),
+        message: "nothing says what became of it".to_owned(),
+    })
 }
 
 /// A fact whose cluster is known.

@@ -21,13 +21,19 @@ pub(super) enum Whose {
 /// A stranger is not looked up again for so long (PROTOCOL G4).
 const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
 
+/// Reads of the ledger under way together.
+const AT_ONCE: usize = 32;
+
 /// One answer per fact. EC2 is asked once for all that the ledger does not know; never for state changes, which come for
 /// every instance of the account, nor for what EC2 itself told just now.
 pub(super) async fn find(
     world: &World,
     facts: &[Interruption],
 ) -> Vec<Result<Whose, Arc<TurnError>>> {
-    let known = join_all(facts.iter().map(|fact| of_ledger(world, fact))).await;
+    let mut known = Vec::new();
+    for some in facts.chunks(AT_ONCE) {
+        known.extend(join_all(some.iter().map(|fact| of_ledger(world, fact))).await);
+    }
     let mut unknown: Vec<InstanceId> = facts
         .iter()
         .zip(&known)
