@@ -7,6 +7,7 @@
 
 use std::{path::Path, time::Duration};
 
+use api::convert::Scalable;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
@@ -514,4 +515,87 @@ async fn events_are_posted_where_kubectl_describe_finds_them() {
     assert_eq!(event["type"], "Warning");
     assert_eq!(event["reason"], "FailedScheduling");
     assert_eq!(event["reportingComponent"], "whittle");
+}
+
+#[tokio::test]
+async fn overlays_and_buffers_are_read_with_what_they_refer_to_and_their_status_is_written() {
+    let server = server().await;
+    let cluster = administrator(&server);
+    create(
+        &server,
+        "",
+        json!({
+            "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "cheap"},
+            "spec": {"requirements": [], "price": "0.1"},
+        }),
+    );
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "example.com/web:1"}]}},
+        },
+    });
+    create(&server, "default", deployment);
+    create(
+        &server,
+        "default",
+        json!({
+            "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "spare"},
+            "spec": {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "percentage": 50},
+        }),
+    );
+    let overlays = cluster.node_overlays().await.unwrap();
+    assert_eq!(overlays[0].metadata.name, "cheap");
+    let status = api::karpenter::NodeOverlayStatus {
+        conditions: Some(vec![condition("ValidationSucceeded")]),
+    };
+    let written = cluster.update_node_overlay_status("cheap", &status).await;
+    written.unwrap();
+    let overlays = cluster.node_overlays().await.unwrap();
+    assert_eq!(overlays[0].status.as_ref(), Some(&status));
+
+    let buffers = cluster.capacity_buffers().await.unwrap();
+    let key = PodKey::new("default", "spare");
+    let version = buffers[0].metadata.resource_version.clone().unwrap();
+    let workload = cluster.workload(Scalable::Deployment, &PodKey::new("default", "web"));
+    assert!(workload.await.unwrap().is_some());
+    let absent = PodKey::new("default", "no-such");
+    let workload = cluster.workload(Scalable::StatefulSet, &absent);
+    assert!(workload.await.unwrap().is_none());
+    assert!(cluster.pod_template(&absent).await.unwrap().is_none());
+    let status = api::karpenter::CapacityBufferStatus {
+        conditions: Some(vec![condition("ReadyForProvisioning")]),
+        replicas: Some(2),
+        ..Default::default()
+    };
+    let written = cluster.update_capacity_buffer_status(&key, &version, &status);
+    written.await.unwrap();
+    let buffers = cluster.capacity_buffers().await.unwrap();
+    assert_eq!(buffers[0].status.as_ref().unwrap().replicas, Some(2));
+    let again = cluster.update_capacity_buffer_status(&key, &version, &status);
+    let error = again.await.unwrap_err();
+    assert!(
+        matches!(error, ClusterError::Conflict { .. }),
+        "somebody wrote meanwhile: {error}"
+    );
+    let event = Event {
+        about: EventTarget::CapacityBuffer(key, buffers[0].metadata.uid.clone().into()),
+        kind: EventKind::Normal,
+        reason: "ReadyForProvisioning".to_owned(),
+        message: "resolved".to_owned(),
+        at: Timestamp::now(),
+    };
+    cluster.post_event(&event).await.unwrap();
+}
+
+fn condition(kind: &str) -> api::Condition {
+    api::Condition {
+        r#type: kind.to_owned(),
+        status: api::ConditionStatus::True,
+        reason: kind.to_owned(),
+        message: String::new(),
+        last_transition_time: Timestamp::UNIX_EPOCH,
+        observed_generation: Some(1),
+    }
 }

@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
 use model::{ClusterName, InstanceType, NanosPerHour, launch::Instance};
 use ports::{
-    Clock, Cluster, ClusterError, Clusters, Registry, RegistryError, registry::RegistryEntry,
+    Clock, Cluster, ClusterError, Clusters, Metric, Metrics, Registry, RegistryError,
+    registry::RegistryEntry,
 };
 use sandbox::{
     Sandbox, SandboxOptions, WorldClock, WorldOptions,
@@ -90,6 +91,7 @@ impl World {
                 "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
             }))),
             clusters: Arc::new(Connected(api.clone())),
+            metrics: Arc::new(Unread),
             holder: "whittle/000000000000/us-east-1/demo".to_owned(),
             share: turns::Share::TURN,
         };
@@ -225,6 +227,13 @@ impl Registry for OneCluster {
             body: Ok(self.0.clone()),
         }])
     }
+}
+
+/// The demo shows what happens instead of counting it.
+struct Unread;
+
+impl Metrics for Unread {
+    fn publish(&self, _: &ClusterName, _: Timestamp, _: &[Metric]) {}
 }
 
 /// A cluster that is connected already.

@@ -270,9 +270,16 @@ impl Registry for Sim {
 impl Clusters for Sim {
     async fn connect(
         &self,
-        _: &ClusterName,
+        cluster: &ClusterName,
         _: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
+        self.port("connect", |world| match world.deleted.contains(cluster) {
+            true => Err(ClusterError::NoCluster {
+                cluster: cluster.clone(),
+            }),
+            false => Ok(()),
+        })
+        .await?;
         Ok(Arc::new(self.clone()))
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, InstanceType, Wake};
-use ports::{Clock, QueueError, Wakes, registry::RegistryEntry};
+use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
 use crate::{
     account::Account,
@@ -47,6 +47,10 @@ pub struct World {
     faults: Vec<(&'static str, Fault)>,
     /// Calls that get no answer until they are taken out of here.
     pub down: BTreeSet<&'static str>,
+    /// What turns measured, in order.
+    pub metrics: Vec<Metric>,
+    /// Clusters that somebody deleted.
+    pub deleted: BTreeSet<ClusterName>,
     /// Whether EC2 calls are taken out of the account's budget.
     pub budgeted: bool,
     /// Whether the Price List might be asked, each time prices were renewed.
@@ -88,6 +92,8 @@ impl Sim {
             calls: Vec::new(),
             faults: Vec::new(),
             down: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            metrics: Vec::new(),
             budgeted: false,
             looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
@@ -245,6 +251,12 @@ impl Future for Yield {
         self.0 -= 1;
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl Metrics for Sim {
+    fn publish(&self, _: &ClusterName, _: Timestamp, metrics: &[Metric]) {
+        self.with(|world| world.metrics.extend_from_slice(metrics));
     }
 }
 

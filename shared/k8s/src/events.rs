@@ -80,6 +80,13 @@ impl<'a> From<&'a EventTarget> for Involved<'a> {
             EventTarget::NodeClass(name, uid) => {
                 object("karpenter.k8s.aws/v1", "EC2NodeClass", name, uid)
             }
+            EventTarget::CapacityBuffer(key, uid) => {
+                let api_version = "autoscaling.x-k8s.io/v1beta1";
+                Self {
+                    namespace: Some(&key.namespace),
+                    ..object(api_version, "CapacityBuffer", key.name.as_str(), uid)
+                }
+            }
         }
     }
 }

@@ -313,6 +313,15 @@ pub struct SweepMemory {
     pub announced_shifts: BTreeSet<(String, String)>,
     /// When launch templates and instance profiles were looked through last.
     pub upkept_at: Option<Timestamp>,
+    /// EKS says that it has no such cluster.
+    pub cluster_gone: Option<Absence>,
+}
+
+/// Something that was looked for again and again and not found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    pub since: Timestamp,
+    pub last: Timestamp,
 }
 
 #[cfg(test)]

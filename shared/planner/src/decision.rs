@@ -1,6 +1,9 @@
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use model::{
-    Action, NodeClaimName, NodeName, Plan, Uid, node::Node, node_claim::NodeClaim, plan::Planned,
+    Action, NodeClaimName, NodeName, Plan, PodKey, Uid, node::Node, node_claim::NodeClaim,
+    plan::Planned, pod::Pod,
 };
 
 /// A plan, what to say besides, and when there will be something to decide although nothing happens.
@@ -8,6 +11,8 @@ use model::{
 pub struct Decision {
     pub plan: Plan,
     pub notes: Vec<Note>,
+    /// Why NodeClaims are deleted, in upstream's words for it (spec/lifecycle §32.3).
+    pub endings: BTreeMap<NodeClaimName, &'static str>,
     pub due: Option<Timestamp>,
 }
 
@@ -26,6 +31,13 @@ pub struct Note {
 pub enum About {
     Node(NodeName, Uid),
     NodeClaim(NodeClaimName, Uid),
+    Pod(PodKey, Uid),
+}
+
+impl From<&Pod> for About {
+    fn from(pod: &Pod) -> Self {
+        Self::Pod(pod.key.clone(), pod.uid.clone())
+    }
 }
 
 impl From<&Node> for About {

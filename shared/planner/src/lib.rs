@@ -8,6 +8,7 @@ mod claim_conditions;
 mod decision;
 mod digest;
 mod disrupt;
+mod do_not_disrupt;
 mod guards;
 mod inventory;
 mod lifecycle;
@@ -31,6 +32,7 @@ pub use disrupt::{
     Alternative, Blocked, Command, Method, Outlook, Pass, Reason, Rejection, VALIDATED_AFTER,
     disrupt, disrupt_except, outlook, validate,
 };
+pub use do_not_disrupt::do_not_disrupt_notes;
 pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;

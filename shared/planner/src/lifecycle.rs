@@ -176,6 +176,7 @@ impl<'a> View<'a> {
             }
             _ => format!("{reason}: {because}"),
         };
+        decision.endings.insert(claim.name.clone(), reason);
         decision.act(Action::DeleteNodeClaim(target(claim)), because);
     }
 

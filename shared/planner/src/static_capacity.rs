@@ -13,13 +13,11 @@ use crate::{
     by_instance::ByInstance,
     decision::Decision,
     disrupt::cost::of_pod,
+    do_not_disrupt::must_not_be_disrupted,
     inventory::is_daemon,
     lifecycle::target,
     pods_of_nodes::PodsOfNodes,
-    provision::{
-        launch::{Names, of_template},
-        movable::must_not_be_disrupted,
-    },
+    provision::launch::{Names, of_template},
 };
 
 /// A NodePool at its limit gets its nodes when others have gone, and one that is not ready when it is.

@@ -4,7 +4,7 @@ use api::{convert::Scalable, kubernetes::PodTemplate};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -134,6 +134,7 @@ pub enum EventTarget {
     NodeClaim(NodeClaimName, Uid),
     NodePool(NodePoolName, Uid),
     NodeClass(String, Uid),
+    CapacityBuffer(PodKey, Uid),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +173,9 @@ pub enum ClusterError {
     /// No answer, or one that proves nothing.
     #[error("the API server did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
+    /// The cluster itself is gone: whoever keeps clusters says that there is none of this name.
+    #[error("there is no cluster {cluster}")]
+    NoCluster { cluster: ClusterName },
     /// The kind is not served: its CRD is missing.
     #[error("{kind} is not known to the API server: its CRD is not installed")]
     KindMissing { kind: String },

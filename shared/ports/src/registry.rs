@@ -28,7 +28,7 @@ pub enum RegistryError {
     Unavailable { action: String, message: String },
 }
 
-/// Opens the API server of a cluster from its registry entry.
+/// Opens the API server of a cluster from its registry entry; `NoCluster` where EKS says that it has none of this name.
 #[async_trait]
 pub trait Clusters: Send + Sync {
     async fn connect(

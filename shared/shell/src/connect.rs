@@ -59,7 +59,7 @@ impl Clusters for Connections {
             .account
             .cluster_access(cluster, entry)
             .await
-            .map_err(|error| refused(cluster, error))?;
+            .map_err(|error| refused(cluster, entry, error))?;
         let client = client_access(access)
             .client()
             .map_err(|error| ClusterError::Invalid {
@@ -101,9 +101,15 @@ fn entry_of(cluster: &ClusterName) -> String {
     format!("the registry entry of cluster {cluster}")
 }
 
-fn refused(cluster: &ClusterName, error: CloudError) -> ClusterError {
+fn refused(cluster: &ClusterName, entry: &Value, error: CloudError) -> ClusterError {
     let message = error.to_string();
     match error {
+        // On the way to a cluster of EKS, only DescribeCluster can answer so.
+        CloudError::NotFound { .. } if entry.get("type") == Some(&Value::from("eks")) => {
+            ClusterError::NoCluster {
+                cluster: cluster.clone(),
+            }
+        }
         CloudError::Invalid { .. }
         | CloudError::NotFound { .. }
         | CloudError::NoCapacity { .. } => ClusterError::Invalid {

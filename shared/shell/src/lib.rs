@@ -5,6 +5,7 @@ mod batch;
 mod clock;
 mod config;
 mod connect;
+mod metrics;
 mod serve;
 mod world;
 

@@ -5,7 +5,7 @@ use model::{Lane, budget::Priority};
 use ports::Clock;
 use turns::{Share, World};
 
-use crate::{Config, ConfigError, SystemClock, connect::Connections};
+use crate::{Config, ConfigError, SystemClock, connect::Connections, metrics::EmbeddedMetrics};
 
 /// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
 pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
@@ -37,6 +37,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         registry: account.clone(),
         clusters: Arc::new(Connections::new(account, Arc::clone(&clock))),
         clock,
+        metrics: Arc::new(EmbeddedMetrics),
         holder: format!(
             "whittle/{}/{}/{}",
             config.account, config.region, config.stack

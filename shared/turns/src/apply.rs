@@ -5,11 +5,11 @@ use executor::Executor;
 use jiff::{SignedDuration, Timestamp};
 use model::{Action, InstanceId, PodKey, node::Node, plan::Planned};
 use ports::{
-    CloudError, ClusterError,
+    CloudError, ClusterError, Metric,
     cluster::{Event, EventKind, EventTarget},
 };
 
-use crate::{Report, TurnError, events, lane::Turn, observe::Observed};
+use crate::{Report, TurnError, events, lane::Turn, metrics, observe::Observed};
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
@@ -18,6 +18,7 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) events: Vec<Event>,
+    pub(crate) metrics: Vec<Metric>,
     pub(crate) deleted_claims: bool,
     /// NodeClaims that are gone now.
     pub(crate) finished_claims: bool,
@@ -101,6 +102,7 @@ pub(crate) async fn apply(
             }
         }
     }
+    report.metrics.append(&mut applied.metrics);
     Ok(applied)
 }
 
@@ -118,6 +120,10 @@ async fn act(
                 let about = EventTarget::Node(update.name.clone(), update.uid.clone());
                 let said = events::of_end(about, update.name.as_str(), turn.now);
                 applied.events.push(said);
+                let mut nodes = observed.snapshot.nodes.iter();
+                let node = nodes.find(|node| node.name == update.name);
+                let counted = node.map(|node| metrics::of_finished_node(node, turn.now));
+                applied.metrics.extend(counted.into_iter().flatten());
             }
         }
         Action::UpdateNodeClaim(update) => {
@@ -139,9 +145,15 @@ async fn act(
                 applied.events.push(said);
             }
             if let Some(claim) = claim {
-                applied
-                    .events
-                    .extend(events::of_transitions(claim, update, turn.now));
+                let transitions = metrics::transitions(claim, update);
+                let said = events::of_transitions(claim, &transitions, turn.now);
+                applied.events.extend(said);
+                let counted = metrics::of_transitions(claim, &transitions);
+                applied.metrics.extend(counted);
+            }
+            if let Some(claim) = claim.filter(|_| ends) {
+                let counted = metrics::of_finished_claim(claim, turn.now);
+                applied.metrics.extend(counted);
             }
         }
         Action::DeleteNodeClaim(target) => {
@@ -153,17 +165,21 @@ async fn act(
             uid,
             grace_seconds,
         } => {
-            turn.api.evict(pod, uid, *grace_seconds).await?;
+            let evicted = turn.api.evict(pod, uid, *grace_seconds).await;
+            let counted = metrics::of_eviction(evicted.as_ref().copied());
+            applied.metrics.extend(counted);
+            evicted?;
+            let reason = reason_of(observed, pod);
+            applied.metrics.push(metrics::of_drained_pod(&reason));
             applied.events.push(Event {
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
                 kind: EventKind::Normal,
                 reason: "Evicted".into(),
                 message: match grace_seconds {
-                    None => format!("Evicted pod: {}", reason_of(observed, pod)),
+                    None => format!("Evicted pod: {reason}"),
                     // What is cut short is said where its owner looks.
                     Some(grace) => format!(
-                        "Evicted pod: {}, with {grace}s of grace-period because its node goes then",
-                        reason_of(observed, pod)
+                        "Evicted pod: {reason}, with {grace}s of grace-period because its node goes then"
                     ),
                 },
                 at: turn.now,

@@ -11,10 +11,10 @@ use api::{
 };
 use jiff::Timestamp;
 use model::{Lane, PodKey, plan::Room};
-use ports::ClusterError;
+use ports::{ClusterError, cluster::EventTarget};
 
 use crate::{
-    Report, TurnError,
+    Report, TurnError, events,
     gated::{Buffer, CAPACITY_BUFFER, LOOK_AGAIN, NODE_OVERLAY, is_on},
     lane::Turn,
     observe::Observed,
@@ -74,7 +74,14 @@ async fn write(
         .api
         .update_capacity_buffer_status(key, version, &status);
     match written.await {
-        Ok(()) => true,
+        Ok(()) => {
+            let uid = buffer.object.metadata.uid.clone();
+            let about = EventTarget::CapacityBuffer(key.clone(), uid.into());
+            let (before, after) = (of(buffer.object.status.as_ref()), of(Some(&status)));
+            let said = events::of_conditions(&about, before, after, turn.now);
+            events::post(turn, &said, report).await;
+            true
+        }
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
             report.look_again(turn.now + LOOK_AGAIN);
             false
@@ -86,6 +93,11 @@ async fn write(
             false
         }
     }
+}
+
+fn of(status: Option<&CapacityBufferStatus>) -> &[api::Condition] {
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    conditions.unwrap_or_default()
 }
 
 fn resolved(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {

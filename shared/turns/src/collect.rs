@@ -17,9 +17,9 @@ use model::{
     node_claim::NodeClaim,
     plan::Target,
 };
-use ports::{Cluster, ClusterError, ledger::Moved};
+use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
-use crate::{TurnError, World, lifecycle::instance_of};
+use crate::{TurnError, World, lifecycle::instance_of, metrics};
 
 /// As upstream's collector (spec/lifecycle §25.1).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
@@ -28,11 +28,15 @@ const APART: SignedDuration = SignedDuration::from_mins(2);
 /// G3: the brake's memory.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
+/// Upstream's metric reason (spec/lifecycle §32.3).
+const COLLECTED: &str = "garbage_collected";
+
 /// What a look came to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) claims: Vec<NodeClaimName>,
+    pub(crate) metrics: Vec<Metric>,
     /// What the brake held back: it needs a person's approval.
     pub(crate) braked: Option<String>,
 }
@@ -116,7 +120,12 @@ pub(crate) async fn collect(
     }
     for (target, _) in lost {
         match api.delete_node_claim(&target).await {
-            Ok(()) => collected.claims.push(target.name),
+            Ok(()) => {
+                let claim = claims.iter().find(|claim| claim.name == target.name);
+                let counted = claim.map(|one| metrics::of_disruption(one, 0, COLLECTED, None));
+                collected.metrics.extend(counted.into_iter().flatten());
+                collected.claims.push(target.name);
+            }
             Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -17,6 +17,7 @@ use model::{
 use crate::{
     Report, TurnError, events,
     lane::{Done, Turn},
+    metrics,
     observe::{Observed, Pods, observe},
     provisioner::seen,
 };
@@ -112,6 +113,9 @@ async fn judge(
                 rejection.message,
                 rejection.class
             ));
+            let method = proposal.choice.as_ref().map(|choice| choice.method);
+            let counted = method.map(metrics::of_failed_validation);
+            report.metrics.extend(counted);
             let said = told::of_rejection(&observed.snapshot, proposal, &rejection);
             (CommandState::RolledBack, said)
         }
@@ -134,7 +138,10 @@ async fn search(
 ) -> Result<(), TurnError> {
     let mut spared = BTreeSet::new();
     for round in 0..SEARCHES_MAX {
+        let begun_at = turn.world.clock.now();
         let pass = planner::disrupt_except(&observed.snapshot, &spared);
+        let took = turn.world.clock.now().duration_since(begun_at);
+        report.metrics.push(metrics::of_search(took));
         if round == 0 {
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;

@@ -1,15 +1,10 @@
 use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
-use model::{
-    Plan, Warning,
-    node::ConditionStatus,
-    node_claim::NodeClaim,
-    plan::{Expected, NodeClaimUpdate},
-};
+use model::{Plan, Warning, node_claim::NodeClaim, plan::Expected};
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget};
 
-use crate::{Report, lane::Turn};
+use crate::{Report, lane::Turn, metrics::Transition};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
@@ -54,6 +49,7 @@ pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
         about: match &note.about {
             About::Node(name, uid) => EventTarget::Node(name.clone(), uid.clone()),
             About::NodeClaim(name, uid) => EventTarget::NodeClaim(name.clone(), uid.clone()),
+            About::Pod(key, uid) => EventTarget::Pod(key.clone(), uid.clone()),
         },
         kind: if note.warning {
             EventKind::Warning
@@ -79,30 +75,24 @@ pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timesta
     }
 }
 
-/// Conditions of a NodeClaim whose status changes with an update.
+/// Conditions of a NodeClaim whose status changes.
 pub(crate) fn of_transitions(
     claim: &NodeClaim,
-    update: &NodeClaimUpdate,
+    transitions: &[Transition<'_>],
     now: Timestamp,
 ) -> Vec<Event> {
-    let changed = update.conditions.iter().filter_map(|after| {
-        let before = claim
-            .condition(&after.kind)
-            .map_or(ConditionStatus::Unknown, |before| before.status);
-        if before == after.status {
-            return None;
-        }
-        let about = EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone());
+    let about = EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone());
+    let events = transitions.iter().map(|Transition { before, after }| {
         let statuses = (format!("{before:?}"), format!("{:?}", after.status));
         let why = (after.reason.as_str(), after.message.as_str());
-        Some(transitioned(about, &after.kind, statuses, why, now))
+        transitioned(about.clone(), &after.kind, statuses, why, now)
     });
-    changed.collect()
+    events.collect()
 }
 
-/// The same of a NodePool, between two of its statuses.
-pub(crate) fn of_node_pool(
-    pool: &api::NodePool,
+/// The same of an object, between two of its statuses.
+pub(crate) fn of_conditions(
+    about: &EventTarget,
     before: &[api::Condition],
     after: &[api::Condition],
     now: Timestamp,
@@ -115,11 +105,9 @@ pub(crate) fn of_node_pool(
         if *before == after.status {
             return None;
         }
-        let metadata = &pool.metadata;
-        let name = metadata.name.as_str().into();
-        let about = EventTarget::NodePool(name, metadata.uid.clone().into());
         let statuses = (before.to_string(), after.status.to_string());
         let why = (after.reason.as_str(), after.message.as_str());
+        let about = about.clone();
         Some(transitioned(about, &after.r#type, statuses, why, now))
     });
     changed.collect()
@@ -229,6 +217,7 @@ fn uid(about: &EventTarget) -> &str {
         | EventTarget::Node(_, uid)
         | EventTarget::NodeClaim(_, uid)
         | EventTarget::NodePool(_, uid)
-        | EventTarget::NodeClass(_, uid) => uid.as_str(),
+        | EventTarget::NodeClass(_, uid)
+        | EventTarget::CapacityBuffer(_, uid) => uid.as_str(),
     }
 }

@@ -10,15 +10,15 @@ use model::{
     ledger::{LaneRow, Lease, Meta, Mode, SweepMemory},
 };
 use ports::{
-    Cluster, Needs,
+    Cluster, ClusterError, Needs,
     ledger::{LaneEnd, Taken},
 };
 use serde::Serialize;
 
 use crate::{
-    Entry, TurnError, World, budget, collect, interruption,
+    Entry, TurnError, World, budget, collect, gone, interruption,
     leader::{self, Step},
-    shifts, sweep,
+    metrics, shifts, sweep,
 };
 
 /// What one sweep came to, for its log line.
@@ -167,7 +167,10 @@ async fn one(
     let mut memory = before.clone();
     let lanes = world.ledger.lanes(cluster).await?;
     // First what needs no API server: it works while that is down.
-    let woken = wake_restless(world, cluster, &lanes, &mut memory, delay, report).await;
+    let woken = match memory.cluster_gone {
+        Some(_) => Ok(()),
+        None => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
+    };
     if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
         report.problems.push(format!("{cluster}: notices: {error}"));
     }
@@ -259,7 +262,13 @@ async fn keep(
     report: &mut SweepReport,
 ) -> Result<(), TurnError> {
     let now = world.clock.now();
-    let api = world.clusters.connect(cluster, &meta.registry).await?;
+    let api = match world.clusters.connect(cluster, &meta.registry).await {
+        Err(ClusterError::NoCluster { .. }) => {
+            return gone::bury(world, cluster, meta, memory, report).await;
+        }
+        connected => connected?,
+    };
+    memory.cluster_gone = None;
     let lease = api.leader_lease().await?;
     let step = if meta.mode == Mode::Shadow {
         let working = lanes.iter().any(|(lane, row)| {
@@ -302,6 +311,7 @@ async fn keep(
                 .iter()
                 .map(|name| format!("{cluster}/{name}")),
         );
+        metrics::publish(world, cluster, collected.metrics);
         if !collected.claims.is_empty() {
             world
                 .ledger

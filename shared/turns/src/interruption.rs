@@ -29,7 +29,7 @@ use self::{
     act::{Ending, claims},
     owners::Whose,
 };
-use crate::{TurnError, World};
+use crate::{TurnError, World, metrics};
 
 /// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -215,6 +215,7 @@ impl Work<'_> {
                 Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
             })
             .collect();
+        self.measure(found, &endings);
         // From here on the ledger obliges the terminator; the rest only makes it faster.
         let expected = |outcome: &InterruptionOutcome| {
             matches!(outcome, Ok(InterruptionReport::Expected { .. }))
@@ -226,6 +227,18 @@ impl Work<'_> {
             self.wake(&[Lane::Terminator], "instance-ends").await;
         }
         outcomes
+    }
+
+    fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) {
+        let received = found.iter();
+        let received = received.map(|found| metrics::of_interruption(found.fact.kind.as_str()));
+        let ended = endings.iter().filter_map(|ending| {
+            let claim = ending.claim.as_ref()?;
+            let ends = claim.deleted_at.is_none() && ending.course != Course::Replace;
+            ends.then(|| metrics::of_disruption(claim, 0, ending.fact.kind.as_str(), None))
+        });
+        let all = received.chain(ended.flatten());
+        metrics::publish(self.world, self.cluster, all.collect());
     }
 
     /// C3: facts, the generation and the lanes that must act on them in one transaction.

@@ -16,7 +16,8 @@ use ports::{
 };
 
 use crate::{
-    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, provisioner, terminator,
+    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, metrics, provisioner,
+    terminator,
 };
 
 /// A turn that holds its lane.
@@ -128,6 +129,7 @@ pub async fn run(
     {
         report.problems.push(format!("no journal record: {error}"));
     }
+    metrics::publish(world, cluster, std::mem::take(&mut report.metrics));
     report.log();
     Ok(report)
 }

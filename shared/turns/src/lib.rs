@@ -14,6 +14,7 @@ mod drift;
 mod entry;
 mod events;
 mod gated;
+mod gone;
 mod hashes;
 mod housekeeper;
 mod interruption;
@@ -21,6 +22,7 @@ mod lane;
 mod launching;
 mod leader;
 mod lifecycle;
+mod metrics;
 mod node_classes;
 mod node_pools;
 mod observe;
@@ -38,7 +40,7 @@ use jiff::SignedDuration;
 use model::{ClusterName, Lane, interruption::Home};
 use ports::{
     Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
-    NodeClassResolver, QueueError, Registry, RegistryError, Upkeep, Wakes,
+    Metrics, NodeClassResolver, QueueError, Registry, RegistryError, Upkeep, Wakes,
 };
 use thiserror::Error;
 
@@ -65,6 +67,7 @@ pub struct World {
     pub registry: Arc<dyn Registry>,
     pub clusters: Arc<dyn Clusters>,
     pub upkeep: Arc<dyn Upkeep>,
+    pub metrics: Arc<dyn Metrics>,
     /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
     /// What one turn of the provisioner takes on.

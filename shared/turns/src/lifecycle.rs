@@ -21,7 +21,7 @@ use crate::{
     buffers, drift, events,
     lane::{Done, Turn},
     launching::launch,
-    node_classes, node_pools,
+    metrics, node_classes, node_pools,
     observe::{Observed, Pods, observe},
     overlays,
     provisioner::seen,
@@ -67,6 +67,15 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     actions.extend(fixed.plan.actions);
     record_deletions(turn, &actions).await?;
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
+    let ended = applied.done.iter().filter_map(|index| {
+        let name = &actions.get(*index)?.action.deletion()?.name;
+        let reason = decision.endings.get(name)?;
+        let mut claims = observed.snapshot.node_claims.iter();
+        let claim = claims.find(|claim| claim.name == *name)?;
+        let moving = metrics::moving(&observed.snapshot, claim);
+        Some(metrics::of_disruption(claim, moving, reason, None))
+    });
+    report.metrics.extend(ended.flatten());
     // What a NodePool has too many of says nothing about nodes that join.
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::remember(turn, &observed, judged, &applied, &mut report).await;
@@ -146,7 +155,12 @@ async fn create(
             return Ok(());
         }
         match turn.api.create_node_claim(launch).await {
-            Ok(_) => report.look_again(turn.world.clock.now()),
+            Ok(_) => {
+                report
+                    .metrics
+                    .push(metrics::of_launch(launch, metrics::PROVISIONED));
+                report.look_again(turn.world.clock.now());
+            }
             Err(error) => report
                 .problems
                 .push(format!("NodeClaim {}: {error}", launch.name)),

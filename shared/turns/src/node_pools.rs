@@ -10,6 +10,7 @@ use model::{
     resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, amount_text},
 };
 use planner::Inventory;
+use ports::cluster::EventTarget;
 
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed, registrations};
 
@@ -52,12 +53,9 @@ async fn keep_one(
         pool.metadata.annotations.extend(forgotten);
     }
     turn.api.update_node_pool_status(&name, &status).await?;
-    let said = events::of_node_pool(
-        pool,
-        conditions(pool.status.as_ref()),
-        conditions(Some(&status)),
-        turn.now,
-    );
+    let about = EventTarget::NodePool(name, pool.metadata.uid.clone().into());
+    let before = conditions(pool.status.as_ref());
+    let said = events::of_conditions(&about, before, conditions(Some(&status)), turn.now);
     pool.status = Some(status);
     events::post(turn, &said, report).await;
     Ok(())

@@ -10,6 +10,7 @@ use ports::LaunchBuilder;
 use crate::{
     Report, TurnError, addresses, buffers, events,
     lane::{Done, Turn},
+    metrics,
     observe::{Observed, Pods, observe},
 };
 
@@ -137,6 +138,8 @@ async fn round_of(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
+            let counted = metrics::of_launches(&made.plan, metrics::PROVISIONED);
+            report.metrics.extend(counted);
             if !made.plan.postponed.is_empty() {
                 report.look_again(turn.world.clock.now());
             }

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use model::{ClusterName, Lane, ids::TurnId, plan::Planned};
+use ports::Metric;
 use serde::Serialize;
 
 /// One turn, for its journal record and its log line.
@@ -37,6 +38,9 @@ pub struct Report {
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
     pub due: Option<Timestamp>,
+    /// What was counted and timed; the record of a decision does without.
+    #[serde(skip)]
+    pub metrics: Vec<Metric>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +79,7 @@ impl Report {
             complaints: Vec::new(),
             stopped: None,
             due: None,
+            metrics: Vec::new(),
         }
     }
 

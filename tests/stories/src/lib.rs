@@ -4,6 +4,8 @@
 //! Suites in `tests/` tell stories with it. It must never depend on an adapter, an SDK or a network client: stories are run
 //! on every change.
 
+mod transcript;
+
 use std::sync::Arc;
 
 use fakes::{Fuse, Sim};
@@ -13,6 +15,8 @@ use model::{
     ledger::RelayBeat,
 };
 use turns::{InterruptionOutcome, Share, World};
+
+pub use transcript::compare;
 
 pub struct Rig {
     pub sim: Sim,
@@ -79,7 +83,8 @@ impl Rig {
             launches: shared.clone(),
             registry: shared.clone(),
             clusters: shared.clone(),
-            upkeep: shared,
+            upkeep: shared.clone(),
+            metrics: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
         };

@@ -1,7 +1,7 @@
 //! Which tests stand for which group of behaviours that Karpenter's own tests pin: `docs/lifecycle-tests.md` is made here,
 //! and every test that it names exists.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 
 use expect_test::expect_file;
 
@@ -25,6 +25,10 @@ const GATED: &str = "tests/stories/tests/lifecycle/gated.rs";
 const OVERLAYS: &str = "shared/planner/src/provision/overlays.rs";
 const BUFFERS: &str = "shared/planner/src/provision/buffers.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
+const DELETED: &str = "tests/stories/tests/lifecycle/deleted_clusters.rs";
+const WARNINGS: &str = "tests/stories/tests/lifecycle/warnings.rs";
+const METRICS: &str = "shared/turns/src/metrics.rs";
+const DO_NOT_DISRUPT: &str = "shared/planner/src/do_not_disrupt.rs";
 
 const GROUPS: &[Group] = &[
     (
@@ -272,6 +276,100 @@ const GROUPS: &[Group] = &[
             ],
         )],
     ),
+    (
+        "nodepool/hash: what counts",
+        &[(
+            "shared/planner/src/node_pool_hash.rs",
+            &[
+                "every_field_that_nodes_are_made_with_counts",
+                "order_spelling_and_requirements_do_not_count",
+            ],
+        )],
+    ),
+    (
+        "nodepool/readiness, nodepool/validation",
+        &[
+            (BIRTHS, &["a_node_pool_that_becomes_ready_is_told_of"]),
+            (
+                "shared/api/src/validation/node_pool.rs",
+                &[
+                    "labels_are_checked",
+                    "taints_are_checked",
+                    "requirements_are_checked_by_position",
+                ],
+            ),
+            (
+                "shared/api/src/validation/requirement.rs",
+                &[
+                    "restricted_keys_are_refused",
+                    "unknown_capacity_types_only_matter_when_no_known_one_is_left",
+                    "bounds_are_one_non_negative_integer",
+                ],
+            ),
+        ],
+    ),
+    (
+        "nodeclaim/disruption: drift",
+        &[(
+            "shared/planner/src/lifecycle/drift_tests.rs",
+            &[
+                "hashes_of_the_same_version_are_compared",
+                "labels_must_satisfy_the_pools_requirements",
+                "a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_not",
+                "what_the_provider_says_counts_last_and_silence_changes_nothing",
+                "what_has_no_instance_cannot_have_drifted",
+            ],
+        )],
+    ),
+    (
+        "utils/pod: do-not-disrupt",
+        &[(
+            DO_NOT_DISRUPT,
+            &["its_owner_is_told_how_far_a_pod_is_protected"],
+        )],
+    ),
+    (
+        "events: once, and none is lost",
+        &[
+            (
+                BIRTHS,
+                &["events_that_one_turn_leaves_are_posted_by_later_ones"],
+            ),
+            (
+                WARNINGS,
+                &["what_a_selector_finds_exhausted_is_told_once_and_stops_nothing"],
+            ),
+        ],
+    ),
+    (
+        "metrics: counters and durations",
+        &[(
+            METRICS,
+            &[
+                "a_deletion_is_counted_with_its_reason_and_the_pods_that_move",
+                "how_long_a_node_took_to_go_is_measured",
+                "an_eviction_is_counted_by_the_answer",
+            ],
+        )],
+    ),
+    (
+        "nothing there: a cluster that was deleted",
+        &[(
+            DELETED,
+            &[
+                "what_it_leaves_is_collected_after_a_day",
+                "one_that_is_there_again_loses_nothing",
+                "one_that_does_not_answer_or_lets_nobody_in_is_not_gone",
+            ],
+        )],
+    ),
+    (
+        "apis/v1: CEL and defaults",
+        &[(
+            "shared/api/tests/crds.rs",
+            &["fields_and_validation_equal_the_reference"],
+        )],
+    ),
 ];
 
 #[test]
@@ -296,5 +394,43 @@ fn every_group_has_tests_that_exist() {
         }
         let _ = writeln!(page, "| {group} | {} |", ours.join("<br>"));
     }
+    page.push_str(
+        "\nWhat has no counterpart here: `state/*` and `nodeclaimgc` test a cache in memory, of which there is none (every turn reads \
+         afresh); `state/cost` and `state/prediction` feed no decision; the registration hooks and the claims of dynamic resource \
+         allocation have no implementation on AWS; gauges of objects (`metrics/node`, `metrics/pod`, `metrics/nodepool`) are for \
+         whoever watches, and conditions of Nodes are told by Kubernetes itself (`NodeReady`, `NodeNotReady`).\n",
+    );
     expect_file!["../../../docs/lifecycle-tests.md"].assert_eq(&page);
+}
+
+/// Sweeps and interleavings compare ends, which need no page.
+const WITHOUT_PAGES: [&str; 3] = ["main", "crashes", "together"];
+
+#[test]
+fn every_lifecycle_story_has_its_page_and_every_page_its_story() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut stories = BTreeSet::new();
+    for file in fs::read_dir(root.join("tests/lifecycle")).unwrap() {
+        let file = file.unwrap().path();
+        let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        if WITHOUT_PAGES.contains(&module.as_str()) {
+            continue;
+        }
+        let text = fs::read_to_string(file).unwrap();
+        let tests = text.split("#[tokio::test]").skip(1);
+        let names = tests.filter_map(|test| test.split_once("fn ")?.1.split('(').next());
+        stories.extend(names.map(|name| format!("{module}/{name}")));
+    }
+    let mut pages = BTreeSet::new();
+    for folder in fs::read_dir(root.join("transcripts/lifecycle")).unwrap() {
+        let folder = folder.unwrap().path();
+        let module = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        for page in fs::read_dir(folder).unwrap() {
+            let page = page.unwrap().file_name().into_string().unwrap();
+            let story = page.split('.').next().unwrap_or_default();
+            pages.insert(format!("{module}/{story}"));
+        }
+    }
+    assert!(!stories.is_empty());
+    assert_eq!(stories, pages);
 }

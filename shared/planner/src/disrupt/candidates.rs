@@ -15,10 +15,10 @@ use model::{
 
 use super::{cost, price, scene::Scene};
 use crate::{
+    do_not_disrupt::must_not_be_disrupted,
     inventory::Machine,
     managed::{is_ours, is_ours_pool},
     pods::is_reschedulable,
-    provision::movable::must_not_be_disrupted,
 };
 
 /// A node that may go, with what it saves and what that costs.

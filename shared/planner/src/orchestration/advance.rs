@@ -12,8 +12,8 @@ use model::{
 
 use super::{Nodes, Replacements, Seen, Step, marks, next};
 use crate::{
-    by_instance::ByInstance, decision::Note, disrupt::cost, lifecycle::target,
-    pods_of_nodes::PodsOfNodes, provision::movable::must_not_be_disrupted,
+    by_instance::ByInstance, decision::Note, disrupt::cost, do_not_disrupt::must_not_be_disrupted,
+    lifecycle::target, pods_of_nodes::PodsOfNodes,
 };
 
 /// Where a command stands next, and what is to be done once the ledger says so.

@@ -6,9 +6,9 @@ use model::{Action, Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
 
 use crate::{
     decision::{Decision, Note},
+    do_not_disrupt::must_not_be_disrupted,
     inventory::is_daemon,
     pods::is_awaited,
-    provision::movable::must_not_be_disrupted,
 };
 
 use super::deadline::Deadline;

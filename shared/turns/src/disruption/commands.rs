@@ -9,7 +9,7 @@ use planner::Advance;
 use ports::ledger::Moved;
 
 use super::{AFTER_LOSING, told};
-use crate::{Report, TurnError, apply::apply, events, lane::Turn, observe::Observed};
+use crate::{Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed};
 
 /// Takes every open command one step further, and takes away marks that no command stands for. Says whether anything changed.
 pub(super) async fn drive(
@@ -50,6 +50,9 @@ pub(super) async fn advance(
             return Ok(false);
         }
         changed = true;
+        if step.state == CommandState::RolledBack {
+            report.metrics.extend(metrics::of_rollback(command));
+        }
     }
     let about = told::names(&command.delete);
     let problems = step.problems.iter();
@@ -61,6 +64,13 @@ pub(super) async fn advance(
     }
     report.plan(&step.actions);
     let applied = apply(turn, executor, observed, &step.actions, report).await?;
+    let deleted = applied.done.iter().filter_map(|index| {
+        let name = &step.actions.get(*index)?.action.deletion()?.name;
+        let mut claims = observed.snapshot.node_claims.iter();
+        claims.find(|claim| claim.name == *name)
+    });
+    let counted = deleted.flat_map(|claim| metrics::of_command(&observed.snapshot, command, claim));
+    report.metrics.extend(counted);
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "disrupted").await?;
     }

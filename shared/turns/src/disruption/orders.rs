@@ -12,7 +12,7 @@ use planner::Command;
 
 use super::{AFTER_LOSING, commands, told};
 use crate::{
-    Report, TurnError, adopt, events, lane::Turn, launching::launch, observe::Observed,
+    Report, TurnError, adopt, events, lane::Turn, launching::launch, metrics, observe::Observed,
     provisioner::nominate,
 };
 
@@ -132,6 +132,12 @@ pub(super) async fn place(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
+            let reason = order.reason.to_lowercase();
+            let created = metrics::of_launches(&made.plan, &reason);
+            report.metrics.extend(created);
+            let decided = made.command.iter();
+            let decided = decided.flat_map(|one| metrics::of_decision(&observed.snapshot, one));
+            report.metrics.extend(decided);
             report
                 .proposed
                 .push(format!("{} is committed", command.because));

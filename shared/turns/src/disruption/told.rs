@@ -7,6 +7,8 @@ use model::{Snapshot, ledger, node::Node, node_claim::NodeClaim, plan::Target};
 use planner::{Blocked, Pass, Reason, Rejection};
 use ports::cluster::{Event, EventKind, EventTarget};
 
+use crate::events;
+
 /// So many nodes of a command are named.
 const NAMED: usize = 5;
 
@@ -29,6 +31,7 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
             .flat_map(|one| objects.tell(&one.node, reason, &one.message))
             .collect::<Vec<_>>()
     };
+    let protected = planner::do_not_disrupt_notes(snapshot);
     let exhausted = pass.exhausted.iter().filter_map(|(name, message)| {
         let pool = snapshot.node_pools.iter().find(|pool| pool.name == *name)?;
         Some(normal(
@@ -42,6 +45,7 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         .chain(exhausted)
         .chain(tell("DisruptionBlocked", &pass.blocked))
         .chain(tell("Unconsolidatable", &pass.unconsolidatable))
+        .chain(events::of_notes(&protected, snapshot.now))
         .collect()
 }
 

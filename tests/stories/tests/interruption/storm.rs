@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType, ClusterName, InstanceId, PodKey,
+    launch::Instance,
     ledger::{Holder, InstanceOwner},
+    node::Node,
+    node_claim::NodeClaim,
+    pod::Pod,
 };
 use stories::{Relay, Rig, all_bound, secs};
 
@@ -26,9 +30,10 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
         for cluster in &clusters {
             world.ledger.of(cluster).meta = Some(registry.clone());
         }
+        let original = Original::of(world, &first);
         let number = 0..NOTICES;
         number
-            .map(|number| copy(world, &first, number, &clusters[number % clusters.len()]))
+            .map(|number| original.copy(world, number, &clusters[number % clusters.len()]))
             .collect()
     });
     rig.sim.with(|world| {
@@ -78,64 +83,75 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
     });
 }
 
-/// A node like the first one, with its pods, owned by a cluster.
-fn copy(
-    world: &mut fakes::World,
-    like: &InstanceId,
-    number: usize,
-    cluster: &ClusterName,
-) -> InstanceId {
-    let id = InstanceId(format!("i-{number:09}"));
-    let ends = |provider_id: &str| provider_id.ends_with(like.as_str());
-    let mut claims = world.api.node_claims.values();
-    let mut claim = claims
-        .find(|claim| ends(&claim.status.provider_id))
-        .unwrap()
-        .clone();
-    let mut nodes = world.api.nodes.values();
-    let mut node = nodes.find(|node| ends(&node.provider_id)).unwrap().clone();
-    let mut instance = world.account.instances[like].clone();
-    let name = format!("copy-{number:06}");
-    let old = node.name.clone();
-    instance.id = id.clone();
-    instance.private_dns = Some(name.clone());
-    instance
-        .tags
-        .insert("karpenter.sh/nodeclaim".into(), name.clone());
-    claim.name = name.as_str().into();
-    claim.uid = format!("{name}-uid").as_str().into();
-    claim
-        .labels
-        .insert("topology.k8s.aws/zone-id".into(), instance.zone_id.clone());
-    claim.status.provider_id = format!("aws:///{}/{id}", instance.zone);
-    claim.status.node_name = Some(name.as_str().into());
-    node.name = name.as_str().into();
-    node.uid = format!("node-{name}-uid").as_str().into();
-    node.labels
-        .insert("kubernetes.io/hostname".into(), name.clone());
-    node.provider_id.clone_from(&claim.status.provider_id);
-    let pods: Vec<_> = world
-        .api
-        .pods
-        .values()
-        .filter(|pod| pod.node_name.as_ref() == Some(&old))
-        .cloned()
-        .collect();
-    for (at, mut pod) in pods.into_iter().enumerate() {
-        pod.key = PodKey::new("default", format!("{name}-{at}"));
-        pod.uid = format!("{name}-{at}-uid").as_str().into();
-        pod.node_name = Some(node.name.clone());
-        world.api.pods.insert(pod.key.clone(), pod);
+/// The first node, with everything that makes it.
+#[derive(Clone)]
+struct Original {
+    claim: NodeClaim,
+    node: Node,
+    instance: Instance,
+    pods: Vec<Pod>,
+}
+
+impl Original {
+    fn of(world: &fakes::World, id: &InstanceId) -> Self {
+        let ends = |provider_id: &str| provider_id.ends_with(id.as_str());
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| ends(&claim.status.provider_id));
+        let mut nodes = world.api.nodes.values();
+        let node = nodes.find(|node| ends(&node.provider_id)).unwrap().clone();
+        let pods = world.api.pods.values();
+        let pods = pods.filter(|pod| pod.node_name.as_ref() == Some(&node.name));
+        Self {
+            claim: claim.unwrap().clone(),
+            instance: world.account.instances[id].clone(),
+            pods: pods.cloned().collect(),
+            node,
+        }
     }
-    let owner = InstanceOwner {
-        cluster: cluster.clone(),
-        holder: Holder::Claim(claim.name.clone()),
-    };
-    world.ledger.owners.insert(id.clone(), owner);
-    world.account.instances.insert(id.clone(), instance);
-    world.api.node_claims.insert(claim.name.clone(), claim);
-    world.api.nodes.insert(node.name.clone(), node);
-    id
+
+    /// Another one like it, owned by a cluster.
+    fn copy(&self, world: &mut fakes::World, number: usize, cluster: &ClusterName) -> InstanceId {
+        let id = InstanceId(format!("i-{number:09}"));
+        let Self {
+            mut claim,
+            mut node,
+            mut instance,
+            pods,
+        } = self.clone();
+        let name = format!("copy-{number:06}");
+        instance.id = id.clone();
+        instance.private_dns = Some(name.clone());
+        instance
+            .tags
+            .insert("karpenter.sh/nodeclaim".into(), name.clone());
+        claim.name = name.as_str().into();
+        claim.uid = format!("{name}-uid").as_str().into();
+        claim
+            .labels
+            .insert("topology.k8s.aws/zone-id".into(), instance.zone_id.clone());
+        claim.status.provider_id = format!("aws:///{}/{id}", instance.zone);
+        claim.status.node_name = Some(name.as_str().into());
+        node.name = name.as_str().into();
+        node.uid = format!("node-{name}-uid").as_str().into();
+        node.labels
+            .insert("kubernetes.io/hostname".into(), name.clone());
+        node.provider_id.clone_from(&claim.status.provider_id);
+        for (at, mut pod) in pods.into_iter().enumerate() {
+            pod.key = PodKey::new("default", format!("{name}-{at}"));
+            pod.uid = format!("{name}-{at}-uid").as_str().into();
+            pod.node_name = Some(node.name.clone());
+            world.api.pods.insert(pod.key.clone(), pod);
+        }
+        let owner = InstanceOwner {
+            cluster: cluster.clone(),
+            holder: Holder::Claim(claim.name.clone()),
+        };
+        world.ledger.owners.insert(id.clone(), owner);
+        world.account.instances.insert(id.clone(), instance);
+        world.api.node_claims.insert(claim.name.clone(), claim);
+        world.api.nodes.insert(node.name.clone(), node);
+        id
+    }
 }
 
 /// Pods of the stories' size that a type takes.
@@ -164,9 +180,10 @@ async fn storm(nodes: usize) {
     rig.sim
         .with(|world| world.api.deployments.get_mut("web").unwrap().replicas = nodes * per_node);
     let ids: Vec<InstanceId> = rig.sim.with(|world| {
+        let original = Original::of(world, &first);
         let others = 1..nodes;
         others
-            .map(|number| copy(world, &first, number, &Rig::cluster()))
+            .map(|number| original.copy(world, number, &Rig::cluster()))
             .collect()
     });
     let pool = rig.sim.with(|world| {

@@ -1,7 +1,7 @@
 //! What goes wrong around nodes: a stated outcome for each, and nothing leaked.
 
 use fakes::Fault;
-use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
 use crate::{change_node, claim, delete_claim, is_gone, node, serving};
 
@@ -19,6 +19,7 @@ async fn the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothi
     rig.sim
         .with(|world| assert_eq!(world.api.nodes[&name].finalizers, ["foo.example/gone"]));
     assert!(rig.until(secs(300), all_bound).await.is_some());
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -53,6 +54,7 @@ async fn a_node_that_joins_again_under_another_name_is_told_apart_and_given_up()
     assert!(told.is_some(), "{:#?}", rig.transcript);
     let gone = rig.until(secs(1_500), is_gone(&first)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -75,6 +77,7 @@ async fn a_webhook_that_rejects_our_patches_delays_and_loses_nothing() {
     );
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
     assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -97,6 +100,7 @@ async fn a_storm_of_conflicts_ends_in_the_same_cluster() {
     );
     rig.pass(secs(300)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -116,6 +120,7 @@ async fn clocks_that_differ_by_five_minutes_keep_nodes_alive() {
             rig.transcript
         );
         assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+        transcript!(rig, format!("{}s", ahead.as_secs()));
     }
 }
 
@@ -139,4 +144,5 @@ async fn a_throttled_api_server_is_left_in_peace() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }

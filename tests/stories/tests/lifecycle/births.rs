@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::node::ConditionStatus;
 use ports::cluster::EventTarget;
-use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
 use crate::{change_claim, change_node, claim, is_gone, node, serving, told};
 
@@ -16,6 +16,7 @@ async fn a_node_is_told_of_step_by_step() {
     }
     assert!(claim(&rig).is_true("ConsistentStateFound"));
     assert!(!rig.sim.with(told("UnregisteredTaintMissing")));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -70,6 +71,7 @@ async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unh
         "one success after two failures proves little"
     );
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -88,6 +90,7 @@ async fn time_outs_are_settings() {
     let first = claim(&rig);
     let gone = rig.until(secs(400), is_gone(&first)).await;
     assert!(gone.is_some_and(|took| took >= 220), "{gone:?}");
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -109,6 +112,7 @@ async fn an_expired_node_goes_at_its_time_and_its_pods_find_another() {
     );
     assert!(rig.until(secs(300), all_bound).await.is_some());
     assert!(rig.sim.with(consistent));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -127,6 +131,7 @@ async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
     assert!(rig.until(secs(700), inconsistent).await.is_some());
     assert!(rig.sim.with(told("FailedConsistencyCheck")));
     assert!(rig.sim.with(all_bound));
+    transcript!(rig);
 }
 
 /// A cluster with the gate NodeRepair on, and a node for each pod.
@@ -164,6 +169,7 @@ async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
     );
     assert!(rig.until(secs(300), all_bound).await.is_some());
     assert_eq!(rig.sim.with(|world| world.account.alive().count()), 3);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -177,6 +183,7 @@ async fn when_many_nodes_fall_silent_none_is_replaced() {
     let after = rig.sim.with(|world| world.account.instances.len());
     assert_eq!(after, before, "{:#?}", rig.transcript);
     assert!(rig.sim.with(told("NodeRepairBlocked")));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -186,6 +193,7 @@ async fn without_the_gate_a_silent_node_stays() {
     rig.sim.with(|world| world.api.silent.insert(name));
     rig.pass(secs(2_700)).await;
     assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -201,6 +209,7 @@ async fn a_node_pool_that_becomes_ready_is_told_of() {
     let expected =
         "Status condition transitioned, Type: Ready, Status: Unknown -> True, Reason: Ready";
     assert_eq!(told, [expected]);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -216,4 +225,5 @@ async fn events_that_one_turn_leaves_are_posted_by_later_ones() {
             .collect::<BTreeSet<_>>()
     });
     assert_eq!(told.len(), 70);
+    transcript!(rig);
 }

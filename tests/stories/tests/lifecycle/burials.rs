@@ -8,7 +8,7 @@ use model::{
     taint::{Toleration, TolerationOperator},
     volume::Attachment,
 };
-use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled, transcript};
 
 use crate::{change_claim, change_pods, claim, count, delete_claim, is_gone, node, serving, told};
 
@@ -46,6 +46,7 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
     assert!(ended.contains(&claim) && ended.contains(&node), "{ended:?}");
     rig.pass(secs(120)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -62,6 +63,7 @@ async fn deleting_a_node_is_deleting_its_node_claim() {
     );
     assert!(rig.until(secs(300), all_bound).await.is_some());
     assert!(rig.sim.with(consistent));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -79,6 +81,7 @@ async fn an_instance_that_ends_under_our_feet_takes_its_node_with_it() {
     );
     assert!(rig.until(secs(600), all_bound).await.is_some());
     assert!(rig.sim.with(consistent));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -99,6 +102,7 @@ async fn a_node_that_vanishes_under_our_feet_joins_again() {
     assert!(joined.is_some(), "{:#?}", rig.transcript);
     assert!(rig.until(secs(120), all_bound).await.is_some());
     assert_eq!(rig.sim.with(|world| world.account.instances.len()), 1);
+    transcript!(rig);
 }
 
 /// The budget of all pods of the Deployment.
@@ -144,6 +148,7 @@ async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
     let gone = rig.until(secs(300), is_gone(&old)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript.last());
     assert!(rig.until(secs(300), all_bound).await.is_some());
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -160,6 +165,7 @@ async fn two_budgets_on_one_pod_hold_up_its_node_and_are_told_of() {
         world.api.disruption_budgets.pop();
     });
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -186,6 +192,7 @@ async fn do_not_disrupt_holds_until_the_termination_grace_period_demands_the_nod
     );
     let gone = rig.until(secs(180), is_gone(&old)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -202,6 +209,7 @@ async fn a_pod_that_ignores_its_end_holds_its_node_a_minute_longer() {
         rig.transcript
     );
     assert!(rig.until(secs(300), all_bound).await.is_some());
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -220,6 +228,7 @@ async fn pods_that_tolerate_the_taint_stay_to_the_end() {
     delete_claim(&rig, &old.name);
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
     assert_eq!(count(&rig, "evict"), 0);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -241,6 +250,7 @@ async fn volumes_leave_before_the_instance_does() {
     assert!(!rig.sim.with(is_gone(&old)), "{:#?}", rig.transcript);
     rig.sim.with(|world| world.api.storage.attachments.clear());
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -265,6 +275,7 @@ async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
         assert!(rows.intents.is_empty() && rows.claims.is_empty());
         assert!(world.api.pods.values().all(|pod| pod.node_name.is_none()));
     });
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -278,4 +289,5 @@ async fn without_the_relay_a_deletion_is_seen_to_all_the_same() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }

@@ -6,7 +6,7 @@ use model::{
     ledger::IntentState,
     node_claim::{NodeClaim, NodeClaimStatus},
 };
-use stories::{Rig, secs};
+use stories::{Rig, secs, transcript};
 
 use crate::{claim, delete_claim, is_gone, serving, told};
 
@@ -53,6 +53,7 @@ async fn it_is_protected_before_anything_is_launched_for_it() {
         state_of(&rig, "by-hand"),
         Some(IntentState::Launched { .. })
     ));
+    transcript!(rig);
 }
 
 /// An instance as Karpenter leaves it that died between CreateFleet and the NodeClaim's status.
@@ -90,6 +91,7 @@ async fn an_instance_that_karpenter_left_for_it_is_taken_and_none_is_launched() 
         rig.transcript
     );
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -103,6 +105,7 @@ async fn an_instance_older_than_it_is_not_taken() {
         Some(IntentState::Launched { instance }) => assert_ne!(instance, left),
         other => panic!("{other:?} {:#?}", rig.transcript),
     }
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -121,6 +124,7 @@ async fn nonsense_is_told_and_deleted_and_nothing_is_launched() {
     assert!(gone.is_some(), "{:#?}", rig.transcript);
     assert!(rig.sim.with(told("InsufficientCapacityError")));
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -140,6 +144,7 @@ async fn one_without_a_node_class_is_given_up_at_its_launch_time_out() {
         "{gone:?} {:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -177,6 +182,7 @@ async fn one_that_names_a_strangers_instance_goes_and_the_instance_stays() {
                 .is_alive()
         );
     });
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -204,4 +210,5 @@ async fn one_that_names_anothers_instance_goes_and_the_other_serves_on() {
         let node = world.api.nodes.values().next().unwrap();
         assert!(node.deleted_at.is_none() && !node.labels.contains_key("team"));
     });
+    transcript!(rig);
 }

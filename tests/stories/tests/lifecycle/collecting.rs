@@ -1,7 +1,7 @@
 //! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
 
 use fakes::Fault;
-use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
 use crate::{claim, is_gone, serving, serving_apart};
 
@@ -27,6 +27,7 @@ async fn an_instance_that_no_node_claim_names_is_collected() {
         rig.transcript
     );
     assert!(rig.sim.with(all_bound));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -54,6 +55,7 @@ async fn a_node_claim_whose_instance_is_gone_goes() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }
 
 /// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
@@ -88,6 +90,7 @@ async fn an_empty_list_ends_nothing() {
         );
         rig.pass(secs(600)).await;
         assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(all_bound));
+        transcript!(rig, format!("{nodes}-nodes"));
     }
 }
 
@@ -118,6 +121,7 @@ async fn a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing()
                     .all(|claim| claim.deleted_at.is_none())
             );
         });
+        transcript!(rig, format!("{fault:?}"));
     }
 }
 
@@ -139,6 +143,7 @@ async fn lists_of_the_cluster_that_fail_end_nothing() {
                 .all(|instance| instance.state.is_alive())
         );
     });
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -175,6 +180,7 @@ async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -214,4 +220,5 @@ async fn what_the_brake_held_goes_once_a_person_approves_and_only_until_then() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }

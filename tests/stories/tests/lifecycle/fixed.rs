@@ -1,6 +1,6 @@
 //! NodePools with a fixed number of nodes (spec/lifecycle §23).
 
-use stories::{Relay, Rig, consistent, secs, settled};
+use stories::{Relay, Rig, consistent, secs, settled, transcript};
 
 use crate::{claim, delete_claim, is_gone};
 
@@ -59,6 +59,7 @@ async fn a_static_node_pool_has_its_nodes_without_any_pod() {
         rig.transcript
     );
     assert!(rig.sim.with(settled));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -73,6 +74,7 @@ async fn a_node_that_goes_is_made_good() {
         "{:#?}",
         rig.transcript
     );
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -86,10 +88,12 @@ async fn its_limit_counts_nodes_that_are_leaving() {
         assert!(rig.sim.with(|world| world.api.node_claims.len() <= 3));
     }
     assert!(rig.sim.with(nodes(3)), "{:#?}", rig.transcript);
+    transcript!(rig);
 }
 
 #[tokio::test]
 async fn without_the_gate_it_has_none() {
     let rig = with(3, 10, false).await;
     assert!(rig.sim.with(nodes(0)), "{:#?}", rig.transcript);
+    transcript!(rig);
 }

@@ -3,7 +3,7 @@
 use api::Condition;
 use model::PodKey;
 use serde_json::json;
-use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
+use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled, transcript};
 
 /// A ready cluster with both gates on, or none.
 async fn with_gates(on: bool) -> Rig {
@@ -97,6 +97,7 @@ async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_co
     assert!(gone.await.is_some(), "{:#?}", rig.transcript);
     rig.pass(secs(60)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -132,6 +133,7 @@ async fn a_buffer_that_cannot_be_resolved_or_is_empty_says_so() {
     assert_eq!(told("odd"), expected("False ResolutionFailed", not_ready));
     assert_eq!(told("none"), expected("True Resolved", "False BufferEmpty"));
     assert_eq!(alive(&rig), 0);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -170,6 +172,7 @@ async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says
         types.collect::<Vec<_>>()
     });
     assert_eq!(types, ["m5.xlarge"]);
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -190,5 +193,6 @@ async fn without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing
         assert_eq!(alive(&rig), 1);
         assert_eq!(of_buffer(&rig, "spare", "ReadyForProvisioning"), "");
         assert_eq!(of_overlay(&rig, "free", "ValidationSucceeded"), "");
+        transcript!(rig, if missing { "crd" } else { "gate" });
     }
 }

@@ -11,6 +11,7 @@ mod burials;
 mod by_hand;
 mod collecting;
 mod crashes;
+mod deleted_clusters;
 mod fixed;
 mod gated;
 mod together;

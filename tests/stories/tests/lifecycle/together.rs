@@ -1,7 +1,9 @@
 //! Two of every function at once, on one cluster, however their calls interleave.
 
-use model::Lane;
+use model::{Interruption, InterruptionKind, Lane};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
+
+use crate::{claim, is_gone};
 
 /// One turn of a lane; a lane that is held looks again later.
 async fn run(rig: &Rig, lane: Lane, turn: model::ids::TurnId) {
@@ -9,13 +11,14 @@ async fn run(rig: &Rig, lane: Lane, turn: model::ids::TurnId) {
     assert!(done.is_ok(), "{lane}: {done:?}");
 }
 
-async fn everybody_twice(rig: &mut Rig) {
-    let turns: Vec<_> = (0..10).map(|_| rig.next_turn()).collect();
-    let [a, b, c, d, e, f, g, h, i, j] = turns.as_slice() else {
+/// What AWS announces is delivered twice, too.
+async fn everybody_twice(rig: &mut Rig, announced: &[Interruption]) {
+    let turns: Vec<_> = (0..12).map(|_| rig.next_turn()).collect();
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = turns.as_slice() else {
         return;
     };
     let rig = &*rig;
-    let (_, _, _, _, _, _, _, _, first, second) = tokio::join!(
+    let (_, _, _, _, _, _, _, _, once, again, first, second) = tokio::join!(
         run(rig, Lane::Provisioner, a.clone()),
         run(rig, Lane::Provisioner, b.clone()),
         run(rig, Lane::Lifecycle, c.clone()),
@@ -24,10 +27,16 @@ async fn everybody_twice(rig: &mut Rig) {
         run(rig, Lane::Terminator, f.clone()),
         run(rig, Lane::Disruption, g.clone()),
         run(rig, Lane::Disruption, h.clone()),
+        turns::interrupt(&rig.world, announced, k),
+        turns::interrupt(&rig.world, announced, l),
         turns::housekeep(&rig.world, i),
         turns::housekeep(&rig.world, j),
     );
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    assert!(
+        once.iter().chain(&again).all(Result::is_ok),
+        "{once:?} {again:?}"
+    );
 }
 
 #[tokio::test]
@@ -41,8 +50,23 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..40 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            Box::pin(everybody_twice(&mut rig)).await;
+            Box::pin(everybody_twice(&mut rig, &[])).await;
         }
+        assert!(rig.sim.with(all_bound), "seed {seed}");
+        let doomed = claim(&rig);
+        let reclaimed = Interruption {
+            instance: doomed.status.provider_id.rsplit('/').next().unwrap().into(),
+            kind: InterruptionKind::SpotInterrupted,
+            at: None,
+            deadline: Some(rig.sim.with(|world| world.now) + secs(120)),
+        };
+        Box::pin(everybody_twice(&mut rig, &[reclaimed])).await;
+        for _ in 0..40 {
+            rig.sim.advance(secs(5));
+            rig.sim.take_wakes();
+            Box::pin(everybody_twice(&mut rig, &[])).await;
+        }
+        assert!(rig.sim.with(is_gone(&doomed)), "seed {seed}");
         assert!(rig.sim.with(all_bound), "seed {seed}");
         assert!(
             rig.sim.with(consistent) && rig.sim.with(settled),
@@ -54,7 +78,7 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..80 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            Box::pin(everybody_twice(&mut rig)).await;
+            Box::pin(everybody_twice(&mut rig, &[])).await;
         }
         assert!(rig.sim.with(all_gone), "seed {seed}");
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use fakes::Fault;
 use model::{Lane, Warning};
-use stories::{Relay, Rig, all_bound, secs};
+use stories::{Relay, Rig, all_bound, secs, transcript};
 
 use crate::serving;
 
@@ -34,6 +34,7 @@ async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
         message.as_deref(),
         Some("subnetSelectorTerms: subnet-1 is full")
     );
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -49,6 +50,7 @@ async fn prices_that_cannot_be_read_are_told_of_and_stop_no_launch() {
     assert!(rig.until(secs(300), all_bound).await.is_some());
     let message = said(&rig, "PricesNotCurrent");
     assert_eq!(message.as_deref(), Some("prices are of last week"));
+    transcript!(rig);
 }
 
 #[tokio::test]
@@ -74,4 +76,5 @@ async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_f
     rig.pass(secs(300)).await;
     assert!(rig.sim.with(all_bound));
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), 1);
+    transcript!(rig);
 }

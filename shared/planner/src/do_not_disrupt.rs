@@ -1,0 +1,153 @@
+//! What the annotation `karpenter.sh/do-not-disrupt` of a pod asks for (spec/lifecycle §14.4).
+
+use std::collections::BTreeSet;
+
+use api::names::{annotation::DO_NOT_DISRUPT, label};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    NodeName, Snapshot,
+    pod::{Pod, PodPhase},
+};
+
+use crate::decision::Note;
+
+/// How far a pod is protected now.
+enum Protection {
+    Always,
+    /// For so long after its start.
+    Until(Timestamp),
+    /// It has not started, so its time has not begun.
+    Unstarted,
+    Over(SignedDuration),
+    /// The annotation says nothing that is understood.
+    Invalid,
+}
+
+/// Whether nobody may choose to disturb the pod now.
+pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
+    match protection(pod, now) {
+        Some(Protection::Always | Protection::Until(_) | Protection::Unstarted) => true,
+        Some(Protection::Over(_) | Protection::Invalid) | None => false,
+    }
+}
+
+/// What owners of protected pods on our nodes should know: until when, that it is over, or that it is not understood.
+pub fn do_not_disrupt_notes(snapshot: &Snapshot) -> Vec<Note> {
+    let ours = snapshot.nodes.iter();
+    let ours: BTreeSet<&NodeName> = ours
+        .filter(|node| node.labels.contains_key(label::NODE_POOL))
+        .map(|node| &node.name)
+        .collect();
+    let pods = snapshot.pods.iter();
+    let pods = pods.filter(|pod| {
+        pod.node_name
+            .as_ref()
+            .is_some_and(|name| ours.contains(name))
+    });
+    pods.filter_map(|pod| note(pod, snapshot.now)).collect()
+}
+
+fn note(pod: &Pod, now: Timestamp) -> Option<Note> {
+    match protection(pod, now)? {
+        Protection::Always | Protection::Unstarted => None,
+        Protection::Until(until) => Some(Note::normal(
+            pod,
+            "DoNotDisruptUntil",
+            format!("Pod is not disrupted by choice until {until:.0}"),
+        )),
+        Protection::Over(time) => Some(Note::normal(
+            pod,
+            "DoNotDisruptGracePeriodElapsed",
+            format!("Pod has run for the {time:#} in which it was not to be disrupted"),
+        )),
+        Protection::Invalid => Some(Note::warning(
+            pod,
+            "InvalidDoNotDisruptAnnotation",
+            format!(
+                "Annotation {DO_NOT_DISRUPT} is {:?} and protects nothing: expected \"true\" or a positive duration such as \"1h30m\"",
+                pod.annotations
+                    .get(DO_NOT_DISRUPT)
+                    .map_or("", String::as_str)
+            ),
+        )),
+    }
+}
+
+/// Of pods that run and stay.
+fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
+    let active = !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
+    let annotation = pod.annotations.get(DO_NOT_DISRUPT);
+    let text = annotation.filter(|_| active && pod.deletion.is_none())?;
+    if text == "true" {
+        return Some(Protection::Always);
+    }
+    let time = api::duration::parse_go_duration(text);
+    let Some(time) = time.filter(|time| *time > SignedDuration::ZERO) else {
+        return Some(Protection::Invalid);
+    };
+    let Some(started) = pod.started_at else {
+        return Some(Protection::Unstarted);
+    };
+    Some(match started.checked_add(time) {
+        Ok(until) if now < until => Protection::Until(until),
+        Ok(_) => Protection::Over(time),
+        Err(_) => Protection::Always,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::Node;
+
+    use super::*;
+    use crate::{
+        About,
+        test_world::{now, snapshot},
+    };
+
+    fn reasons(annotation: &str, on: &str) -> Vec<(bool, &'static str)> {
+        let mut snapshot = snapshot();
+        for (name, pool) in [("ours", true), ("theirs", false)] {
+            let mut node = Node {
+                name: name.into(),
+                ..Node::default()
+            };
+            if pool {
+                node.labels
+                    .insert(label::NODE_POOL.into(), "general".into());
+            }
+            snapshot.nodes.push(node);
+        }
+        let mut pod = Pod {
+            node_name: Some(on.into()),
+            started_at: Some(now() - SignedDuration::from_mins(10)),
+            ..Pod::default()
+        };
+        pod.annotations
+            .insert(DO_NOT_DISRUPT.into(), annotation.into());
+        snapshot.pods.push(pod);
+        let notes = do_not_disrupt_notes(&snapshot);
+        assert!(
+            notes
+                .iter()
+                .all(|note| matches!(note.about, About::Pod(..)))
+        );
+        notes
+            .into_iter()
+            .map(|note| (note.warning, note.reason))
+            .collect()
+    }
+
+    #[test]
+    fn its_owner_is_told_how_far_a_pod_is_protected() {
+        assert_eq!(reasons("true", "ours"), []);
+        assert_eq!(reasons("1h30m", "ours"), [(false, "DoNotDisruptUntil")]);
+        let elapsed = (false, "DoNotDisruptGracePeriodElapsed");
+        assert_eq!(reasons("5m", "ours"), [elapsed]);
+        for nonsense in ["false", "0s", "-5m", "soon"] {
+            let told = reasons(nonsense, "ours");
+            assert_eq!(told, [(true, "InvalidDoNotDisruptAnnotation")]);
+        }
+        assert_eq!(reasons("false", "theirs"), []);
+    }
+}

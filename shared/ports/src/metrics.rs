@@ -1,0 +1,26 @@
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use model::ClusterName;
+
+/// Where the measurements of turns go. It never fails a turn: what is lost is missing from a chart.
+pub trait Metrics: Send + Sync {
+    fn publish(&self, cluster: &ClusterName, at: Timestamp, metrics: &[Metric]);
+}
+
+/// Something that happened and was counted or timed, under Karpenter's name for it (spec/lifecycle §32).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// With Karpenter's prefix, such as `karpenter_nodeclaims_created_total`.
+    pub name: &'static str,
+    pub labels: BTreeMap<&'static str, String>,
+    pub value: Measured,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// So many more of a counter.
+    Count(u64),
+    /// One observation of a histogram.
+    Took(SignedDuration),
+}

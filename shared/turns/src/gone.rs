@@ -1,0 +1,128 @@
+//! What a deleted cluster leaves behind (DESIGN §7.9). It has no API server that could name what is still needed, so EKS alone
+//! is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
+
+use std::collections::BTreeSet;
+
+use api::names::tag;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, InstanceId,
+    launch::InstanceState,
+    ledger::{Absence, Holder, Meta, Mode, SweepMemory},
+};
+use ports::{Needs, ledger::Moved};
+
+use crate::{SweepReport, TurnError, World};
+
+/// For so long EKS must say that it has no such cluster.
+const BELIEVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
+/// A longer silence between two such answers, and the day begins again.
+const REPEATED_WITHIN: SignedDuration = SignedDuration::from_hours(1);
+/// Instances that one sweep ends: a mistake can be stopped half way.
+const AT_ONCE: usize = 20;
+const TEMPLATES_EVERY: SignedDuration = SignedDuration::from_hours(1);
+
+/// EKS says that it has no such cluster: collects everything of it once that has been so for a day, and says what is to come.
+pub(crate) async fn bury(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+    memory: &mut SweepMemory,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    let absence = repeated(memory.cluster_gone.as_ref(), now);
+    let since = absence.since;
+    memory.cluster_gone = Some(absence);
+    let believed = since.saturating_add(BELIEVED_AFTER).unwrap_or(now);
+    let instances = left(world, cluster).await?;
+    let what_is_left = format!(
+        "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
+        instances.len()
+    );
+    if meta.mode != Mode::Active {
+        report.alarms.push(format!(
+            "{what_is_left}: nothing is collected, because it is not active; remove its registry entry if it is gone for good"
+        ));
+        return Ok(());
+    }
+    if now < believed {
+        report.alarms.push(format!(
+            "{what_is_left}: they are terminated from {believed} on; to keep them, set mode \"shadow\" in its registry entry"
+        ));
+        return Ok(());
+    }
+    let mut ended = Vec::new();
+    for instance in instances.iter().take(AT_ONCE) {
+        if take(world, cluster, instance).await? {
+            ended.push(instance.clone());
+        }
+    }
+    if !ended.is_empty() {
+        world.cloud.terminate(cluster, &ended).await?;
+    }
+    let mut collected: BTreeSet<String> = ended.iter().map(ToString::to_string).collect();
+    if instances.is_empty() && !is_fresh(memory.upkept_at, now) {
+        memory.upkept_at = Some(now);
+        let nothing = Needs {
+            node_classes: &[],
+            node_claims: &[],
+        };
+        collected.append(&mut world.upkeep.collect(cluster, &nothing, now).await?);
+    }
+    let collected = collected.iter().map(|name| format!("{cluster}/{name}"));
+    report.collected.extend(collected);
+    report.alarms.push(format!(
+        "{what_is_left}: everything of it is collected; remove its registry entry"
+    ));
+    Ok(())
+}
+
+fn is_fresh(at: Option<Timestamp>, now: Timestamp) -> bool {
+    at.is_some_and(|at| now.duration_since(at) < TEMPLATES_EVERY)
+}
+
+fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
+    let since = before
+        .filter(|before| now.duration_since(before.last) <= REPEATED_WITHIN)
+        .map_or(now, |before| before.since);
+    Absence { since, last: now }
+}
+
+/// Instances that were launched for its NodePools.
+async fn left(world: &World, cluster: &ClusterName) -> Result<Vec<InstanceId>, TurnError> {
+    let instances = world.cloud.list_instances(cluster).await?;
+    let ours = instances
+        .into_iter()
+        .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
+        .filter(|instance| instance.state != InstanceState::ShuttingDown);
+    Ok(ours.map(|instance| instance.id).collect())
+}
+
+/// G1: whoever takes the row wins. The NodeClaim that may hold the instance went with its cluster.
+async fn take(
+    world: &World,
+    cluster: &ClusterName,
+    instance: &InstanceId,
+) -> Result<bool, TurnError> {
+    let owner = world.ledger.owner(instance).await?;
+    if let Some(Holder::Claim(claim)) = owner.map(|owner| owner.holder) {
+        world.ledger.close_claim(cluster, &claim).await?;
+    }
+    Ok(world.ledger.collect(cluster, instance).await? == Moved::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_absence_is_told_hour_by_hour() {
+        let at = |minutes: i64| Timestamp::from_second(minutes * 60).unwrap();
+        let first = repeated(None, at(0));
+        let second = repeated(Some(&first), at(60));
+        assert_eq!((second.since, second.last), (at(0), at(60)));
+        let late = repeated(Some(&second), at(121));
+        assert_eq!(late.since, at(121), "nobody knows what was meanwhile");
+    }
+}

@@ -1,0 +1,99 @@
+//! A cluster is gone when EKS has said so for a day, and never for another reason (DESIGN §7.9).
+
+use fakes::Fault;
+use stories::{Rig, all_bound, secs, transcript};
+
+use crate::serving;
+
+const HOUR: i64 = 3_600;
+
+fn delete_cluster(rig: &Rig, deleted: bool) {
+    rig.sim.with(|world| {
+        world.deleted = match deleted {
+            true => [Rig::cluster()].into(),
+            false => [].into(),
+        }
+    });
+}
+
+fn alive(rig: &Rig) -> usize {
+    rig.sim.with(|world| {
+        let instances = world.account.instances.values();
+        instances
+            .filter(|instance| instance.state.is_alive())
+            .count()
+    })
+}
+
+#[tokio::test]
+async fn what_it_leaves_is_collected_after_a_day() {
+    let mut rig = serving(4).await;
+    rig.sim.with(|world| {
+        world.account.templates = [("spent".to_owned(), "gone".to_owned())].into();
+    });
+    let before = alive(&rig);
+    delete_cluster(&rig, true);
+    rig.pass(secs(23 * HOUR)).await;
+    assert_eq!(alive(&rig), before);
+    assert!(
+        rig.transcript.iter().any(|line| line
+            .contains("EKS has had no cluster of this name since")
+            && line.contains("they are terminated from 2026-01-02T")),
+        "{:#?}",
+        rig.transcript.last()
+    );
+    rig.pass(secs(2 * HOUR)).await;
+    assert_eq!(alive(&rig), 0);
+    assert!(rig.sim.with(|world| world.account.templates.is_empty()));
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn one_that_is_there_again_loses_nothing() {
+    let mut rig = serving(4).await;
+    let before = alive(&rig);
+    delete_cluster(&rig, true);
+    rig.pass(secs(23 * HOUR)).await;
+    delete_cluster(&rig, false);
+    rig.pass(secs(120)).await;
+    delete_cluster(&rig, true);
+    rig.pass(secs(2 * HOUR)).await;
+    assert_eq!(alive(&rig), before, "the day begins again");
+    delete_cluster(&rig, false);
+    rig.pass(secs(900)).await;
+    assert!(rig.sim.with(all_bound));
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn one_that_does_not_answer_or_lets_nobody_in_is_not_gone() {
+    for fault in [Fault::Denied, Fault::Unavailable, Fault::Throttled] {
+        let mut rig = serving(4).await;
+        let before = alive(&rig);
+        for _ in 0..26 * 60 {
+            rig.sim.fail_next("connect", fault);
+        }
+        rig.pass(secs(25 * HOUR)).await;
+        assert_eq!(alive(&rig), before);
+        transcript!(rig, format!("{fault:?}"));
+    }
+}
+
+#[tokio::test]
+async fn one_in_shadow_mode_is_told_of_and_keeps_everything() {
+    let mut rig = serving(4).await;
+    let before = alive(&rig);
+    rig.sim.with(|world| {
+        let body = world.registry.first_mut().unwrap().body.as_mut().unwrap();
+        body["mode"] = "shadow".into();
+    });
+    delete_cluster(&rig, true);
+    rig.pass(secs(25 * HOUR)).await;
+    assert_eq!(alive(&rig), before);
+    assert!(
+        rig.transcript
+            .iter()
+            .any(|line| line.contains("because it is not active"))
+    );
+    transcript!(rig);
+}
