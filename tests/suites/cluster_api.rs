@@ -558,7 +558,8 @@ async fn overlays_and_buffers_are_read_with_what_they_refer_to_and_their_status_
     let buffers = cluster.capacity_buffers().await.unwrap();
     let key = PodKey::new("default", "spare");
     let version = buffers[0].metadata.resource_version.clone().unwrap();
-    let workload = cluster.workload(Scalable::Deployment, &PodKey::new("default", "web"));
+    let web = PodKey::new("default", "web");
+    let workload = cluster.workload(Scalable::Deployment, &web);
     assert!(workload.await.unwrap().is_some());
     let absent = PodKey::new("default", "no-such");
     let workload = cluster.workload(Scalable::StatefulSet, &absent);
@@ -584,7 +585,7 @@ async fn overlays_and_buffers_are_read_with_what_they_refer_to_and_their_status_
         kind: EventKind::Normal,
         reason: "ReadyForProvisioning".to_owned(),
         message: "resolved".to_owned(),
-        at: Timestamp::now(),
+        at: Timestamp::UNIX_EPOCH,
     };
     cluster.post_event(&event).await.unwrap();
 }

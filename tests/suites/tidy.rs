@@ -68,7 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Tests, which reach down as development dependencies.
     ("harness", &[]),
     ("scenarios", &[]),
-    ("stories", &["fakes", "model", "turns"]),
+    ("stories", &["fakes", "model", "ports", "turns"]),
     ("whittle-tests", &[]),
 ];
 
