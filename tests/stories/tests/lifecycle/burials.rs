@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
+    node_claim::NodeClaim,
     selector::LabelSelector,
     snapshot::PodDisruptionBudget,
     taint::{Toleration, TolerationOperator},
@@ -66,14 +67,18 @@ async fn deleting_a_node_is_deleting_its_node_claim() {
     transcript!(rig);
 }
 
+/// Somebody ends it behind our back.
+pub(crate) fn end_instance(rig: &Rig, claim: &NodeClaim) {
+    let id = claim.status.provider_id.rsplit('/').next().unwrap();
+    rig.sim
+        .with(|world| world.account.terminate(&id.into(), world.now));
+}
+
 #[tokio::test]
 async fn an_instance_that_ends_under_our_feet_takes_its_node_with_it() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
-    rig.sim.with(|world| {
-        let id = old.status.provider_id.rsplit('/').next().unwrap().into();
-        world.account.terminate(&id, world.now);
-    });
+    end_instance(&rig, &old);
     assert!(
         rig.until(secs(600), is_gone(&old)).await.is_some(),
         "{:#?}",
@@ -253,17 +258,21 @@ async fn volumes_leave_before_the_instance_does() {
     transcript!(rig);
 }
 
-#[tokio::test]
-async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
-    let mut rig = serving(3).await;
+/// `kubectl delete nodepool`: the API server's garbage collector deletes what it owns.
+pub(crate) fn delete_node_pool(rig: &Rig) {
     rig.sim.with(|world| {
         world.api.node_pools.clear();
-        // The API server's garbage collector, by owner references.
         let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
         for name in claims {
             world.api.order_deletion(&name, world.now);
         }
     });
+}
+
+#[tokio::test]
+async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
+    let mut rig = serving(3).await;
+    delete_node_pool(&rig);
     assert!(
         rig.until(secs(600), all_gone).await.is_some(),
         "{:#?}",

@@ -7,10 +7,13 @@
 use std::future::Future;
 
 use fakes::{Fuse, World};
-use model::{launch::InstanceState, node::ConditionStatus};
+use model::{launch::InstanceState, ledger::Absence, node::ConditionStatus};
 use stories::{Rig, all_bound, consistent, secs, settled};
 
-use crate::{births, by_hand, claim, delete_claim, fixed, node, serving};
+use crate::{
+    births, burials, by_hand, change_claim, change_pods, claim, delete_claim, deleted_clusters,
+    fixed, node, serving,
+};
 
 /// Long enough for time-outs, garbage collection and the sweep.
 const PATIENCE: i64 = 20 * 60;
@@ -167,4 +170,80 @@ async fn of_collecting_a_node_claim() {
         });
     };
     sweep(37, || serving(4), lose, moved).await;
+}
+
+#[tokio::test]
+async fn of_an_expiry() {
+    let age = |rig: &Rig| {
+        let name = claim(rig).name;
+        change_claim(rig, &name, |claim| {
+            claim.spec.expire_after = Some("5m".into());
+        });
+    };
+    sweep(37, || serving(1), age, moved).await;
+}
+
+#[tokio::test]
+async fn of_a_drain_that_its_grace_period_ends() {
+    let demand = |rig: &Rig| {
+        let name = claim(rig).name;
+        change_claim(rig, &name, |claim| {
+            claim.spec.termination_grace_period = Some("5m".into());
+        });
+        change_pods(rig, |pod| {
+            pod.annotations
+                .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+        });
+        delete_claim(rig, &name);
+    };
+    sweep(37, || serving(1), demand, moved).await;
+}
+
+#[tokio::test]
+async fn of_a_node_pool_that_is_deleted_with_its_nodes() {
+    let delete = |rig: &Rig| {
+        burials::delete_node_pool(rig);
+        rig.scale(0);
+    };
+    sweep(
+        37,
+        || serving(3),
+        delete,
+        |world| world.api.node_claims.is_empty(),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn of_an_instance_that_ends_by_itself() {
+    let end = |rig: &Rig| burials::end_instance(rig, &claim(rig));
+    sweep(37, || serving(2), end, moved).await;
+}
+
+#[tokio::test]
+async fn of_collecting_what_a_deleted_cluster_leaves() {
+    for point in 1.. {
+        let mut rig = serving(2).await;
+        deleted_clusters::delete_cluster(&rig, true);
+        let died = rig.sim.with(|world| {
+            let now = world.now;
+            world.ledger.of(&Rig::cluster()).sweep.cluster_gone = Some(Absence {
+                since: now - secs(24 * deleted_clusters::HOUR),
+                last: now,
+            });
+            world.fuse = Fuse::blowing_at(point);
+            |world: &mut fakes::World| world.fuse.is_blown()
+        });
+        let dies = rig.until(secs(90), died).await.is_some();
+        rig.pass(secs(120)).await;
+        assert_eq!(
+            deleted_clusters::alive(&rig),
+            0,
+            "point {point}: {:#?}",
+            rig.transcript
+        );
+        if !dies {
+            break;
+        }
+    }
 }

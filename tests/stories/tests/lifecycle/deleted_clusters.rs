@@ -5,9 +5,9 @@ use stories::{Rig, all_bound, secs, transcript};
 
 use crate::serving;
 
-const HOUR: i64 = 3_600;
+pub(crate) const HOUR: i64 = 3_600;
 
-fn delete_cluster(rig: &Rig, deleted: bool) {
+pub(crate) fn delete_cluster(rig: &Rig, deleted: bool) {
     rig.sim.with(|world| {
         world.deleted = match deleted {
             true => [Rig::cluster()].into(),
@@ -16,7 +16,7 @@ fn delete_cluster(rig: &Rig, deleted: bool) {
     });
 }
 
-fn alive(rig: &Rig) -> usize {
+pub(crate) fn alive(rig: &Rig) -> usize {
     rig.sim.with(|world| {
         let instances = world.account.instances.values();
         instances
