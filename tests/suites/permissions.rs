@@ -1,0 +1,298 @@
+//! What the template's roles may do: every call of `permissions/calls.yaml` is judged by an evaluator that honours resources and
+//! conditions, and no condition can go without one of the forbidden calls becoming possible.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use harness::{ACCOUNT, REGION, tool};
+use iam_rs::{
+    Arn, Context, ContextValue, IAMPolicy, IAMRequest, PolicyEvaluator, Principal, PrincipalId,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Role {
+    role: String,
+    /// Of the caller's session.
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    may: Vec<Call>,
+    may_not: Vec<Call>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    r#do: String,
+    on: String,
+    #[serde(default)]
+    with: BTreeMap<String, Value>,
+}
+
+#[test]
+fn each_role_may_do_its_work_and_nothing_else() {
+    let template = template();
+    let mut wrong = Vec::new();
+    for role in roles() {
+        let policies = policies(&template, &role.role);
+        let judged = |calls: &[Call], expected: bool| {
+            let calls = calls
+                .iter()
+                .filter(|call| allows(&policies, &role, call) != expected);
+            let word = if expected { "denied" } else { "allowed" };
+            calls
+                .map(|call| format!("{word} to {}: {call:?}", role.role))
+                .collect::<Vec<_>>()
+        };
+        wrong.extend(judged(&role.may, true));
+        wrong.extend(judged(&role.may_not, false));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_condition_keeps_something_out() {
+    let template = template();
+    let roles: Vec<(Role, Vec<Value>)> = roles()
+        .into_iter()
+        .map(|role| {
+            let policies = policies(&template, &role.role);
+            (role, policies)
+        })
+        .collect();
+    for (role, policy) in roles
+        .iter()
+        .flat_map(|(role, policies)| policies.iter().map(move |policy| (role, policy)))
+    {
+        let statements = policy["Statement"].as_array().unwrap();
+        for (nth, statement) in statements.iter().enumerate() {
+            if statement.get("Condition").is_none() {
+                continue;
+            }
+            let mut weaker = policy.clone();
+            let changed = weaker["Statement"][nth].as_object_mut();
+            changed.unwrap().remove("Condition");
+            // One of the roles that have the policy must notice.
+            let sharing = roles.iter().filter(|(_, all)| all.contains(policy));
+            let mut calls = sharing.flat_map(|(role, all)| {
+                let weak: Vec<Value> = all
+                    .iter()
+                    .map(|one| if one == policy { &weaker } else { one })
+                    .cloned()
+                    .collect();
+                role.may_not
+                    .iter()
+                    .filter(move |call| allows(&weak, role, call))
+            });
+            assert!(
+                calls.next().is_some(),
+                "{}: no call is kept out by the condition of {statement}",
+                role.role
+            );
+        }
+    }
+}
+
+/// IAM's limits, white space not counted: a managed policy, and all inline policies of a role together.
+#[test]
+fn policies_are_small_enough_whatever_the_names() {
+    let template = template();
+    for (name, resource) in template["Resources"].as_object().unwrap() {
+        let properties = &resource["Properties"];
+        let (limit, documents) = match resource["Type"].as_str().unwrap() {
+            "AWS::IAM::ManagedPolicy" => (6_144, vec![&properties["PolicyDocument"]]),
+            "AWS::IAM::Role" => {
+                let inline = properties["Policies"].as_array().into_iter().flatten();
+                let documents = inline.map(|one| &one["PolicyDocument"]).collect();
+                (10_240, documents)
+            }
+            _ => continue,
+        };
+        // As long as the names of this stack's resources can get.
+        let long = |text: String| {
+            text.replace("Queue", &"Q".repeat(80))
+                .replace("Ledger", &"L".repeat(255))
+        };
+        let sizes = documents
+            .into_iter()
+            .map(|document| long(resolve(&template, document).to_string()).len());
+        let size: usize = sizes.sum();
+        assert!(
+            size < limit,
+            "{name} has {size} characters, {limit} are allowed"
+        );
+    }
+}
+
+/// Whether a call under these policies is allowed.
+fn allows(policies: &[Value], role: &Role, call: &Call) -> bool {
+    let mut text = json!(policies).to_string();
+    for (tag, value) in &role.tags {
+        // The evaluator puts variables into resources, and leaves those of conditions to its caller.
+        text = text.replace(&format!("${{aws:PrincipalTag/{tag}}}"), value);
+    }
+    let policies: Vec<IAMPolicy> = serde_json::from_str(&text).unwrap();
+    let mut context = Context::new();
+    for (tag, value) in &role.tags {
+        context = context.with_string(format!("aws:PrincipalTag/{tag}"), value.clone());
+    }
+    let keys: BTreeMap<String, ContextValue> = serde_json::from_value(json!(call.with)).unwrap();
+    context.data.extend(keys);
+    let service = call.r#do.split(':').next().unwrap();
+    let on = match call.on.as_str() {
+        "*" => format!("arn:aws:{service}:{REGION}:{ACCOUNT}:any/any"),
+        on => on.to_owned(),
+    };
+    let caller = format!("arn:aws:iam::{ACCOUNT}:role/{}", role.role);
+    let request = IAMRequest::new_with_context(
+        Principal::Aws(PrincipalId::String(caller)),
+        call.r#do.clone(),
+        Arn::parse(&on).unwrap(),
+        context,
+    );
+    let decided = PolicyEvaluator::with_policies(policies).evaluate(&request);
+    decided.unwrap().decision == iam_rs::Decision::Allow
+}
+
+fn roles() -> Vec<Role> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("permissions/calls.yaml");
+    serde_saphyr::from_str(&std::fs::read_to_string(page).unwrap()).unwrap()
+}
+
+/// The template as SAM reads it, as JSON.
+fn template() -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sam-template.yaml");
+    let script = "import json, sys; from samtranslator.yaml_helper import yaml_parse; \
+                  print(json.dumps(yaml_parse(open(sys.argv[1]).read()), default=str))";
+    let read = Command::new(tool("sam/bin/python"))
+        .args(["-c", script])
+        .arg(file)
+        .output()
+        .unwrap();
+    assert!(
+        read.status.success(),
+        "{}",
+        String::from_utf8_lossy(&read.stderr)
+    );
+    serde_json::from_slice(&read.stdout).unwrap()
+}
+
+/// Inline and managed policies of a role, with names in place of references.
+fn policies(template: &Value, role: &str) -> Vec<Value> {
+    let resources = template["Resources"].as_object().unwrap();
+    let inline = resources[role]["Properties"]["Policies"].as_array();
+    let inline = inline
+        .into_iter()
+        .flatten()
+        .map(|policy| &policy["PolicyDocument"]);
+    let managed = resources.values().filter(|resource| {
+        let mut roles = resource["Properties"]["Roles"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        resource["Type"] == "AWS::IAM::ManagedPolicy" && roles.any(|other| other["Ref"] == role)
+    });
+    let managed = managed.map(|resource| &resource["Properties"]["PolicyDocument"]);
+    let all: Vec<Value> = inline
+        .chain(managed)
+        .map(|policy| resolve(template, policy))
+        .collect();
+    assert!(!all.is_empty(), "{role} has no policy");
+    all
+}
+
+/// The value that CloudFormation would make of this, with every parameter at its default.
+fn resolve(template: &Value, value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items
+            .iter()
+            .map(|item| resolve(template, item))
+            .filter(|item| !item.is_null())
+            .collect(),
+        Value::Object(object) => match object.iter().next() {
+            Some((key, of)) if object.len() == 1 => match key.as_str() {
+                "Ref" => named(template, of.as_str().unwrap(), false),
+                "Fn::GetAtt" => named(template, &attribute(of), true),
+                "Fn::Sub" => substituted(template, of.as_str().unwrap()),
+                "Fn::If" => resolve(
+                    template,
+                    &of[if holds(of[0].as_str().unwrap()) { 1 } else { 2 }],
+                ),
+                _ => json!({ key: resolve(template, of) }),
+            },
+            _ => object
+                .iter()
+                .map(|(key, of)| (key.clone(), resolve(template, of)))
+                .collect(),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Of `Name.Attribute` or `[Name, Attribute]`.
+fn attribute(of: &Value) -> String {
+    let text = of.as_str().or_else(|| of[0].as_str()).unwrap();
+    text.split('.').next().unwrap().to_owned()
+}
+
+/// Of the template's conditions, with every parameter at its default.
+fn holds(condition: &str) -> bool {
+    matches!(condition, "DefaultNodeRoles" | "ProtectFromDeletion")
+}
+
+fn substituted(template: &Value, text: &str) -> Value {
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').unwrap();
+        done.push_str(before);
+        // IAM's own variables, such as ${aws:PrincipalTag/cluster}, stay.
+        if name.starts_with("aws:") {
+            done.push_str(&format!("${{{name}}}"));
+        } else {
+            let (name, arn) = match name.split_once('.') {
+                Some((name, _)) => (name, true),
+                None => (name, false),
+            };
+            done.push_str(named(template, name, arn).as_str().unwrap());
+        }
+        rest = after;
+    }
+    done.push_str(rest);
+    json!(done)
+}
+
+/// A pseudo parameter, a parameter's default, or a resource by its logical name.
+fn named(template: &Value, name: &str, arn: bool) -> Value {
+    match name {
+        "AWS::Partition" => return json!("aws"),
+        "AWS::Region" => return json!(REGION),
+        "AWS::AccountId" => return json!(ACCOUNT),
+        "AWS::StackName" => return json!("whittle"),
+        "AWS::NoValue" => return Value::Null,
+        _ => {}
+    }
+    if let Some(parameter) = template["Parameters"].get(name) {
+        return parameter["Default"].clone();
+    }
+    let kind = template["Resources"][name]["Type"].as_str();
+    if !arn {
+        return json!(name);
+    }
+    json!(
+        match kind.unwrap_or_else(|| panic!("the template has no {name}")) {
+            "AWS::SQS::Queue" => format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"),
+            "AWS::DynamoDB::Table" => format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}"),
+            "AWS::S3::Bucket" => format!("arn:aws:s3:::{name}"),
+            "AWS::IAM::Role" => format!("arn:aws:iam::{ACCOUNT}:role/{name}"),
+            "AWS::Logs::LogGroup" => format!("arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"),
+            other => panic!("the ARN of {name}, a {other}, is not known here"),
+        }
+    )
+}
