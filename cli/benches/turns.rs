@@ -215,6 +215,7 @@ impl Bench {
         let world = turns::World {
             cloud: port.clone(),
             upkeep: port.clone(),
+            notifier: port.clone(),
             ledger: port.clone(),
             wakes: port.clone(),
             clock: Arc::new(WallClock(WorldClock::wall())),

@@ -95,6 +95,7 @@ const IMPURE: &[&str] = &[
 
 /// SDK crate → the only workspace crates that may name it.
 const OWNERS: &[(&str, &[&str])] = &[
+    ("aws-sdk-autoscaling", &["ec2"]),
     ("aws-sdk-ec2", &["ec2"]),
     ("aws-sdk-ssm", &["ec2"]),
     ("aws-sdk-eks", &["ec2"]),

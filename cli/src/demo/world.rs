@@ -82,6 +82,8 @@ impl World {
             cloud: account.clone(),
             upkeep: account.clone(),
             ledger: Arc::new(fakes::Sim::new(CLUSTER)),
+            // The demo's cluster has nobody to tell.
+            notifier: Arc::new(fakes::Sim::new(CLUSTER)),
             wakes: queue.clone(),
             clock: Arc::new(SharedClock(clock.clone())),
             catalog: account.clone(),

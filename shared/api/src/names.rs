@@ -180,8 +180,11 @@ pub mod annotation {
     /// On a NodePool: what became of its last registrations.
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
     /// On a NodePool: what becomes of its nodes when EC2 recommends to rebalance them, `ignore` (as upstream, and the
-    /// default), `replace` or `drain`.
+    /// default), `replace`, `drain` or `cordon`.
     pub const REBALANCE: &str = "whittle.sh/rebalance";
+    /// On a NodePool: what becomes of its nodes when AWS announces their end, `drain` (as upstream, and the default) or
+    /// `cordon`.
+    pub const INTERRUPTION: &str = "whittle.sh/interruption";
 
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -212,6 +215,37 @@ pub mod finalizer {
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";
 }
 
+/// Marks of the AWS Node Termination Handler, for nodes that no NodePool made (spec/migrate §4.1).
+pub mod nth {
+    pub const NAME: &str = "aws-node-termination-handler";
+    /// The tag of an instance that it looks after.
+    pub const MANAGED: &str = "aws-node-termination-handler/managed";
+
+    /// The key of its taint for a kind of announcement, as [`model::InterruptionKind::as_str`] names it.
+    pub fn taint(kind: &str) -> Option<&'static str> {
+        Some(match kind {
+            "spot_interrupted" | "capacity_reservation_interrupted" => {
+                "aws-node-termination-handler/spot-itn"
+            }
+            "rebalance_recommendation" => "aws-node-termination-handler/rebalance-recommendation",
+            "scheduled_change" => "aws-node-termination-handler/scheduled-maintenance",
+            "group_terminating" => "aws-node-termination-handler/asg-lifecycle-termination",
+            _ => return None,
+        })
+    }
+
+    /// The reason of its event on the Node.
+    pub fn reason(kind: &str) -> &'static str {
+        match kind {
+            "spot_interrupted" | "capacity_reservation_interrupted" => "SpotInterruption",
+            "rebalance_recommendation" => "RebalanceRecommendation",
+            "scheduled_change" => "ScheduledEvent",
+            "group_terminating" => "ASGLifecycle",
+            _ => "UnknownInterruption",
+        }
+    }
+}
+
 /// Tags on EC2 resources (spec/aws §1.1).
 pub mod tag {
     pub const NODE_POOL: &str = "karpenter.sh/nodepool";
@@ -219,6 +253,12 @@ pub mod tag {
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
     pub const EKS_CLUSTER: &str = "eks:eks-cluster-name";
     pub const NAME: &str = "Name";
+    /// The cluster of an instance that a managed node group, or kOps, made.
+    pub const OF_GROUPS: &[&str] = &[
+        "eks:cluster-name",
+        "aws:eks:cluster-name",
+        "KubernetesCluster",
+    ];
     /// Followed by the cluster's name; the value is `owned`.
     pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
     /// The token of the launch call that made the instance.

@@ -104,17 +104,22 @@ impl Account {
         })
     }
 
+    /// The value of a parameter, decrypted; empty if it has none.
+    pub(crate) async fn parameter(&self, name: &str) -> Result<String, CloudError> {
+        let call = self.ssm.get_parameter().name(name);
+        let answer = call.with_decryption(true).send().await;
+        let answer = answer.map_err(refused("ssm:GetParameter"))?;
+        let value = answer.parameter.and_then(|parameter| parameter.value);
+        Ok(value.unwrap_or_default())
+    }
+
     /// A SecureString holds a bearer token, or a client certificate with its key as JSON.
     async fn stored_credentials(
         &self,
         cluster: &ClusterName,
         parameter: &str,
     ) -> Result<ClusterCredentials, CloudError> {
-        let call = self.ssm.get_parameter().name(parameter);
-        let answer = call.with_decryption(true).send().await;
-        let answer = answer.map_err(refused("ssm:GetParameter"))?;
-        let value = answer.parameter.and_then(|parameter| parameter.value);
-        let value = value.unwrap_or_default();
+        let value = self.parameter(parameter).await?;
         let value = value.trim();
         if value.starts_with('{') {
             let stored: StoredCertificate = serde_json::from_str(value).map_err(|_| {

@@ -18,6 +18,7 @@ use crate::{
 /// Reads use the function's own credentials; writes a session of the cluster they are for.
 #[derive(Clone)]
 pub struct Account {
+    pub(crate) autoscaling: aws_sdk_autoscaling::Client,
     pub(crate) ec2: aws_sdk_ec2::Client,
     pub(crate) eks: aws_sdk_eks::Client,
     pub(crate) iam: aws_sdk_iam::Client,
@@ -54,6 +55,7 @@ pub struct Options {
 impl Account {
     pub fn new(config: &SdkConfig, options: Options, clock: Arc<dyn Clock>) -> Self {
         Self {
+            autoscaling: aws_sdk_autoscaling::Client::new(config),
             ec2: aws_sdk_ec2::Client::new(&metered(config, options.budget.as_ref())),
             eks: aws_sdk_eks::Client::new(config),
             iam: aws_sdk_iam::Client::new(config),

@@ -1,6 +1,7 @@
 //! Instances: launched, described, tagged, terminated.
 
 mod fleet;
+mod hooks;
 mod instance;
 mod status;
 pub(crate) mod templates;
@@ -15,6 +16,7 @@ use model::{
     ClusterName, InstanceId, Interruption,
     budget::Api,
     ids::LaunchToken,
+    interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
 use ports::{Cloud, CloudError};
@@ -116,6 +118,14 @@ impl Cloud for Account {
             .set_tags(Some(tags(wanted)));
         call.send().await.map_err(refused("ec2:CreateTags"))?;
         Ok(())
+    }
+
+    async fn complete_hook(&self, id: &InstanceId, hook: &LifecycleHook) -> Result<(), CloudError> {
+        hooks::complete(&self.autoscaling, id, hook).await
+    }
+
+    async fn extend_hook(&self, id: &InstanceId, hook: &LifecycleHook) -> Result<(), CloudError> {
+        hooks::extend(&self.autoscaling, id, hook).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! AWS as turns see it: EC2 instances and launches, the catalog of instance types, what NodeClasses select, the registry of
 //! clusters and how a cluster's API server is reached.
 //!
-//! This is the only crate that names the SDKs of EC2, EKS, IAM and Pricing, besides those of SSM and STS. It translates: what is asked
+//! This is the only crate that names the SDKs of EC2, Auto Scaling, EKS, IAM and Pricing, besides those of SSM and STS. It translates: what is asked
 //! for is decided by `aws-rules`, what it is for by turns. No SDK type leaves it. It must never depend on planning.
 
 mod access;
@@ -15,8 +15,10 @@ mod errors;
 mod filters;
 mod launches;
 mod meter;
+mod notifier;
 mod prices;
 mod registry;
+mod request;
 mod sdk;
 mod session;
 mod upkeep;

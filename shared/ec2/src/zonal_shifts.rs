@@ -1,23 +1,19 @@
-//! ARC zonal shifts of EKS clusters. Its SDK would be a crate of its own for one small read, so the request is signed and sent
-//! here, by the same client and credentials as all others.
+//! ARC zonal shifts of EKS clusters.
 
-use std::{fmt, time::SystemTime};
+use std::time::SystemTime;
 
 use aws_config::SdkConfig;
-use aws_credential_types::provider::ProvideCredentials;
 use aws_rules::zonal_shift::ManagedResource;
-use aws_sigv4::{
-    http_request::{SignableBody, SignableRequest, SigningSettings, sign},
-    sign::v4,
-};
-use aws_smithy_runtime::client::orchestrator::operation::Operation;
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
-use aws_smithy_types::{body::SdkBody, error::display::DisplayErrorContext};
 use model::{ClusterName, experience::ZonalShift};
 use ports::CloudError;
 use serde_json::Value;
 
-use crate::{Account, access::domain, errors::cloud_error};
+use crate::{
+    Account,
+    access::domain,
+    errors::cloud_error,
+    request::{Request, send},
+};
 
 const ACTION: &str = "arc-zonal-shift:GetManagedResource";
 const SERVICE: &str = "arc-zonal-shift";
@@ -66,19 +62,6 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// A request with its signature.
-struct Signed {
-    path: String,
-    headers: Vec<(String, String)>,
-}
-
-/// Headers hold the signature: they are not for logs.
-impl fmt::Debug for Signed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GET {}", self.path)
-    }
-}
-
 async fn get(
     config: &SdkConfig,
     region: &str,
@@ -89,40 +72,17 @@ async fn get(
         || format!("https://{SERVICE}.{region}.{}", domain(region)),
         |url| url.trim_end_matches('/').to_owned(),
     );
-    let headers = signature(config, region, &format!("{endpoint}{path}"), now).await?;
-    let http = config.http_client();
-    let http = http.ok_or_else(|| unknown("there is no HTTP client".to_owned()))?;
-    let mut operation = Operation::builder()
-        .service_name(SERVICE)
-        .operation_name("GetManagedResource")
-        .endpoint_url(&endpoint)
-        .http_client(http)
-        .no_auth()
-        .no_retry();
-    if let Some(timeouts) = config.timeout_config() {
-        operation = operation.timeout_config(timeouts.clone());
-    }
-    if let Some(sleep) = config.sleep_impl() {
-        operation = operation.sleep_impl(sleep);
-    }
-    if let Some(time) = config.time_source() {
-        operation = operation.time_source(time);
-    }
-    let operation = operation
-        .serializer(|signed: Signed| {
-            let mut request = HttpRequest::new(SdkBody::empty());
-            request.set_uri(signed.path)?;
-            for (name, value) in signed.headers {
-                request.headers_mut().try_insert(name, value)?;
-            }
-            Ok(request)
-        })
-        .deserializer(answer)
-        .build();
-    let (status, body) = operation
-        .invoke(Signed { path, headers })
-        .await
-        .map_err(|error| unknown(DisplayErrorContext(&error).to_string()))?;
+    let request = Request {
+        operation: ACTION,
+        service: Some(SERVICE),
+        method: "GET",
+        endpoint,
+        path,
+        headers: Vec::new(),
+        body: String::new(),
+    };
+    let answer = send(config, region, now, request).await;
+    let (status, body) = answer.map_err(unknown)?;
     if (200..300).contains(&status) {
         return Ok(body);
     }
@@ -136,49 +96,4 @@ async fn get(
         return Err(unknown(format!("HTTP {status}: {body}")));
     }
     Err(cloud_error(ACTION, code, text(["message", "Message"])))
-}
-
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the shape that the client asks for"
-)]
-fn answer(
-    response: &HttpResponse,
-) -> Result<(u16, String), OrchestratorError<std::convert::Infallible>> {
-    let body = response.body().bytes().unwrap_or_default();
-    Ok((
-        response.status().as_u16(),
-        String::from_utf8_lossy(body).into_owned(),
-    ))
-}
-
-async fn signature(
-    config: &SdkConfig,
-    region: &str,
-    url: &str,
-    now: SystemTime,
-) -> Result<Vec<(String, String)>, CloudError> {
-    let failed = |message: String| unknown(format!("it cannot be signed: {message}"));
-    let provider = config
-        .credentials_provider()
-        .ok_or_else(|| failed("there are no AWS credentials".to_owned()))?;
-    let identity = provider.provide_credentials().await;
-    let identity = identity.map_err(|error| failed(error.to_string()))?.into();
-    let parameters = v4::SigningParams::builder()
-        .identity(&identity)
-        .region(region)
-        .name(SERVICE)
-        .time(now)
-        .settings(SigningSettings::default())
-        .build()
-        .map_err(|error| failed(error.to_string()))?
-        .into();
-    let request = SignableRequest::new("GET", url, [].into_iter(), SignableBody::Bytes(&[]))
-        .map_err(|error| failed(error.to_string()))?;
-    let signed = sign(request, &parameters).map_err(|error| failed(error.to_string()))?;
-    let (instructions, _) = signed.into_parts();
-    let headers = instructions.headers();
-    Ok(headers
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect())
 }

@@ -251,6 +251,15 @@ impl ApiServer {
         if let Some(taints) = &update.taints {
             node.taints.clone_from(taints);
         }
+        if update.cordon && !node.unschedulable {
+            node.unschedulable = true;
+            // As the node lifecycle controller does.
+            node.taints.push(model::taint::Taint {
+                key: "node.kubernetes.io/unschedulable".into(),
+                value: String::new(),
+                effect: model::taint::TaintEffect::NoSchedule,
+            });
+        }
         if update.delete {
             node.deleted_at.get_or_insert(now);
         }

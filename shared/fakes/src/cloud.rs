@@ -6,6 +6,7 @@ use model::{
     ClusterName, InstanceId, Interruption,
     budget::{Api, Priority, TokenBucket},
     ids::LaunchToken,
+    interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
 };
 use ports::{Cloud, CloudError};
@@ -98,6 +99,7 @@ impl Cloud for Sim {
                 kind: *kind,
                 at: Some(now),
                 deadline: None,
+                hook: None,
             });
             Ok(troubles.collect())
         })
@@ -131,6 +133,18 @@ impl Cloud for Sim {
             Ok(())
         })
         .await
+    }
+
+    async fn complete_hook(&self, id: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
+        self.port("complete_hook", |world| {
+            world.account.terminate(id, world.now);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn extend_hook(&self, _: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
+        self.port("extend_hook", |_| Ok(())).await
     }
 }
 

@@ -54,6 +54,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::the_least_memory_is_known_to_every_cluster(ledger, &cluster("memory")).await;
     memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
     memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
+    memories::what_is_told_is_told_once(ledger, &cluster("told")).await;
     memories::small_memories_hold(ledger, &cluster("small")).await;
 }
 
@@ -229,6 +230,8 @@ fn notice(instance: &str) -> Notice {
         deadline: Some(at(120)),
         at: Some(at(0)),
         course: model::interruption::Course::Drain,
+        foreign: false,
+        hook: None,
         done: false,
     }
 }

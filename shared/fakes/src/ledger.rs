@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority, TokenBucket},
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
@@ -307,6 +307,41 @@ impl Ledger for Sim {
         self.row("finish_notice", cluster, |rows| {
             if let Some(notice) = rows.notices.get_mut(&(instance.clone(), kind.to_owned())) {
                 notice.done = true;
+            }
+        })
+        .await
+    }
+
+    async fn put_notifications(
+        &self,
+        cluster: &ClusterName,
+        notifications: &[Notification],
+    ) -> Result<(), LedgerError> {
+        self.row("put_notifications", cluster, |rows| {
+            for one in notifications {
+                let row = rows.notifications.entry(one.id.clone());
+                row.or_insert_with(|| (one.clone(), false));
+            }
+        })
+        .await
+    }
+
+    async fn notifications(&self, cluster: &ClusterName) -> Result<Vec<Notification>, LedgerError> {
+        self.row("notifications", cluster, |rows| {
+            let open = rows.notifications.values().filter(|(_, told)| !told);
+            open.map(|(one, _)| one.clone()).collect()
+        })
+        .await
+    }
+
+    async fn finish_notification(
+        &self,
+        cluster: &ClusterName,
+        notification: &Notification,
+    ) -> Result<(), LedgerError> {
+        self.row("finish_notification", cluster, |rows| {
+            if let Some((_, told)) = rows.notifications.get_mut(&notification.id) {
+                *told = true;
             }
         })
         .await

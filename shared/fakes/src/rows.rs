@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, TokenBucket},
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
@@ -42,6 +42,8 @@ pub struct ClusterRows {
     pub claims: BTreeMap<NodeClaimName, ClaimRow>,
     pub commands: BTreeMap<String, Command>,
     pub notices: BTreeMap<(InstanceId, String), Notice>,
+    /// By id, with whether they are told.
+    pub notifications: BTreeMap<String, (Notification, bool)>,
     pub nominated: BTreeMap<NodeName, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
     pub sweep: SweepMemory,

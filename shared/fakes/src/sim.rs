@@ -15,6 +15,7 @@ use crate::{
     account::Account,
     api_server::ApiServer,
     fault::{Fault, Fuse, Trouble},
+    notifier::Told,
     provider,
     rows::Rows,
 };
@@ -35,6 +36,10 @@ pub struct World {
     /// Wakes sent and not taken yet, with the time of their delivery.
     pub wakes: Vec<(Timestamp, Wake)>,
     pub registry: Vec<RegistryEntry>,
+    /// SecureString parameters, by name.
+    pub secrets: BTreeMap<String, String>,
+    /// What people were told outside the cluster.
+    pub told: Vec<Told>,
     /// The instance types that every NodeClass allows.
     pub catalog: Vec<InstanceType>,
     pub fuse: Fuse,
@@ -85,6 +90,8 @@ impl Sim {
             ledger: Rows::default(),
             wakes: Vec::new(),
             registry: vec![entry],
+            secrets: BTreeMap::new(),
+            told: Vec::new(),
             catalog: provider::small_catalog(),
             fuse: Fuse::default(),
             fuse_after: None,

@@ -5,7 +5,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority},
     experience::{MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
@@ -275,6 +275,26 @@ impl Ledger for DynamoLedger {
         kind: &str,
     ) -> Result<(), LedgerError> {
         commands::finish_notice(&self.table, cluster, instance, kind).await
+    }
+
+    async fn put_notifications(
+        &self,
+        cluster: &ClusterName,
+        notifications: &[Notification],
+    ) -> Result<(), LedgerError> {
+        memory::put_notifications(&self.table, cluster, notifications).await
+    }
+
+    async fn notifications(&self, cluster: &ClusterName) -> Result<Vec<Notification>, LedgerError> {
+        memory::notifications(&self.table, cluster).await
+    }
+
+    async fn finish_notification(
+        &self,
+        cluster: &ClusterName,
+        notification: &Notification,
+    ) -> Result<(), LedgerError> {
+        memory::finish_notification(&self.table, cluster, notification).await
     }
 
     async fn experience(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, NodeName,
+    ClusterName, NodeName, Notification,
     ledger::{RelayBeat, SweepMemory},
 };
 use ports::{LedgerError, ledger::JournalEntry};
@@ -102,6 +102,55 @@ pub(crate) async fn store_sweep_memory(
         .write(Write::put(&key, NewRow::new(&key).json("body", memory)?))
         .await
         .map(drop)
+}
+
+const OUTBOX: &str = "OUTBOX#";
+/// What is told is kept for its late doubles.
+const NOTIFICATIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+
+fn outbox(cluster: &ClusterName, notification: &Notification) -> Key {
+    Key {
+        pk: key::partition(cluster),
+        sk: format!("{OUTBOX}{}", notification.id),
+    }
+}
+
+pub(crate) async fn put_notifications(
+    table: &Table,
+    cluster: &ClusterName,
+    notifications: &[Notification],
+) -> Result<(), LedgerError> {
+    for one in notifications {
+        let key = outbox(cluster, one);
+        let kept = one.at.saturating_add(NOTIFICATIONS_KEPT).unwrap_or(one.at);
+        let row = NewRow::new(&key)
+            .json("body", one)?
+            .with("done", false)
+            .expires(kept);
+        let write = Write::put(&key, row).when("attribute_not_exists(#pk)");
+        table.write(write).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn notifications(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<Notification>, LedgerError> {
+    let rows = table.query(&key::partition(cluster), OUTBOX).await?;
+    let open = rows.iter().filter(|row| !row.flag("done"));
+    open.map(|row| row.json("body")).collect()
+}
+
+pub(crate) async fn finish_notification(
+    table: &Table,
+    cluster: &ClusterName,
+    notification: &Notification,
+) -> Result<(), LedgerError> {
+    let write = Write::update(&outbox(cluster, notification), "SET #done = :yes")
+        .when("attribute_exists(#pk)")
+        .value("yes", true);
+    table.write(write).await.map(drop)
 }
 
 pub(crate) async fn relay_beat(

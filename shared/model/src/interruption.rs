@@ -14,6 +14,29 @@ pub struct Interruption {
     pub at: Option<Timestamp>,
     /// When the instance goes, if that is known.
     pub deadline: Option<Timestamp>,
+    /// What holds the instance until we say that it may go.
+    pub hook: Option<LifecycleHook>,
+}
+
+impl Interruption {
+    /// As people are told of it.
+    pub fn announcement(&self) -> String {
+        let (kind, instance) = (self.kind.as_str().replace('_', " "), &self.instance);
+        let what = format!("AWS announced {kind} for instance {instance}");
+        match self.deadline {
+            Some(deadline) => format!("{what}: it goes at {deadline:.0}"),
+            None => what,
+        }
+    }
+}
+
+/// A lifecycle hook of an Auto Scaling group, for one of its instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LifecycleHook {
+    pub group: String,
+    pub name: String,
+    /// Names the one action that waits.
+    pub token: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,6 +53,8 @@ pub enum InterruptionKind {
     EventStatus,
     /// Its Auto Scaling group ends it, and waits for a lifecycle hook.
     GroupTerminating,
+    /// The capacity block that it runs in is about to end.
+    CapacityBlockExpiring,
 }
 
 /// What is to become of the node.
@@ -43,10 +68,12 @@ pub enum Course {
     Replace,
     /// Nothing on the machine can be waited for any more.
     Force,
+    /// It takes no new pods, and nothing else happens to it.
+    Cordon,
 }
 
 impl InterruptionKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::SpotInterrupted,
         Self::RebalanceRecommendation,
         Self::CapacityReservationInterrupted,
@@ -57,6 +84,7 @@ impl InterruptionKind {
         Self::SystemStatus,
         Self::EventStatus,
         Self::GroupTerminating,
+        Self::CapacityBlockExpiring,
     ];
 
     /// As metrics and the ledger name it.
@@ -72,6 +100,7 @@ impl InterruptionKind {
             Self::SystemStatus => "system_status",
             Self::EventStatus => "event_status",
             Self::GroupTerminating => "group_terminating",
+            Self::CapacityBlockExpiring => "capacity_block_expiring",
         }
     }
 
@@ -86,7 +115,8 @@ impl InterruptionKind {
             | Self::InstanceStopped
             | Self::InstanceTerminated
             | Self::EventStatus
-            | Self::GroupTerminating => Some(Course::Drain),
+            | Self::GroupTerminating
+            | Self::CapacityBlockExpiring => Some(Course::Drain),
         }
     }
 
@@ -96,11 +126,14 @@ impl InterruptionKind {
         matches!(self, Self::InstanceStopped | Self::InstanceTerminated)
     }
 
-    /// Whether it is found by asking EC2 again and again, so that it comes every minute as long as it holds.
+    /// Whether it is found by looking again and again, so that it comes every time as long as it holds.
     pub fn is_polled(self) -> bool {
         matches!(
             self,
-            Self::InstanceStatus | Self::SystemStatus | Self::EventStatus
+            Self::InstanceStatus
+                | Self::SystemStatus
+                | Self::EventStatus
+                | Self::CapacityBlockExpiring
         )
     }
 
@@ -112,6 +145,7 @@ impl InterruptionKind {
             Self::CapacityReservationInterrupted => {
                 ("Warning", "CapacityReservationInstanceInterrupted")
             }
+            Self::CapacityBlockExpiring => ("Warning", "CapacityBlockExpiring"),
             Self::InstanceStopped => ("Warning", "InstanceStopping"),
             Self::InstanceTerminated | Self::GroupTerminating => ("Warning", "InstanceTerminating"),
             Self::ScheduledChange

@@ -11,7 +11,7 @@ pub use command::{Choice, Command, CommandState, Method};
 
 use crate::{
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
-    interruption::{Course, InterruptionKind},
+    interruption::{Course, InterruptionKind, LifecycleHook},
     launch::FleetRequest,
     plan::Launch,
     wake::Lane,
@@ -229,6 +229,12 @@ pub struct Notice {
     pub at: Option<Timestamp>,
     #[serde(default)]
     pub course: Course,
+    /// No NodePool made the node: its owner wants it looked after all the same.
+    #[serde(default)]
+    pub foreign: bool,
+    /// To be completed when the node is drained.
+    #[serde(default)]
+    pub hook: Option<LifecycleHook>,
     pub done: bool,
 }
 
@@ -311,6 +317,8 @@ pub struct SweepMemory {
     pub unexplained: Vec<Timestamp>,
     /// NodePools that were told of a zonal shift, with the zone's id.
     pub announced_shifts: BTreeSet<(String, String)>,
+    /// Notifications sent within the hour, by destination: since when it runs, and how many.
+    pub notified: BTreeMap<String, (Timestamp, u32)>,
     /// When launch templates and instance profiles were looked through last.
     pub upkept_at: Option<Timestamp>,
     /// EKS says that it has no such cluster.

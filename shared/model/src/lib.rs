@@ -17,6 +17,7 @@ mod memo;
 pub mod node;
 pub mod node_claim;
 pub mod node_pool;
+pub mod notification;
 pub mod plan;
 pub mod pod;
 pub mod quantity;
@@ -39,6 +40,7 @@ pub use ids::{
 };
 pub use interruption::{Interruption, InterruptionKind};
 pub use memo::Memo;
+pub use notification::{Notification, NotificationClass};
 pub use plan::{Action, Plan};
 pub use resources::Resources;
 pub use shared_labels::{SharedLabels, StoredAt, share_labels};

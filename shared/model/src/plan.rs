@@ -166,6 +166,9 @@ pub struct NodeUpdate {
     pub remove_finalizers: Vec<String>,
     /// The whole list, where it changes.
     pub taints: Option<Vec<Taint>>,
+    /// Takes no new pods from now on; what is cordoned stays so.
+    #[serde(default)]
+    pub cordon: bool,
     /// The NodeClaim that is to own the Node.
     pub owner: Option<(NodeClaimName, Uid)>,
     pub delete: bool,

@@ -86,6 +86,15 @@ impl Decision {
         });
     }
 
+    /// Takes on another decision, about other objects.
+    pub fn extend(&mut self, other: Self) {
+        self.plan.actions.extend(other.plan.actions);
+        self.notes.extend(other.notes);
+        if let Some(due) = other.due {
+            self.look_again(due);
+        }
+    }
+
     pub(crate) fn look_again(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }

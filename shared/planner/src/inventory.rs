@@ -86,9 +86,10 @@ impl<'a> Inventory<'a> {
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
             machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
-            let instance = machine
-                .claim
-                .and_then(|claim| instance_of(&claim.status.provider_id));
+            let of_claim = machine.claim.map(|claim| &claim.status.provider_id);
+            let of_node = || machine.node.map(|node| &node.provider_id);
+            let instance = of_claim.or_else(of_node);
+            let instance = instance.and_then(|provider_id| instance_of(provider_id));
             if let Some(doomed) = instance.and_then(|id| noticed.get(&id)) {
                 machine.deleting = true;
                 machine.doomed = *doomed;

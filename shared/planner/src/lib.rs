@@ -46,4 +46,4 @@ pub use provision::{
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;
 pub use static_capacity::static_capacity;
-pub use terminate::{Gone, mark, terminate};
+pub use terminate::{Foreign, Gone, cordon, mark, terminate, terminate_foreign};

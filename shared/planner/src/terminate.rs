@@ -4,10 +4,14 @@
 
 mod deadline;
 mod drain;
+mod foreign;
 mod mark;
 mod volumes;
 
-pub use self::mark::mark;
+pub use self::{
+    foreign::{Foreign, terminate_foreign},
+    mark::{cordon, mark},
+};
 
 use std::collections::BTreeSet;
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId, Interruption,
     ids::LaunchToken,
+    interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
 use thiserror::Error;
@@ -51,6 +52,12 @@ pub trait Cloud: Send + Sync {
         id: &InstanceId,
         tags: &BTreeMap<String, String>,
     ) -> Result<(), CloudError>;
+
+    /// Lets an Auto Scaling group go on with an instance that its hook holds. One that holds it no longer is no error.
+    async fn complete_hook(&self, id: &InstanceId, hook: &LifecycleHook) -> Result<(), CloudError>;
+
+    /// Has the hook hold the instance for as long again. One that holds it no longer is no error.
+    async fn extend_hook(&self, id: &InstanceId, hook: &LifecycleHook) -> Result<(), CloudError>;
 }
 
 /// What the caller can do about a refused EC2 call.

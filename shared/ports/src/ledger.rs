@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority},
     experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
@@ -269,6 +269,21 @@ pub trait Ledger: Send + Sync {
         &self,
         cluster: &ClusterName,
         memory: &SweepMemory,
+    ) -> Result<(), LedgerError>;
+
+    /// Puts what is to be told, where its id is new; one that is told stays for a day.
+    async fn put_notifications(
+        &self,
+        cluster: &ClusterName,
+        notifications: &[Notification],
+    ) -> Result<(), LedgerError>;
+    /// Those that are not told, in the order of their ids.
+    async fn notifications(&self, cluster: &ClusterName) -> Result<Vec<Notification>, LedgerError>;
+    /// It is told, or given up.
+    async fn finish_notification(
+        &self,
+        cluster: &ClusterName,
+        notification: &Notification,
     ) -> Result<(), LedgerError>;
 
     async fn journal(&self, cluster: &ClusterName, entry: &JournalEntry)

@@ -29,6 +29,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     Ok(World {
         cloud: account.clone(),
         upkeep: account.clone(),
+        notifier: account.clone(),
         ledger,
         wakes: Arc::new(SqsWakes::new(&sdk, config.queues)),
         catalog: account.clone(),

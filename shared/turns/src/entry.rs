@@ -3,12 +3,16 @@ use std::collections::BTreeMap;
 use api::{duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{
+    interruption::Course,
     ledger::Mode,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+    taint::TaintEffect,
 };
-use planner::Timeouts;
+use planner::{Foreign, Timeouts};
 use serde_json::Value;
 use thiserror::Error;
+
+use crate::notifications::{self, Destination};
 
 /// A cluster's registry entry, as far as turns need it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +28,10 @@ pub struct Entry {
     pub collect_until: Option<Timestamp>,
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,
+    /// `settings.nodeTerminationHandler`: nodes that no NodePool made.
+    pub foreign: Foreign,
+    /// `settings.notifications`: who is told of decisions outside the cluster; nobody by default.
+    pub(crate) destinations: Vec<Destination>,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -57,6 +65,8 @@ impl Entry {
             zonal_shift: switch(&raw_settings, "enableZonalShift")?,
             isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
             timeouts: timeouts(&raw_settings)?,
+            foreign: foreign(&raw_settings)?,
+            destinations: notifications::destinations(&raw_settings)?,
             collect_until: collect_until(entry)?,
             raw_settings,
         })
@@ -170,7 +180,83 @@ fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {
     })
 }
 
-fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
+/// The options of NTH that concern nodes of groups (spec/migrate §4.2). One that is not known may be meant to hold something
+/// back, so it is refused.
+fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
+    const FIELD: &str = "nodeTerminationHandler";
+    let Some(options) = raw.get(FIELD) else {
+        return Ok(Foreign::default());
+    };
+    let refused = |key: &str, value: &Value, expected| {
+        error(&format!("settings.{FIELD}.{key}"), value, expected)
+    };
+    let Some(options) = options.as_object() else {
+        return Err(error(
+            &format!("settings.{FIELD}"),
+            options,
+            "a JSON object",
+        ));
+    };
+    let mut foreign = Foreign::default();
+    let (mut taints, mut effect) = (false, TaintEffect::NoSchedule);
+    for (key, value) in options {
+        let switch = || {
+            let on = value.as_bool();
+            on.ok_or_else(|| refused(key, value, "true or false"))
+        };
+        match key.as_str() {
+            "managedTag" => match value.as_str() {
+                Some(tag) if !tag.is_empty() => foreign.managed_tag = tag.to_owned(),
+                _ => return Err(refused(key, value, "the key of a tag")),
+            },
+            "dryRun" => foreign.dry_run = switch()?,
+            "cordonOnly" => foreign.cordon_only = switch()?,
+            "enableOutOfServiceTaint" => foreign.out_of_service_taint = switch()?,
+            "taintNode" => taints = switch()?,
+            "taintEffect" => {
+                effect = match value.as_str() {
+                    Some("NoSchedule") => TaintEffect::NoSchedule,
+                    Some("PreferNoSchedule") => TaintEffect::PreferNoSchedule,
+                    Some("NoExecute") => TaintEffect::NoExecute,
+                    _ => {
+                        return Err(refused(
+                            key,
+                            value,
+                            "NoSchedule, PreferNoSchedule or NoExecute",
+                        ));
+                    }
+                }
+            }
+            "rebalance" => {
+                foreign.rebalance = match value.as_str() {
+                    Some("ignore") => None,
+                    Some("cordon") => Some(Course::Cordon),
+                    Some("drain") => Some(Course::Drain),
+                    _ => return Err(refused(key, value, "\"ignore\", \"cordon\" or \"drain\"")),
+                }
+            }
+            "checkTagBeforeDraining" if *value == Value::Bool(true) => {}
+            "checkTagBeforeDraining" => {
+                return Err(refused(
+                    key,
+                    value,
+                    "true: nodes of groups are opted in one by one",
+                ));
+            }
+            _ => {
+                return Err(refused(
+                    key,
+                    value,
+                    "no such option: docs/node-termination-handler.md has them all",
+                ));
+            }
+        }
+    }
+    foreign.taint = taints.then_some(effect);
+    Ok(foreign)
+}
+
+pub(crate) fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
     EntryError {
         field: field.to_owned(),
         value: value.to_string(),
@@ -213,6 +299,26 @@ mod tests {
             Entry::read(&bad).unwrap_err().to_string(),
             "settings.enableZonalShift is \"yes\": expected true or false"
         );
+        for (options, told) in [
+            (
+                serde_json::json!({"dryrun": true}),
+                "settings.nodeTerminationHandler.dryrun is true: expected no such option: \
+                 docs/node-termination-handler.md has them all",
+            ),
+            (
+                serde_json::json!({"checkTagBeforeDraining": false}),
+                "settings.nodeTerminationHandler.checkTagBeforeDraining is false: expected true: nodes of groups are \
+                 opted in one by one",
+            ),
+            (
+                serde_json::json!({"taintEffect": "Never"}),
+                "settings.nodeTerminationHandler.taintEffect is \"Never\": expected NoSchedule, PreferNoSchedule or \
+                 NoExecute",
+            ),
+        ] {
+            let bad = serde_json::json!({"settings": {"nodeTerminationHandler": options}});
+            assert_eq!(Entry::read(&bad).unwrap_err().to_string(), told);
+        }
         let bad = serde_json::json!({"approvals": {"collectUntil": "tomorrow"}});
         assert_eq!(
             Entry::read(&bad).unwrap_err().to_string(),

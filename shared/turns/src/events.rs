@@ -4,7 +4,7 @@ use model::{Plan, Warning, node_claim::NodeClaim, plan::Expected};
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget};
 
-use crate::{Report, lane::Turn, metrics::Transition};
+use crate::{Report, interruption, lane::Turn, metrics::Transition};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
@@ -19,6 +19,8 @@ const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
 const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
+const INVALID_ANNOTATION: &str = "InvalidAnnotation";
+const ANNOTATION_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const UNCONSOLIDATABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
@@ -73,6 +75,22 @@ pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timesta
         message: warning.message,
         at: now,
     }
+}
+
+/// Values of a NodePool's annotations that say nothing, so that the defaults hold.
+pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event> {
+    let complaints = interruption::complaints(pool);
+    if complaints.is_empty() {
+        return Vec::new();
+    }
+    let name = pool.metadata.name.as_str().into();
+    vec![Event {
+        about: EventTarget::NodePool(name, pool.metadata.uid.as_str().into()),
+        kind: EventKind::Warning,
+        reason: INVALID_ANNOTATION.into(),
+        message: complaints.join("; "),
+        at: now,
+    }]
 }
 
 /// Conditions of a NodeClaim whose status changes.
@@ -178,6 +196,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
+            INVALID_ANNOTATION => ANNOTATION_SAID_FOR,
             "Unconsolidatable" => UNCONSOLIDATABLE_SAID_FOR,
             _ => SAID_FOR,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, Wake,
+    ClusterName, Lane, NotificationClass, Wake,
     ids::TurnId,
     ledger::{LaneRow, Lease, Meta, Mode, SweepMemory},
 };
@@ -18,7 +18,9 @@ use serde::Serialize;
 use crate::{
     Entry, TurnError, World, budget, collect, gone, interruption,
     leader::{self, Step},
-    metrics, shifts, sweep,
+    metrics,
+    notifications::{self, News},
+    shifts, sweep,
 };
 
 /// What one sweep came to, for its log line.
@@ -180,6 +182,15 @@ async fn one(
             .push(format!("{cluster}: zonal shifts: {error}"));
     }
     let kept = keep(world, cluster, &meta, &lanes, &mut memory, report).await;
+    let destinations = Entry::read(&meta.registry).map(|entry| entry.destinations);
+    let destinations = destinations.unwrap_or_default();
+    if let Err(error) =
+        notifications::send(world, cluster, &destinations, &mut memory, report).await
+    {
+        report
+            .problems
+            .push(format!("{cluster}: notifications: {error}"));
+    }
     if memory != before {
         world.ledger.store_sweep_memory(cluster, &memory).await?;
     }
@@ -324,6 +335,17 @@ async fn keep(
             .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
         if let Some(braked) = collected.braked {
             tracing::error!(%cluster, "{braked}");
+            let class = NotificationClass::Approval;
+            let news = News {
+                // Told again every hour, as long as it lasts.
+                id: format!("{}/{}", class.as_str(), now.as_second() / 3600),
+                class,
+                title: "garbage collection waits for approval".to_owned(),
+                details: vec![braked.clone()],
+            };
+            let entry = Entry::read(&meta.registry).ok();
+            let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
+            notifications::put(world, cluster, &destinations, vec![news]).await?;
             report.alarms.push(format!("{cluster}: {braked}"));
         }
     }

@@ -4,6 +4,7 @@
 
 mod act;
 mod delivery;
+mod foreign;
 mod owners;
 mod policy;
 
@@ -14,7 +15,7 @@ use executor::Executor;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Interruption, Lane, Wake,
+    ClusterName, Interruption, Lane, NotificationClass, Wake,
     ids::TurnId,
     interruption::Course,
     launch::Instance,
@@ -23,13 +24,19 @@ use model::{
 use ports::{CloudError, Cluster, ledger::Unfenced};
 use serde::Serialize;
 
-pub(crate) use self::act::forced;
 pub use self::delivery::{Delivery, Message, deliver};
+pub(crate) use self::{
+    act::forced,
+    policy::{complaints, course},
+};
 use self::{
     act::{Ending, claims},
     owners::Whose,
 };
-use crate::{TurnError, World, metrics};
+use crate::{
+    Entry, TurnError, World, metrics,
+    notifications::{self, News},
+};
 
 /// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,21 +84,28 @@ pub async fn interrupt(
 ) -> Vec<InterruptionOutcome> {
     let owners = owners::find(world, facts).await;
     let mut outcomes: Vec<Option<InterruptionOutcome>> = Vec::new();
-    let mut clusters: BTreeMap<ClusterName, Vec<Found<'_>>> = BTreeMap::new();
+    // Nodes that no NodePool made are handled apart.
+    let mut clusters: BTreeMap<(ClusterName, bool), Vec<Found<'_>>> = BTreeMap::new();
     for (at, (fact, whose)) in facts.iter().zip(owners).enumerate() {
         outcomes.push(match whose {
             Err(error) => Some(Err(error)),
             Ok(Whose::Stranger) => Some(Ok(InterruptionReport::NotOurs)),
             Ok(Whose::Ours { cluster, instance }) => {
                 let found = Found { at, fact, instance };
-                clusters.entry(cluster).or_default().push(found);
+                clusters.entry((cluster, false)).or_default().push(found);
+                None
+            }
+            Ok(Whose::Foreign { cluster, instance }) => {
+                let instance = Some(instance);
+                let found = Found { at, fact, instance };
+                clusters.entry((cluster, true)).or_default().push(found);
                 None
             }
         });
     }
     let each = clusters
         .iter()
-        .map(|(cluster, found)| one_cluster(world, cluster, found, turn));
+        .map(|((cluster, foreign), found)| one_cluster(world, cluster, *foreign, found, turn));
     for (found, answers) in clusters.values().zip(join_all(each).await) {
         for (found, answer) in found.iter().zip(answers) {
             if let Some(outcome) = outcomes.get_mut(found.at) {
@@ -125,6 +139,7 @@ struct Found<'a> {
 async fn one_cluster(
     world: &World,
     cluster: &ClusterName,
+    foreign: bool,
     found: &[Found<'_>],
     turn: &TurnId,
 ) -> Vec<InterruptionOutcome> {
@@ -148,7 +163,12 @@ async fn one_cluster(
         meta: &meta,
         turn,
     };
-    work.on(found).await
+    let outcomes = match foreign {
+        true => work.on_foreign(found).await,
+        false => work.on(found).await,
+    };
+    work.notify(found, &outcomes).await;
+    outcomes
 }
 
 /// What is done for one cluster of a delivery.
@@ -167,12 +187,12 @@ impl Work<'_> {
             .filter(|found| is_urgent(found.fact))
             .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
             .collect();
-        if let Err(error) = self.record(&urgent).await {
+        if let Err(error) = self.record(&urgent, false).await {
             return vec![Err(Arc::new(error)); found.len()];
         }
         let api = self.connect().await;
-        let seen = claims(self, api.as_deref(), found).await;
-        let decided = policy::decide(api.as_deref(), found, &seen).await;
+        let (pools, seen) = claims(self, api.as_deref(), found).await;
+        let decided = policy::decide(&pools, found, &seen);
         let late: Vec<(&Interruption, Course)> = found
             .iter()
             .zip(&decided)
@@ -182,7 +202,7 @@ impl Work<'_> {
                 Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
             })
             .collect();
-        let recorded = self.record(&late).await.map_err(Arc::new);
+        let recorded = self.record(&late, false).await.map_err(Arc::new);
         let is_late = |found: &Found<'_>| late.iter().any(|(fact, _)| *fact == found.fact);
         let outcomes = found.iter().zip(&decided).map(|(found, decision)| {
             let cluster = self.cluster.clone();
@@ -234,7 +254,7 @@ impl Work<'_> {
         let received = received.map(|found| metrics::of_interruption(found.fact.kind.as_str()));
         let ended = endings.iter().filter_map(|ending| {
             let claim = ending.claim.as_ref()?;
-            let ends = claim.deleted_at.is_none() && ending.course != Course::Replace;
+            let ends = claim.deleted_at.is_none() && ending.ends();
             ends.then(|| metrics::of_disruption(claim, 0, ending.fact.kind.as_str(), None))
         });
         let all = received.chain(ended.flatten());
@@ -242,7 +262,11 @@ impl Work<'_> {
     }
 
     /// C3: facts, the generation and the lanes that must act on them in one transaction.
-    async fn record(&self, facts: &[(&Interruption, Course)]) -> Result<(), TurnError> {
+    async fn record(
+        &self,
+        facts: &[(&Interruption, Course)],
+        foreign: bool,
+    ) -> Result<(), TurnError> {
         let now = self.world.clock.now();
         for some in facts.chunks(NOTICES_MAX) {
             let notices = some.iter().map(|(fact, course)| Notice {
@@ -251,6 +275,8 @@ impl Work<'_> {
                 deadline: fact.deadline,
                 at: Some(now),
                 course: *course,
+                foreign,
+                hook: fact.hook.clone(),
                 done: false,
             });
             let acts = Unfenced {
@@ -296,6 +322,34 @@ impl Work<'_> {
             tracing::warn!(cluster = %self.cluster, %stop, "interruptions are on record only");
         }
         Ok(stop.is_none())
+    }
+
+    /// Tells people outside the cluster, if they want to know.
+    async fn notify(&self, found: &[Found<'_>], outcomes: &[InterruptionOutcome]) {
+        let entry = Entry::read(&self.meta.registry).ok();
+        let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
+        let recorded = found.iter().zip(outcomes);
+        let recorded = recorded
+            .filter(|(_, outcome)| matches!(outcome, Ok(InterruptionReport::Recorded { .. })));
+        let details: Vec<String> = recorded
+            .map(|(found, _)| found.fact.announcement())
+            .collect();
+        let first = found.first().map(|found| &found.fact.instance);
+        let (Some(first), false, false) = (first, destinations.is_empty(), details.is_empty())
+        else {
+            return;
+        };
+        let class = NotificationClass::Interruption;
+        let news = News {
+            id: format!("{}/{}/{first}", class.as_str(), self.turn),
+            class,
+            title: format!("the end of {} nodes is announced", details.len()),
+            details,
+        };
+        let put = notifications::put(self.world, self.cluster, &destinations, vec![news]);
+        if let Err(error) = put.await {
+            tracing::warn!(cluster = %self.cluster, %error, "no notification");
+        }
     }
 
     async fn wake(&self, lanes: &[Lane], reason: &str) {

@@ -16,8 +16,9 @@ use ports::{
 };
 
 use crate::{
-    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, metrics, provisioner,
-    terminator,
+    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, metrics,
+    notifications::{self, Destination},
+    provisioner, terminator,
 };
 
 /// A turn that holds its lane.
@@ -79,6 +80,7 @@ pub async fn run(
             return Ok(report);
         }
     };
+    let destinations = destinations(&meta);
     // A turn is a large state machine; callers need not carry it along.
     let turn = Box::pin(turn(world, cluster, lane, id, meta, now, deadline));
     let (mut report, full_look) = match turn.await {
@@ -129,9 +131,18 @@ pub async fn run(
     {
         report.problems.push(format!("no journal record: {error}"));
     }
+    let news = notifications::of_report(&report);
+    if let Err(error) = notifications::put(world, cluster, &destinations, news).await {
+        report.problems.push(format!("no notification: {error}"));
+    }
     metrics::publish(world, cluster, std::mem::take(&mut report.metrics));
     report.log();
     Ok(report)
+}
+
+/// An entry that cannot be read fails the turn, which says so.
+fn destinations(meta: &Meta) -> Vec<Destination> {
+    Entry::read(&meta.registry).map_or_else(|_| Vec::new(), |entry| entry.destinations)
 }
 
 async fn turn(

@@ -8,6 +8,7 @@ mod addresses;
 mod adopt;
 mod apply;
 mod buffers;
+mod capacity_blocks;
 mod collect;
 mod disruption;
 mod drift;
@@ -25,6 +26,7 @@ mod lifecycle;
 mod metrics;
 mod node_classes;
 mod node_pools;
+mod notifications;
 mod observe;
 mod overlays;
 mod provisioner;
@@ -40,7 +42,7 @@ use jiff::SignedDuration;
 use model::{ClusterName, Lane, interruption::Home};
 use ports::{
     Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
-    Metrics, NodeClassResolver, QueueError, Registry, RegistryError, Upkeep, Wakes,
+    Metrics, NodeClassResolver, Notifier, QueueError, Registry, RegistryError, Upkeep, Wakes,
 };
 use thiserror::Error;
 
@@ -68,6 +70,7 @@ pub struct World {
     pub clusters: Arc<dyn Clusters>,
     pub upkeep: Arc<dyn Upkeep>,
     pub metrics: Arc<dyn Metrics>,
+    pub notifier: Arc<dyn Notifier>,
     /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
     /// What one turn of the provisioner takes on.

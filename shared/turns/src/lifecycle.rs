@@ -18,7 +18,7 @@ use ports::{CloudError, ClusterError, ledger::Unfenced};
 use crate::{
     Report, TurnError, adopt,
     apply::{Applied, apply},
-    buffers, drift, events,
+    buffers, capacity_blocks, drift, events,
     lane::{Done, Turn},
     launching::launch,
     metrics, node_classes, node_pools,
@@ -44,6 +44,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             Some(stop) => report.stopped = Some(stop.to_string()),
         }
     }
+    capacity_blocks::end(turn, &observed, &mut report).await;
     drift::judge(turn, &mut observed, &mut report).await?;
     learn(turn, &observed).await?;
     let decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);

@@ -41,6 +41,8 @@ async fn keep_one(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let name = NodePoolName::from(pool.metadata.name.as_str());
+    let said = events::of_annotations(pool, turn.now);
+    events::post(turn, &said, report).await;
     let status = status(pool, classes, usage, turn.now);
     if pool.status.as_ref() == Some(&status) {
         return Ok(());

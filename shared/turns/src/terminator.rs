@@ -10,6 +10,7 @@ use model::{
     interruption::Course,
     launch::{Instance, InstanceState},
     ledger::{Holder, Notice},
+    node::Node,
     node_claim::NodeClaim,
     plan::{Planned, Target},
 };
@@ -20,7 +21,7 @@ use crate::{
     Report, TurnError,
     apply::apply,
     events,
-    interruption::forced,
+    interruption::{self, forced},
     lane::{Done, Turn},
     lifecycle::instance_of,
     observe::{Pods, is_our_class, observe},
@@ -31,6 +32,8 @@ use crate::{
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// A node that nothing comes to replace within this is left as it is.
 const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+/// An instance that was to go and is still there so long after does not go.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 /// EC2 takes its time to end an instance.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -46,7 +49,9 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;
     }
     let gone = gone(turn, &observed.snapshot).await?;
-    let decision = planner::terminate(&observed.snapshot, &gone);
+    let mut decision = planner::terminate(&observed.snapshot, &gone);
+    let (foreign, drained) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
+    decision.extend(foreign);
     seen(&observed, &mut report);
     report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
@@ -67,6 +72,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         &mut report,
     )
     .await?;
+    release_foreign(turn, &observed.snapshot, &drained, &mut report).await?;
     if applied.acted {
         // Acting changed objects that the next step is judged by.
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
@@ -111,7 +117,7 @@ async fn obey_notices(
         true => planner::replaced(snapshot),
         false => BTreeSet::new(),
     };
-    for notice in &snapshot.notices {
+    for notice in snapshot.notices.iter().filter(|notice| !notice.foreign) {
         let claim = match own.get(&notice.instance) {
             Some(claim) => Some(*claim),
             None => unshown(turn, snapshot, &notice.instance).await?,
@@ -123,7 +129,16 @@ async fn obey_notices(
         if claim.deleted_at.is_some() {
             continue;
         }
-        if notice.course == Course::Replace && !replaced.contains(&claim.name) {
+        let course = interruption::course(notice, claim, &snapshot.node_pools);
+        if course == Course::Cordon {
+            cordon(turn, snapshot, claim).await?;
+            let overdue = |at| turn.now.duration_since(at) > OVERDUE;
+            if notice.deadline.is_none_or(overdue) {
+                finish(turn, notice).await?;
+            }
+            continue;
+        }
+        if course == Course::Replace && !replaced.contains(&claim.name) {
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
                 // The node stays; if its instance is taken back, that is announced by itself.
@@ -139,7 +154,56 @@ async fn obey_notices(
     Ok(())
 }
 
+/// Its NodePool wants no more of it; whoever does the rest sees to the pods. Until the instance goes they need other places.
+async fn cordon(turn: &Turn<'_>, snapshot: &Snapshot, claim: &NodeClaim) -> Result<(), TurnError> {
+    let own = |node: &&Node| node.provider_id == claim.status.provider_id;
+    let node = snapshot.nodes.iter().find(own);
+    let Some(update) = node.and_then(planner::cordon) else {
+        return Ok(());
+    };
+    match turn.api.update_node(&update).await {
+        // One that changed is looked at again.
+        Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Nodes that no NodePool made: what is drained may go, and hooks hold the others for longer.
+async fn release_foreign(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+    drained: &BTreeSet<InstanceId>,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    for notice in snapshot.notices.iter().filter(|notice| notice.foreign) {
+        let done = match (&notice.hook, drained.contains(&notice.instance)) {
+            (_, true) => finish(turn, notice).await,
+            (Some(hook), false) => {
+                let cloud = &turn.world.cloud;
+                let extended = cloud.extend_hook(&notice.instance, hook).await;
+                extended.map_err(TurnError::from)
+            }
+            (None, false) => continue,
+        };
+        // A hook that cannot be reached keeps no other node waiting.
+        match done {
+            Err(TurnError::Cloud(error)) => {
+                let instance = &notice.instance;
+                report.problems.push(format!("hook of {instance}: {error}"));
+                report.look_again(turn.now + LOOK_AGAIN * 2);
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is left to do: whoever holds the instance for us may go on.
 async fn finish(turn: &Turn<'_>, notice: &Notice) -> Result<(), TurnError> {
+    if let Some(hook) = &notice.hook {
+        let cloud = &turn.world.cloud;
+        cloud.complete_hook(&notice.instance, hook).await?;
+    }
     let ledger = &turn.world.ledger;
     ledger
         .finish_notice(turn.cluster, &notice.instance, &notice.kind)

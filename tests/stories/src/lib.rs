@@ -84,7 +84,8 @@ impl Rig {
             registry: shared.clone(),
             clusters: shared.clone(),
             upkeep: shared.clone(),
-            metrics: shared,
+            metrics: shared.clone(),
+            notifier: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
         };
@@ -140,6 +141,7 @@ impl Rig {
             kind,
             at: Some(now),
             deadline: deadline.map(|left| now + left),
+            hook: None,
         };
         let turn = self.next_turn();
         let mut outcomes = Box::pin(turns::interrupt(&self.world, &[fact], &turn)).await;

@@ -171,9 +171,16 @@ impl NodePatch {
             metadata.insert("ownerReferences".to_owned(), json!([owner]));
         }
         let mut patch = Map::new();
+        let mut spec = Map::new();
         if let Some(taints) = &update.taints {
             let taints: Vec<_> = taints.iter().map(taint_entry).collect();
-            patch.insert("spec".to_owned(), json!({ "taints": taints }));
+            spec.insert("taints".to_owned(), json!(taints));
+        }
+        if update.cordon && !current.unschedulable {
+            spec.insert("unschedulable".to_owned(), true.into());
+        }
+        if !spec.is_empty() {
+            patch.insert("spec".to_owned(), Value::Object(spec));
         }
         if metadata == preconditions && patch.is_empty() {
             return Self(None);

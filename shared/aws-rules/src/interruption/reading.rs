@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use model::{
     InstanceId, Interruption, InterruptionKind as Kind,
-    interruption::{Home, Ignored, Reading},
+    interruption::{Home, Ignored, LifecycleHook, Reading},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -65,6 +65,7 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     };
     let at = event.time.unwrap_or(now);
     let deadline = deadline(kind, &event, at);
+    let hook = hook(kind, &event);
     let mut announced = Vec::new();
     for named in instances.iter().take(INSTANCES_MAX) {
         let instance = match instance(kind, named) {
@@ -78,6 +79,7 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
             kind,
             at: Some(at),
             deadline,
+            hook: hook.clone(),
         };
         if !announced.contains(&interruption) {
             announced.push(interruption);
@@ -123,6 +125,29 @@ fn ours(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>
             Some((Some(Kind::GroupTerminating), vec![detail.group_instance]))
         }
         _ => None,
+    })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct HookDetail {
+    auto_scaling_group_name: String,
+    lifecycle_hook_name: String,
+    lifecycle_action_token: String,
+}
+
+/// Without its names nobody can complete a hook: it then ends by its own time-out.
+fn hook(kind: Kind, event: &Event) -> Option<LifecycleHook> {
+    if kind != Kind::GroupTerminating {
+        return None;
+    }
+    let detail: HookDetail = detail(event).ok()?;
+    let named = [&detail.auto_scaling_group_name, &detail.lifecycle_hook_name];
+    let complete = named.iter().all(|name| !name.is_empty());
+    complete.then_some(LifecycleHook {
+        group: detail.auto_scaling_group_name,
+        name: detail.lifecycle_hook_name,
+        token: detail.lifecycle_action_token,
     })
 }
 
@@ -175,6 +200,7 @@ fn deadline(kind: Kind, event: &Event, at: Timestamp) -> Option<Timestamp> {
         | Kind::InstanceStatus
         | Kind::SystemStatus
         | Kind::EventStatus
-        | Kind::GroupTerminating => None,
+        | Kind::GroupTerminating
+        | Kind::CapacityBlockExpiring => None,
     }
 }

@@ -2,7 +2,7 @@ use aws_rules::interruption::{InstanceStatusFact, Unreadable, impairments, messa
 use jiff::Timestamp;
 use model::{
     InterruptionKind as Kind,
-    interruption::{Course, Home, Reading},
+    interruption::{Course, Home, LifecycleHook, Reading},
 };
 use serde_json::{Value, json};
 
@@ -180,6 +180,30 @@ fn an_auto_scaling_group_names_its_instance_in_its_own_way() {
         announced(&event("aws.autoscaling", kind, detail)),
         [("i-1".into(), Kind::GroupTerminating, None)]
     );
+}
+
+#[test]
+fn the_hook_of_a_group_goes_with_its_instance_unless_its_names_are_missing() {
+    let hook = |detail: Value| {
+        let event = event(
+            "aws.autoscaling",
+            "EC2 Instance-terminate Lifecycle Action",
+            detail,
+        );
+        match reading(&event.to_string()) {
+            Ok(Reading::Announced(mut found)) => found.remove(0).hook,
+            other => panic!("{other:?}"),
+        }
+    };
+    let detail = json!({ "EC2InstanceId": "i-1", "LifecycleHookName": "drain",
+        "AutoScalingGroupName": "workers", "LifecycleActionToken": "token" });
+    let expected = LifecycleHook {
+        group: "workers".into(),
+        name: "drain".into(),
+        token: "token".into(),
+    };
+    assert_eq!(hook(detail), Some(expected));
+    assert_eq!(hook(json!({ "EC2InstanceId": "i-1" })), None);
 }
 
 #[test]

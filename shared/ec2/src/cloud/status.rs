@@ -47,6 +47,7 @@ pub(super) async fn troubles(
             kind,
             at: Some(now),
             deadline: None,
+            hook: None,
         })
     });
     Ok(troubles.collect())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use model::{
-    CapacityType, ClusterName, InstanceId, Lane,
+    CapacityType, ClusterName, InstanceId, Lane, Notification, NotificationClass,
     budget::{Api, Priority},
     experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
@@ -129,6 +129,28 @@ pub async fn the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger: &
         10,
         "half the rate of ten a second"
     );
+}
+
+pub async fn what_is_told_is_told_once(ledger: &dyn Ledger, c: &ClusterName) {
+    let notification = |id: &str, title: &str| Notification {
+        id: id.into(),
+        to: "ops".into(),
+        class: NotificationClass::Interruption,
+        cluster: c.clone(),
+        at: at(0),
+        title: title.into(),
+        details: vec!["a line".into()],
+    };
+    let (a, b) = (notification("a", "first"), notification("b", "other"));
+    let both = [b.clone(), a.clone()];
+    ledger.put_notifications(c, &both).await.unwrap();
+    let doubles = [notification("a", "second")];
+    ledger.put_notifications(c, &doubles).await.unwrap();
+    let waiting = ledger.notifications(c).await.unwrap();
+    assert_eq!(waiting, [a.clone(), b.clone()], "the first stands");
+    ledger.finish_notification(c, &a).await.unwrap();
+    ledger.put_notifications(c, &[a]).await.unwrap();
+    assert_eq!(ledger.notifications(c).await.unwrap(), [b]);
 }
 
 pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {

@@ -282,6 +282,8 @@ fn forced_deletions_need_no_budget() {
                 deadline: None,
                 at: None,
                 course: model::interruption::Course::Drain,
+                foreign: false,
+                hook: None,
                 done: false,
             }];
         }),

@@ -3,7 +3,7 @@
 
 use api::{duration::parse_go_duration, names::annotation::TERMINATION_TIMESTAMP};
 use jiff::{SignedDuration, Timestamp};
-use model::{Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
+use model::{InstanceId, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
 
 use crate::{
     by_instance::instance_of,
@@ -33,24 +33,35 @@ impl Deadline {
         });
         allowed
             .into_iter()
-            .chain(announced(claim, snapshot))
+            .chain(of_instance(claim, snapshot))
             .min_by_key(|deadline| deadline.at)
     }
 }
 
-fn announced(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Deadline> {
+fn of_instance(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Deadline> {
     let instance = instance_of(&claim.status.provider_id)?;
-    let notices = snapshot.notices.iter();
-    let own = notices.filter(|notice| !notice.done && notice.instance == instance);
-    let deadlines = own.filter_map(|notice| {
-        let deadline = notice.deadline?;
-        let overdue = snapshot.now.duration_since(deadline) > OVERDUE;
-        (!overdue).then_some(Deadline {
-            at: deadline.checked_sub(LAST_WORDS).ok()?,
-            announced: Some(notice.at.or(claim.deleted_at)?),
-        })
-    });
-    deadlines.min_by_key(|deadline| deadline.at)
+    Deadline::announced(&instance, claim.deleted_at, snapshot)
+}
+
+impl Deadline {
+    /// What AWS announced of an instance, to be heeded since then where the notice does not say since when.
+    pub(super) fn announced(
+        instance: &InstanceId,
+        since: Option<Timestamp>,
+        snapshot: &Snapshot,
+    ) -> Option<Self> {
+        let notices = snapshot.notices.iter();
+        let own = notices.filter(|notice| !notice.done && notice.instance == *instance);
+        let deadlines = own.filter_map(|notice| {
+            let deadline = notice.deadline?;
+            let overdue = snapshot.now.duration_since(deadline) > OVERDUE;
+            (!overdue).then_some(Self {
+                at: deadline.checked_sub(LAST_WORDS).ok()?,
+                announced: Some(notice.at.or(since)?),
+            })
+        });
+        deadlines.min_by_key(|deadline| deadline.at)
+    }
 }
 
 fn allowed(claim: &NodeClaim) -> Option<Timestamp> {

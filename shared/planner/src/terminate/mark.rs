@@ -16,6 +16,17 @@ pub(super) fn act(node: &Node, decision: &mut Decision) {
     }
 }
 
+/// No new pods, and nothing else; what is cordoned already is left as it is.
+pub fn cordon(node: &Node) -> Option<NodeUpdate> {
+    (!node.unschedulable).then(|| NodeUpdate {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        cordon: true,
+        ..NodeUpdate::default()
+    })
+}
+
 /// What a node that goes away is marked with, unless it is already.
 pub fn mark(node: &Node) -> Option<NodeUpdate> {
     let wanted = disrupted();

@@ -279,6 +279,8 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
         deadline: Some(now + SignedDuration::from_secs(left)),
         at: Some(now - SignedDuration::from_secs(known)),
         course: model::interruption::Course::Drain,
+        foreign: false,
+        hook: None,
         done: false,
     }];
 }

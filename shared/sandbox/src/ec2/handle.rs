@@ -17,6 +17,7 @@ use model::{
     ClusterName, Experience, FreeAddresses, InstanceId, InstanceType, Interruption,
     experience::ZonalShift,
     ids::LaunchToken,
+    interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
     node_claim::NodeClaim,
     node_pool::NodePool,
@@ -203,6 +204,15 @@ impl Cloud for Ec2 {
             record.instance.tags.extend(tags.clone());
             Ok(())
         })
+    }
+
+    /// The simulated account has no Auto Scaling groups.
+    async fn complete_hook(&self, _: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
+        Ok(())
+    }
+
+    async fn extend_hook(&self, _: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
+        Ok(())
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use api::names::{annotation::TERMINATION_TIMESTAMP, label};
+use api::{
+    NodePool,
+    names::{annotation::TERMINATION_TIMESTAMP, label},
+};
 use futures::future::join_all;
 use model::{
     CapacityType, InstanceId, Interruption, InterruptionKind, Lane,
@@ -12,7 +15,7 @@ use model::{
     ledger::{Holder, OfferingKey},
     node::Node,
     node_claim::NodeClaim,
-    plan::{NodeClaimUpdate, Target},
+    plan::{NodeClaimUpdate, NodeUpdate, Target},
 };
 use ports::{
     Cluster, ClusterError,
@@ -31,15 +34,33 @@ pub(super) struct Ending<'a> {
     pub(super) course: Course,
 }
 
-/// The NodeClaims that own the instances of facts, as they are now.
+impl Ending<'_> {
+    /// Whether its NodeClaim is deleted now.
+    pub(super) fn ends(&self) -> bool {
+        match self.course {
+            Course::Drain | Course::Force => true,
+            Course::Replace | Course::Cordon => false,
+        }
+    }
+}
+
+/// The NodeClaims that own the instances of facts, as they are now, and the NodePools that say what becomes of them: without
+/// these, nothing is said of any NodeClaim.
 pub(super) async fn claims(
     work: &Work<'_>,
     api: Result<&dyn Cluster, &Arc<TurnError>>,
     found: &[Found<'_>],
-) -> Vec<Result<Option<NodeClaim>, Arc<TurnError>>> {
+) -> (
+    Vec<NodePool>,
+    Vec<Result<Option<NodeClaim>, Arc<TurnError>>>,
+) {
+    let none = |error: &Arc<TurnError>| {
+        let each = found.iter().map(|_| Err(Arc::clone(error)));
+        (Vec::new(), each.collect())
+    };
     let api = match api {
         Ok(api) => api,
-        Err(error) => return found.iter().map(|_| Err(Arc::clone(error))).collect(),
+        Err(error) => return none(error),
     };
     let each = found.iter().map(|found| async {
         let ledger = &work.world.ledger;
@@ -53,7 +74,10 @@ pub(super) async fn claims(
         let claim = api.node_claim(&name).await;
         claim.map_err(|error| Arc::new(error.into()))
     });
-    join_all(each).await
+    match tokio::join!(api.node_pools(), join_all(each)) {
+        (Ok(pools), claims) => (pools, claims),
+        (Err(error), _) => none(&Arc::new(error.into())),
+    }
 }
 
 impl Work<'_> {
@@ -95,9 +119,15 @@ impl Work<'_> {
         }
     }
 
-    /// Taints the node and deletes the NodeClaim; answers the node.
+    /// Marks the node and, unless that is all, deletes the NodeClaim; answers the node.
     async fn end(&self, api: &dyn Cluster, ending: &Ending<'_>, claim: &NodeClaim) -> Option<Node> {
-        let (node, deleted) = tokio::join!(taint(api, claim), delete(self, api, ending, claim));
+        let (node, deleted) = match ending.course {
+            Course::Cordon => (mark(api, claim, planner::cordon).await, Ok(())),
+            Course::Drain | Course::Replace | Course::Force => tokio::join!(
+                mark(api, claim, planner::mark),
+                delete(self, api, ending, claim)
+            ),
+        };
         for error in [node.as_ref().err(), deleted.as_ref().err()]
             .into_iter()
             .flatten()
@@ -172,16 +202,8 @@ impl Work<'_> {
             "Normal" => EventKind::Normal,
             _ => EventKind::Warning,
         };
-        let what = format!(
-            "AWS announced {} for instance {}",
-            ending.fact.kind.as_str().replace('_', " "),
-            ending.fact.instance
-        );
-        let message = match ending.fact.deadline {
-            Some(deadline) => format!("{what}: it goes at {deadline:.0}"),
-            None => what,
-        };
-        let ends = claim.deleted_at.is_none() && ending.course != Course::Replace;
+        let message = ending.fact.announcement();
+        let ends = claim.deleted_at.is_none() && ending.ends();
         let mut events = Vec::new();
         for about in abouts.into_iter().flatten() {
             events.push(Event {
@@ -258,7 +280,8 @@ fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
         | InterruptionKind::InstanceStatus
         | InterruptionKind::SystemStatus
         | InterruptionKind::EventStatus
-        | InterruptionKind::GroupTerminating => return None,
+        | InterruptionKind::GroupTerminating
+        | InterruptionKind::CapacityBlockExpiring => return None,
     };
     if let Some(instance) = ending.instance {
         return Some(OfferingKey {
@@ -285,7 +308,11 @@ fn of_instance(instance: &Instance) -> OfferingKey {
 }
 
 /// No new pods and no traffic, before anything else happens to the node.
-async fn taint(api: &dyn Cluster, claim: &NodeClaim) -> Result<Option<Node>, TurnError> {
+async fn mark(
+    api: &dyn Cluster,
+    claim: &NodeClaim,
+    how: fn(&Node) -> Option<NodeUpdate>,
+) -> Result<Option<Node>, TurnError> {
     let Some(name) = &claim.status.node_name else {
         return Ok(None);
     };
@@ -296,7 +323,7 @@ async fn taint(api: &dyn Cluster, claim: &NodeClaim) -> Result<Option<Node>, Tur
         if node.provider_id != claim.status.provider_id {
             return Ok(None);
         }
-        let Some(update) = planner::mark(&node) else {
+        let Some(update) = how(&node) else {
             return Ok(Some(node));
         };
         match api.update_node(&update).await {

@@ -1,7 +1,11 @@
 //! Which cluster an instance belongs to: the ledger knows, or its tags tell (DESIGN §2, PROTOCOL G4).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use api::names::tag;
 use futures::future::join_all;
 use jiff::SignedDuration;
 use model::{ClusterName, InstanceId, Interruption, launch::Instance};
@@ -15,6 +19,11 @@ pub(super) enum Whose {
         cluster: ClusterName,
         /// As EC2 shows it, where it was asked.
         instance: Option<Box<Instance>>,
+    },
+    /// Of a cluster of ours, but none of its NodePools made it.
+    Foreign {
+        cluster: ClusterName,
+        instance: Box<Instance>,
     },
 }
 
@@ -109,7 +118,27 @@ async fn of_tags(
             instance: Some(Box::new(instance.clone())),
         });
     }
-    let until = world.clock.now() + STRANGER_FOR;
-    world.ledger.remember_not_ours(id, until).await?;
+    for cluster in clusters_of_groups(instance) {
+        if world.ledger.meta(&cluster).await?.is_some() {
+            let instance = Box::new(instance.clone());
+            return Ok(Whose::Foreign { cluster, instance });
+        }
+    }
+    remember_stranger(world, id).await?;
     Ok(Whose::Stranger)
+}
+
+pub(super) async fn remember_stranger(world: &World, id: &InstanceId) -> Result<(), TurnError> {
+    let until = world.clock.now() + STRANGER_FOR;
+    Ok(world.ledger.remember_not_ours(id, until).await?)
+}
+
+/// The clusters that the tags of managed node groups, Auto Scaling groups and kOps name.
+fn clusters_of_groups(instance: &Instance) -> BTreeSet<ClusterName> {
+    let tags = &instance.tags;
+    let named = tag::OF_GROUPS.iter().filter_map(|key| tags.get(*key));
+    let keys = tags.keys();
+    let in_keys = keys.filter_map(|key| key.strip_prefix(tag::CLUSTER_PREFIX));
+    let names = named.map(String::as_str).chain(in_keys);
+    names.map(ClusterName::from).collect()
 }

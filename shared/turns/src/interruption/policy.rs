@@ -1,11 +1,13 @@
-//! What becomes of a node, where that depends on its cluster: rebalance recommendations by its NodePool's word, state
-//! changes by whether anybody expected them.
+//! What becomes of a node, where that depends on its cluster: by the word of its NodePool, and for state changes by whether
+//! anybody expected them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use api::names::annotation::REBALANCE;
-use model::{NodePoolName, interruption::Course, node_claim::NodeClaim};
-use ports::Cluster;
+use api::{
+    NodePool,
+    names::annotation::{INTERRUPTION, REBALANCE},
+};
+use model::{InterruptionKind, interruption::Course, ledger::Notice, node_claim::NodeClaim};
 
 use super::Found;
 use crate::TurnError;
@@ -18,64 +20,114 @@ pub(super) enum Decision {
 }
 
 /// One decision per fact. Facts that oblige us whatever the cluster says are obeyed although it does not answer.
-pub(super) async fn decide(
-    api: Result<&dyn Cluster, &Arc<TurnError>>,
+pub(super) fn decide(
+    pools: &[NodePool],
     found: &[Found<'_>],
     seen: &[Result<Option<NodeClaim>, Arc<TurnError>>],
 ) -> Vec<Result<Decision, Arc<TurnError>>> {
-    let asks = found.iter().any(|found| found.fact.kind.course().is_none());
-    let pools = match (asks, api) {
-        (false, _) => Ok(Vec::new()),
-        (true, Ok(api)) => api
-            .node_pools()
-            .await
-            .map_err(|error| Arc::new(error.into())),
-        (true, Err(error)) => Err(Arc::clone(error)),
-    };
     let decide = |(found, claim): (&Found<'_>, &Result<Option<NodeClaim>, Arc<TurnError>>)| {
-        let alive = |claim: &NodeClaim| claim.deleted_at.is_none();
-        match (found.fact.kind.course(), claim) {
-            (Some(course), Err(_)) => Ok(Decision::Obey(course)),
-            (Some(course), Ok(claim)) => {
-                let known = !claim.as_ref().is_some_and(alive);
-                let kind = found.fact.kind;
-                Ok(
-                    match known && (kind.is_state_change() || kind.is_polled()) {
-                        true => Decision::Expected,
-                        false => Decision::Obey(course),
-                    },
-                )
-            }
+        let kind = found.fact.kind;
+        let claim = match (claim, kind.course()) {
+            (Ok(claim), _) => claim.as_ref(),
+            (Err(_), Some(course)) => return Ok(Decision::Obey(course)),
             // Nothing about it is urgent: the message may wait for the API server.
-            (None, Err(error)) => Err(Arc::clone(error)),
-            (None, Ok(None)) => Ok(Decision::Expected),
-            (None, Ok(Some(claim))) if !alive(claim) => Ok(Decision::Expected),
-            (None, Ok(Some(claim))) => {
-                let pools = pools.as_ref().map_err(Arc::clone)?;
-                let pool = claim.node_pool();
-                Ok(match pool.and_then(|name| of_pool(pools, &name)) {
-                    Some(course) => Decision::Obey(course),
-                    None => Decision::Tolerate,
-                })
-            }
-        }
+            (Err(error), None) => return Err(Arc::clone(error)),
+        };
+        let alive = claim.filter(|claim| claim.deleted_at.is_none());
+        let name = alive.and_then(NodeClaim::node_pool);
+        let named = |pool: &&NodePool| {
+            Some(pool.metadata.name.as_str()) == name.as_ref().map(|name| name.as_str())
+        };
+        let word = Word(
+            pools
+                .iter()
+                .find(named)
+                .map(|pool| &pool.metadata.annotations),
+        );
+        Ok(match (kind.course(), alive) {
+            (Some(course), Some(_)) => Decision::Obey(word.announced(kind, course)),
+            (Some(_), None) if kind.is_state_change() || kind.is_polled() => Decision::Expected,
+            (Some(course), None) => Decision::Obey(course),
+            (None, None) => Decision::Expected,
+            (None, Some(_)) => match word.rebalance() {
+                Some(course) => Decision::Obey(course),
+                None => Decision::Tolerate,
+            },
+        })
     };
     found.iter().zip(seen).map(decide).collect()
 }
 
-fn of_pool(pools: &[api::NodePool], name: &NodePoolName) -> Option<Course> {
-    let pool = pools
-        .iter()
-        .find(|pool| pool.metadata.name == name.as_str())?;
-    rebalance(pool.metadata.annotations.get(REBALANCE)?)
+/// What is to become of the node of a NodeClaim by a notice that may be older than the last word of its NodePool.
+pub(crate) fn course(
+    notice: &Notice,
+    claim: &NodeClaim,
+    pools: &[model::node_pool::NodePool],
+) -> Course {
+    let mut kinds = InterruptionKind::ALL.into_iter();
+    let Some(kind) = kinds.find(|kind| kind.as_str() == notice.kind) else {
+        return notice.course;
+    };
+    let name = claim.node_pool();
+    let mut pools = pools.iter();
+    let pool = pools.find(|pool| Some(&pool.name) == name.as_ref());
+    Word(pool.map(|pool| &pool.annotations)).announced(kind, notice.course)
 }
 
-/// What the annotation's value asks for; `ignore` is upstream's way and the default, and what cannot be read asks for
-/// nothing.
-fn rebalance(value: &str) -> Option<Course> {
-    match value {
-        "replace" => Some(Course::Replace),
-        "drain" => Some(Course::Drain),
-        _ => None,
+/// What is wrong with the annotations of a NodePool that say what becomes of its nodes. The defaults hold in their place.
+pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
+    [(REBALANCE, REBALANCES), (INTERRUPTION, INTERRUPTIONS)]
+        .into_iter()
+        .filter_map(|(key, allowed)| {
+            let value = pool.metadata.annotations.get(key)?;
+            let known = allowed.iter().any(|(name, _)| name == value);
+            let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+            let default = names.first().copied().unwrap_or_default();
+            (!known).then(|| {
+                let shown: String = value.chars().take(SHOWN).collect();
+                let names = names.join(", ");
+                format!(
+                    "annotation {key} is \"{shown}\": expected one of {names}; {default} holds in its place"
+                )
+            })
+        })
+        .collect()
+}
+
+/// So much of a value is shown in an event.
+const SHOWN: usize = 40;
+
+/// What the annotations may say, the default first.
+const REBALANCES: &[(&str, Option<Course>)] = &[
+    ("ignore", None),
+    ("replace", Some(Course::Replace)),
+    ("drain", Some(Course::Drain)),
+    ("cordon", Some(Course::Cordon)),
+];
+const INTERRUPTIONS: &[(&str, Option<Course>)] = &[
+    ("drain", Some(Course::Drain)),
+    ("cordon", Some(Course::Cordon)),
+];
+
+/// The annotations of a NodePool. Where it is gone, and where a value cannot be read, the defaults hold.
+struct Word<'a>(Option<&'a BTreeMap<String, String>>);
+
+impl Word<'_> {
+    fn rebalance(&self) -> Option<Course> {
+        self.says(REBALANCE, REBALANCES)
+    }
+
+    /// Of what AWS announces. What has happened already, and machines that cannot be waited for, leave no choice.
+    fn announced(&self, kind: InterruptionKind, course: Course) -> Course {
+        if course != Course::Drain || kind.is_state_change() || kind.course().is_none() {
+            return course;
+        }
+        self.says(INTERRUPTION, INTERRUPTIONS).unwrap_or(course)
+    }
+
+    fn says(&self, key: &str, allowed: &[(&str, Option<Course>)]) -> Option<Course> {
+        let value = self.0?.get(key)?;
+        let (_, course) = allowed.iter().find(|(name, _)| name == value)?;
+        *course
     }
 }

@@ -6,10 +6,13 @@
     reason = "what is not there fails the test"
 )]
 
+mod announced;
 mod deliveries;
 mod faults;
+mod foreign;
 mod rebalance;
 mod storm;
+mod told;
 
 use model::{InstanceId, node_claim::NodeClaim};
 use stories::{Relay, Rig, all_bound, secs};
@@ -99,6 +102,21 @@ fn claim_of(world: &fakes::World, instance: &InstanceId) -> Option<NodeClaim> {
 
 fn is_deleting(world: &fakes::World, instance: &InstanceId) -> bool {
     claim_of(world, instance).is_none_or(|claim| claim.deleted_at.is_some())
+}
+
+fn is_cordoned(world: &fakes::World, instance: &InstanceId) -> bool {
+    let mut nodes = world.api.nodes.values();
+    let node = nodes.find(|node| node.provider_id.ends_with(instance.as_str()));
+    node.is_some_and(|node| node.unschedulable)
+}
+
+/// Writes an annotation of the only NodePool.
+fn annotate(rig: &Rig, key: &str, value: &str) {
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        let annotations = &mut pool.metadata.annotations;
+        annotations.insert(key.into(), value.into());
+    });
 }
 
 fn is_tainted(world: &fakes::World, instance: &InstanceId) -> bool {

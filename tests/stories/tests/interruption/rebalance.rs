@@ -3,18 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use model::{CapacityType, InstanceId, InterruptionKind::RebalanceRecommendation};
+use model::{
+    CapacityType, InstanceId,
+    InterruptionKind::{RebalanceRecommendation, SpotInterrupted},
+};
 use stories::{Relay, Rig, all_bound, secs};
 
-use crate::{claim_of, instances, is_deleting, on_spot};
+use crate::{annotate, claim_of, instances, is_cordoned, is_deleting, is_tainted, on_spot};
 
 fn policy(rig: &Rig, value: &str) {
-    rig.sim.with(|world| {
-        let pool = world.api.node_pools.get_mut("default").unwrap();
-        pool.metadata
-            .annotations
-            .insert("whittle.sh/rebalance".into(), value.into());
-    });
+    annotate(rig, "whittle.sh/rebalance", value);
 }
 
 async fn recommend(rig: &mut Rig, instance: &InstanceId) -> &'static str {
@@ -49,6 +47,49 @@ async fn drain_drains_at_once() {
         "{:#?}",
         rig.transcript
     );
+}
+
+#[tokio::test]
+async fn cordon_leaves_the_pods_where_they_are() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    policy(&rig, "cordon");
+    assert_eq!(recommend(&mut rig, &node).await, "recorded");
+    rig.sim
+        .with(|world| assert!(is_cordoned(world, &node) && !is_deleting(world, &node)));
+    rig.pass(secs(5 * 60)).await;
+    assert_eq!(instances(&rig), std::slice::from_ref(&node));
+    rig.sim.with(|world| {
+        assert!(all_bound(world) && !is_tainted(world, &node));
+        let notices = &world.ledger.of(&Rig::cluster()).notices;
+        assert!(notices.values().all(|notice| notice.done));
+    });
+}
+
+#[tokio::test]
+async fn a_value_that_says_nothing_is_told_on_its_node_pool_and_means_the_default() {
+    let mut rig = on_spot(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    annotate(&rig, "whittle.sh/rebalance", "Drain it!");
+    annotate(&rig, "whittle.sh/interruption", "never");
+    rig.pass(secs(11 * 60)).await;
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let told = events.filter(|event| event.reason == "InvalidAnnotation");
+        told.map(|event| event.message.clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(
+        told,
+        [
+            "annotation whittle.sh/rebalance is \"Drain it!\": expected one of ignore, replace, drain, cordon; \
+             ignore holds in its place; annotation whittle.sh/interruption is \"never\": expected one of drain, \
+             cordon; drain holds in its place"
+        ]
+    );
+    assert_eq!(recommend(&mut rig, &node).await, "tolerated");
+    let warned = rig.announce(&node, SpotInterrupted, Some(secs(120))).await;
+    assert_eq!(warned.unwrap().as_str(), "recorded");
+    rig.sim.with(|world| assert!(is_deleting(world, &node)));
 }
 
 #[tokio::test]

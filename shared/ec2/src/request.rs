@@ -1,0 +1,133 @@
+//! Requests to services that one call each is made of, and whose SDKs would be crates of their own for that: signed and sent here,
+//! by the same client and credentials as all others.
+
+use std::{fmt, time::SystemTime};
+
+use aws_config::SdkConfig;
+use aws_credential_types::provider::ProvideCredentials;
+use aws_sigv4::{
+    http_request::{SignableBody, SignableRequest, SigningSettings, sign},
+    sign::v4,
+};
+use aws_smithy_runtime::client::orchestrator::operation::Operation;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_types::{body::SdkBody, error::display::DisplayErrorContext};
+
+/// What is sent.
+pub(crate) struct Request {
+    /// As logs name it, such as `sns:Publish`.
+    pub(crate) operation: &'static str,
+    /// What it is signed for, as AWS names it; `None` is signed by nobody.
+    pub(crate) service: Option<&'static str>,
+    pub(crate) method: &'static str,
+    /// Scheme and authority, without a slash at the end.
+    pub(crate) endpoint: String,
+    /// With its query.
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+/// Bodies and headers hold secrets: they are not for logs.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.operation)
+    }
+}
+
+/// Status and body of the answer, or why there is none.
+pub(crate) async fn send(
+    config: &SdkConfig,
+    region: &str,
+    now: SystemTime,
+    mut request: Request,
+) -> Result<(u16, String), String> {
+    if let Some(service) = request.service {
+        let signed = signature(config, region, now, service, &request).await;
+        let signed = signed.map_err(|error| format!("it cannot be signed: {error}"))?;
+        request.headers.extend(signed);
+    }
+    let http = config.http_client();
+    let http = http.ok_or_else(|| "there is no HTTP client".to_owned())?;
+    let mut operation = Operation::builder()
+        .service_name(request.service.unwrap_or("https"))
+        .operation_name(request.operation)
+        .endpoint_url(&request.endpoint)
+        .http_client(http)
+        .no_auth()
+        .no_retry();
+    if let Some(timeouts) = config.timeout_config() {
+        operation = operation.timeout_config(timeouts.clone());
+    }
+    if let Some(sleep) = config.sleep_impl() {
+        operation = operation.sleep_impl(sleep);
+    }
+    if let Some(time) = config.time_source() {
+        operation = operation.time_source(time);
+    }
+    let operation = operation
+        .serializer(|request: Request| {
+            let mut sent = HttpRequest::new(SdkBody::from(request.body));
+            sent.set_method(request.method)?;
+            sent.set_uri(request.path)?;
+            for (name, value) in request.headers {
+                sent.headers_mut().try_insert(name, value)?;
+            }
+            Ok(sent)
+        })
+        .deserializer(answer)
+        .build();
+    operation
+        .invoke(request)
+        .await
+        .map_err(|error| DisplayErrorContext(&error).to_string())
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the shape that the client asks for"
+)]
+fn answer(
+    response: &HttpResponse,
+) -> Result<(u16, String), OrchestratorError<std::convert::Infallible>> {
+    let body = response.body().bytes().unwrap_or_default();
+    Ok((
+        response.status().as_u16(),
+        String::from_utf8_lossy(body).into_owned(),
+    ))
+}
+
+async fn signature(
+    config: &SdkConfig,
+    region: &str,
+    now: SystemTime,
+    service: &str,
+    request: &Request,
+) -> Result<Vec<(String, String)>, String> {
+    let provider = config
+        .credentials_provider()
+        .ok_or_else(|| "there are no AWS credentials".to_owned())?;
+    let identity = provider.provide_credentials().await;
+    let identity = identity.map_err(|error| error.to_string())?.into();
+    let parameters = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name(service)
+        .time(now)
+        .settings(SigningSettings::default())
+        .build()
+        .map_err(|error| error.to_string())?
+        .into();
+    let url = format!("{}{}", request.endpoint, request.path);
+    let headers = request.headers.iter();
+    let headers = headers.map(|(name, value)| (name.as_str(), value.as_str()));
+    let body = SignableBody::Bytes(request.body.as_bytes());
+    let signable = SignableRequest::new(request.method, url, headers, body);
+    let signable = signable.map_err(|error| error.to_string())?;
+    let signed = sign(signable, &parameters).map_err(|error| error.to_string())?;
+    let (instructions, _) = signed.into_parts();
+    let headers = instructions.headers();
+    Ok(headers
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
+}

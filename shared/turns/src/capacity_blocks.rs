@@ -1,0 +1,68 @@
+//! Capacity blocks end at a time that is known, and EC2 takes their instances back half an hour before (spec/aws §17.4).
+
+use std::collections::BTreeMap;
+
+use api::{EC2NodeClass, karpenter::CapacityReservationType, names::label};
+use jiff::{SignedDuration, Timestamp};
+use model::{Interruption, InterruptionKind};
+
+use crate::{
+    Report, interruption::interrupt, lane::Turn, lifecycle::instance_of, observe::Observed,
+};
+
+/// Before its end, a block's nodes are drained so early.
+const DRAINED: SignedDuration = SignedDuration::from_mins(40);
+/// Before its end, EC2 begins to take a block's instances back so early.
+const TAKEN_BACK: SignedDuration = SignedDuration::from_mins(30);
+
+/// Handles the nodes of blocks that are about to end as if AWS had announced that of each. The others are looked at in time.
+pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+    let ends = blocks(&observed.node_classes);
+    let mut facts = Vec::new();
+    let claims = observed.snapshot.node_claims.iter();
+    for claim in claims.filter(|claim| claim.deleted_at.is_none()) {
+        let reservation = claim.labels.get(label::CAPACITY_RESERVATION_ID);
+        let Some(end) = reservation.and_then(|id| ends.get(id.as_str())) else {
+            continue;
+        };
+        let at = end.saturating_sub(DRAINED).unwrap_or(Timestamp::MIN);
+        if turn.now < at {
+            report.look_again(at);
+        } else if let Some(instance) = instance_of(claim) {
+            facts.push(Interruption {
+                instance,
+                kind: InterruptionKind::CapacityBlockExpiring,
+                at: Some(at),
+                deadline: end.checked_sub(TAKEN_BACK).ok(),
+                hook: None,
+            });
+        }
+    }
+    if facts.is_empty() {
+        return;
+    }
+    let outcomes = Box::pin(interrupt(turn.world, &facts, turn.id)).await;
+    for (fact, outcome) in facts.iter().zip(outcomes) {
+        let (instance, kind) = (&fact.instance, fact.kind.as_str());
+        tracing::info!(%instance, kind, ?outcome, "interruption");
+        if let Err(error) = outcome {
+            report
+                .problems
+                .push(format!("{kind} of {instance}: {error}"));
+        }
+    }
+}
+
+/// The ends of all blocks that NodeClasses select, by their ids.
+fn blocks(classes: &[EC2NodeClass]) -> BTreeMap<&str, Timestamp> {
+    let reservations = classes
+        .iter()
+        .filter_map(|class| class.status.as_ref()?.capacity_reservations.as_ref());
+    reservations
+        .flatten()
+        .filter(|reservation| {
+            reservation.reservation_type == CapacityReservationType::CapacityBlock
+        })
+        .filter_map(|block| Some((block.id.as_str(), block.end_time?)))
+        .collect()
+}

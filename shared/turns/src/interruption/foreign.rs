@@ -1,0 +1,156 @@
+//! Nodes that no NodePool made: left alone, unless a tag of their instance or a label of theirs opts them in
+//! (spec/migrate §4). The terminator does the rest.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use api::names::nth;
+use futures::future::join_all;
+use model::{Interruption, Lane, NodeName, interruption::Course, launch::Instance, node::Node};
+use planner::Foreign;
+use ports::{
+    Cluster, ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+};
+
+use super::{Found, InterruptionOutcome, InterruptionReport, Work, owners::remember_stranger};
+use crate::{Entry, TurnError};
+
+impl Work<'_> {
+    pub(super) async fn on_foreign(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
+        let entry = Entry::read(&self.meta.registry).map_err(|source| TurnError::Entry {
+            cluster: self.cluster.clone(),
+            source,
+        });
+        let foreign = match entry {
+            Ok(entry) => entry.foreign,
+            Err(error) => return vec![Err(Arc::new(error)); found.len()],
+        };
+        let tagged: Vec<(&Interruption, Course)> = found
+            .iter()
+            .filter(|found| is_tagged(found, &foreign))
+            .filter_map(|found| Some((found.fact, foreign.course(found.fact.kind)?)))
+            .filter(|_| !foreign.dry_run)
+            .collect();
+        // Facts first: the tag says enough.
+        if let Err(error) = self.record(&tagged, true).await {
+            return vec![Err(Arc::new(error)); found.len()];
+        }
+        let api = self.connect().await;
+        let each = found.iter().map(|found| async {
+            let api = api.as_deref().map_err(Arc::clone)?;
+            let node = node_of(api, found).await;
+            node.map_err(|error| Arc::new(TurnError::from(error)))
+        });
+        let nodes: Vec<Result<Option<Node>, Arc<TurnError>>> = join_all(each).await;
+        let each = found
+            .iter()
+            .zip(&nodes)
+            .map(|(found, node)| self.take(&foreign, found, node));
+        let outcomes = join_all(each).await;
+        let recorded = |outcome: &InterruptionOutcome| {
+            matches!(outcome, Ok(InterruptionReport::Recorded { .. }))
+        };
+        if !outcomes.iter().any(recorded) {
+            return outcomes;
+        }
+        // From here on the ledger obliges the terminator; the rest only makes it faster.
+        let mark = async {
+            let api = api.as_deref().map_err(Arc::clone)?;
+            if !self.may_act(api).await.map_err(Arc::new)? {
+                return Ok(());
+            }
+            let each = found.iter().zip(&nodes).zip(&outcomes);
+            let each = each.filter(|(_, outcome)| recorded(outcome));
+            let each =
+                each.filter_map(|((found, node), _)| Some((found, node.as_ref().ok()?.as_ref()?)));
+            join_all(each.map(|(found, node)| self.mark(api, &foreign, found.fact, node))).await;
+            Ok::<_, Arc<TurnError>>(())
+        };
+        let lanes = [Lane::Provisioner, Lane::Terminator];
+        let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "foreign-node-leaves"));
+        if let Err(error) = marked {
+            tracing::warn!(cluster = %self.cluster, %error, "left to the terminator");
+        }
+        outcomes
+    }
+
+    /// Sees to it that the fact is on record, if its node is opted in.
+    async fn take(
+        &self,
+        foreign: &Foreign,
+        found: &Found<'_>,
+        node: &Result<Option<Node>, Arc<TurnError>>,
+    ) -> InterruptionOutcome {
+        let cluster = self.cluster.clone();
+        let tagged = is_tagged(found, foreign);
+        if !tagged {
+            let node = node.as_ref().map_err(Arc::clone)?;
+            let labelled = |node: &Node| node.labels.contains_key(&foreign.managed_tag);
+            if !node.as_ref().is_some_and(labelled) {
+                let id = &found.fact.instance;
+                remember_stranger(self.world, id).await.map_err(Arc::new)?;
+                return Ok(InterruptionReport::NotOurs);
+            }
+        }
+        let Some(course) = foreign.course(found.fact.kind) else {
+            return Ok(InterruptionReport::Tolerated { cluster });
+        };
+        if foreign.dry_run {
+            return Ok(InterruptionReport::Shadow { cluster });
+        }
+        if !tagged {
+            let fact = [(found.fact, course)];
+            self.record(&fact, true).await.map_err(Arc::new)?;
+        }
+        Ok(InterruptionReport::Recorded { cluster })
+    }
+
+    /// Marks the node and says why. What fails is left to the terminator.
+    async fn mark(&self, api: &dyn Cluster, foreign: &Foreign, fact: &Interruption, node: &Node) {
+        let kind = fact.kind.as_str();
+        let event = |kind, reason: &str| Event {
+            about: EventTarget::Node(node.name.clone(), node.uid.clone()),
+            kind,
+            reason: reason.to_owned(),
+            message: fact.announcement(),
+            at: self.world.clock.now(),
+        };
+        let mut events = vec![event(EventKind::Warning, nth::reason(kind))];
+        if let Some(update) = foreign.mark(node, &BTreeSet::from([kind])) {
+            match api.update_node(&update).await {
+                Ok(()) if foreign.course(fact.kind) == Some(Course::Cordon) => {
+                    events.push(event(EventKind::Normal, "Cordon"));
+                }
+                Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
+                Err(error) => {
+                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "left to the terminator");
+                }
+            }
+        }
+        for event in events {
+            if let Err(error) = api.post_event(&event).await {
+                tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "not told");
+            }
+        }
+    }
+}
+
+fn is_tagged(found: &Found<'_>, foreign: &Foreign) -> bool {
+    let has = |instance: &Instance| instance.tags.contains_key(&foreign.managed_tag);
+    found.instance.as_deref().is_some_and(has)
+}
+
+/// Nodes are called by their private DNS name or, with newer cloud controllers, by their instance's id.
+async fn node_of(api: &dyn Cluster, found: &Found<'_>) -> Result<Option<Node>, ClusterError> {
+    let id = &found.fact.instance;
+    let dns = found.instance.as_ref();
+    let dns = dns.and_then(|instance| instance.private_dns.as_deref());
+    for name in dns.into_iter().chain([id.as_str()]) {
+        let node = api.node(&NodeName::from(name)).await?;
+        let is_its = |node: &Node| node.provider_id.ends_with(&format!("/{id}"));
+        if let Some(node) = node.filter(is_its) {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
+}

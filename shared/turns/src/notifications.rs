@@ -1,0 +1,83 @@
+//! Telling people outside the cluster: what is told is put into the ledger with the decision, and sent by the sweep.
+
+mod outbox;
+mod render;
+mod settings;
+
+use std::collections::BTreeSet;
+
+use model::{Lane, NotificationClass as Class};
+
+pub(crate) use self::{
+    outbox::{put, send},
+    settings::{Destination, destinations},
+};
+use crate::{Outcome, Report};
+
+/// Something to be told to whoever wants to know of its class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    /// What happens twice under one id is told once.
+    pub(crate) id: String,
+    pub(crate) class: Class,
+    pub(crate) title: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// So many launches of one turn that fail are worth telling: one or two are everyday life.
+const FAILED: usize = 5;
+
+/// What a turn decided that somebody may want to know of.
+pub(crate) fn of_report(report: &Report) -> Vec<News> {
+    let mut news = Vec::new();
+    let mut add = |class: Class, id: String, title: String, details: Vec<String>| {
+        news.push(News {
+            id: format!("{}/{id}", class.as_str()),
+            class,
+            title,
+            details,
+        });
+    };
+    let turn = report.turn.0.clone();
+    // What lasts is told once an hour.
+    let hour = (report.at.as_second() / 3600).to_string();
+    if report.lane == Lane::Disruption && report.committed.is_some() {
+        let count = report.planned.len();
+        let title = format!("{count} disruptions are decided");
+        add(
+            Class::Disruption,
+            turn.clone(),
+            title,
+            report.planned.clone(),
+        );
+    }
+    if report.failed.len() >= FAILED {
+        let title = format!("{} launches failed in one turn", report.failed.len());
+        add(
+            Class::InsufficientCapacity,
+            turn,
+            title,
+            report.failed.clone(),
+        );
+    }
+    let limited = |text: &&String| text.contains("its limit");
+    let limited: BTreeSet<String> = report.unplaced.iter().filter(limited).cloned().collect();
+    if !limited.is_empty() {
+        let title = format!(
+            "{} pods have no place because of NodePool limits",
+            limited.len()
+        );
+        add(
+            Class::Limit,
+            hour.clone(),
+            title,
+            limited.into_iter().collect(),
+        );
+    }
+    if let Outcome::Postponed(why) = &report.outcome {
+        let id = format!("{}/{hour}", report.lane);
+        let title = format!("the {} waits for EC2 calls", report.lane);
+        add(Class::Limit, id, title, vec![why.clone()]);
+    }
+    news
+}

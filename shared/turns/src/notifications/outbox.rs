@@ -1,0 +1,155 @@
+//! The way from a decision to its destinations: rows of the ledger, so that what is told survives a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, Notification, ledger::SweepMemory};
+use ports::{LedgerError, NotifyError};
+
+use super::{Destination, News, render::signature, settings::Address};
+use crate::{SweepReport, World};
+
+/// What could not be sent within this is of no use any more.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// A sweep has other things to do, and a slow webhook takes seconds.
+const SENT_MAX: usize = 20;
+
+/// Puts news into the outbox, once for every destination that wants to know.
+pub(crate) async fn put(
+    world: &World,
+    cluster: &ClusterName,
+    destinations: &[Destination],
+    news: Vec<News>,
+) -> Result<(), LedgerError> {
+    let at = world.clock.now();
+    let mut notifications = Vec::new();
+    for one in &news {
+        let wants = |to: &&Destination| to.classes.contains(&one.class);
+        for to in destinations.iter().filter(wants) {
+            notifications.push(Notification {
+                id: format!("{}/{}", one.id, to.name),
+                to: to.name.clone(),
+                class: one.class,
+                cluster: cluster.clone(),
+                at,
+                title: one.title.clone(),
+                details: one.details.clone(),
+            });
+        }
+    }
+    if notifications.is_empty() {
+        return Ok(());
+    }
+    world
+        .ledger
+        .put_notifications(cluster, &notifications)
+        .await
+}
+
+/// Sends what waits in the outbox. A destination that refuses keeps none of the others waiting, and is tried again by the
+/// next sweep.
+pub(crate) async fn send(
+    world: &World,
+    cluster: &ClusterName,
+    destinations: &[Destination],
+    memory: &mut SweepMemory,
+    report: &mut SweepReport,
+) -> Result<(), LedgerError> {
+    if destinations.is_empty() {
+        return Ok(());
+    }
+    let mut waiting = world.ledger.notifications(cluster).await?;
+    waiting.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+    let (mut closed, mut sent, mut lost) = (BTreeSet::new(), 0, 0);
+    for notification in &waiting {
+        let now = world.clock.now();
+        let to = destinations.iter().find(|to| to.name == notification.to);
+        let Some(to) = to.filter(|_| now.duration_since(notification.at) < KEPT) else {
+            lost += 1;
+            world
+                .ledger
+                .finish_notification(cluster, notification)
+                .await?;
+            continue;
+        };
+        if sent == SENT_MAX || closed.contains(&to.name) {
+            continue;
+        }
+        if !admits(&mut memory.notified, to, now) {
+            closed.insert(to.name.clone());
+            continue;
+        }
+        sent += 1;
+        match deliver(world, to, notification, now).await {
+            Ok(()) => {
+                world
+                    .ledger
+                    .finish_notification(cluster, notification)
+                    .await?
+            }
+            Err(error) => {
+                closed.insert(to.name.clone());
+                let name = &to.name;
+                report
+                    .problems
+                    .push(format!("{cluster}: notifications to {name}: {error}"));
+            }
+        }
+    }
+    if lost > 0 {
+        report.problems.push(format!(
+            "{cluster}: {lost} notifications could not be sent in time"
+        ));
+    }
+    Ok(())
+}
+
+/// Takes one out of the destination's hour, if it has one left.
+fn admits(
+    notified: &mut BTreeMap<String, (Timestamp, u32)>,
+    to: &Destination,
+    now: Timestamp,
+) -> bool {
+    let (since, count) = notified.entry(to.name.clone()).or_insert((now, 0));
+    if now.duration_since(*since) >= SignedDuration::from_hours(1) {
+        (*since, *count) = (now, 0);
+    }
+    let admitted = *count < to.per_hour;
+    *count += u32::from(admitted);
+    admitted
+}
+
+async fn deliver(
+    world: &World,
+    to: &Destination,
+    notification: &Notification,
+    now: Timestamp,
+) -> Result<(), NotifyError> {
+    let notifier = &world.notifier;
+    let body = to.template.body(notification);
+    let class = notification.class.as_str();
+    let url = match &to.address {
+        Address::Topic(topic) => {
+            let subject = format!("Whittle: {class} in cluster {}", notification.cluster);
+            return notifier.publish(topic, &subject, &body).await;
+        }
+        Address::Bus(bus) => return notifier.put_event(bus, class, &body).await,
+        Address::Url(url) => url.clone(),
+        Address::UrlIn(parameter) => {
+            let url = notifier.secret(parameter).await?;
+            if !url.starts_with("https://") {
+                return Err(NotifyError {
+                    action: "reading a webhook's URL".to_owned(),
+                    message: format!("the parameter {parameter} holds no HTTPS URL"),
+                });
+            }
+            url
+        }
+    };
+    let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    if let Some(parameter) = &to.secret {
+        let key = notifier.secret(parameter).await?;
+        headers.extend(signature(&key, now, &body));
+    }
+    notifier.post(&url, &headers, &body).await
+}

@@ -1,0 +1,250 @@
+//! What a destination reads, and the signature that proves who wrote it.
+
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use model::Notification;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Template {
+    Json,
+    /// An incoming webhook of Slack.
+    Slack,
+    /// A workflow webhook of Microsoft Teams: an adaptive card.
+    Teams,
+    /// With words in braces; one that is JSON stays JSON whatever the words stand for.
+    Text(String),
+}
+
+const WORDS: [&str; 6] = ["id", "class", "cluster", "time", "title", "details"];
+/// Chat services refuse what is too long to be read.
+const DETAILS_MAX: usize = 20;
+const DETAIL_MAX: usize = 300;
+
+impl Template {
+    /// `None` where a word in braces means nothing.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        Some(match text {
+            "json" => Self::Json,
+            "slack" => Self::Slack,
+            "teams" => Self::Teams,
+            text => {
+                let known = |word: &str| WORDS.contains(&word);
+                if !words(text).all(known) || words(text).next().is_none() {
+                    return None;
+                }
+                Self::Text(text.to_owned())
+            }
+        })
+    }
+
+    pub(super) fn body(&self, notification: &Notification) -> String {
+        let title = format!("Cluster {}: {}", notification.cluster, notification.title);
+        match self {
+            Self::Json => json!({
+                "id": notification.id,
+                "class": notification.class,
+                "cluster": notification.cluster,
+                "time": notification.at,
+                "title": notification.title,
+                "details": lines(notification),
+            })
+            .to_string(),
+            Self::Slack => {
+                let lines = lines(notification).into_iter();
+                let lines = lines.map(|line| format!("\n• {}", escaped(&line)));
+                let text = format!("*{}*{}", escaped(&title), lines.collect::<String>());
+                json!({ "text": text }).to_string()
+            }
+            Self::Teams => {
+                let block = |text: &str, weight: &str| json!({"type": "TextBlock", "text": text, "weight": weight, "wrap": true});
+                let lines = lines(notification);
+                let lines = lines.iter().map(|line| block(line, "Default"));
+                let body: Vec<Value> = [block(&title, "Bolder")].into_iter().chain(lines).collect();
+                json!({"type": "message", "attachments": [{
+                    "contentType": "application/vnd.microsoft.card.adaptive",
+                    "content": {"type": "AdaptiveCard", "version": "1.4", "body": body},
+                }]})
+                .to_string()
+            }
+            Self::Text(text) => match serde_json::from_str::<Value>(text) {
+                Ok(mut value) => {
+                    fill_all(&mut value, notification);
+                    value.to_string()
+                }
+                Err(_) => fill(text, notification),
+            },
+        }
+    }
+}
+
+fn lines(notification: &Notification) -> Vec<String> {
+    let all = &notification.details;
+    let short = |line: &String| line.chars().take(DETAIL_MAX).collect();
+    let mut lines: Vec<String> = all.iter().take(DETAILS_MAX).map(short).collect();
+    if all.len() > lines.len() {
+        lines.push(format!("and {} more", all.len() - lines.len()));
+    }
+    lines
+}
+
+/// As Slack wants its control characters.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// What stands in braces and may be a word: braces of JSON hold more than letters.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split('{').skip(1);
+    let inner = parts.filter_map(|part| Some(part.split_once('}')?.0));
+    inner.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic()))
+}
+
+fn fill_all(value: &mut Value, notification: &Notification) {
+    match value {
+        Value::String(text) => *text = fill(text, notification),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| fill_all(item, notification)),
+        Value::Object(fields) => {
+            fields
+                .values_mut()
+                .for_each(|field| fill_all(field, notification));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn fill(text: &str, notification: &Notification) -> String {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        match after
+            .split_once('}')
+            .filter(|(word, _)| WORDS.contains(word))
+        {
+            Some((word, after)) => {
+                filled.push_str(&meaning(word, notification));
+                rest = after;
+            }
+            None => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn meaning(word: &str, notification: &Notification) -> String {
+    match word {
+        "id" => notification.id.clone(),
+        "class" => notification.class.as_str().to_owned(),
+        "cluster" => notification.cluster.0.clone(),
+        "time" => notification.at.to_string(),
+        "title" => notification.title.clone(),
+        _ => lines(notification).join("\n"),
+    }
+}
+
+/// Headers that prove that a body was written by somebody who has the key, and when: HMAC-SHA256 over `<seconds>.<body>`.
+pub(super) fn signature(key: &str, now: Timestamp, body: &str) -> Vec<(String, String)> {
+    let seconds = now.as_second().to_string();
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else {
+        // HMAC takes keys of any length.
+        return Vec::new();
+    };
+    mac.update(format!("{seconds}.{body}").as_bytes());
+    let code = mac.finalize().into_bytes();
+    let hex: String = code.iter().map(|byte| format!("{byte:02x}")).collect();
+    vec![
+        ("x-whittle-timestamp".to_owned(), seconds),
+        ("x-whittle-signature".to_owned(), format!("sha256={hex}")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use model::NotificationClass;
+
+    use super::*;
+
+    fn notification() -> Notification {
+        Notification {
+            id: "interruption/turn-1".into(),
+            to: "ops".into(),
+            class: NotificationClass::Interruption,
+            cluster: "demo".into(),
+            at: Timestamp::UNIX_EPOCH,
+            title: "1 node <goes>".into(),
+            details: vec!["a \"quoted\" word".into()],
+        }
+    }
+
+    fn json_of(template: &str) -> Value {
+        let body = Template::read(template).unwrap().body(&notification());
+        serde_json::from_str(&body).unwrap()
+    }
+
+    #[test]
+    fn chat_services_get_their_own_json() {
+        let text = "*Cluster demo: 1 node &lt;goes&gt;*\n• a \"quoted\" word";
+        assert_eq!(json_of("slack"), json!({ "text": text }));
+        let card = json_of("teams");
+        let body = &card["attachments"][0]["content"]["body"];
+        assert_eq!(body[0]["text"], "Cluster demo: 1 node <goes>");
+        assert_eq!(body[1]["text"], "a \"quoted\" word");
+    }
+
+    #[test]
+    fn a_text_of_ones_own_is_filled_in_and_json_stays_json() {
+        let found = json_of(r#"{"text": "[{class}] {cluster}: {details}", "n": 1}"#);
+        let text = "[interruption] demo: a \"quoted\" word";
+        assert_eq!(found, json!({"text": text, "n": 1}));
+        let plain = Template::read("{title} at {time}").unwrap();
+        assert_eq!(
+            plain.body(&notification()),
+            "1 node <goes> at 1970-01-01T00:00:00Z"
+        );
+    }
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused() {
+        assert_eq!(Template::read("{titel}"), None);
+        assert_eq!(Template::read("no word at all"), None);
+    }
+
+    #[test]
+    fn long_lists_are_cut_short() {
+        let mut long = notification();
+        long.details = (0..50).map(|line| line.to_string()).collect();
+        let body: Value = serde_json::from_str(&Template::Json.body(&long)).unwrap();
+        assert_eq!(body["details"].as_array().unwrap().len(), DETAILS_MAX + 1);
+        assert_eq!(body["details"][DETAILS_MAX], "and 30 more");
+    }
+
+    /// What `printf 0.body | openssl dgst -sha256 -hmac Jefe` prints.
+    #[test]
+    fn a_signature_covers_time_and_body() {
+        let of = |key, seconds, body| {
+            let at = Timestamp::from_second(seconds).unwrap();
+            signature(key, at, body)[1].1.clone()
+        };
+        assert_eq!(of("Jefe", 0, "body"), EXPECTED);
+        for other in [
+            of("jefe", 0, "body"),
+            of("Jefe", 1, "body"),
+            of("Jefe", 0, "Body"),
+        ] {
+            assert_ne!(other, EXPECTED);
+        }
+    }
+
+    const EXPECTED: &str =
+        "sha256=d3326e399d2f2a7516e1b2ec9cfd9c5c187ce9676bff6005e08faa2a6de2f1e4";
+}

@@ -1,0 +1,301 @@
+//! Nodes that no NodePool made: groups' and kOps' own, looked after only where they are opted in.
+
+use fakes::Fault;
+use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::Node};
+use serde_json::json;
+use stories::{Relay, Rig, secs};
+
+use crate::{counts, deliver, event, instances, running, spot};
+
+const GROUP_NODE: &str = "ip-10-0-0-9.ec2.internal";
+const MANAGED: &str = "aws-node-termination-handler/managed";
+
+/// A cluster of one node of a NodePool and one of a managed node group, which runs a pod and a daemon.
+async fn with_group(relay: Relay) -> (Rig, InstanceId) {
+    let rig = running(relay, 1).await;
+    let like = instances(&rig)[0].clone();
+    let id = InstanceId::from("i-0group");
+    rig.sim.with(|world| {
+        let one = world.account.instances[&like].clone();
+        let tags = [
+            ("eks:cluster-name", "demo"),
+            ("eks:nodegroup-name", "workers"),
+        ];
+        let instance = Instance {
+            id: id.clone(),
+            capacity_type: CapacityType::Spot,
+            private_dns: Some(GROUP_NODE.into()),
+            tags: tags.map(|(key, value)| (key.into(), value.into())).into(),
+            ..one
+        };
+        let node = world.api.nodes.values().next().unwrap().clone();
+        let old = node.name.clone();
+        let mut node = Node {
+            name: GROUP_NODE.into(),
+            uid: "group-node".into(),
+            provider_id: format!("aws:///{}/{id}", instance.zone),
+            finalizers: Vec::new(),
+            ..node
+        };
+        node.labels
+            .retain(|key, _| !key.contains("karpenter") && !key.contains("whittle"));
+        let mut pods = world.api.pods.values();
+        let pod = pods
+            .find(|pod| pod.node_name.as_ref() == Some(&old))
+            .unwrap();
+        let mut web = pod.clone();
+        web.key = PodKey::new("default", "group-web");
+        web.uid = "group-web".into();
+        web.node_name = Some(GROUP_NODE.into());
+        let mut daemon = web.clone();
+        daemon.key = PodKey::new("default", "group-agent");
+        daemon.uid = "group-agent".into();
+        if let Some(owner) = &mut daemon.owner {
+            owner.kind = "DaemonSet".into();
+            owner.api_version = "apps/v1".into();
+        }
+        world.account.instances.insert(id.clone(), instance);
+        world.api.nodes.insert(node.name.clone(), node);
+        world.api.deployments.get_mut("web").unwrap().replicas += 1;
+        for pod in [web, daemon] {
+            world.api.pods.insert(pod.key.clone(), pod);
+        }
+    });
+    (rig, id)
+}
+
+fn opt_in(rig: &Rig, id: &InstanceId) {
+    rig.sim.with(|world| {
+        let instance = world.account.instances.get_mut(id).unwrap();
+        instance.tags.insert(MANAGED.into(), String::new());
+    });
+}
+
+fn options(rig: &Rig, options: &serde_json::Value) {
+    rig.sim.with(|world| {
+        let entry = json!({
+            "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active",
+            "settings": {"nodeTerminationHandler": options}
+        });
+        world.registry[0].body = Ok(entry.clone());
+        world
+            .ledger
+            .of(&Rig::cluster())
+            .meta
+            .as_mut()
+            .unwrap()
+            .registry = entry;
+    });
+}
+
+fn node(world: &fakes::World) -> &Node {
+    &world.api.nodes[&NodeName::from(GROUP_NODE)]
+}
+
+fn is_drained(world: &mut fakes::World) -> bool {
+    let left = world.api.pods.values();
+    let mut left = left.filter(|pod| pod.node_name == Some(GROUP_NODE.into()));
+    left.all(|pod| pod.key.name == "group-agent")
+}
+
+fn reasons(rig: &Rig) -> Vec<String> {
+    rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let about = |event: &&ports::cluster::Event| {
+            matches!(&event.about, ports::cluster::EventTarget::Node(name, _) if name.as_str() == GROUP_NODE)
+        };
+        let reasons = events.filter(about).map(|event| event.reason.clone());
+        let mut reasons: Vec<String> = reasons.collect();
+        reasons.retain(|reason| reason != "FailedDraining");
+        reasons.sort();
+        reasons.dedup();
+        reasons
+    })
+}
+
+fn ends(rig: &Rig, id: &InstanceId) -> String {
+    let mut body: serde_json::Value = serde_json::from_str(&event(
+        rig,
+        "EC2 Instance-terminate Lifecycle Action",
+        json!({
+            "EC2InstanceId": id, "AutoScalingGroupName": "workers", "LifecycleHookName": "drain",
+            "LifecycleActionToken": "t-1", "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"
+        }),
+    ))
+    .unwrap();
+    body["source"] = "aws.autoscaling".into();
+    body.to_string()
+}
+
+fn calls(rig: &Rig, name: &str) -> usize {
+    rig.sim.with(|world| {
+        let calls = world.calls.iter();
+        calls.filter(|call| **call == name).count()
+    })
+}
+
+#[tokio::test]
+async fn without_a_tag_or_a_label_nothing_happens_to_it() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    let body = spot(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/not-ours", 1)]);
+    rig.pass(secs(60)).await;
+    rig.sim
+        .with(|world| assert!(!node(world).unschedulable && !is_drained(world)));
+}
+
+#[tokio::test]
+async fn one_that_is_tagged_is_cordoned_drained_and_never_ended_by_us() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    let body = spot(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
+    rig.sim.with(|world| {
+        let node = node(world);
+        assert!(node.unschedulable, "at once");
+        let excluded = &node.labels["node.kubernetes.io/exclude-from-external-load-balancers"];
+        assert_eq!(excluded, "aws-node-termination-handler");
+    });
+    let moved = |world: &mut fakes::World| {
+        is_drained(world) && world.api.pods.values().all(|pod| pod.node_name.is_some())
+    };
+    let took = rig.until(secs(115), moved).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(10)).await;
+    rig.sim.with(|world| {
+        assert!(world.account.instances[&id].state.is_alive());
+        let notices = world.ledger.of(&Rig::cluster()).notices.values();
+        assert!(notices.into_iter().all(|notice| notice.done));
+    });
+    assert_eq!(
+        reasons(&rig),
+        ["CordonAndDrain", "PostDrain", "SpotInterruption"]
+    );
+}
+
+#[tokio::test]
+async fn the_label_of_its_node_opts_it_in_too() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    rig.sim.with(|world| {
+        let node = world
+            .api
+            .nodes
+            .get_mut(&NodeName::from(GROUP_NODE))
+            .unwrap();
+        node.labels.insert(MANAGED.into(), "true".into());
+    });
+    let body = spot(&rig, &id);
+    // Who cannot be asked has not said no.
+    rig.sim.fail_next("node", Fault::Throttled);
+    let delivery = deliver(&mut rig, std::slice::from_ref(&body)).await;
+    assert_eq!(delivery.kept.len(), 1);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
+    assert!(rig.until(secs(115), is_drained).await.is_some());
+}
+
+#[tokio::test]
+async fn a_lifecycle_hook_is_held_while_pods_leave_and_completed_when_they_have() {
+    let (mut rig, id) = with_group(Relay::Watching).await;
+    opt_in(&rig, &id);
+    rig.sim.with(|world| {
+        let pod = world
+            .api
+            .pods
+            .get_mut(&PodKey::new("default", "group-web"))
+            .unwrap();
+        pod.annotations
+            .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+        world.calls.clear();
+    });
+    let body = ends(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("group_terminating/recorded", 1)]);
+    rig.pass(secs(120)).await;
+    assert!(
+        calls(&rig, "extend_hook") >= 8,
+        "at least each fifteen seconds"
+    );
+    assert_eq!(calls(&rig, "complete_hook"), 0);
+    rig.sim.with(|world| {
+        let pod = world
+            .api
+            .pods
+            .get_mut(&PodKey::new("default", "group-web"))
+            .unwrap();
+        pod.annotations.clear();
+    });
+    // The group may not be told at once.
+    rig.sim.fail_next("complete_hook", Fault::Throttled);
+    let ended = |world: &mut fakes::World| !world.account.instances[&id].state.is_alive();
+    let took = rig.until(secs(120), ended).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let notices = world.ledger.of(&Rig::cluster()).notices.values();
+        assert!(notices.into_iter().all(|notice| notice.done));
+    });
+}
+
+#[tokio::test]
+async fn cordon_only_evicts_nobody_and_lets_the_hook_go() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    options(&rig, &json!({"cordonOnly": true, "taintNode": true}));
+    let body = ends(&rig, &id);
+    rig.sim.with(|world| world.calls.clear());
+    deliver(&mut rig, &[body]).await;
+    rig.pass(secs(5)).await;
+    rig.sim.with(|world| {
+        let node = node(world);
+        assert!(node.unschedulable);
+        let taint = "aws-node-termination-handler/asg-lifecycle-termination";
+        assert!(node.taints.iter().any(|one| one.key == taint));
+    });
+    assert_eq!(calls(&rig, "complete_hook"), 1);
+    assert_eq!((calls(&rig, "evict"), calls(&rig, "delete_pod")), (0, 0));
+    assert_eq!(reasons(&rig), ["ASGLifecycle", "Cordon"]);
+}
+
+#[tokio::test]
+async fn a_dry_run_and_an_ignored_recommendation_change_nothing() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    options(&rig, &json!({"dryRun": true}));
+    let body = spot(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/shadow", 1)]);
+    options(&rig, &json!({"rebalance": "ignore"}));
+    let body = event(
+        &rig,
+        "EC2 Instance Rebalance Recommendation",
+        json!({ "instance-id": id }),
+    );
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(
+        counts(&delivery),
+        [("rebalance_recommendation/tolerated", 1)]
+    );
+    rig.pass(secs(60)).await;
+    rig.sim.with(|world| {
+        assert!(!node(world).unschedulable && !is_drained(world));
+        assert!(world.ledger.of(&Rig::cluster()).notices.is_empty());
+    });
+}
+
+#[tokio::test]
+async fn what_is_drained_is_marked_out_of_service_when_that_is_asked_for() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    options(&rig, &json!({"enableOutOfServiceTaint": true}));
+    let body = spot(&rig, &id);
+    deliver(&mut rig, &[body]).await;
+    let marked = |world: &mut fakes::World| {
+        let mut taints = node(world).taints.iter();
+        taints.any(|taint| taint.key == "node.kubernetes.io/out-of-service")
+    };
+    let took = rig.until(secs(120), marked).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| assert!(is_drained(world)));
+}

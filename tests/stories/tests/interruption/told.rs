@@ -1,0 +1,150 @@
+//! Who is told outside the cluster: nobody unless asked for, once, in time, and not too often.
+
+use fakes::Fault;
+use serde_json::json;
+use stories::{Relay, Rig, secs};
+
+use crate::{deliver, instances, is_deleting, running, spot};
+
+const HOOK: &str = "https://chat.example.com/hook";
+
+fn destinations(rig: &Rig, destinations: &serde_json::Value) {
+    rig.sim.with(|world| {
+        let entry = json!({
+            "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active",
+            "settings": {"notifications": destinations}
+        });
+        world.registry[0].body = Ok(entry.clone());
+        world
+            .ledger
+            .of(&Rig::cluster())
+            .meta
+            .as_mut()
+            .unwrap()
+            .registry = entry;
+    });
+}
+
+fn told(rig: &Rig) -> Vec<fakes::Told> {
+    rig.sim.with(|world| world.told.clone())
+}
+
+async fn warn(rig: &mut Rig) {
+    let victim = instances(rig)[0].clone();
+    let body = spot(rig, &victim);
+    let delivery = deliver(rig, &[body]).await;
+    assert!(delivery.kept.is_empty());
+}
+
+#[tokio::test]
+async fn nobody_is_told_unless_asked_for() {
+    let mut rig = running(Relay::Dead, 1).await;
+    warn(&mut rig).await;
+    rig.pass(secs(180)).await;
+    assert_eq!(told(&rig), []);
+}
+
+#[tokio::test]
+async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_is_signed() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let topic = "arn:aws:sns:us-east-1:123456789012:ops";
+    let bus = "arn:aws:events:us-east-1:123456789012:event-bus/ops";
+    rig.sim.with(|world| {
+        world
+            .secrets
+            .insert("/whittle/credentials/hook".into(), HOOK.into());
+        world
+            .secrets
+            .insert("/whittle/credentials/key".into(), "key".into());
+    });
+    destinations(
+        &rig,
+        &json!([
+            {"name": "chat", "to": "ssm:/whittle/credentials/hook", "template": "slack", "secret": "/whittle/credentials/key"},
+            {"name": "topic", "to": topic, "classes": ["interruption"]},
+            {"name": "bus", "to": bus, "classes": ["interruption"]},
+            {"name": "others", "to": "https://other.example.com", "classes": ["approval"]},
+        ]),
+    );
+    warn(&mut rig).await;
+    rig.pass(secs(180)).await;
+    let mut told = told(&rig);
+    told.sort_by(|a, b| a.to.cmp(&b.to));
+    let to: Vec<&str> = told.iter().map(|one| one.to.as_str()).collect();
+    assert_eq!(to, [bus, topic, HOOK]);
+    assert_eq!(told[0].head, [("DetailType".into(), "interruption".into())]);
+    let detail: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(detail["title"], "the end of 1 nodes is announced");
+    assert!(
+        detail["details"][0]
+            .as_str()
+            .unwrap()
+            .contains("spot interrupted")
+    );
+    let signed = told[2].head.iter();
+    let signed = signed.filter(|(name, value)| name == "x-whittle-signature" && value.len() == 71);
+    assert_eq!(signed.count(), 1);
+    assert!(told[2].body.starts_with(r#"{"text":"*Cluster demo"#));
+}
+
+#[tokio::test]
+async fn a_destination_that_refuses_is_tried_again_and_holds_up_nothing() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let victim = instances(&rig)[0].clone();
+    destinations(
+        &rig,
+        &json!([
+            {"name": "a", "to": HOOK, "classes": ["interruption"]},
+            {"name": "b", "to": "https://other.example.com", "classes": ["interruption"]},
+        ]),
+    );
+    for _ in 0..2 {
+        rig.sim.fail_next("post", Fault::Unavailable);
+    }
+    warn(&mut rig).await;
+    rig.sim.with(|world| assert!(is_deleting(world, &victim)));
+    rig.pass(secs(61)).await;
+    assert_eq!(told(&rig), [], "both refuse");
+    rig.pass(secs(61)).await;
+    assert_eq!(told(&rig).len(), 2);
+    rig.pass(secs(180)).await;
+    assert_eq!(told(&rig).len(), 2, "once");
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_down_costs_nobody_a_node() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let victim = instances(&rig)[0].clone();
+    destinations(&rig, &json!([{"name": "a", "to": HOOK}]));
+    rig.sim.fail_next("put_notifications", Fault::Throttled);
+    warn(&mut rig).await;
+    rig.sim.with(|world| assert!(is_deleting(world, &victim)));
+}
+
+#[tokio::test]
+async fn more_than_an_hour_admits_waits_and_what_is_old_is_given_up() {
+    let mut rig = running(Relay::Dead, 2).await;
+    destinations(
+        &rig,
+        &json!([{"name": "a", "to": HOOK, "classes": ["interruption"], "perHour": 1}]),
+    );
+    warn(&mut rig).await;
+    rig.pass(secs(61)).await;
+    assert_eq!(told(&rig).len(), 1);
+    warn(&mut rig).await;
+    rig.pass(secs(50 * 60)).await;
+    assert_eq!(told(&rig).len(), 1, "the hour is not over");
+    // Nobody answers for the rest of the hour.
+    rig.sim.with(|world| world.down.extend(["post"]));
+    rig.pass(secs(30 * 60)).await;
+    rig.sim.with(|world| world.down.clear());
+    rig.pass(secs(120)).await;
+    assert_eq!(told(&rig).len(), 1);
+    rig.sim.with(|world| {
+        let rows = &world.ledger.of(&Rig::cluster()).notifications;
+        assert!(
+            rows.values().all(|(_, told)| *told),
+            "it is of no use any more"
+        );
+    });
+}
