@@ -68,6 +68,7 @@ bench: tools ## Print the numbers: zip sizes and cold start; turns and relay wit
 	cargo bench --quiet --locked -p whittle --bench catalog -- $(abspath $(or $(wildcard $(CONFORMANCE)/aws),tests/conformance/aws))
 	cargo bench --quiet --locked --workspace --profile dev --bench memory -- 500 5000
 	cargo bench --quiet --locked --workspace --profile dev --bench lifecycle
+	cargo bench --quiet --locked --workspace --profile dev --bench interruption
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

@@ -180,6 +180,68 @@ fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
     subnets.map(String::as_str).collect()
 }
 
+#[test]
+fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead() {
+    let aws = LocalAws::start(CLUSTER);
+    let mut deployed = Deployed::start(&aws);
+    deployed.cluster.apply(MANIFESTS);
+    deployed.sweep();
+    deployed.until("the NodePool is ready", SOON, |world| {
+        all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
+    });
+    deployed.cluster.scale("web", 1);
+    let claims = deployed.until("the node is initialized", BY_SWEEP, |world| {
+        all_run(world, 1)?;
+        initialized(world)
+    });
+    let victim = deployed.instances()[0]["InstanceId"].clone();
+    let node = claims[0]["status"]["nodeName"].clone();
+
+    // Garbage before it spoils nothing.
+    deployed.announce("{");
+    deployed.announce(&deployed.warning("spot-interruption", &victim));
+    deployed.until("its node is tainted", SOON, |world| {
+        let mut nodes = world.cluster.list("nodes");
+        nodes.retain(|one| one["metadata"]["name"] == node);
+        let taints = nodes
+            .iter()
+            .flat_map(|one| one["spec"]["taints"].as_array());
+        let mut taints = taints.flatten();
+        match nodes.is_empty() || taints.any(|taint| taint["key"] == "karpenter.sh/disrupted") {
+            true => Ok(()),
+            false => Err("no taint karpenter.sh/disrupted".into()),
+        }
+    });
+    deployed.until("a replacement is bought", SOON, |world| {
+        match world.instances_ever().len() {
+            2 => Ok(()),
+            count => Err(format!("{count} instances")),
+        }
+    });
+    deployed.until("the pod runs on it", BY_SWEEP, |world| {
+        let pods = world.cluster.list("pods");
+        let left = pods.iter().any(|pod| pod["spec"]["nodeName"] == node);
+        match left {
+            true => Err("a pod is left on the node".into()),
+            false => all_run(world, 1),
+        }
+    });
+    deployed.until("the warned instance is gone", BY_SWEEP, |world| {
+        let instances = world.instances();
+        match instances.iter().any(|one| one["InstanceId"] == victim) {
+            true => Err("it still runs".into()),
+            false => initialized(world).map(drop),
+        }
+    });
+    let events = deployed.cluster.list("events");
+    for reason in ["SpotInterrupted", "TerminatingOnInterruption"] {
+        assert!(
+            events.iter().any(|event| event["reason"] == reason),
+            "{reason}"
+        );
+    }
+}
+
 /// Who comes after a dead function waits until its lease has lapsed, which is when it would have ended at the latest.
 const TIMEOUT: Duration = Duration::from_secs(30);
 

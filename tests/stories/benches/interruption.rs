@@ -1,5 +1,5 @@
-//! How long one warning takes from the queue to its tainted node, deleted NodeClaim and woken lanes: our own time, on fakes
-//! that answer at once.
+//! How long one warning takes from the queue to its tainted node, and to its deleted NodeClaim, woken lanes and told users:
+//! our own time, on fakes that answer at once.
 //!
 //!     cargo bench --profile dev -p stories --bench interruption
 #![expect(
@@ -8,7 +8,10 @@
     reason = "a measurement prints, stops at what is not there, and looks at the clock"
 )]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use fakes::World;
 use model::InstanceId;
@@ -26,26 +29,32 @@ async fn main() {
     let ids: Vec<InstanceId> = rig
         .sim
         .with(|world| (0..NODES).map(|number| copy(world, number)).collect());
-    let mut took: Vec<Duration> = Vec::new();
+    let (mut tainted, mut handled) = (Vec::new(), Vec::new());
     for id in &ids {
-        took.push(warn(&mut rig, id).await);
+        let (to_taint, whole) = warn(&mut rig, id).await;
+        tainted.push(to_taint);
+        handled.push(whole);
         rig.sim.take_wakes();
     }
-    took.sort();
-    let at = |percent: usize| {
-        took.get(took.len() * percent / 100)
-            .copied()
-            .unwrap_or_default()
-    };
-    println!(
-        "{} warnings, one per delivery: p50 {:.2?}, p99 {:.2?}",
-        took.len(),
-        at(50),
-        at(99)
-    );
+    println!("{NODES} warnings, one per delivery");
+    print("event to taint", tainted);
+    print("whole delivery", handled);
 }
 
-async fn warn(rig: &mut Rig, id: &InstanceId) -> Duration {
+fn print(what: &str, mut took: Vec<Duration>) {
+    took.sort();
+    let at = |percent: usize| {
+        let place = took.len() * percent / 100;
+        took.get(place).copied().unwrap_or_default()
+    };
+    println!("{what}: p50 {:.2?}, p99 {:.2?}", at(50), at(99));
+}
+
+/// When the API server was asked to taint the node.
+static TAINTED: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// From the message to the request that taints the node, and to the end.
+async fn warn(rig: &mut Rig, id: &InstanceId) -> (Duration, Duration) {
     let now = rig.sim.with(|world| world.now);
     let body = serde_json::json!({
         "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
@@ -56,12 +65,16 @@ async fn warn(rig: &mut Rig, id: &InstanceId) -> Duration {
         body: body.to_string(),
     };
     let turn = rig.next_turn();
+    let now: fn(&mut World) = |_| *TAINTED.lock().unwrap() = Some(Instant::now());
+    rig.sim
+        .with(|world| world.on_call = Some(("update_node", now)));
     let start = Instant::now();
     let read = aws_rules::interruption::read;
     let delivery = Box::pin(turns::deliver(&rig.world, &[message], read, &turn)).await;
     let took = start.elapsed();
     assert!(delivery.kept.is_empty(), "{delivery:?}");
-    took
+    let tainted = TAINTED.lock().unwrap().take().unwrap();
+    (tainted.duration_since(start), took)
 }
 
 /// A node like the only one that was launched.

@@ -8,11 +8,12 @@ pub(crate) mod relay;
 
 use std::{
     collections::BTreeMap,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
 use harness::{LocalAws, Stack};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) use cluster::Cluster;
@@ -118,6 +119,28 @@ impl<'a> Deployed<'a> {
         self.aws.moto.call("ssm", "put_parameter", parameter);
     }
 
+    /// The event of a sample in `events/interruption`, as if it happened now and to this instance.
+    #[expect(clippy::disallowed_methods, reason = "the functions look at the clock")]
+    pub(crate) fn warning(&self, sample: &str, instance: &Value) -> String {
+        let path = cluster::root().join(format!("events/interruption/{sample}.json"));
+        let delivery: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let body = delivery["Records"][0]["body"].as_str().unwrap();
+        let mut event: Value = serde_json::from_str(body).unwrap();
+        let environment = self.stack.function_environment("interruption");
+        event["account"] = environment["WHITTLE_ACCOUNT"].as_str().into();
+        event["region"] = harness::REGION.into();
+        event["time"] = Timestamp::now().to_string().into();
+        event["detail"]["instance-id"] = instance.clone();
+        event.to_string()
+    }
+
+    /// Puts an event where EventBridge's rules put it: the local AWS refuses events of AWS' own sources.
+    pub(crate) fn announce(&self, event: &str) {
+        let url = self.stack.output("InterruptQueueUrl");
+        let message = json!({"QueueUrl": url, "MessageBody": event});
+        self.aws.ministack.call("sqs", "send_message", message);
+    }
+
     /// Invokes the housekeeper as its schedule does.
     pub(crate) fn sweep(&mut self) -> Value {
         self.swept = Instant::now();
@@ -182,6 +205,7 @@ impl<'a> Deployed<'a> {
             "lifecycle",
             "disruption",
             "terminator",
+            "interruption",
         ] {
             lines.push(format!("---- {function} ----"));
             let mut logs = self.stack.logs(function);
