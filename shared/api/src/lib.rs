@@ -17,6 +17,7 @@ mod launch;
 pub mod manifests;
 pub mod meta;
 pub mod names;
+pub mod old_version;
 pub mod quantity;
 pub mod schema;
 pub mod syntax;

@@ -18,6 +18,8 @@ const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// Prices are read again twice a day.
 const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
+pub(crate) const OLD_VERSION: &str = "OldVersion";
+const OLD_VERSION_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 const ANNOTATION_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
@@ -91,6 +93,25 @@ pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event>
         message: complaints.join("; "),
         at: now,
     }]
+}
+
+/// What is said of an object that was applied in an API version from before v1, if it was (spec/migrate §1).
+pub(crate) fn of_old_version(
+    about: EventTarget,
+    metadata: &api::ObjectMeta,
+    now: Timestamp,
+) -> Option<Event> {
+    let version = api::old_version::applied_as(metadata)?;
+    Some(Event {
+        about,
+        kind: EventKind::Warning,
+        reason: OLD_VERSION.into(),
+        message: format!(
+            "it was applied as {version}, and fields of that version mean something else or nothing in v1: run `whittle convert \
+             -f <manifest>` and apply what comes out"
+        ),
+        at: now,
+    })
 }
 
 /// Conditions of a NodeClaim whose status changes.
@@ -194,6 +215,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
         }
         let window = match event.reason.as_str() {
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
+            OLD_VERSION => OLD_VERSION_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
             INVALID_ANNOTATION => ANNOTATION_SAID_FOR,

@@ -3,7 +3,10 @@
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
 use model::{Snapshot, Warning};
-use ports::{CloudError, Resolved, cluster::Event};
+use ports::{
+    CloudError, Resolved,
+    cluster::{Event, EventTarget},
+};
 
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed};
 
@@ -50,8 +53,15 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-/// What is wrong with prices concerns every NodeClass that nodes are bought through.
+/// Old versions, class by class; what is wrong with prices concerns every NodeClass that nodes are bought through.
 async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+    let old = observed.node_classes.iter().filter_map(|class| {
+        let metadata = &class.metadata;
+        let about = EventTarget::NodeClass(metadata.name.clone(), metadata.uid.as_str().into());
+        events::of_old_version(about, metadata, turn.now)
+    });
+    let old: Vec<Event> = old.collect();
+    events::post(turn, &old, report).await;
     if observed.price_complaints.is_empty() {
         return;
     }

@@ -10,7 +10,7 @@ use model::{
     resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, amount_text},
 };
 use planner::Inventory;
-use ports::cluster::EventTarget;
+use ports::cluster::{Event, EventTarget};
 
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed, registrations};
 
@@ -21,6 +21,7 @@ pub(crate) async fn keep(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
+    tell(turn, &observed.node_pools, report).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
@@ -31,6 +32,17 @@ pub(crate) async fn keep(
         }
     }
     Ok(())
+}
+
+async fn tell(turn: &Turn<'_>, pools: &[NodePool], report: &mut Report) {
+    let old = pools.iter().filter_map(|pool| {
+        let metadata = &pool.metadata;
+        let about =
+            EventTarget::NodePool(metadata.name.as_str().into(), metadata.uid.clone().into());
+        events::of_old_version(about, metadata, turn.now)
+    });
+    let old: Vec<Event> = old.collect();
+    events::post(turn, &old, report).await;
 }
 
 async fn keep_one(

@@ -38,6 +38,53 @@ async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
 }
 
 #[tokio::test]
+async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    let applied = |version: &str| {
+        let key = "kubectl.kubernetes.io/last-applied-configuration".to_owned();
+        (key, format!(r#"{{"apiVersion":"{version}"}}"#))
+    };
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        // Events are told apart by uid.
+        pool.metadata.uid = "pool".to_owned();
+        pool.metadata
+            .annotations
+            .extend([applied("karpenter.sh/v1beta1")]);
+        let class = world.api.node_classes.get_mut("default").unwrap();
+        class
+            .metadata
+            .annotations
+            .extend([applied("karpenter.k8s.aws/v1beta1")]);
+    });
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let of_class = said(&rig, "OldVersion").unwrap();
+    assert!(
+        of_class.starts_with("it was applied as karpenter.k8s.aws/v1beta1")
+            && of_class.contains("`whittle convert -f"),
+        "{of_class}"
+    );
+    let of_pool = rig.sim.with(|world| {
+        let events = world
+            .api
+            .events
+            .iter()
+            .filter(|event| event.reason == "OldVersion");
+        let pools =
+            events.filter(|event| matches!(event.about, ports::cluster::EventTarget::NodePool(..)));
+        pools.map(|event| event.message.clone()).collect::<Vec<_>>()
+    });
+    let [of_pool] = of_pool.as_slice() else {
+        panic!("said once: {of_pool:?}");
+    };
+    assert!(
+        of_pool.starts_with("it was applied as karpenter.sh/v1beta1"),
+        "{of_pool}"
+    );
+}
+
+#[tokio::test]
 async fn prices_that_cannot_be_read_are_told_of_and_stop_no_launch() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
