@@ -20,6 +20,7 @@ use crate::{
     leader::{self, Step},
     metrics,
     notifications::{self, News},
+    relay_version::{self, Fit},
     shifts, sweep,
 };
 
@@ -35,7 +36,7 @@ pub struct SweepReport {
     /// What needs a person: foreign leaders, the brake, entries that cannot be read.
     pub alarms: Vec<String>,
     pub problems: Vec<String>,
-    /// What everything works in spite of, such as old prices.
+    /// What everything works in spite of, such as old prices or a relay of an unknown version.
     pub complaints: Vec<String>,
 }
 
@@ -81,7 +82,8 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     // Last, because wakes do not wait for it.
     if !clusters.is_empty() {
         let now = world.clock.now();
-        report.complaints = world.upkeep.renew_prices(look_up, now).await;
+        let prices = world.upkeep.renew_prices(look_up, now).await;
+        report.complaints.extend(prices);
     }
     tracing::info!(
         clusters = report.clusters,
@@ -245,7 +247,21 @@ async fn wake_restless(
 ) -> Result<(), TurnError> {
     let now = world.clock.now();
     let beat = world.ledger.relay_beat(cluster).await?;
+    let fit = beat
+        .as_ref()
+        .map(|beat| relay_version::fit(&beat.version, env!("CARGO_PKG_VERSION")));
     let heard = sweep::is_heard(beat.as_ref(), memory, now);
+    let heard = match fit {
+        Some(Fit::TooOld(why)) => {
+            report.alarms.push(format!("{cluster}: {why}"));
+            false
+        }
+        Some(Fit::Unknown(why)) => {
+            report.complaints.push(format!("{cluster}: {why}"));
+            heard
+        }
+        Some(Fit::Supported) | None => heard,
+    };
     for lane in Lane::WOKEN {
         let row = lanes
             .iter()

@@ -31,6 +31,7 @@ mod observe;
 mod overlays;
 mod provisioner;
 mod registrations;
+mod relay_version;
 mod report;
 mod shifts;
 mod sweep;

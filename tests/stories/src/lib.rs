@@ -101,6 +101,7 @@ impl Rig {
             seen: Seen::default(),
             beat: RelayBeat {
                 epoch: "relay-1".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
                 ..RelayBeat::default()
             },
         }

@@ -1,0 +1,74 @@
+//! Which relays a stack works with: they are upgraded apart, the relay by Helm and the stack by SAM.
+
+/// How many minor versions a relay may be behind.
+const MINORS_BEHIND: u64 = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Supported,
+    /// What it says is believed, and users are told.
+    Unknown(String),
+    /// What it says is not believed: the sweep looks instead, as without a relay.
+    TooOld(String),
+}
+
+/// Both as Cargo writes versions.
+pub(crate) fn fit(relay: &str, stack: &str) -> Fit {
+    let upgrade = "upgrade the chart with `helm upgrade`";
+    let (Some((major, minor)), Some((own_major, own_minor))) = (parts(relay), parts(stack)) else {
+        return Fit::Unknown(format!(
+            "the relay's version {relay:?} is not known to the stack of version {stack}: {upgrade}"
+        ));
+    };
+    if (major, minor) > (own_major, own_minor) {
+        let text = format!(
+            "the relay's version {relay} is newer than the stack's, {stack}: deploy the stack again"
+        );
+        Fit::Unknown(text)
+    } else if major == own_major && minor + MINORS_BEHIND >= own_minor {
+        Fit::Supported
+    } else {
+        Fit::TooOld(format!(
+            "the relay's version {relay} is more than {MINORS_BEHIND} minor versions older than the stack's, {stack}, and is not listened \
+             to: {upgrade}"
+        ))
+    }
+}
+
+fn parts(version: &str) -> Option<(u64, u64)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relays_of_two_minor_versions_back_are_listened_to() {
+        for relay in ["1.5.0", "1.4.9", "1.3.0", "1.5.7-rc.1"] {
+            assert_eq!(fit(relay, "1.5.2"), Fit::Supported, "{relay}");
+        }
+        assert_eq!(fit("0.1.0", "0.1.0"), Fit::Supported);
+    }
+
+    #[test]
+    fn older_ones_are_not_and_the_remedy_is_named() {
+        for relay in ["1.2.9", "0.9.0"] {
+            let Fit::TooOld(text) = fit(relay, "1.5.0") else {
+                panic!("{relay}");
+            };
+            assert!(
+                text.contains(relay) && text.contains("helm upgrade"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_newer_or_cannot_be_read_works_and_is_told() {
+        for relay in ["1.6.0", "2.0.0", "", "dev"] {
+            assert!(matches!(fit(relay, "1.5.0"), Fit::Unknown(_)), "{relay}");
+        }
+    }
+}
