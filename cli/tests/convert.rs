@@ -100,12 +100,95 @@ spec:
 
 #[test]
 fn programs_are_told_in_json() {
-    let input = "{apiVersion: karpenter.sh/v1alpha5, kind: Provisioner, metadata: {name: old}}";
+    let input = "{apiVersion: karpenter.sh/v1alpha5, kind: Machine, metadata: {name: old}}";
     let output = convert(input, &["--report", "json"]);
     assert_eq!(output.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
     let field = report
         .pointer("/refusals/0/field")
         .and_then(serde_json::Value::as_str);
-    assert_eq!(field, Some("apiVersion"));
+    assert_eq!(field, Some("kind"));
+}
+
+/// A NodePool of v1beta1 with kubelet settings, whose EC2NodeClass is elsewhere.
+const KUBELET: &str = "
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: alone}
+spec: {template: {spec: {nodeClassRef: {name: absent}, requirements: [], kubelet: {maxPods: 10}}}}
+";
+
+#[test]
+fn what_to_add_to_a_node_class_that_is_elsewhere_is_printed_on_demand() {
+    assert_eq!(convert(KUBELET, &[]).status.code(), Some(1));
+    let output = convert(KUBELET, &["--kubelet-fragment"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let converted = text(&output.stdout);
+    let (_, fragment) = converted.split_once("---\n").unwrap();
+    assert!(
+        fragment.starts_with("# whittle: not a whole EC2NodeClass"),
+        "{fragment}"
+    );
+    assert!(
+        fragment.contains("  name: absent\nspec:\n  kubelet:\n    maxPods: 10\n"),
+        "{fragment}"
+    );
+}
+
+#[test]
+fn node_claims_are_converted_on_demand() {
+    let input = "
+apiVersion: karpenter.sh/v1beta1
+kind: NodeClaim
+metadata: {name: default-abcde, labels: {karpenter.sh/nodepool: default}}
+spec:
+  nodeClassRef: {name: default}
+  requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+  kubelet: {maxPods: 10}
+---
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: default}
+spec: {disruption: {consolidationPolicy: WhenUnderutilized, expireAfter: 48h}, template: {spec: {nodeClassRef: {name: default}, requirements: []}}}
+";
+    assert_eq!(convert(input, &[]).status.code(), Some(1));
+    let output = convert(input, &["--nodeclaims"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let converted = text(&output.stdout);
+    let (claim, _) = converted.split_once("---\n").unwrap();
+    assert!(
+        claim.contains("  # whittle: as NodePool default says\n  expireAfter: 48h\n"),
+        "{claim}"
+    );
+    assert!(!claim.contains("maxPods"), "{claim}");
+}
+
+#[test]
+fn implied_requirements_and_profiles_are_left_out_on_demand() {
+    let input = "
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata: {name: default}
+spec: {provider: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupSelector: {a: b}}}
+";
+    let output = convert(
+        input,
+        &["--ignore-defaults", "--role", "nodes-role", "--ipv6"],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let converted = text(&output.stdout);
+    assert!(
+        converted.contains("      requirements: []\n"),
+        "{converted}"
+    );
+    assert!(
+        converted.contains(
+            "  # whittle: was spec.instanceProfile: nodes; --role says so\n  role: nodes-role\n"
+        ),
+        "{converted}"
+    );
+    assert!(
+        converted.contains("    httpProtocolIPv6: enabled\n"),
+        "{converted}"
+    );
 }

@@ -4,7 +4,7 @@ use super::edit::Edit;
 use crate::crds;
 
 /// Refuses what an API server would refuse.
-pub(super) fn check(edit: &mut Edit) {
+pub(crate) fn check(edit: &mut Edit) {
     let (version, kind) = edit.type_of();
     if !edit.refusals.is_empty() || !version.starts_with("karpenter.") {
         return;

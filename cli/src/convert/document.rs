@@ -13,21 +13,21 @@ use super::edit::Refusal;
 
 /// One object.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// Where it stands, for messages: file and number.
-    pub(super) place: String,
+    pub(crate) place: String,
     /// Its text, where it was a document of its own.
-    pub(super) text: Option<String>,
-    pub(super) object: Value,
+    pub(crate) text: Option<String>,
+    pub(crate) object: Value,
 }
 
-pub(super) enum Source {
+pub(crate) enum Source {
     Document(Document),
     Unreadable(Refusal),
 }
 
 /// The documents of files, of the files of folders by name, and of standard input (`-`).
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Source>> {
+pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for file in files {
         let name = file.display().to_string();
@@ -69,7 +69,7 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Splits a stream. Documents without content are none.
-pub(super) fn documents(file: &str, text: &str) -> Vec<Source> {
+pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
     for (number, part) in split(text).into_iter().enumerate() {
         let place = format!("{file}, document {}", number + 1);

@@ -8,25 +8,29 @@ use super::{document::Document, names, yaml};
 
 /// Fields are named by JSON pointers, such as `/spec/template/spec/expireAfter`.
 #[derive(Clone, Debug)]
-pub(super) struct Edit {
+pub(crate) struct Edit {
     place: String,
     text: Option<String>,
-    pub(super) object: Value,
+    pub(crate) object: Value,
     /// What is said above which field.
-    pub(super) comments: BTreeMap<String, Vec<String>>,
-    pub(super) warnings: Vec<String>,
-    pub(super) refusals: Vec<Refusal>,
+    pub(crate) comments: BTreeMap<String, Vec<String>>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) refusals: Vec<Refusal>,
+    /// The object that this one was made for, which no document holds.
+    pub(crate) caused_by: Option<String>,
+    /// Nothing comes out for it.
+    pub(crate) is_left_out: bool,
     changed: bool,
 }
 
 /// Why a document is not converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    pub(super) object: String,
-    pub(super) field: String,
-    pub(super) value: String,
+    pub(crate) object: String,
+    pub(crate) field: String,
+    pub(crate) value: String,
     /// What is allowed, or what to do.
-    pub(super) remedy: String,
+    pub(crate) remedy: String,
 }
 
 impl fmt::Display for Refusal {
@@ -44,7 +48,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Edit {
-    pub(super) fn new(document: Document) -> Self {
+    pub(crate) fn new(document: Document) -> Self {
         Self {
             place: document.place,
             text: document.text,
@@ -52,12 +56,27 @@ impl Edit {
             comments: BTreeMap::new(),
             warnings: Vec::new(),
             refusals: Vec::new(),
+            caused_by: None,
+            is_left_out: false,
             changed: false,
         }
     }
 
+    /// Another object, which no document holds, made for this one.
+    pub(crate) fn caused(&self, object: Value) -> Self {
+        let document = Document {
+            place: self.place.clone(),
+            text: None,
+            object,
+        };
+        Self {
+            caused_by: Some(self.name()),
+            ..Self::new(document)
+        }
+    }
+
     /// The same object under another name, as a document that this one caused.
-    pub(super) fn copy(&self, name: &str) -> Self {
+    pub(crate) fn copy(&self, name: &str) -> Self {
         let mut copy = Self {
             text: None,
             ..self.clone()
@@ -66,32 +85,37 @@ impl Edit {
         copy
     }
 
-    pub(super) fn is_changed(&self) -> bool {
+    /// Makes it count as changed.
+    pub(crate) fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
 
     /// Kind, name and place, for messages.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (_, kind) = self.type_of();
         let name = self.text_at("/metadata/name").unwrap_or_default();
         format!("{kind}/{name} ({})", self.place)
     }
 
-    pub(super) fn type_of(&self) -> (String, String) {
+    pub(crate) fn type_of(&self) -> (String, String) {
         let part = |field: &str| self.text_at(field).unwrap_or_default().to_owned();
         (part("/apiVersion"), part("/kind"))
     }
 
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, field: &str) -> Option<&Value> {
         self.object.pointer(field)
     }
 
-    pub(super) fn text_at(&self, field: &str) -> Option<&str> {
+    pub(crate) fn text_at(&self, field: &str) -> Option<&str> {
         self.get(field).and_then(Value::as_str)
     }
 
     /// Sets a field, making the objects above it.
-    pub(super) fn set(&mut self, field: &str, value: Value) {
+    pub(crate) fn set(&mut self, field: &str, value: Value) {
         self.changed = true;
         let mut at = &mut self.object;
         for step in field.split('/').skip(1).map(unescaped) {
@@ -112,8 +136,16 @@ impl Edit {
         *at = value;
     }
 
+    /// Adds to the end of a list.
+    pub(crate) fn push(&mut self, list: &str, value: Value) {
+        if let Some(Value::Array(items)) = self.object.pointer_mut(list) {
+            items.push(value);
+            self.changed = true;
+        }
+    }
+
     /// Takes a field out, and the objects above it that it leaves empty.
-    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, field: &str) -> Option<Value> {
         let (above, last) = field.rsplit_once('/')?;
         let parent = self.object.pointer_mut(above)?.as_object_mut()?;
         let taken = parent.remove(&unescaped(last))?;
@@ -126,18 +158,18 @@ impl Edit {
     }
 
     /// Says something above a field.
-    pub(super) fn comment(&mut self, field: &str, text: impl Into<String>) {
+    pub(crate) fn comment(&mut self, field: &str, text: impl Into<String>) {
         self.comments
             .entry(field.to_owned())
             .or_default()
             .push(text.into());
     }
 
-    pub(super) fn warn(&mut self, text: impl Into<String>) {
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    pub(super) fn refuse(&mut self, field: &str, value: &str, remedy: impl Into<String>) {
+    pub(crate) fn refuse(&mut self, field: &str, value: &str, remedy: impl Into<String>) {
         let refusal = Refusal {
             object: self.name(),
             field: shown(field),
@@ -148,7 +180,7 @@ impl Edit {
     }
 
     /// What belongs to the object on its API server, or is computed again, goes (spec/migrate §0, §1.4).
-    pub(super) fn clean_metadata(&mut self) {
+    pub(crate) fn clean_metadata(&mut self) {
         self.take("/status");
         for field in names::SERVER_METADATA {
             self.take(&format!("/metadata/{field}"));
@@ -173,13 +205,13 @@ impl Edit {
     }
 
     /// An annotation's value, taken out.
-    pub(super) fn take_annotation(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn take_annotation(&mut self, key: &str) -> Option<String> {
         let taken = self.take(&format!("/metadata/annotations/{}", escaped(key)))?;
         taken.as_str().map(str::to_owned)
     }
 
     /// As it stood, unless something was done to it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match &self.text {
             Some(text) if !self.changed => text.clone(),
             _ => yaml::text(&self.object, &self.comments),
@@ -188,7 +220,7 @@ impl Edit {
 }
 
 /// A field as users write it.
-pub(super) fn shown(field: &str) -> String {
+pub(crate) fn shown(field: &str) -> String {
     let steps: Vec<String> = field
         .trim_start_matches('/')
         .split('/')
@@ -198,7 +230,7 @@ pub(super) fn shown(field: &str) -> String {
 }
 
 /// A key as a step of a JSON pointer.
-pub(super) fn escaped(key: &str) -> String {
+pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -38,7 +38,8 @@ struct Pool {
     kubelet: Option<Value>,
 }
 
-pub(super) fn move_to_classes(edits: &mut Vec<Edit>) {
+/// `fragments` stand for classes that are not among the documents.
+pub(super) fn move_to_classes(edits: &mut Vec<Edit>, fragments: bool) {
     let mut pools: BTreeMap<String, Vec<Pool>> = BTreeMap::new();
     for (at, edit) in edits.iter_mut().enumerate() {
         let (version, kind) = edit.type_of();
@@ -60,7 +61,7 @@ pub(super) fn move_to_classes(edits: &mut Vec<Edit>) {
     for (class, mut pools) in pools {
         if pools.iter().any(|pool| pool.kubelet.is_some()) {
             pools.sort_by(|a, b| a.name.cmp(&b.name));
-            copies.extend(move_to(&class, &pools, edits));
+            copies.extend(move_to(&class, &pools, edits, fragments));
         }
     }
     copies.sort_by_key(|(after, _)| *after);
@@ -90,12 +91,16 @@ fn taken(edit: &mut Edit) -> Option<Value> {
     }
 }
 
-/// Gives a class its pools' settings; returns further classes, each with the place of the class it stands after.
-fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)> {
+/// Gives a class its pools' settings; returns further classes, each with the place of the document it stands after.
+fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit], fragments: bool) -> Vec<(usize, Edit)> {
     let Some(at) = edits.iter().position(|edit| is_class(edit, class)) else {
+        if let Some(fragment) = fragment(class, pools, edits).filter(|_| fragments) {
+            return vec![fragment];
+        }
         for pool in pools.iter().filter(|pool| pool.kubelet.is_some()) {
             let remedy = format!(
-                "v1 has it in EC2NodeClass {class}, which is not among the manifests: convert both together"
+                "v1 has it in EC2NodeClass {class}, which is not among the manifests: convert both together, or print what \
+                 to add to it with --kubelet-fragment, if all its NodePools have the same settings"
             );
             refuse(edits, pool, remedy);
         }
@@ -141,16 +146,34 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit]) -> Vec<(usize, Edit)
             .map(|pool| pool.name.as_str())
             .collect();
         edit.set(OF_CLASS, kubelet);
-        edit.comment(
-            OF_CLASS,
-            format!(
-                "was spec.template.spec.kubelet of NodePool {}",
-                of.join(", ")
-            ),
-        );
+        edit.comment(OF_CLASS, format!("was in NodePool {}", of.join(", ")));
         edit.warn("its kubelet settings reach every NodePool that uses it, also those that are not among these manifests");
     }
     copies
+}
+
+/// What to add to a class that is not among the documents, where all its pools agree.
+fn fragment(class: &str, pools: &[Pool], edits: &[Edit]) -> Option<(usize, Edit)> {
+    let (first, others) = pools.split_first()?;
+    let kubelet = first.kubelet.as_ref()?;
+    if others
+        .iter()
+        .any(|pool| pool.kubelet.as_ref() != Some(kubelet))
+    {
+        return None;
+    }
+    let at = pools.iter().map(|pool| pool.at).max()?;
+    let mut edit = edits.get(at)?.caused(json!({
+        "apiVersion": names::NODE_CLASS_V1, "kind": "EC2NodeClass", "metadata": { "name": class },
+        "spec": { "kubelet": kubelet },
+    }));
+    edit.comment(
+        "",
+        format!(
+            "not a whole EC2NodeClass: what to add to {class}, which is not among the manifests"
+        ),
+    );
+    Some((at, edit))
 }
 
 /// A class of its own for pools with these settings.

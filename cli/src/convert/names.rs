@@ -7,6 +7,10 @@ pub(super) const NODE_CLASS_V1: &str = "karpenter.k8s.aws/v1";
 pub(super) const NODE_CLASS_V1BETA1: &str = "karpenter.k8s.aws/v1beta1";
 pub(super) const NODE_TEMPLATE_V1ALPHA1: &str = "karpenter.k8s.aws/v1alpha1";
 
+/// The label with the name of what made a node, and what it is called now.
+pub(super) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
+pub(super) const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
+
 pub(super) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub(super) const DO_NOT_EVICT: &str = "karpenter.sh/do-not-evict";
 pub(super) const DO_NOT_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
@@ -17,11 +21,16 @@ pub(super) const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias
 /// Without a meaning in v1: what they say is computed again, or was for conversion webhooks.
 pub(super) const DROPPED_ANNOTATIONS: &[&str] = &[
     "compatibility.karpenter.k8s.aws/kubelet-drift-hash",
+    "compatibility.karpenter.sh/provider",
     "compatibility.karpenter.sh/v1beta1-nodeclass-reference",
     "karpenter.k8s.aws/ec2nodeclass-hash",
     "karpenter.k8s.aws/ec2nodeclass-hash-version",
+    "karpenter.k8s.aws/nodetemplate-hash",
+    "karpenter.sh/emptiness-timestamp",
+    "karpenter.sh/linked",
     "karpenter.sh/nodepool-hash",
     "karpenter.sh/nodepool-hash-version",
+    "karpenter.sh/provisioner-hash",
     "karpenter.sh/stored-version-migrated",
 ];
 /// What kubectl and the API server add.
@@ -36,6 +45,18 @@ pub(super) const SERVER_METADATA: &[&str] = &[
     "resourceVersion",
     "selfLink",
     "uid",
+];
+
+/// Labels that nodes no longer have, and what to ask for instead.
+pub(super) const GONE_LABELS: &[(&str, &str)] = &[
+    (
+        "karpenter.k8s.aws/instance-ami-id",
+        "select the image in an EC2NodeClass of its own",
+    ),
+    (
+        "karpenter.k8s.aws/instance-pods",
+        "ask for karpenter.k8s.aws/instance-size, or set kubelet.maxPods in the EC2NodeClass",
+    ),
 ];
 
 /// Label keys of old Kubernetes versions, which its scheduler no longer knows.

@@ -43,28 +43,25 @@ const KNOWN: Known = &[
         "/spec/blockDeviceMappings/*",
         &["deviceName", "ebs", "rootVolume"],
     ),
-    (
-        "/spec/blockDeviceMappings/*/ebs",
-        &[
-            "deleteOnTermination",
-            "encrypted",
-            "iops",
-            "kmsKeyID",
-            "snapshotID",
-            "throughput",
-            "volumeSize",
-            "volumeType",
-        ],
-    ),
-    (
-        "/spec/metadataOptions",
-        &[
-            "httpEndpoint",
-            "httpProtocolIPv6",
-            "httpPutResponseHopLimit",
-            "httpTokens",
-        ],
-    ),
+    ("/spec/blockDeviceMappings/*/ebs", EBS_FIELDS),
+    ("/spec/metadataOptions", METADATA_OPTIONS),
+];
+
+pub(super) const EBS_FIELDS: &[&str] = &[
+    "deleteOnTermination",
+    "encrypted",
+    "iops",
+    "kmsKeyID",
+    "snapshotID",
+    "throughput",
+    "volumeSize",
+    "volumeType",
+];
+pub(super) const METADATA_OPTIONS: &[&str] = &[
+    "httpEndpoint",
+    "httpProtocolIPv6",
+    "httpPutResponseHopLimit",
+    "httpTokens",
 ];
 
 pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
@@ -74,6 +71,11 @@ pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
     let version = edit.take_annotation(names::ALIAS_VERSION);
     images(edit, version.as_deref().unwrap_or("latest"));
     metadata_options(edit);
+    addresses_and_tags(edit);
+}
+
+/// What v1 does by itself, or no longer does.
+pub(super) fn addresses_and_tags(edit: &mut Edit) {
     if edit.get("/spec/associatePublicIPAddress").is_none() {
         edit.warn(
             "v1 leaves associatePublicIPAddress to the subnet, where v1beta1 set false in private ones: set it if that matters",
@@ -88,7 +90,8 @@ pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
     }
 }
 
-fn images(edit: &mut Edit, version: &str) {
+/// Without terms a family chose its newest image; `version` pins it.
+pub(super) fn images(edit: &mut Edit, version: &str) {
     let family = edit.text_at(FAMILY).map(str::to_owned);
     let terms = edit.get(TERMS).and_then(Value::as_array);
     let has_terms = terms.is_some_and(|terms| !terms.is_empty());
@@ -161,7 +164,7 @@ fn ubuntu(edit: &mut Edit) {
 }
 
 /// v1 allows containers no hop by default; v1beta1 allowed one.
-fn metadata_options(edit: &mut Edit) {
+pub(super) fn metadata_options(edit: &mut Edit) {
     const OPTIONS: &str = "/spec/metadataOptions";
     const HOPS: &str = "/spec/metadataOptions/httpPutResponseHopLimit";
     let kept = "2 was the default, v1's is 1: remove to keep pods from the instance's metadata";

@@ -65,7 +65,7 @@ pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
     edit.clean_metadata();
     disruption(edit);
     expiry(edit);
-    node_class(edit);
+    node_class(edit, "/spec/template/spec");
     if edit.take("/spec/template/spec/resources").is_some() {
         edit.comment(
             "/spec/template/spec",
@@ -75,6 +75,7 @@ pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
     if edit.get(REQUIREMENTS).is_none() {
         edit.set(REQUIREMENTS, json!([]));
     }
+    refuse_gone_labels(edit);
     aliases(edit);
     workload::annotations(edit, "/spec/template/metadata");
     accelerators(edit);
@@ -129,16 +130,17 @@ fn disruption(edit: &mut Edit) {
     }
 }
 
+pub(super) const FORCEFUL: &str = "expiry is forceful in v1: it drains at once, without a replacement first and outside \
+                                   budgets, and belongs to the drift hash";
+
 fn expiry(edit: &mut Edit) {
-    let forceful = "expiry is forceful in v1: it drains at once, without a replacement first and outside budgets, and \
-                    belongs to the drift hash";
     match edit.take("/spec/disruption/expireAfter") {
         Some(value) => {
             edit.set(EXPIRE_AFTER, value);
             set_duration(edit, EXPIRE_AFTER);
             edit.comment(
                 EXPIRE_AFTER,
-                format!("was spec.disruption.expireAfter; {forceful}"),
+                format!("was spec.disruption.expireAfter; {FORCEFUL}"),
             );
         }
         None => {
@@ -146,7 +148,7 @@ fn expiry(edit: &mut Edit) {
             edit.comment(
                 EXPIRE_AFTER,
                 format!(
-                    "spec.disruption.expireAfter was not set: 720h was the default; {forceful}"
+                    "spec.disruption.expireAfter was not set: 720h was the default; {FORCEFUL}"
                 ),
             );
         }
@@ -172,11 +174,13 @@ fn set_duration(edit: &mut Edit, field: &str) {
 fn canonical(text: &str) -> Option<String> {
     let duration = api::duration::parse_go_duration(text)?;
     let seconds = duration.as_secs();
-    if seconds < 0 || duration.subsec_nanos() != 0 {
-        return None;
-    }
+    (seconds >= 0 && duration.subsec_nanos() == 0).then(|| seconds_text(seconds))
+}
+
+/// Without parts that are zero.
+pub(super) fn seconds_text(seconds: i64) -> String {
     if seconds == 0 {
-        return Some("0s".to_owned());
+        return "0s".to_owned();
     }
     let parts = [
         (seconds / 3600, 'h'),
@@ -184,16 +188,15 @@ fn canonical(text: &str) -> Option<String> {
         (seconds % 60, 's'),
     ];
     let shown = parts.into_iter().filter(|(amount, _)| *amount > 0);
-    Some(
-        shown
-            .map(|(amount, unit)| format!("{amount}{unit}"))
-            .collect(),
-    )
+    shown
+        .map(|(amount, unit)| format!("{amount}{unit}"))
+        .collect()
 }
 
-fn node_class(edit: &mut Edit) {
-    const REFERENCE: &str = "/spec/template/spec/nodeClassRef";
-    let old = edit.get(REFERENCE).cloned().unwrap_or_default();
+/// The reference below this field.
+pub(super) fn node_class(edit: &mut Edit, spec: &str) {
+    let reference = &format!("{spec}/nodeClassRef");
+    let old = edit.get(reference).cloned().unwrap_or_default();
     let part = |name: &str| old.get(name).and_then(Value::as_str).map(str::to_owned);
     let version = part("apiVersion").unwrap_or_else(|| names::NODE_CLASS_V1BETA1.to_owned());
     let group = version.split('/').next().unwrap_or_default().to_owned();
@@ -201,7 +204,7 @@ fn node_class(edit: &mut Edit) {
     if group != api::names::group::KARPENTER_AWS || kind != "EC2NodeClass" {
         let value = format!("{kind} of {version}");
         edit.refuse(
-            REFERENCE,
+            reference,
             &value,
             "expected an EC2NodeClass of karpenter.k8s.aws: others are not Whittle's",
         );
@@ -209,35 +212,40 @@ fn node_class(edit: &mut Edit) {
     }
     let Some(name) = part("name") else {
         edit.refuse(
-            &format!("{REFERENCE}/name"),
+            &format!("{reference}/name"),
             "",
             "expected the name of an EC2NodeClass",
         );
         return;
     };
     edit.set(
-        REFERENCE,
+        reference,
         json!({ "group": group, "kind": kind, "name": name }),
     );
     edit.comment(
-        REFERENCE,
+        reference,
         format!("apiVersion {version} is the group now, and v1 needs the kind"),
     );
 }
 
-/// The scheduler reads old label keys as the new ones; so do manifests from now on.
-fn aliases(edit: &mut Edit) {
-    let keys: Vec<(usize, String)> = edit
-        .get(REQUIREMENTS)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .filter_map(|(number, requirement)| {
-            Some((number, requirement.get("key")?.as_str()?.to_owned()))
-        })
-        .collect();
+/// A requirement for a label that no node has would leave no node.
+pub(super) fn refuse_gone_labels(edit: &mut Edit) {
+    let keys = requirement_keys(edit);
     for (number, key) in keys {
+        if let Some((_, remedy)) = names::GONE_LABELS.iter().find(|(gone, _)| *gone == key) {
+            let field = format!("{REQUIREMENTS}/{number}");
+            edit.refuse(
+                &field,
+                &key,
+                format!("no node has this label any more: {remedy}"),
+            );
+        }
+    }
+}
+
+/// The scheduler reads old label keys as the new ones; so do manifests from now on.
+pub(super) fn aliases(edit: &mut Edit) {
+    for (number, key) in requirement_keys(edit) {
         if let Some((old, new)) = names::LABEL_ALIASES.iter().find(|(old, _)| *old == key) {
             edit.set(&format!("{REQUIREMENTS}/{number}/key"), (*new).into());
             edit.comment(&format!("{REQUIREMENTS}/{number}"), format!("was {old}"));
@@ -252,8 +260,20 @@ fn aliases(edit: &mut Edit) {
     }
 }
 
+fn requirement_keys(edit: &Edit) -> Vec<(usize, String)> {
+    edit.get(REQUIREMENTS)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .filter_map(|(number, requirement)| {
+            Some((number, requirement.get("key")?.as_str()?.to_owned()))
+        })
+        .collect()
+}
+
 /// Inferentia 2 and Trainium have names of their own since v1.1.
-fn accelerators(edit: &mut Edit) {
+pub(super) fn accelerators(edit: &mut Edit) {
     let requirements = edit.get(REQUIREMENTS).and_then(Value::as_array);
     let names_inferentia = |requirement: &Value| {
         let values = requirement.get("values").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Pods, nodes and what makes pods: annotations and tolerations that have other names now (spec/migrate §1.4).
+//! Pods, nodes and what makes pods: annotations, tolerations and labels that have other names now (spec/migrate §1.4, §2.1).
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,11 @@ pub(super) fn convert(edit: &mut Edit) {
         _ => return,
     };
     annotations(edit, &format!("{pod}/metadata"));
-    tolerations(edit, &format!("{pod}/spec/tolerations"));
+    let spec = format!("{pod}/spec");
+    tolerations(edit, &format!("{spec}/tolerations"));
+    node_selector(edit, &format!("{spec}/nodeSelector"));
+    node_affinity(edit, &format!("{spec}/affinity/nodeAffinity"));
+    topology_keys(edit, &spec);
 }
 
 /// What kept pods and nodes from being disturbed, below this metadata.
@@ -51,17 +55,7 @@ pub(super) fn annotations(edit: &mut Edit, metadata: &str) {
 }
 
 fn tolerations(edit: &mut Edit, list: &str) {
-    let tolerations = edit.get(list).and_then(Value::as_array);
-    let old: Vec<usize> = tolerations
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .filter(|(_, one)| {
-            one.get("key").and_then(Value::as_str) == Some("karpenter.sh/disruption")
-        })
-        .map(|(number, _)| number)
-        .collect();
-    for number in old {
+    for number in with_key(edit, list, "karpenter.sh/disruption") {
         let field = format!("{list}/{number}");
         let effect = edit.get(&format!("{field}/effect")).cloned();
         let mut toleration = json!({ "key": "karpenter.sh/disrupted", "operator": "Exists" });
@@ -74,4 +68,115 @@ fn tolerations(edit: &mut Edit, list: &str) {
             "pods that tolerate karpenter.sh/disrupted stay on their node until its instance ends",
         );
     }
+}
+
+fn node_selector(edit: &mut Edit, selector: &str) {
+    let label = |key: &str| format!("{selector}/{}", escaped(key));
+    if let Some(value) = edit.get(&label(names::PROVISIONER_NAME)).cloned() {
+        let new = label(names::NODE_POOL_LABEL);
+        edit.set(&new, value);
+        edit.comment(&new, format!("was {}", names::PROVISIONER_NAME));
+        edit.take(&label(names::PROVISIONER_NAME));
+    }
+    for (gone, remedy) in names::GONE_LABELS {
+        if edit.get(&label(gone)).is_some() {
+            edit.refuse(
+                &label(gone),
+                "",
+                format!("no node has this label any more: {remedy}"),
+            );
+        }
+    }
+}
+
+fn node_affinity(edit: &mut Edit, affinity: &str) {
+    let required =
+        format!("{affinity}/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms");
+    let preferred = format!("{affinity}/preferredDuringSchedulingIgnoredDuringExecution");
+    for (list, below) in [(required, ""), (preferred, "/preference")] {
+        let terms = edit
+            .get(&list)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
+        for number in 0..terms {
+            expressions(edit, &format!("{list}/{number}{below}/matchExpressions"));
+        }
+    }
+}
+
+/// While nodes of both versions run, one that must be of none of them must lack both labels.
+fn expressions(edit: &mut Edit, list: &str) {
+    for number in with_key(edit, list, names::PROVISIONER_NAME) {
+        let field = format!("{list}/{number}");
+        if edit.text_at(&format!("{field}/operator")) == Some("DoesNotExist") {
+            if !with_key(edit, list, names::NODE_POOL_LABEL).is_empty() {
+                continue;
+            }
+            let added = edit.get(list).and_then(Value::as_array).map_or(0, Vec::len);
+            edit.push(
+                list,
+                json!({ "key": names::NODE_POOL_LABEL, "operator": "DoesNotExist" }),
+            );
+            edit.comment(
+                &format!("{list}/{added}"),
+                format!(
+                    "as {}, which stays while nodes of both versions run",
+                    names::PROVISIONER_NAME
+                ),
+            );
+        } else {
+            edit.set(&format!("{field}/key"), names::NODE_POOL_LABEL.into());
+            edit.comment(&field, format!("was {}", names::PROVISIONER_NAME));
+        }
+    }
+    for (gone, remedy) in names::GONE_LABELS {
+        for number in with_key(edit, list, gone) {
+            let field = format!("{list}/{number}/key");
+            edit.refuse(
+                &field,
+                gone,
+                format!("no node has this label any more: {remedy}"),
+            );
+        }
+    }
+}
+
+fn topology_keys(edit: &mut Edit, spec: &str) {
+    let mut lists = vec![(format!("{spec}/topologySpreadConstraints"), "")];
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = format!("{spec}/affinity/{kind}");
+        lists.push((
+            format!("{affinity}/requiredDuringSchedulingIgnoredDuringExecution"),
+            "",
+        ));
+        lists.push((
+            format!("{affinity}/preferredDuringSchedulingIgnoredDuringExecution"),
+            "/podAffinityTerm",
+        ));
+    }
+    for (list, below) in lists {
+        let terms = edit
+            .get(&list)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
+        for number in 0..terms {
+            let key = format!("{list}/{number}{below}/topologyKey");
+            if edit.text_at(&key) == Some(names::PROVISIONER_NAME) {
+                edit.set(&key, names::NODE_POOL_LABEL.into());
+                edit.comment(&key, format!("was {}", names::PROVISIONER_NAME));
+            }
+        }
+    }
+}
+
+/// The items of a list with this key.
+fn with_key(edit: &Edit, list: &str, key: &str) -> Vec<usize> {
+    edit.get(list)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, item)| item.get("key").and_then(Value::as_str) == Some(key))
+        .map(|(number, _)| number)
+        .collect()
 }

@@ -1,0 +1,110 @@
+//! The ConfigMap karpenter-global-settings of releases up to 0.31: what it says for every Provisioner, and where the rest has
+//! gone (spec/migrate §1.6).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::edit::{Edit, escaped};
+
+const NAME: &str = "karpenter-global-settings";
+
+/// Settings that manifests hold now.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) instance_profile: Option<String>,
+    pub(super) tags: BTreeMap<String, String>,
+    /// Pods per node are not limited by the addresses of network interfaces.
+    pub(super) is_density_unlimited: bool,
+}
+
+/// Keys that are settings of a registered cluster, and what they are called there.
+const OF_CLUSTER: &[(&str, &str)] = &[
+    ("aws.reservedENIs", "reservedENIs"),
+    ("aws.vmMemoryOverheadPercent", "vmMemoryOverheadPercent"),
+    ("batchIdleDuration", "batchIdleDuration"),
+    ("batchMaxDuration", "batchMaxDuration"),
+];
+/// Keys that registering a cluster finds out or does not need.
+const NOT_NEEDED: &[&str] = &[
+    "aws.clusterCABundle",
+    "aws.clusterEndpoint",
+    "aws.clusterName",
+    "aws.interruptionQueueName",
+    "aws.isolatedVPC",
+];
+
+pub(super) fn is_settings(edit: &Edit) -> bool {
+    edit.type_of() == ("v1".to_owned(), "ConfigMap".to_owned())
+        && edit.text_at("/metadata/name") == Some(NAME)
+}
+
+impl Settings {
+    /// Of the ConfigMap among these, if there is one.
+    pub(super) fn of(edits: &[Edit]) -> Self {
+        let Some(edit) = edits.iter().find(|edit| is_settings(edit)) else {
+            return Self::default();
+        };
+        let text = |key: &str| edit.text_at(&place(key)).filter(|text| !text.is_empty());
+        let tags = text("aws.tags").and_then(|tags| serde_json::from_str(tags).ok());
+        Self {
+            instance_profile: text("aws.defaultInstanceProfile").map(str::to_owned),
+            tags: tags.unwrap_or_default(),
+            is_density_unlimited: text("aws.enableENILimitedPodDensity") == Some("false"),
+        }
+    }
+}
+
+/// Says of each setting where it is now. Nothing reads the ConfigMap itself any more.
+pub(super) fn convert(edit: &mut Edit) {
+    let data: Vec<(String, String)> = edit
+        .get("/data")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    for (key, value) in data {
+        if let Some((_, name)) = OF_CLUSTER.iter().find(|(old, _)| *old == key) {
+            edit.warn(format!(
+                "{key}: {value} is the setting {name} of the registered cluster"
+            ));
+        } else if NOT_NEEDED.contains(&key.as_str()) {
+            edit.warn(format!("{key} is not needed any more"));
+        } else {
+            special(edit, &key, &value);
+        }
+    }
+    edit.warn("it is left out: delete it when no old Karpenter reads it");
+    edit.is_left_out = true;
+}
+
+fn special(edit: &mut Edit, key: &str, value: &str) {
+    match (key, value) {
+        ("aws.defaultInstanceProfile" | "aws.enableENILimitedPodDensity", _)
+        | ("featureGates.driftEnabled", "true") => {}
+        ("aws.tags", _) => {
+            if serde_json::from_str::<BTreeMap<String, String>>(value).is_err() {
+                edit.refuse(&place(key), value, "expected a JSON object of texts");
+            }
+        }
+        ("aws.enablePodENI", _) => edit.warn(format!("{key} is not needed any more: pods say it themselves")),
+        ("featureGates.driftEnabled", _) => edit.refuse(
+            &place(key),
+            value,
+            "drift is always on now: pin images by an alias with a version, or give every NodePool a budget of nodes \"0\" \
+             for the reason Drifted, and remove this",
+        ),
+        ("aws.assumeRoleARN" | "aws.assumeRoleDuration", _) => edit.refuse(
+            &place(key),
+            value,
+            "no role of another account is assumed any more: install the stack in the account of the nodes, and remove this",
+        ),
+        _ => edit.refuse(&place(key), value, "no version has this setting: correct or remove it"),
+    }
+}
+
+fn place(key: &str) -> String {
+    format!("/data/{}", escaped(key))
+}
