@@ -1,0 +1,184 @@
+//! `whittle kops convert`: InstanceGroups that kOps leaves to Karpenter, as EC2NodeClasses and NodePools like those that kOps
+//! 1.36 makes (spec/migrate §3).
+
+mod cluster;
+mod fields;
+mod group;
+mod image;
+mod node_class;
+mod node_pool;
+mod user_data;
+mod volume;
+
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use self::{cluster::Cluster, user_data::UserData};
+use crate::convert::{
+    admission,
+    document::{self, Source},
+    edit::Edit,
+    outcome::{Outcome, Report},
+};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Kops,
+}
+
+#[derive(Subcommand)]
+enum Kops {
+    /// Turns InstanceGroups with `manager: Karpenter` into EC2NodeClasses and NodePools.
+    Convert(Convert),
+}
+
+#[derive(Args)]
+struct Convert {
+    /// What `kops get cluster,ig -o yaml` prints; `-` reads standard input.
+    #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
+    files: Vec<PathBuf>,
+    /// The nodeup script of a group, `igconfig/node/<group>/nodeupscript.sh` of the state store. The group may be left out if there
+    /// is but one.
+    #[arg(long, value_name = "[GROUP=]FILE", value_parser = user_data::of_group)]
+    user_data: Vec<(Option<String>, PathBuf)>,
+    /// Launch templates to take user data from, as `aws ec2 describe-launch-template-versions` prints them.
+    #[arg(long, value_name = "FILE")]
+    launch_template: Vec<PathBuf>,
+    /// The root device of the groups' images, as `aws ec2 describe-images` names it, such as /dev/sda1.
+    #[arg(long, value_name = "DEVICE")]
+    root_device: Option<String>,
+    /// What was applied before, to find changes that the cluster would refuse.
+    #[arg(long, value_name = "FILE")]
+    previous: Vec<PathBuf>,
+    /// Pass over fields that kOps does not have, instead of refusing their group.
+    #[arg(long)]
+    allow_unknown: bool,
+    /// How to tell what was decided and refused, on standard error.
+    #[arg(long, value_enum, default_value_t = Report::Text)]
+    report: Report,
+}
+
+/// What holds for all groups.
+struct Inputs {
+    user_data: UserData,
+    root_device: Option<String>,
+    /// NodePools applied before that have replicas, and those that have none.
+    fixed_before: BTreeSet<String>,
+    dynamic_before: BTreeSet<String>,
+    allow_unknown: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Kops::Convert(arguments) = &arguments.command;
+    let mut outcome = Outcome::default();
+    let (mut clusters, mut groups) = (Vec::new(), Vec::new());
+    for source in document::read(&arguments.files)? {
+        match source {
+            Source::Unreadable(refusal) => outcome.refuse([refusal]),
+            Source::Document(document) => {
+                let edit = Edit::new(document);
+                match edit.type_of().1.as_str() {
+                    "Cluster" => clusters.push(edit),
+                    "InstanceGroup" => groups.push(edit),
+                    _ => outcome.warn(
+                        edit.name(),
+                        "passed over: neither a Cluster nor an InstanceGroup".to_owned(),
+                    ),
+                }
+            }
+        }
+    }
+    let [edit] = clusters.as_mut_slice() else {
+        bail!(
+            "expected one kOps Cluster, found {}: give what `kops get cluster,ig --name <cluster> -o yaml` prints",
+            clusters.len()
+        );
+    };
+    let cluster = Cluster::read(edit);
+    if !edit.refusals.is_empty() {
+        outcome.refuse(std::mem::take(&mut edit.refusals));
+        return outcome.deliver(arguments.report);
+    }
+    let wanted = groups
+        .iter()
+        .filter(|group| group::is_karpenters(group))
+        .count();
+    let (fixed_before, dynamic_before) = applied_before(&arguments.previous)?;
+    let inputs = Inputs {
+        user_data: UserData::read(&arguments.user_data, &arguments.launch_template, wanted)?,
+        root_device: arguments.root_device.clone(),
+        fixed_before,
+        dynamic_before,
+        allow_unknown: arguments.allow_unknown,
+    };
+    let mut is_anything_made = false;
+    for mut edit in groups {
+        if !group::is_karpenters(&edit) {
+            outcome.warn(
+                edit.name(),
+                "passed over: its manager is not Karpenter".to_owned(),
+            );
+            continue;
+        }
+        let mut made = group::convert(&mut edit, &cluster, &inputs);
+        if !edit.refusals.is_empty() {
+            outcome.refuse(edit.refusals);
+            continue;
+        }
+        for made in &mut made {
+            admission::check(made);
+        }
+        let is_refused = made.iter().any(|made| !made.refusals.is_empty());
+        for made in made {
+            match is_refused {
+                true => outcome.refuse(made.refusals),
+                false => {
+                    is_anything_made = true;
+                    outcome.add(made);
+                }
+            }
+        }
+    }
+    if !is_anything_made {
+        return outcome.deliver(arguments.report);
+    }
+    outcome.warn(
+        format!("Cluster/{}", cluster.name),
+        format!(
+            "apply with `kubectl apply --prune -l {}={},{}={} -f <this output>`, which removes what a group that is gone left \
+             and touches nothing that kOps made itself",
+            fields::MANAGED_BY.0,
+            fields::MANAGED_BY.1,
+            fields::CLUSTER_LABEL,
+            cluster.name,
+        ),
+    );
+    outcome.deliver(arguments.report)
+}
+
+fn applied_before(files: &[PathBuf]) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let (mut fixed, mut dynamic) = (BTreeSet::new(), BTreeSet::new());
+    for source in document::read(files)? {
+        let document = match source {
+            Source::Document(document) => document,
+            Source::Unreadable(refusal) => bail!("--previous: {refusal}"),
+        };
+        if document.object.get("kind").and_then(Value::as_str) != Some("NodePool") {
+            continue;
+        }
+        let name = document
+            .object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        match document.object.pointer("/spec/replicas") {
+            Some(_) => fixed.insert(name),
+            None => dynamic.insert(name),
+        };
+    }
+    Ok((fixed, dynamic))
+}

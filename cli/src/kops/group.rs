@@ -1,0 +1,199 @@
+//! One InstanceGroup: what is refused, and what is made of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{Inputs, cluster::Cluster, fields, node_class, node_pool};
+use crate::convert::edit::{Edit, escaped};
+
+pub(super) fn is_karpenters(edit: &Edit) -> bool {
+    edit.text_at("/spec/manager") == Some("Karpenter")
+}
+
+/// The EC2NodeClass and the NodePool, both named as the group; what is refused is in `edit`.
+pub(super) fn convert(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) -> Vec<Edit> {
+    refuse(edit, cluster, inputs);
+    let labels = labels(edit, cluster);
+    let taints = taints(edit);
+    let class = node_class::convert(edit, cluster, inputs, &labels);
+    let pool = node_pool::convert(edit, cluster, &labels, taints);
+    vec![class, pool]
+}
+
+/// An object named as the group.
+pub(super) fn object(
+    edit: &Edit,
+    cluster: &Cluster,
+    version: &str,
+    kind: &str,
+    spec: Value,
+) -> Edit {
+    let mut labels = Map::new();
+    labels.insert(fields::MANAGED_BY.0.to_owned(), fields::MANAGED_BY.1.into());
+    labels.insert(
+        fields::CLUSTER_LABEL.to_owned(),
+        cluster.name.as_str().into(),
+    );
+    edit.caused(json!({
+        "apiVersion": version, "kind": kind, "metadata": { "name": name(edit), "labels": labels }, "spec": spec,
+    }))
+}
+
+pub(super) fn name(edit: &Edit) -> &str {
+    edit.text_at("/metadata/name").unwrap_or_default()
+}
+
+fn refuse(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) {
+    let name = name(edit).to_owned();
+    let role = edit.text_at("/spec/role").unwrap_or_default().to_owned();
+    if role != "Node" {
+        edit.refuse(
+            "/spec/role",
+            &role,
+            "Karpenter manages groups of role Node alone: set manager to CloudGroup",
+        );
+    }
+    size(
+        edit,
+        "/spec/minSize",
+        "replicas of a static NodePool: leave it out for a NodePool that grows with its pods",
+    );
+    size(
+        edit,
+        "/spec/maxSize",
+        "the most nodes there may be: leave it out for no limit",
+    );
+    if edit.get("/spec/minSize").is_some() {
+        if !cluster.has_static_capacity() {
+            let gates = cluster.feature_gates.as_deref().unwrap_or_default();
+            let remedy = format!(
+                "the cluster's karpenter.featureGates {gates:?} lack StaticCapacity=true, which a fixed number of nodes needs: \
+                 add it"
+            );
+            edit.refuse("/spec/minSize", "", remedy);
+        }
+        if inputs.dynamic_before.contains(&name) {
+            change_of_kind(
+                edit,
+                &name,
+                "was not set before, and a NodePool that grows cannot become static",
+            );
+        }
+    } else if inputs.fixed_before.contains(&name) {
+        change_of_kind(
+            edit,
+            &name,
+            "was set before, and a static NodePool cannot become one that grows",
+        );
+    }
+    unknown(edit, inputs.allow_unknown);
+}
+
+fn change_of_kind(edit: &mut Edit, name: &str, why: &str) {
+    let remedy = format!(
+        "it {why}: delete it first, which drains its nodes: kubectl delete nodepool {name}"
+    );
+    edit.refuse("/spec/minSize", "", remedy);
+}
+
+fn size(edit: &mut Edit, field: &str, meaning: &str) {
+    if let Some(size) = edit.get(field)
+        && !size
+            .as_i64()
+            .is_some_and(|size| (1..=i64::from(i32::MAX)).contains(&size))
+    {
+        let value = size.to_string();
+        edit.refuse(
+            field,
+            &value,
+            format!("expected a number above 0, {meaning}"),
+        );
+    }
+}
+
+fn unknown(edit: &mut Edit, allow: bool) {
+    let spec = edit.get("/spec").and_then(Value::as_object);
+    let unknown: Vec<String> = spec
+        .into_iter()
+        .flat_map(Map::keys)
+        .filter(|key| !fields::SPEC.contains(&key.as_str()))
+        .cloned()
+        .collect();
+    for key in unknown.iter().filter(|_| !allow) {
+        let remedy = "kOps has no such field: correct it, or pass over it with --allow-unknown";
+        edit.refuse(&format!("/spec/{}", escaped(key)), "", remedy);
+    }
+}
+
+/// Labels of nodes: the cluster's kubelets', the group's kubelets', the role, the group's own; later ones win.
+fn labels(edit: &Edit, cluster: &Cluster) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let mut add = |map: &Map<String, Value>| {
+        for (key, value) in map {
+            labels.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+        }
+    };
+    let map = |field: &str| {
+        edit.get(field)
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
+    };
+    add(&cluster.kubelet_labels);
+    add(&map("/spec/kubelet/nodeLabels"));
+    add(&Map::from_iter([(
+        fields::NODE_ROLE_LABEL.to_owned(),
+        "".into(),
+    )]));
+    add(&map("/spec/nodeLabels"));
+    labels
+}
+
+/// `key[=value]:effect`, each key and effect once.
+fn taints(edit: &mut Edit) -> Vec<Value> {
+    let texts: Vec<String> = edit
+        .get("/spec/taints")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|taint| taint.as_str().unwrap_or_default().to_owned())
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut taints = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let field = format!("/spec/taints/{number}");
+        match taint(text) {
+            None => edit.refuse(
+                &field,
+                text,
+                "expected <key>=<value>:<effect>, <key>:<effect> or <key>",
+            ),
+            Some((key, _, effect)) if !seen.insert((key, effect)) => {
+                edit.refuse(
+                    &field,
+                    text,
+                    "each key and effect may stand once: remove one",
+                );
+            }
+            Some((key, value, effect)) => {
+                let mut taint = Map::new();
+                taint.insert("key".to_owned(), key.into());
+                if !value.is_empty() {
+                    taint.insert("value".to_owned(), value.into());
+                }
+                taint.insert("effect".to_owned(), effect.into());
+                taints.push(Value::Object(taint));
+            }
+        }
+    }
+    taints
+}
+
+fn taint(text: &str) -> Option<(&str, &str, &str)> {
+    let (key, effect) = text.split_once(':').unwrap_or((text, ""));
+    let (key, value) = key.split_once('=').unwrap_or((key, ""));
+    let is_plain = |part: &str| !part.contains([':', '=']);
+    let plain = is_plain(effect) && is_plain(value) && !key.is_empty();
+    plain.then_some((key, value, effect))
+}

@@ -1,0 +1,202 @@
+//! The EC2NodeClass of a group (spec/migrate §3.2).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Inputs, cluster::Cluster, fields, group, image, volume};
+use crate::convert::edit::Edit;
+
+/// Tags that v1 keeps for itself.
+const RESTRICTED_TAGS: &[&str] = &[
+    "",
+    "eks:eks-cluster-name",
+    "karpenter.k8s.aws/ec2nodeclass",
+    "karpenter.sh/nodeclaim",
+    "karpenter.sh/nodepool",
+];
+
+pub(super) fn convert(
+    edit: &mut Edit,
+    cluster: &Cluster,
+    inputs: &Inputs,
+    labels: &BTreeMap<String, String>,
+) -> Edit {
+    let mut spec = Map::new();
+    let mut set = |field: &str, value: Value| spec.insert(field.to_owned(), value);
+    set("amiFamily", "Custom".into());
+    let image = edit.text_at("/spec/image").unwrap_or_default().to_owned();
+    match image::term(&image) {
+        Ok(term) => {
+            set("amiSelectorTerms", json!([term]));
+        }
+        Err(remedy) => edit.refuse("/spec/image", &image, remedy),
+    }
+    if let Some(public) = public_addresses(edit, cluster) {
+        set("associatePublicIPAddress", public.into());
+    }
+    match &inputs.root_device {
+        Some(device) => {
+            set("blockDeviceMappings", volume::mapping(edit, device));
+        }
+        None => {
+            let remedy = "the root volume is made for the image's root device: give --root-device, as `aws ec2 describe-images \
+                          --query 'Images[].RootDeviceName'` names it";
+            edit.refuse("/spec/image", &image, remedy);
+        }
+    }
+    set("instanceProfile", profile(edit, cluster).into());
+    if let Some(kubelet) = kubelet(edit) {
+        set("kubelet", kubelet);
+    }
+    set("securityGroupSelectorTerms", security_groups(edit, cluster));
+    let name = group::name(edit).to_owned();
+    let mut subnet_tags = Map::new();
+    subnet_tags.insert(fields::CLUSTER_TAG.to_owned(), cluster.name.as_str().into());
+    subnet_tags.insert(format!("{}{name}", fields::SUBNET_TAG), "true".into());
+    set("subnetSelectorTerms", json!([{ "tags": subnet_tags }]));
+    set("tags", Value::Object(tags(edit, cluster, labels)));
+    let script = inputs.user_data.of(&name, &cluster.name);
+    match script {
+        Some(script) => {
+            set("userData", script.into());
+        }
+        None => {
+            let remedy = format!(
+                "the script that makes machines nodes is in the state store: give --user-data {name}=<file> with \
+                 igconfig/node/{name}/nodeupscript.sh, or --launch-template with a template {name}.{}",
+                cluster.name
+            );
+            edit.refuse("", "", remedy);
+        }
+    }
+    let mut class = group::object(
+        edit,
+        cluster,
+        "karpenter.k8s.aws/v1",
+        "EC2NodeClass",
+        Value::Object(spec),
+    );
+    class.comment("", format!("of InstanceGroup {name}"));
+    if script.is_some_and(|script| {
+        !script.contains("karpenter.sh/unregistered") && !script.contains("nodeup")
+    }) {
+        class.warn(
+            "its user data neither names nodeup nor the taint karpenter.sh/unregistered:NoExecute, with which kubelets must \
+             register",
+        );
+    }
+    for field in fields::IGNORED
+        .iter()
+        .filter(|field| edit.get(&format!("/spec/{field}")).is_some())
+    {
+        class.warn(format!(
+            "spec.{} has no effect in groups of Karpenter, as in kOps",
+            field.replace('/', ".")
+        ));
+    }
+    let others = edit.get("/spec/kubelet").and_then(Value::as_object);
+    for field in others.into_iter().flat_map(Map::keys) {
+        if field != "nodeLabels" && !fields::KUBELET.contains(&field.as_str()) {
+            class.warn(format!("spec.kubelet.{field} reaches nodes by nodeup alone: planning does not know of it, as in kOps"));
+        }
+    }
+    class
+}
+
+/// By the type of the group's first subnet.
+fn public_addresses(edit: &mut Edit, cluster: &Cluster) -> Option<bool> {
+    const SUBNETS: &str = "/spec/subnets";
+    let first = edit
+        .get("/spec/subnets/0")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let Some(first) = first else {
+        edit.refuse(SUBNETS, "", "expected the names of subnets of the cluster");
+        return None;
+    };
+    match cluster.subnets.get(&first).map(String::as_str) {
+        Some("Public" | "Utility") => {
+            let said = edit
+                .get("/spec/associatePublicIp")
+                .or_else(|| edit.get("/spec/associatePublicIP"));
+            Some(said.and_then(Value::as_bool).unwrap_or(true))
+        }
+        Some("Private" | "DualStack") => Some(false),
+        Some(other) => {
+            let remedy = format!(
+                "subnet {first} is of type {other:?}: expected Public, Utility, Private or DualStack"
+            );
+            edit.refuse(SUBNETS, &first, remedy);
+            None
+        }
+        None => {
+            edit.refuse(SUBNETS, &first, "the Cluster has no subnet of this name");
+            None
+        }
+    }
+}
+
+/// `nodes.<cluster>`, or the profile that the group names by its ARN.
+fn profile(edit: &Edit, cluster: &Cluster) -> String {
+    let own = edit
+        .text_at("/spec/iam/profile")
+        .filter(|arn| !arn.is_empty());
+    let own = own.and_then(|arn| arn.rsplit('/').next());
+    own.map_or_else(|| format!("nodes.{}", cluster.name), str::to_owned)
+}
+
+/// What of the group's kubelet planning needs.
+fn kubelet(edit: &Edit) -> Option<Value> {
+    let kubelet = edit.get("/spec/kubelet").and_then(Value::as_object)?;
+    let kept: Map<String, Value> = kubelet
+        .iter()
+        .filter(|(field, _)| fields::KUBELET.contains(&field.as_str()))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+fn security_groups(edit: &Edit, cluster: &Cluster) -> Value {
+    let own = match edit.text_at("/spec/securityGroupOverride") {
+        Some(id) => json!({ "id": id }),
+        None => {
+            let name = format!("nodes.{}", cluster.name);
+            json!({ "tags": { fields::CLUSTER_TAG: cluster.name, "Name": name } })
+        }
+    };
+    let more = edit
+        .get("/spec/additionalSecurityGroups")
+        .and_then(Value::as_array);
+    let more = more.into_iter().flatten().map(|id| json!({ "id": id }));
+    [own].into_iter().chain(more).collect()
+}
+
+/// As kOps tags a group's instances; what it needs to know them by wins over what users say.
+fn tags(edit: &Edit, cluster: &Cluster, labels: &BTreeMap<String, String>) -> Map<String, Value> {
+    let mut tags = Map::new();
+    let name = group::name(edit);
+    tags.insert(fields::CLUSTER_TAG.to_owned(), cluster.name.as_str().into());
+    tags.insert("Name".to_owned(), format!("{name}.{}", cluster.name).into());
+    tags.extend(cluster.cloud_labels.clone());
+    let own = edit.get("/spec/cloudLabels").and_then(Value::as_object);
+    tags.extend(own.cloned().unwrap_or_default());
+    for (key, value) in labels {
+        tags.insert(
+            format!("{}{key}", fields::NODE_TEMPLATE_LABEL),
+            value.as_str().into(),
+        );
+    }
+    let taints = edit.get("/spec/taints").and_then(Value::as_array);
+    for taint in taints.into_iter().flatten().filter_map(Value::as_str) {
+        if let Some((key, rest)) = taint.split_once('=') {
+            tags.insert(format!("{}{key}", fields::NODE_TEMPLATE_TAINT), rest.into());
+        }
+    }
+    tags.insert(fields::ROLE_TAG.to_owned(), "1".into());
+    tags.insert(fields::GROUP_TAG.to_owned(), name.into());
+    tags.retain(|key, _| {
+        !RESTRICTED_TAGS.contains(&key.as_str()) && !key.starts_with("kubernetes.io/cluster")
+    });
+    tags
+}

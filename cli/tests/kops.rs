@@ -1,0 +1,219 @@
+//! `whittle kops convert`, by pages: `kops/<name>.yaml` goes in, `kops/<name>.out` is what comes out and what is told.
+//! `UPDATE_EXPECT=1` writes the latter.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use expect_test::expect_file;
+use serde_json::json;
+
+fn page(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/kops")
+        .join(name)
+}
+
+/// Converts in a folder of its own, in which `groups.yaml` is this.
+fn convert(groups: &str, files: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files.iter().chain(&[("groups.yaml", groups)]) {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .args(["kops", "convert", "-f", "groups.yaml"])
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const SCRIPT: (&str, &str) = ("nodeup.sh", "#!/bin/bash\nnodeup --v=2\n");
+
+fn every_group(groups: &str) -> Vec<String> {
+    let names = groups.lines().filter_map(|line| {
+        let name = line.strip_prefix("metadata: {name: ")?.strip_suffix('}')?;
+        Some(format!("--user-data={name}=nodeup.sh"))
+    });
+    names.collect()
+}
+
+#[test]
+fn every_page_comes_out_as_it_says() {
+    for name in ["groups", "refused", "wrong-cluster"] {
+        let groups = fs::read_to_string(page(&format!("{name}.yaml"))).unwrap();
+        let mut arguments = vec!["--root-device=/dev/sda1".to_owned()];
+        arguments.extend(every_group(&groups));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = convert(&groups, &[SCRIPT], &arguments);
+        let shown = format!(
+            "{}\n=== told\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        expect_file![page(&format!("{name}.out"))].assert_eq(&shown);
+        let refuses = shown.contains("is not converted");
+        assert_eq!(output.status.code(), Some(i32::from(refuses)), "{name}");
+    }
+}
+
+/// One group of a cluster with these feature gates.
+fn group(gates: &str, spec: &str) -> String {
+    format!(
+        "
+apiVersion: kops.k8s.io/v1alpha2
+kind: Cluster
+metadata: {{name: k.example.com}}
+spec:
+  cloudProvider: aws
+  iam: {{useServiceAccountExternalPermissions: true}}
+  karpenter: {{enabled: true{gates}}}
+  subnets: [{{name: a, type: Private}}]
+---
+apiVersion: kops.k8s.io/v1alpha2
+kind: InstanceGroup
+metadata: {{name: nodes}}
+spec: {{manager: Karpenter, role: Node, image: ami-12345678, subnets: [a]{spec}}}
+"
+    )
+}
+
+const COMPLETE: [&str; 2] = ["--root-device=/dev/sda1", "--user-data=nodeup.sh"];
+
+#[test]
+fn static_groups_need_the_gate_for_them() {
+    let cases = [
+        ("", true),
+        (", featureGates: \"\"", true),
+        (
+            ", featureGates: \"StaticCapacity=false,StaticCapacity=true\"",
+            true,
+        ),
+        (
+            ", featureGates: \"NodeRepair=false, StaticCapacity=TRUE\"",
+            true,
+        ),
+        (", featureGates: \"NodeRepair=true\"", false),
+        (", featureGates: \" \"", false),
+        (
+            ", featureGates: \"StaticCapacity=true,StaticCapacity=false\"",
+            false,
+        ),
+        (", featureGates: \"staticcapacity=true\"", false),
+    ];
+    for (gates, is_allowed) in cases {
+        let output = convert(&group(gates, ", minSize: 4"), &[SCRIPT], &COMPLETE);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.success(), is_allowed, "{gates}: {told}");
+        assert_eq!(
+            told.contains("lack StaticCapacity=true"),
+            !is_allowed,
+            "{gates}: {told}"
+        );
+        let dynamic = convert(&group(gates, ""), &[SCRIPT], &COMPLETE);
+        assert!(
+            dynamic.status.success(),
+            "{gates}: {}",
+            text(&dynamic.stderr)
+        );
+    }
+}
+
+#[test]
+fn a_group_does_not_change_between_static_and_dynamic() {
+    let pool = |spec: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: nodes}}\nspec: {{{spec}}}\n"
+        )
+    };
+    let cases = [
+        ("", ", minSize: 4", false),
+        ("replicas: 4", "", false),
+        ("replicas: 3", ", minSize: 4", true),
+        ("", "", true),
+    ];
+    for (before, now, is_allowed) in cases {
+        let before = pool(before);
+        let arguments = [COMPLETE[0], COMPLETE[1], "--previous=before.yaml"];
+        let output = convert(
+            &group("", now),
+            &[SCRIPT, ("before.yaml", &before)],
+            &arguments,
+        );
+        let told = text(&output.stderr);
+        assert_eq!(output.status.success(), is_allowed, "{told}");
+        assert_eq!(
+            told.contains("kubectl delete nodepool nodes"),
+            !is_allowed,
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn user_data_comes_from_the_groups_launch_template() {
+    // "#!/bin/bash\necho start\n", without nodeup.
+    let template = json!({"LaunchTemplateVersions": [
+        {"LaunchTemplateName": "nodes.k.example.com", "VersionNumber": 2, "LaunchTemplateData": {"UserData": "IyEvYmluL2Jhc2gKZWNobyBzdGFydAo="}},
+        {"LaunchTemplateName": "nodes.k.example.com", "VersionNumber": 1, "LaunchTemplateData": {"UserData": "b2xk"}},
+        {"LaunchTemplateName": "other.k.example.com", "VersionNumber": 3, "LaunchTemplateData": {"UserData": "b2xk"}},
+    ]});
+    let arguments = [COMPLETE[0], "--launch-template=template.json"];
+    let output = convert(
+        &group("", ""),
+        &[("template.json", &template.to_string())],
+        &arguments,
+    );
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(text(&output.stdout).contains("  userData: |\n    #!/bin/bash\n    echo start\n"));
+    assert!(
+        told.contains("neither names nodeup nor the taint karpenter.sh/unregistered:NoExecute"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_is_not_in_the_manifests_is_asked_for() {
+    let output = convert(&group("", ""), &[], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    let told = text(&output.stderr);
+    for remedy in ["give --root-device", "igconfig/node/nodes/nodeupscript.sh"] {
+        assert!(told.contains(remedy), "{told}");
+    }
+    let two = format!(
+        "{}---\n{}",
+        group("", ""),
+        group("", "").split_once("---\n").unwrap().1
+    );
+    let output = convert(&two, &[SCRIPT], &COMPLETE);
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("give --user-data <group>=nodeup.sh for each"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_file_without_a_cluster_is_refused() {
+    let output = convert(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+        &[],
+        &[],
+    );
+    let told = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        told.contains("expected one kOps Cluster, found 0: give what `kops get cluster,ig"),
+        "{told}"
+    );
+}
