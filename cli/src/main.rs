@@ -10,6 +10,9 @@ mod convert;
 mod crds;
 mod decision;
 mod demo;
+mod import;
+mod kops;
+mod launch_template;
 mod live;
 mod plan;
 mod prices;
@@ -38,10 +41,14 @@ enum Command {
     Approve(approve::Arguments),
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
-    /// Turns manifests of Karpenter's v1beta1 API into v1.
+    /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
     Convert(convert::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
     Demo(demo::Arguments),
+    /// Turns Auto Scaling groups and managed node groups into NodePools.
+    Import(import::Arguments),
+    /// Turns InstanceGroups of kOps into NodePools.
+    Kops(kops::Arguments),
     /// Shows what would be launched for manifests, and why.
     Plan(plan::Arguments),
     /// Makes a Region's table of on-demand prices from answers of the AWS Price List.
@@ -64,6 +71,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Conformance(arguments) => conformance::run(arguments)?,
         Command::Convert(arguments) => return convert::run(arguments),
         Command::Demo(arguments) => demo::run(arguments)?,
+        Command::Import(arguments) => return import::run(arguments),
+        Command::Kops(arguments) => return kops::run(arguments),
         Command::Plan(arguments) => plan::run(arguments)?,
         Command::Prices(arguments) => prices::run(arguments)?,
     }

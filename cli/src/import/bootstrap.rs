@@ -1,0 +1,178 @@
+//! User data: which image family it is written for, and what in it nodes are told elsewhere now.
+
+use serde_json::{Map, Value, json};
+
+use super::{group::Group, tags};
+
+const BOOTSTRAP: &str = "/etc/eks/bootstrap.sh";
+/// Arguments that the generated call has anyway, each with a value.
+const GENERATED: &[&str] = &[
+    "--apiserver-endpoint",
+    "--b64-cluster-ca",
+    "--container-runtime",
+    "--ip-family",
+    "--service-ipv4-cidr",
+    "--service-ipv6-cidr",
+    "--use-max-pods",
+];
+
+/// Tells the family of an image that is named by id, and moves what a call of the bootstrap script says into fields: with it left
+/// in, the script would run twice.
+pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
+    let family = match text {
+        _ if text.contains(BOOTSTRAP) => "AL2",
+        _ if text.contains("node.eks.aws") => "AL2023",
+        _ if text
+            .lines()
+            .any(|line| line.trim_start().starts_with("[settings")) =>
+        {
+            "Bottlerocket"
+        }
+        _ if text.contains("<powershell>") => "Windows2022",
+        _ => "Custom",
+    };
+    if !has_family {
+        group.class.insert("amiFamily".to_owned(), family.into());
+        let how = match family {
+            "Custom" => "because the user data is of no known family",
+            _ => "by its user data",
+        };
+        group.about_class(
+            "/spec/amiFamily",
+            format!("guessed {how}: correct it if the image is of another"),
+        );
+        if family == "Custom" && !text.contains("karpenter.sh/unregistered") {
+            group.warnings.push(
+                "the user data does not name the taint karpenter.sh/unregistered:NoExecute, which kubelets of a Custom family must \
+                 register with"
+                    .to_owned(),
+            );
+        }
+    }
+    let rest = without_call(group, text);
+    if !rest.trim().is_empty() && rest.trim() != "#!/bin/bash" {
+        group.class.insert("userData".to_owned(), rest.into());
+    }
+}
+
+/// The text without the lines of the call.
+fn without_call(group: &mut Group, text: &str) -> String {
+    let mut rest = String::new();
+    let mut call: Option<String> = None;
+    for line in text.split_inclusive('\n') {
+        let is_call = call.is_none() && line.trim_start().starts_with(BOOTSTRAP);
+        match &mut call {
+            Some(call) => call.push_str(line),
+            None if is_call => call = Some(line.to_owned()),
+            None => {
+                rest.push_str(line);
+                continue;
+            }
+        }
+        let goes_on = line.trim_end().ends_with('\\');
+        if let Some(done) = call.take_if(|_| !goes_on) {
+            read_call(group, &done.replace("\\\n", " "));
+        }
+    }
+    if text.contains(BOOTSTRAP) && rest.contains(BOOTSTRAP) {
+        let remedy = "the call of bootstrap.sh is not a line of its own, and would run twice: take it out of the user data";
+        group.refuse("LaunchTemplateData.UserData", BOOTSTRAP, remedy);
+    }
+    rest
+}
+
+fn read_call(group: &mut Group, call: &str) {
+    const FIELD: &str = "LaunchTemplateData.UserData";
+    let Some(words) = shlex::split(call) else {
+        group.refuse(FIELD, call.trim(), "its quotes are not closed: correct it");
+        return;
+    };
+    let mut words = words.into_iter().skip(1);
+    while let Some(word) = words.next() {
+        let (name, inline) = match word.split_once('=') {
+            Some((name, value)) if word.starts_with("--") => {
+                (name.to_owned(), Some(value.to_owned()))
+            }
+            _ => (word.clone(), None),
+        };
+        // The name of the cluster.
+        if !name.starts_with("--") {
+            continue;
+        }
+        let value = inline.or_else(|| words.next()).unwrap_or_default();
+        match name.as_str() {
+            "--kubelet-extra-args" => kubelet_arguments(group, &value),
+            "--dns-cluster-ip" => set(group, "clusterDNS", json!([value])),
+            "--max-pods" => number(group, "maxPods", &name, &value),
+            generated if GENERATED.contains(&generated) => {}
+            _ => group.refuse(
+                FIELD,
+                &format!("{name} {value}"),
+                "no field says what this argument does: take it out",
+            ),
+        }
+    }
+}
+
+fn kubelet_arguments(group: &mut Group, text: &str) {
+    let words = shlex::split(text).unwrap_or_else(|| vec![text.to_owned()]);
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name.to_owned(), value.to_owned()),
+            None => (word, words.next().unwrap_or_default()),
+        };
+        let is_known = !value.contains('$');
+        match name.as_str() {
+            "--max-pods" if is_known => number(group, "maxPods", &name, &value),
+            "--pods-per-core" if is_known => number(group, "podsPerCore", &name, &value),
+            "--kube-reserved" if is_known => pairs(group, "kubeReserved", '=', &value),
+            "--system-reserved" if is_known => pairs(group, "systemReserved", '=', &value),
+            "--eviction-hard" if is_known => pairs(group, "evictionHard", '<', &value),
+            "--node-labels" if is_known => {
+                for (key, value) in value.split(',').filter_map(|label| label.split_once('=')) {
+                    tags::label(group, key, value);
+                }
+            }
+            "--register-with-taints" if is_known => {
+                for taint in value.split(',') {
+                    let (key, effect) = taint.split_once(':').unwrap_or((taint, "NoSchedule"));
+                    let (key, value) = key.split_once('=').unwrap_or((key, ""));
+                    tags::add_taint(group, key, value, effect);
+                }
+            }
+            _ => group.refuse(
+                "LaunchTemplateData.UserData",
+                &format!("{name}={value}"),
+                "no field says what this kubelet argument does, or its value is computed: take it out",
+            ),
+        }
+    }
+}
+
+fn number(group: &mut Group, field: &str, name: &str, value: &str) {
+    match value.parse::<i64>() {
+        Ok(number) => set(group, field, number.into()),
+        Err(_) => group.refuse(
+            "LaunchTemplateData.UserData",
+            &format!("{name} {value}"),
+            "expected a number",
+        ),
+    }
+}
+
+/// `cpu=100m,memory=1Gi`, or thresholds with `<`.
+fn pairs(group: &mut Group, field: &str, between: char, value: &str) {
+    let pairs = value.split(',').filter_map(|pair| pair.split_once(between));
+    let pairs: Map<String, Value> = pairs
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    set(group, field, Value::Object(pairs));
+}
+
+fn set(group: &mut Group, field: &str, value: Value) {
+    let kubelet = group.class.entry("kubelet").or_insert_with(|| json!({}));
+    if let Value::Object(kubelet) = kubelet {
+        kubelet.insert(field.to_owned(), value);
+    }
+}

@@ -1,0 +1,377 @@
+//! A group of machines as both sources have it: what it says about nodes, and what becomes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{Sources, template};
+use crate::{
+    convert::{document::Document, edit::Edit},
+    launch_template::Version,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Asg,
+    Mng,
+}
+
+/// Which version of which launch template a group uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TemplateRef {
+    /// Name or id.
+    pub(super) template: String,
+    /// A number, `$Latest` or `$Default`.
+    pub(super) version: String,
+}
+
+/// A group as it is in AWS.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) min: i64,
+    pub(super) desired: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) source: Source,
+    pub(super) file: String,
+    pub(super) name: String,
+    /// The groups that this one stands for, itself included.
+    pub(super) members: Vec<Member>,
+    /// Clusters whose autoscaler discovers it, or which it belongs to.
+    pub(super) clusters: BTreeSet<String>,
+    pub(super) max: i64,
+    pub(super) subnets: BTreeSet<String>,
+    pub(super) template: Option<TemplateRef>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Value>,
+    pub(super) startup_taints: Vec<Value>,
+    pub(super) requirements: Vec<Value>,
+    pub(super) capacity_types: Vec<&'static str>,
+    /// Fields of the EC2NodeClass, and of the NodePool's `disruption`.
+    pub(super) class: Map<String, Value>,
+    pub(super) disruption: Map<String, Value>,
+    pub(super) weight: Option<i64>,
+    /// The alias of the release that nodes have now.
+    pub(super) release: Option<String>,
+    /// Comments on the class and on the pool, by field.
+    pub(super) class_comments: Vec<(String, String)>,
+    pub(super) pool_comments: Vec<(String, String)>,
+    pub(super) warnings: Vec<String>,
+    /// Field, value, remedy.
+    pub(super) refusals: Vec<(String, String, String)>,
+}
+
+impl Group {
+    pub(super) fn new(
+        source: Source,
+        file: &str,
+        name: &str,
+        (min, desired, max): (i64, i64, i64),
+    ) -> Self {
+        Self {
+            source,
+            file: file.to_owned(),
+            name: name.to_owned(),
+            members: vec![Member {
+                name: name.to_owned(),
+                min,
+                desired,
+            }],
+            clusters: BTreeSet::new(),
+            max,
+            subnets: BTreeSet::new(),
+            template: None,
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            requirements: Vec::new(),
+            capacity_types: vec!["on-demand"],
+            class: Map::new(),
+            disruption: Map::new(),
+            weight: None,
+            release: None,
+            class_comments: Vec::new(),
+            pool_comments: Vec::new(),
+            warnings: Vec::new(),
+            refusals: Vec::new(),
+        }
+    }
+
+    pub(super) fn belongs_to(&self, cluster: &str) -> bool {
+        self.clusters.contains(cluster)
+    }
+
+    pub(super) fn refuse(&mut self, field: &str, value: &str, remedy: impl Into<String>) {
+        self.refusals
+            .push((field.to_owned(), value.to_owned(), remedy.into()));
+    }
+
+    pub(super) fn about_pool(&mut self, field: &str, text: impl Into<String>) {
+        self.pool_comments.push((field.to_owned(), text.into()));
+    }
+
+    pub(super) fn about_class(&mut self, field: &str, text: impl Into<String>) {
+        self.class_comments.push((field.to_owned(), text.into()));
+    }
+
+    pub(super) fn require(
+        &mut self,
+        key: &str,
+        operator: &str,
+        values: impl IntoIterator<Item = String>,
+    ) {
+        let values: Vec<String> = values.into_iter().collect();
+        self.requirements
+            .push(json!({ "key": key, "operator": operator, "values": values }));
+    }
+
+    /// Its launch template's version among these.
+    pub(super) fn read_template(&mut self, versions: &[Version]) {
+        let Some(wanted) = self.template.clone() else {
+            return;
+        };
+        let mut own: Vec<&Version> = versions
+            .iter()
+            .filter(|version| version.name == wanted.template || version.id == wanted.template)
+            .collect();
+        own.sort_by_key(|version| version.number);
+        let version = match wanted.version.as_str() {
+            "$Latest" => own.last().copied(),
+            "$Default" | "" => own.iter().find(|version| version.is_default).copied(),
+            number => own
+                .iter()
+                .find(|version| version.number.to_string() == number)
+                .copied(),
+        };
+        match version {
+            Some(version) => {
+                if wanted.version.starts_with('$') {
+                    let text = format!(
+                        "{} of launch template {} is version {}",
+                        wanted.version, version.name, version.number
+                    );
+                    self.about_class("", text);
+                }
+                template::read(self, version);
+            }
+            None => {
+                let remedy = format!(
+                    "give --launch-template <file> with the output of `aws ec2 describe-launch-template-versions \
+                     --launch-template-id {0} --versions '{1}'` (or --launch-template-name)",
+                    wanted.template, wanted.version,
+                );
+                self.refuse(
+                    "LaunchTemplate",
+                    &format!("{}, version {}", wanted.template, wanted.version),
+                    remedy,
+                );
+            }
+        }
+    }
+
+    /// A role or a profile, one of which v1 needs.
+    pub(super) fn choose_identity(&mut self, sources: &Sources) {
+        if let Some(role) = &sources.role {
+            self.class.remove("instanceProfile");
+            self.class.insert("role".to_owned(), role.as_str().into());
+        }
+        if !self.class.contains_key("role") && !self.class.contains_key("instanceProfile") {
+            self.refuse(
+                "IamInstanceProfile",
+                "",
+                "neither the group nor its launch template names one: give --role <name>",
+            );
+        }
+    }
+
+    /// The EC2NodeClass and the NodePool, both named as the group.
+    pub(super) fn objects(&self, sources: &Sources) -> [Edit; 2] {
+        let name = object_name(&self.name);
+        let mut class = self.object(
+            "karpenter.k8s.aws/v1",
+            "EC2NodeClass",
+            &name,
+            Value::Object(self.class(sources)),
+        );
+        let mut pool = self.object(
+            "karpenter.sh/v1",
+            "NodePool",
+            &name,
+            self.pool(&name, sources),
+        );
+        let of = match self.source {
+            Source::Asg => "Auto Scaling group",
+            Source::Mng => "managed node group",
+        };
+        let names: Vec<&str> = self
+            .members
+            .iter()
+            .map(|member| member.name.as_str())
+            .collect();
+        class.comment("", format!("of {of} {}", names.join(", ")));
+        let least: i64 = self.members.iter().map(|member| member.min).sum();
+        for (field, text) in &self.class_comments {
+            class.comment(field, text.clone());
+        }
+        if least > 0 && !sources.is_static {
+            pool.comment(
+                "/spec/limits",
+                format!("{} was the least number of nodes: a NodePool that grows has no such bound, --static fixes it", least),
+            );
+        }
+        let is_said = |field: &str| !sources.is_static || !field.starts_with("/spec/disruption");
+        for (field, text) in self
+            .pool_comments
+            .iter()
+            .filter(|(field, _)| is_said(field))
+        {
+            pool.comment(field, text.clone());
+        }
+        for text in &self.warnings {
+            pool.warn(text.clone());
+        }
+        for (field, value, remedy) in &self.refusals {
+            let field = field.replace('.', "/");
+            pool.refuse(&field, value, remedy.clone());
+        }
+        [class, pool]
+    }
+
+    fn object(&self, version: &str, kind: &str, name: &str, spec: Value) -> Edit {
+        let object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec });
+        let mut edit = Edit::new(Document {
+            place: self.file.clone(),
+            text: None,
+            object,
+        });
+        // What is made has to be checked, as what was changed.
+        edit.touch();
+        edit
+    }
+
+    fn class(&self, sources: &Sources) -> Map<String, Value> {
+        let mut class = self.class.clone();
+        if let Some(release) = self.release.as_ref().filter(|_| sources.pin) {
+            class.insert("amiSelectorTerms".to_owned(), json!([{ "alias": release }]));
+        }
+        if !class.contains_key("subnetSelectorTerms") {
+            let terms: Vec<Value> = self.subnets.iter().map(|id| json!({ "id": id })).collect();
+            class.insert("subnetSelectorTerms".to_owned(), terms.into());
+        }
+        class
+    }
+
+    fn pool(&self, class: &str, sources: &Sources) -> Value {
+        let mut requirements = self.requirements.clone();
+        requirements.push(json!({ "key": "karpenter.sh/capacity-type", "operator": "In", "values": self.capacity_types }));
+        let mut spec = Map::new();
+        spec.insert(
+            "nodeClassRef".to_owned(),
+            json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class }),
+        );
+        spec.insert("requirements".to_owned(), requirements.into());
+        for (field, taints) in [
+            ("taints", &self.taints),
+            ("startupTaints", &self.startup_taints),
+        ] {
+            if !taints.is_empty() {
+                spec.insert(field.to_owned(), taints.clone().into());
+            }
+        }
+        let mut template = Map::from_iter([("spec".to_owned(), Value::Object(spec))]);
+        if !self.labels.is_empty() {
+            template.insert("metadata".to_owned(), json!({ "labels": self.labels }));
+        }
+        let mut pool = Map::from_iter([("template".to_owned(), Value::Object(template))]);
+        if sources.is_static {
+            pool.insert(
+                "replicas".to_owned(),
+                self.members
+                    .iter()
+                    .map(|member| member.desired)
+                    .sum::<i64>()
+                    .into(),
+            );
+        } else {
+            if let Some(weight) = self.weight {
+                pool.insert("weight".to_owned(), weight.into());
+            }
+            if !self.disruption.is_empty() {
+                let mut disruption = self.disruption.clone();
+                disruption.entry("consolidateAfter").or_insert("0s".into());
+                pool.insert("disruption".to_owned(), Value::Object(disruption));
+            }
+        }
+        pool.insert(
+            "limits".to_owned(),
+            json!({ "nodes": self.max.to_string() }),
+        );
+        Value::Object(pool)
+    }
+}
+
+/// Groups that differ in nothing but their zones are one: a NodePool balances zones itself.
+pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
+    let mut merged: Vec<Group> = Vec::new();
+    for group in groups {
+        let same = |other: &&mut Group| {
+            group.source == Source::Asg
+                && other.source == Source::Asg
+                && group.template.is_some()
+                && (
+                    &other.template,
+                    &other.labels,
+                    &other.taints,
+                    &other.requirements,
+                    &other.capacity_types,
+                ) == (
+                    &group.template,
+                    &group.labels,
+                    &group.taints,
+                    &group.requirements,
+                    &group.capacity_types,
+                )
+        };
+        match merged.iter_mut().find(same) {
+            Some(other) => {
+                other.name = common(&other.name, &group.name);
+                other.members.extend(group.members);
+                other.max += group.max;
+                other.subnets.extend(group.subnets);
+            }
+            None => merged.push(group),
+        }
+    }
+    merged
+}
+
+/// What two names begin with, up to a separator; the first where that is nothing.
+fn common(first: &str, second: &str) -> String {
+    let shared = first
+        .bytes()
+        .zip(second.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let start = first.get(..shared).unwrap_or_default();
+    let start = start
+        .rfind(['-', '_', '.'])
+        .and_then(|end| start.get(..end))
+        .unwrap_or(start);
+    match start.is_empty() {
+        true => first.to_owned(),
+        false => start.to_owned(),
+    }
+}
+
+/// As Kubernetes allows names.
+fn object_name(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let plain = lower.replace(
+        |c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.',
+        "-",
+    );
+    plain.trim_matches(['-', '.']).to_owned()
+}

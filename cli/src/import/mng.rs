@@ -1,0 +1,190 @@
+//! Managed node groups, as `aws eks describe-nodegroup` prints them.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{
+    asg,
+    group::{Group, Source},
+    tags,
+};
+
+pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
+    let group = answer.get("nodegroup").with_context(|| {
+        format!("{file} holds no nodegroup: give what `aws eks describe-nodegroup` prints, a file for each")
+    })?;
+    Ok(vec![one(group, file)])
+}
+
+fn one(mng: &Value, file: &str) -> Group {
+    let text = |field: &str| mng.get(field).and_then(Value::as_str).unwrap_or_default();
+    let texts = |field: &str| -> Vec<String> {
+        let texts = mng
+            .get(field)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        texts.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let size = |field: &str| {
+        let size = mng
+            .pointer(&format!("/scalingConfig/{field}"))
+            .and_then(Value::as_i64);
+        size.unwrap_or(0)
+    };
+    let sizes = (size("minSize"), size("desiredSize"), size("maxSize"));
+    let mut group = Group::new(Source::Mng, file, text("nodegroupName"), sizes);
+    let cluster = text("clusterName").to_owned();
+    group.clusters.insert(cluster.clone());
+    group.subnets = texts("subnets").into_iter().collect();
+    match text("capacityType") {
+        "" | "ON_DEMAND" => {}
+        "SPOT" => group.capacity_types = vec!["spot"],
+        "CAPACITY_BLOCK" => {
+            group.capacity_types = vec!["reserved"];
+            group.refuse(
+                "capacityType",
+                "CAPACITY_BLOCK",
+                "write an EC2NodeClass with capacityReservationSelectorTerms of the block's id by hand",
+            );
+        }
+        other => {
+            let other = other.to_owned();
+            group.refuse(
+                "capacityType",
+                &other,
+                "expected ON_DEMAND, SPOT or CAPACITY_BLOCK",
+            );
+        }
+    }
+    let types = texts("instanceTypes");
+    if !types.is_empty() {
+        group.require("node.kubernetes.io/instance-type", "In", types);
+    }
+    image(&mut group, text("amiType"), text("releaseVersion"));
+    let role = text("nodeRole").rsplit('/').next().unwrap_or_default();
+    group.class.insert("role".to_owned(), role.into());
+    for (key, value) in mng
+        .get("labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        tags::label(&mut group, key, value.as_str().unwrap_or_default());
+    }
+    for taint in mng
+        .get("taints")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let part = |field: &str| taint.get(field).and_then(Value::as_str).unwrap_or_default();
+        let effect = match part("effect") {
+            "NO_EXECUTE" => "NoExecute",
+            "PREFER_NO_SCHEDULE" => "PreferNoSchedule",
+            _ => "NoSchedule",
+        };
+        tags::add_taint(&mut group, part("key"), part("value"), effect);
+    }
+    group.template = mng
+        .get("launchTemplate")
+        .filter(|one| !one.is_null())
+        .map(asg::template_ref);
+    if let Some(size) = mng.get("diskSize").and_then(Value::as_i64) {
+        group.class.insert(
+            "blockDeviceMappings".to_owned(),
+            root(text("amiType"), size),
+        );
+    }
+    if group.template.is_none() {
+        // EKS gives a cluster's own security group this tag, and managed nodes that group.
+        let term = json!([{ "tags": { "aws:eks:cluster-name": cluster } }]);
+        group
+            .class
+            .insert("securityGroupSelectorTerms".to_owned(), term);
+        group.about_class(
+            "/spec/securityGroupSelectorTerms",
+            "the cluster's security group, which EKS tags so",
+        );
+    }
+    update(&mut group, mng.get("updateConfig"));
+    group
+}
+
+/// The family and the processor of an AMI type.
+fn image(group: &mut Group, kind: &str, release: &str) {
+    let arch = match kind.contains("ARM_64") {
+        true => "arm64",
+        false => "amd64",
+    };
+    let family = match kind {
+        "CUSTOM" | "" => {
+            // The launch template says the image.
+            return;
+        }
+        _ if kind.contains("FIPS") || kind.contains("WINDOWS_FULL") => {
+            let remedy = "no alias selects this image: write amiSelectorTerms with its ssmParameter or name by hand";
+            group.refuse("amiType", kind, remedy);
+            return;
+        }
+        _ if kind.starts_with("AL2023_") => "al2023",
+        _ if kind.starts_with("AL2_") => "al2",
+        _ if kind.starts_with("BOTTLEROCKET_") => "bottlerocket",
+        _ if kind.starts_with("WINDOWS_") && kind.contains("2019") => "windows2019",
+        _ if kind.starts_with("WINDOWS_") && kind.contains("2022") => "windows2022",
+        _ if kind.starts_with("WINDOWS_") && kind.contains("2025") => "windows2025",
+        _ => {
+            let remedy = "expected an AMI type of AL2, AL2023, Bottlerocket or Windows, or CUSTOM";
+            group.refuse("amiType", kind, remedy);
+            return;
+        }
+    };
+    group.class.insert(
+        "amiSelectorTerms".to_owned(),
+        json!([{ "alias": format!("{family}@latest") }]),
+    );
+    group.about_class("/spec/amiSelectorTerms", format!("was amiType: {kind}"));
+    if let Some(version) = pinned(family, release) {
+        group.release = Some(format!("{family}@{version}"));
+    }
+    let os = match family.starts_with("windows") {
+        true => "windows",
+        false => "linux",
+    };
+    group.require("kubernetes.io/os", "In", [os.to_owned()]);
+    group.require("kubernetes.io/arch", "In", [arch.to_owned()]);
+}
+
+/// `v20240807` of `1.30.0-20240807`, `v1.20.4` of Bottlerocket's `1.20.4-fb4a2e3d`.
+fn pinned(family: &str, release: &str) -> Option<String> {
+    let (version, build) = release.split_once('-')?;
+    match family {
+        "al2" | "al2023" => Some(format!("v{build}")),
+        "bottlerocket" => Some(format!("v{version}")),
+        _ => None,
+    }
+}
+
+fn root(kind: &str, size: i64) -> Value {
+    let device = match kind {
+        _ if kind.starts_with("BOTTLEROCKET_") => "/dev/xvdb",
+        _ if kind.starts_with("WINDOWS_") => "/dev/sda1",
+        _ => "/dev/xvda",
+    };
+    json!([{
+        "deviceName": device, "ebs": { "volumeSize": format!("{size}Gi"), "volumeType": "gp3" }, "rootVolume": true,
+    }])
+}
+
+fn update(group: &mut Group, config: Option<&Value>) {
+    let number = |field: &str| config?.get(field)?.as_i64();
+    let nodes = match (number("maxUnavailable"), number("maxUnavailablePercentage")) {
+        (Some(nodes), _) => nodes.to_string(),
+        (None, Some(percent)) => format!("{percent}%"),
+        (None, None) => return,
+    };
+    group
+        .disruption
+        .insert("budgets".to_owned(), json!([{ "nodes": nodes }]));
+    group.about_pool("/spec/disruption/budgets", "was updateConfig");
+}

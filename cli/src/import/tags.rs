@@ -1,0 +1,110 @@
+//! Tags by which an Auto Scaling group tells Cluster Autoscaler what its nodes would be like.
+
+use serde_json::{Value, json};
+
+use super::group::Group;
+
+const ENABLED: &str = "k8s.io/cluster-autoscaler/enabled";
+const DISCOVERY: &str = "k8s.io/cluster-autoscaler/";
+const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
+const EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
+/// Prefixes of taints that go away by themselves.
+const STARTUP: [&str; 2] = [
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+];
+
+pub(super) fn read(group: &mut Group, tags: Option<&Value>) {
+    for tag in tags.and_then(Value::as_array).into_iter().flatten() {
+        let part = |name: &str| tag.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (key, value) = (part("Key"), part("Value"));
+        if let Some(about) = key.strip_prefix(NODE_TEMPLATE) {
+            node_template(group, about, value);
+        } else if let Some(cluster) = key.strip_prefix(DISCOVERY).filter(|_| key != ENABLED) {
+            group.clusters.insert(cluster.to_owned());
+        } else if key == "eks:cluster-name" {
+            group.clusters.insert(value.to_owned());
+        }
+    }
+}
+
+fn node_template(group: &mut Group, about: &str, value: &str) {
+    let (kind, name) = about.split_once('/').unwrap_or((about, ""));
+    match kind {
+        "label" => label(group, name, value),
+        "taint" => taint(group, name, value),
+        "resources" => {
+            if !["cpu", "memory", "ephemeral-storage"].contains(&name) {
+                group.warnings.push(format!(
+                    "resource {name}: {value} of a tag is not imported: a device plugin or a NodeOverlay says so"
+                ));
+            }
+        }
+        "autoscaling-options" => option(group, name, value),
+        _ => group.warnings.push(format!(
+            "tag {NODE_TEMPLATE}{about}: {value} is not imported"
+        )),
+    }
+}
+
+/// Keys that instance types answer are requirements, all others are labels.
+pub(super) fn label(group: &mut Group, key: &str, value: &str) {
+    use api::names::label;
+    if key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/") {
+        group.warnings.push(format!(
+            "label {key} is not imported: it is the group's own; change what selects it"
+        ));
+    } else if key == label::CAPACITY_TYPE || key == label::HOSTNAME || key == label::NODE_POOL {
+        group.warnings.push(format!(
+            "label {key} is not imported: nodes get it by themselves"
+        ));
+    } else if label::is_well_known(key) {
+        group.require(key, "In", [value.to_owned()]);
+    } else {
+        group.labels.insert(key.to_owned(), value.to_owned());
+    }
+}
+
+fn taint(group: &mut Group, key: &str, text: &str) {
+    let (value, effect) = text.rsplit_once(':').unwrap_or(("", text));
+    if !EFFECTS.contains(&effect) {
+        group.warnings.push(format!(
+            "taint {key} of a tag is not imported: {text:?} names no effect, expected <value>:<effect> with {}",
+            EFFECTS.join(", ")
+        ));
+        return;
+    }
+    add_taint(group, key, value, effect);
+}
+
+pub(super) fn add_taint(group: &mut Group, key: &str, value: &str, effect: &str) {
+    let mut taint = json!({ "effect": effect, "key": key });
+    if let (false, Some(taint)) = (value.is_empty(), taint.as_object_mut()) {
+        taint.insert("value".to_owned(), value.into());
+    }
+    let taints = match STARTUP.iter().any(|prefix| key.starts_with(prefix)) {
+        true => &mut group.startup_taints,
+        false => &mut group.taints,
+    };
+    // Tags and user data may say the same.
+    if !taints.contains(&taint) {
+        taints.push(taint);
+    }
+}
+
+fn option(group: &mut Group, name: &str, value: &str) {
+    match name {
+        "scaledownunneededtime" => match api::duration::parse_go_duration(value) {
+            Some(_) => {
+                group.disruption.insert("consolidateAfter".to_owned(), value.into());
+            }
+            None => group.warnings.push(format!("option {name}: {value:?} of a tag is no duration, and is not imported")),
+        },
+        "scaledownutilizationthreshold" if value.parse() == Ok(0.0_f64) => {
+            group.disruption.insert("consolidationPolicy".to_owned(), "WhenEmpty".into());
+        }
+        _ => group.warnings.push(format!(
+            "option {name}: {value} of a tag has no counterpart: nodes go when something cheaper would do"
+        )),
+    }
+}

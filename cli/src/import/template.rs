@@ -1,0 +1,286 @@
+//! What a launch template says about machines, as fields of an EC2NodeClass.
+
+use serde_json::{Map, Value, json};
+
+use super::{bootstrap, group::Group, requirements};
+use crate::launch_template::Version;
+
+/// Fields without an effect that anybody would miss.
+const COSMETIC: &[(&str, &str)] = &[
+    (
+        "CreditSpecification",
+        "burstable instances have the account's default credits",
+    ),
+    (
+        "DisableApiStop",
+        "what runs may be stopped and terminated by Whittle",
+    ),
+    (
+        "DisableApiTermination",
+        "what runs may be stopped and terminated by Whittle",
+    ),
+    (
+        "EbsOptimized",
+        "current types are optimized for EBS without it",
+    ),
+    (
+        "InstanceInitiatedShutdownBehavior",
+        "an instance that shuts down is replaced",
+    ),
+    (
+        "KeyName",
+        "v1 has no SSH keys: use SSM Session Manager, or write the key in userData",
+    ),
+    ("MaintenanceOptions", "an instance in trouble is replaced"),
+    (
+        "PrivateDnsNameOptions",
+        "nodes are known by their provider id",
+    ),
+];
+
+pub(super) fn read(group: &mut Group, version: &Version) {
+    let data = version.data.as_object().cloned().unwrap_or_default();
+    let has_family = group.class.contains_key("amiSelectorTerms");
+    for (field, value) in &data {
+        match field.as_str() {
+            "ImageId" => image(group, value.as_str().unwrap_or_default()),
+            "BlockDeviceMappings" => mappings(group, value),
+            "SecurityGroupIds" => security_groups(group, value),
+            "NetworkInterfaces" => interfaces(group, value),
+            "IamInstanceProfile" => profile(group, value),
+            "MetadataOptions" => metadata_options(group, value),
+            "Monitoring" => {
+                let enabled = value.get("Enabled") == Some(&Value::Bool(true));
+                group.class.insert("detailedMonitoring".to_owned(), enabled.into());
+            }
+            "TagSpecifications" => tags(group, value),
+            "Placement" => placement(group, value),
+            "CapacityReservationSpecification" => reservation(group, value),
+            "InstanceMarketOptions" => {
+                if value.get("MarketType").and_then(Value::as_str) == Some("spot") {
+                    group.capacity_types = vec!["spot"];
+                }
+            }
+            "InstanceType" => {
+                let named = |one: &Value| one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type");
+                if !group.requirements.iter().any(named) {
+                    let kind = value.as_str().unwrap_or_default().to_owned();
+                    group.about_pool(
+                        "/spec/template/spec/requirements",
+                        "the one instance type of the launch template: more of them find more capacity",
+                    );
+                    group.require("node.kubernetes.io/instance-type", "In", [kind]);
+                }
+            }
+            "InstanceRequirements" => requirements::read(group, value),
+            "UserData" => {}
+            "HibernationOptions" if value.get("Configured") != Some(&Value::Bool(true)) => {}
+            "EnclaveOptions" if value.get("Enabled") != Some(&Value::Bool(true)) => {}
+            _ => match COSMETIC.iter().find(|(cosmetic, _)| cosmetic == field) {
+                Some((_, why)) => group.about_class("/spec", format!("{field} is left out: {why}")),
+                None => group.refuse(
+                    &format!("LaunchTemplateData.{field}"),
+                    &value.to_string(),
+                    "v1 has no such field: make a version of the launch template without it, and import that",
+                ),
+            },
+        }
+    }
+    bootstrap::read(
+        group,
+        version.user_data.as_deref().unwrap_or_default(),
+        has_family && !data.contains_key("ImageId"),
+    );
+}
+
+fn image(group: &mut Group, image: &str) {
+    let term = match image.strip_prefix("resolve:ssm:") {
+        Some(parameter) => json!({ "ssmParameter": parameter }),
+        None => json!({ "id": image }),
+    };
+    group
+        .class
+        .insert("amiSelectorTerms".to_owned(), json!([term]));
+}
+
+fn mappings(group: &mut Group, value: &Value) {
+    const FIELDS: &[(&str, &str)] = &[
+        ("DeleteOnTermination", "deleteOnTermination"),
+        ("Encrypted", "encrypted"),
+        ("Iops", "iops"),
+        ("KmsKeyId", "kmsKeyID"),
+        ("SnapshotId", "snapshotID"),
+        ("Throughput", "throughput"),
+        ("VolumeType", "volumeType"),
+    ];
+    let mut mappings = Vec::new();
+    for (number, mapping) in value.as_array().into_iter().flatten().enumerate() {
+        let Some(ebs) = mapping.get("Ebs").and_then(Value::as_object) else {
+            group.refuse(
+                &format!("LaunchTemplateData.BlockDeviceMappings.{number}"),
+                &mapping.to_string(),
+                "only volumes of EBS have a counterpart: instance stores are used with instanceStorePolicy",
+            );
+            continue;
+        };
+        let mut volume = Map::new();
+        for (old, new) in FIELDS {
+            if let Some(value) = ebs.get(*old) {
+                volume.insert((*new).to_owned(), value.clone());
+            }
+        }
+        if let Some(size) = ebs.get("VolumeSize").and_then(Value::as_i64) {
+            volume.insert("volumeSize".to_owned(), format!("{size}Gi").into());
+        }
+        mappings.push(json!({ "deviceName": mapping.get("DeviceName"), "ebs": volume }));
+    }
+    group
+        .class
+        .insert("blockDeviceMappings".to_owned(), mappings.into());
+}
+
+fn security_groups(group: &mut Group, ids: &Value) {
+    let terms: Vec<Value> = ids
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|id| json!({ "id": id }))
+        .collect();
+    if !terms.is_empty() {
+        group
+            .class
+            .insert("securityGroupSelectorTerms".to_owned(), terms.into());
+    }
+}
+
+fn interfaces(group: &mut Group, value: &Value) {
+    let interfaces: Vec<&Value> = value.as_array().into_iter().flatten().collect();
+    if let [interface] = interfaces.as_slice() {
+        security_groups(group, interface.get("Groups").unwrap_or(&Value::Null));
+        if let Some(public) = interface.get("AssociatePublicIpAddress") {
+            group
+                .class
+                .insert("associatePublicIPAddress".to_owned(), public.clone());
+        }
+    } else {
+        let remedy = "only one network interface is imported: write spec.networkInterfaces of the EC2NodeClass by hand";
+        group.refuse(
+            "LaunchTemplateData.NetworkInterfaces",
+            &interfaces.len().to_string(),
+            remedy,
+        );
+    }
+}
+
+fn profile(group: &mut Group, value: &Value) {
+    let part = |field: &str| value.get(field).and_then(Value::as_str);
+    let name = part("Name").or_else(|| part("Arn")?.rsplit('/').next());
+    if let Some(name) = name {
+        group
+            .class
+            .insert("instanceProfile".to_owned(), name.into());
+        group.about_class(
+            "/spec/instanceProfile",
+            "a role instead lets Whittle keep the profile itself: --role <name>",
+        );
+    }
+}
+
+fn metadata_options(group: &mut Group, value: &Value) {
+    const FIELDS: &[(&str, &str)] = &[
+        ("HttpEndpoint", "httpEndpoint"),
+        ("HttpProtocolIpv6", "httpProtocolIPv6"),
+        ("HttpPutResponseHopLimit", "httpPutResponseHopLimit"),
+        ("HttpTokens", "httpTokens"),
+    ];
+    let mut options = Map::new();
+    for (old, new) in FIELDS {
+        if let Some(value) = value.get(*old) {
+            options.insert((*new).to_owned(), value.clone());
+        }
+    }
+    group
+        .class
+        .insert("metadataOptions".to_owned(), Value::Object(options));
+}
+
+fn tags(group: &mut Group, value: &Value) {
+    let is_restricted = |key: &str| {
+        key.starts_with("aws:")
+            || key.starts_with("kubernetes.io/cluster")
+            || key.starts_with("k8s.io/cluster-autoscaler/")
+            || key.starts_with("eks:")
+            || [
+                "karpenter.sh/nodepool",
+                "karpenter.sh/nodeclaim",
+                "karpenter.k8s.aws/ec2nodeclass",
+            ]
+            .contains(&key)
+    };
+    let of_instances = value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|one| one.get("ResourceType").and_then(Value::as_str) == Some("instance"));
+    let mut tags = Map::new();
+    for tag in of_instances
+        .filter_map(|one| one.get("Tags")?.as_array())
+        .flatten()
+    {
+        let part = |field: &str| tag.get(field).and_then(Value::as_str).unwrap_or_default();
+        if is_restricted(part("Key")) {
+            group.about_class(
+                "/spec",
+                format!(
+                    "tag {} is left out: Whittle tags instances itself",
+                    part("Key")
+                ),
+            );
+        } else {
+            tags.insert(part("Key").to_owned(), part("Value").into());
+        }
+    }
+    if !tags.is_empty() {
+        group.class.insert("tags".to_owned(), Value::Object(tags));
+    }
+}
+
+fn placement(group: &mut Group, value: &Value) {
+    for (field, value) in value.as_object().into_iter().flatten() {
+        let text = value.as_str().unwrap_or_default();
+        match (field.as_str(), text) {
+            ("GroupName", name) => {
+                group.class.insert("placementGroupSelector".to_owned(), json!({ "name": name }));
+            }
+            ("GroupId", id) => {
+                group.class.insert("placementGroupSelector".to_owned(), json!({ "id": id }));
+            }
+            ("Tenancy", "default") => {}
+            ("Tenancy", "dedicated") => group.require("karpenter.k8s.aws/instance-tenancy", "In", ["dedicated".to_owned()]),
+            _ => group.refuse(
+                &format!("LaunchTemplateData.Placement.{field}"),
+                &value.to_string(),
+                "only placement groups and dedicated tenancy have a counterpart: keep this group as it is",
+            ),
+        }
+    }
+}
+
+fn reservation(group: &mut Group, value: &Value) {
+    let target = value.get("CapacityReservationTarget");
+    let id = target.and_then(|target| target.get("CapacityReservationId")?.as_str());
+    if let Some(id) = id {
+        group.class.insert(
+            "capacityReservationSelectorTerms".to_owned(),
+            json!([{ "id": id }]),
+        );
+        group.capacity_types.insert(0, "reserved");
+    } else if target.is_some() {
+        let remedy = "name the reservation by its id: groups of reservations have no counterpart";
+        group.refuse(
+            "LaunchTemplateData.CapacityReservationSpecification",
+            &value.to_string(),
+            remedy,
+        );
+    }
+}

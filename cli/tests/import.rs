@@ -1,0 +1,170 @@
+//! `whittle import`, by pages: what the AWS CLI printed goes in, `import/<name>.out` is what comes out and what is told.
+//! `UPDATE_EXPECT=1` writes the latter.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use expect_test::expect_file;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import")
+}
+
+fn import(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .arg("import")
+        .args(arguments)
+        .current_dir(folder())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_page_comes_out_as_it_says() {
+    let pages: [(&str, &[&str], i32); 4] = [
+        (
+            "asg",
+            &[
+                "asg",
+                "-f",
+                "asg.json",
+                "--launch-template",
+                "templates.json",
+                "--cluster",
+                "demo",
+            ],
+            1,
+        ),
+        (
+            "mng",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "mng-own.json",
+                "--launch-template",
+                "templates.json",
+                "--pin",
+            ],
+            0,
+        ),
+        ("mng-refused", &["mng", "-f", "mng-refused.json"], 1),
+        (
+            "preflight",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "--static",
+                "--manifests",
+                "running.yaml",
+            ],
+            0,
+        ),
+    ];
+    for (name, arguments, code) in pages {
+        let output = import(arguments);
+        let shown = format!(
+            "{}\n=== told\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        expect_file![folder().join(format!("{name}.out"))].assert_eq(&shown);
+        assert_eq!(output.status.code(), Some(code), "{name}");
+    }
+}
+
+const BATCH: [&str; 7] = [
+    "asg",
+    "-f",
+    "asg.json",
+    "--launch-template",
+    "templates.json",
+    "--name",
+    "batch",
+];
+
+#[test]
+fn flags_of_cluster_autoscaler_become_disruption_and_weights() {
+    let priorities = tempfile::NamedTempFile::new().unwrap();
+    let config =
+        "{apiVersion: v1, kind: ConfigMap, data: {priorities: '{10: [other.*], 50: [bat.*]}'}}";
+    std::fs::write(priorities.path(), config).unwrap();
+    let mut arguments = BATCH.to_vec();
+    let path = priorities.path().to_str().unwrap();
+    arguments.extend(["--priorities", path]);
+    for flag in [
+        "scale-down-unneeded-time=5m",
+        "scale-down-utilization-threshold=0",
+        "max-empty-bulk-delete=10",
+        "scan-interval=10s",
+    ] {
+        arguments.extend(["--autoscaler-flag", flag]);
+    }
+    let output = import(&arguments);
+    let (made, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}");
+    for line in [
+        "consolidateAfter: 5m",
+        "consolidationPolicy: WhenEmpty",
+        "- nodes: \"10\"",
+        "weight: 2",
+    ] {
+        assert!(made.contains(line), "{line}: {made}");
+    }
+    assert!(
+        told.contains("--scan-interval=10s of Cluster Autoscaler has no counterpart"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_bound_on_all_nodes_that_the_groups_exceed_is_refused_with_a_split() {
+    let mut arguments = BATCH.to_vec();
+    arguments.extend(["--autoscaler-flag", "max-nodes-total=10"]);
+    let output = import(&arguments);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told.contains("may grow to 20 nodes together") && told.contains("such as batch 10"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_was_not_given_is_asked_for() {
+    let output = import(&["asg", "-f", "asg.json", "--name", "batch"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told.contains("aws ec2 describe-launch-template-versions"),
+        "{told}"
+    );
+    for (arguments, remedy) in [
+        (
+            ["mng", "-f", "asg.json"].as_slice(),
+            "give what `aws eks describe-nodegroup` prints",
+        ),
+        (
+            &["asg", "-f", "mng-spot.json"],
+            "give what `aws autoscaling describe-auto-scaling-groups` prints",
+        ),
+        (
+            &["asg", "-f", "asg.json", "--name", "nobody"],
+            "look at --name and --cluster",
+        ),
+        (&["asg", "-f", "running.yaml"], "running.yaml is not JSON"),
+    ] {
+        let output = import(arguments);
+        let told = text(&output.stderr);
+        assert!(!output.status.success() && told.contains(remedy), "{told}");
+    }
+}
