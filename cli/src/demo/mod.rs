@@ -10,6 +10,8 @@ mod relay;
 mod screen;
 mod story;
 mod summary;
+#[cfg(test)]
+mod walkthroughs;
 mod world;
 
 use std::{

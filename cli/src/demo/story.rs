@@ -32,8 +32,8 @@ pub(super) struct Story<'a> {
     world: &'a World,
     pictures: watch::Receiver<Arc<Picture>>,
     teller: Teller,
-    patience: SignedDuration,
-    missing: Vec<Missing>,
+    pub(super) patience: SignedDuration,
+    pub(super) missing: Vec<Missing>,
 }
 
 impl<'a> Story<'a> {
@@ -143,7 +143,7 @@ impl<'a> Story<'a> {
     }
 
     /// Until all pods of a Deployment run, on nodes that are Ready.
-    async fn runs(&mut self, app: &str, replicas: usize) {
+    pub(super) async fn runs(&mut self, app: &str, replicas: usize) {
         let count = |picture: &Picture| picture.pods_of(app).filter(|pod| is_running(pod)).count();
         let settled = |picture: &Picture| {
             let young = |stage: Stage| stage < Stage::Ready;
@@ -197,7 +197,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    async fn all_gone(&mut self) {
+    pub(super) async fn all_gone(&mut self) {
         let gone = |picture: &Picture| {
             picture.remaining().next().is_none()
                 && picture.claims.is_empty()
@@ -219,7 +219,10 @@ impl<'a> Story<'a> {
     }
 
     /// Waits until something is so; gives up with the last picture.
-    async fn wait(&mut self, is_so: impl Fn(&Picture) -> bool) -> Result<(), Arc<Picture>> {
+    pub(super) async fn wait(
+        &mut self,
+        is_so: impl Fn(&Picture) -> bool,
+    ) -> Result<(), Arc<Picture>> {
         let until = self
             .world
             .now()

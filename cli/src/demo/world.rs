@@ -145,6 +145,14 @@ impl World {
             .with(|account, _, _| account.set_capacity(pool, instances));
     }
 
+    /// Upgrades the control plane.
+    #[cfg(test)]
+    pub(super) fn upgrade_kubernetes(&self, version: &str) {
+        self.sandbox
+            .account()
+            .with(|account, _, _| account.upgrade_kubernetes(version));
+    }
+
     /// What there is, a few times a second.
     pub(super) fn pictures(&self) -> watch::Receiver<Arc<Picture>> {
         self.pictures.clone()

@@ -122,6 +122,11 @@ impl Account {
         self.capacity.remove(pool);
     }
 
+    /// The control plane is of another version from now on: aliases of images resolve to that version's.
+    pub fn upgrade_kubernetes(&mut self, version: &str) {
+        version.clone_into(&mut self.options.kubernetes_version);
+    }
+
     /// Every instance there ever was, in any state.
     pub fn instances(&self) -> impl Iterator<Item = &Instance> {
         self.instances.values().map(|record| &record.instance)

@@ -1,0 +1,167 @@
+//! Walkthroughs of Karpenter's users, typed with the real kubectl into a simulated cluster.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    io::Write,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use jiff::SignedDuration;
+use sandbox::WorldClock;
+use tokio::sync::mpsc;
+
+use super::{
+    kubeconfig,
+    picture::{Picture, Stage, is_running},
+    story::{Missing, Story},
+    world::World,
+};
+use crate::catalogs;
+
+const INFLATE: &str = include_str!("../../tests/walkthroughs/inflate.yaml");
+const UPGRADE: &str = include_str!("../../tests/walkthroughs/upgrade.yaml");
+
+async fn world() -> World {
+    let catalog = Arc::new(catalogs::us_east_1().unwrap());
+    let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));
+    let (teller, _told) = mpsc::unbounded_channel();
+    Box::pin(World::start(catalog, clock, teller))
+        .await
+        .unwrap()
+}
+
+fn story(world: &World) -> Story<'_> {
+    let (teller, _told) = mpsc::unbounded_channel();
+    let mut story = Story::new(world, teller);
+    story.patience = SignedDuration::from_hours(2);
+    story
+}
+
+/// What kubectl prints; what it is given on standard input is for `-f -`.
+async fn kubectl(world: &World, arguments: &[&str], input: &str) -> String {
+    let file = kubeconfig(world).unwrap();
+    let mut command = Command::new(harness::tool("bin/kubectl"));
+    command
+        .args(arguments)
+        .env("KUBECONFIG", file.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let input = input.to_owned();
+    let typed = tokio::task::spawn_blocking(move || {
+        let mut running = command.spawn().unwrap();
+        running
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        running.wait_with_output().unwrap()
+    });
+    let output = typed.await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kubectl {arguments:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn inflate_grows_shows_its_nodes_and_shrinks_to_nothing() {
+    let world = world().await;
+    let mut story = story(&world);
+    let manifests = INFLATE.replace("replicas: 10", "replicas: 0");
+    kubectl(&world, &["apply", "-f", "-"], &manifests).await;
+
+    kubectl(
+        &world,
+        &["scale", "deployment", "inflate", "--replicas=10"],
+        "",
+    )
+    .await;
+    story.runs("inflate", 10).await;
+    assert_eq!(story.missing, Vec::<Missing>::new());
+    let shown = kubectl(&world, &["get", "nodeclaims"], "").await;
+    let mut lines = shown.lines();
+    let columns: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        columns,
+        ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE"]
+    );
+    let mut nodes = 0;
+    for line in lines {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let [name, kind, capacity, zone, node, ready, _age] = cells.as_slice() else {
+            panic!("{line}");
+        };
+        assert!(
+            name.starts_with("default-") && kind.contains('.') && node.starts_with("ip-"),
+            "{line}"
+        );
+        assert!(
+            ["spot", "on-demand"].contains(capacity) && zone.starts_with("us-east-1"),
+            "{line}"
+        );
+        assert_eq!(*ready, "True", "{line}");
+        nodes += 1;
+    }
+    assert!(nodes > 0);
+
+    kubectl(
+        &world,
+        &["scale", "deployment", "inflate", "--replicas=0"],
+        "",
+    )
+    .await;
+    story.all_gone().await;
+    assert_eq!(story.missing, Vec::<Missing>::new());
+    world.stop().await;
+}
+
+/// Three pods on nodes of their own under a budget that lets one go.
+#[tokio::test]
+async fn an_upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() {
+    let world = world().await;
+    let mut story = story(&world);
+    kubectl(&world, &["apply", "-f", "-"], UPGRADE).await;
+    story.runs("web", 3).await;
+    assert_eq!(story.missing, Vec::<Missing>::new());
+    let claims = |picture: &Picture| -> BTreeSet<String> {
+        picture
+            .claims
+            .iter()
+            .map(|claim| claim.name.to_string())
+            .collect()
+    };
+    let before = claims(&world.pictures().borrow());
+    assert_eq!(before.len(), 3);
+
+    world.upgrade_kubernetes("1.38");
+    let wrong = RefCell::new(Vec::new());
+    let replaced = story
+        .wait(|picture| {
+            let running = picture.pods_of("web").filter(|pod| is_running(pod)).count();
+            if running < 2 {
+                wrong.borrow_mut().push(format!("{running} of 3 pods run"));
+            }
+            let lines = picture.lines();
+            let ready = lines
+                .iter()
+                .filter(|line| line.stage == Stage::Ready)
+                .count();
+            let leaves = lines.iter().any(|line| line.stage == Stage::Leaving);
+            if leaves && ready < 3 {
+                wrong
+                    .borrow_mut()
+                    .push(format!("a node leaves while {ready} are ready"));
+            }
+            let now = claims(picture);
+            now.is_disjoint(&before) && running == 3 && !leaves
+        })
+        .await;
+    assert_eq!(wrong.into_inner(), Vec::<String>::new());
+    if let Err(picture) = replaced {
+        panic!("{:?} of {before:?} are left", claims(&picture));
+    }
+    world.stop().await;
+}

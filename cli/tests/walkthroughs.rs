@@ -1,0 +1,167 @@
+//! The walkthroughs that people who come from Karpenter know, with `whittle` in its place: manifests as they are taught, converted where
+//! they are old, and the nodes that are promised for them.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+fn page(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walkthroughs");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// What a command prints for this input, with what it told.
+fn whittle(arguments: &[&str], input: &str) -> (String, String) {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    whittle
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = whittle.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    (String::from_utf8(output.stdout).unwrap(), told)
+}
+
+/// The catalog that the program brings along, as if it were of us-west-2.
+fn us_west_2() -> PathBuf {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/us-east-1.json.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(packed).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
+    let path = std::env::temp_dir().join(format!("whittle-us-west-2-{}.json", std::process::id()));
+    fs::write(&path, text.replace("us-east-1", "us-west-2")).unwrap();
+    path
+}
+
+fn planned(manifests: &str, catalog: Option<&Path>) -> Vec<Value> {
+    let mut arguments = vec!["plan", "-f", "-", "-o", "json"];
+    if let Some(catalog) = catalog {
+        arguments.extend(["--catalog", catalog.to_str().unwrap()]);
+    }
+    let (decision, told) = whittle(&arguments, manifests);
+    assert_eq!(told, "", "nothing in it is without effect");
+    let decision: Value = serde_json::from_str(&decision).unwrap();
+    assert_eq!(
+        decision
+            .pointer("/unplaced")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len),
+        0,
+        "{decision}"
+    );
+    decision
+        .get("newNodes")
+        .and_then(Value::as_array)
+        .unwrap()
+        .clone()
+}
+
+fn pods(nodes: &[Value]) -> usize {
+    nodes
+        .iter()
+        .map(|node| node.get("pods").and_then(Value::as_array).unwrap().len())
+        .sum()
+}
+
+fn pools(nodes: &[Value]) -> Vec<&str> {
+    nodes
+        .iter()
+        .map(|node| node.get("nodePool").and_then(Value::as_str).unwrap())
+        .collect()
+}
+
+#[test]
+fn inflate_needs_no_conversion_and_gets_its_nodes() {
+    let manifests = page("inflate.yaml");
+    let (converted, told) = whittle(&["convert", "-f", "-"], &manifests);
+    assert_eq!(
+        (converted.as_str(), told.as_str()),
+        (manifests.as_str(), "")
+    );
+    let nodes = planned(&converted, None);
+    assert_eq!(pods(&nodes), 10);
+}
+
+#[test]
+fn each_team_gets_nodes_of_its_node_pool() {
+    let nodes = planned(&page("two-node-pools.yaml"), None);
+    let mut pools = pools(&nodes);
+    pools.dedup();
+    pools.sort_unstable();
+    assert_eq!(pools, ["development", "production"]);
+}
+
+#[test]
+fn spot_comes_first_and_on_demand_takes_what_is_beyond_its_limit() {
+    let nodes = planned(&page("spot-first.yaml"), None);
+    assert_eq!(pods(&nodes), 12);
+    let pools = pools(&nodes);
+    assert!(
+        pools.contains(&"spot") && pools.contains(&"on-demand"),
+        "{pools:?}"
+    );
+}
+
+#[test]
+fn layered_constraints_of_v1beta1_give_one_r6gd() {
+    one_r6gd("layered-constraints-v1beta1.yaml");
+}
+
+#[test]
+fn layered_constraints_of_v1alpha5_give_one_r6gd() {
+    one_r6gd("layered-constraints-v1alpha5.yaml");
+}
+
+fn one_r6gd(name: &str) {
+    let (converted, _) = whittle(&["convert", "-f", "-"], &page(name));
+    let catalog = us_west_2();
+    let nodes = planned(&converted, Some(&catalog));
+    let [node] = nodes.as_slice() else {
+        panic!("{nodes:?}");
+    };
+    assert_eq!(pods(&nodes), 3);
+    let text = node.to_string();
+    for part in ["r6gd.xlarge", "us-west-2a", "on-demand"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    fs::remove_file(catalog).unwrap();
+}
+
+#[test]
+fn groups_of_kops_get_the_nodes_they_ask_for() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kops");
+    let out = fs::read_to_string(folder.join("groups.out")).unwrap();
+    let (converted, _) = out.split_once("\n=== told\n").unwrap();
+    let pods = "---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector: {node.kubernetes.io/instance-type: m5.large, karpenter.sh/nodepool: by-account}
+      containers: [{name: web, image: web, resources: {requests: {cpu: 1500m}}}]
+";
+    let nodes = planned(&format!("{converted}{pods}"), None);
+    assert_eq!(pools(&nodes), ["by-account", "by-account"]);
+}
