@@ -12,6 +12,7 @@ export SAM_CLI_TELEMETRY := 0
 export WHITTLE_SAM_BUILD := $(CARGO_TARGET_DIR)/sam-build
 
 HOST_TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
+RELAY_VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 HOST_ARCHITECTURE := $(if $(filter aarch64%,$(HOST_TRIPLE)),arm64,x86_64)
 
 # The command line is tested as it is released, with AWS.
@@ -21,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-disruption bench-inner-loops crds package invoke tools clean
+.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,13 +88,19 @@ bench-disruption: ## Print the numbers: what looks for disruptions cost and wher
 bench-inner-loops: ## Print the numbers: the search's inner loops one by one, and what changed since the last time
 	cargo bench --locked --manifest-path bench/Cargo.toml
 
-crds: ## Generate infra/chart/crds from the API types
-	cargo run --quiet --locked -p api --example crds -- infra/chart/crds
+crds: ## Generate infra/chart/charts/crds/templates from the API types
+	cargo run --quiet --locked -p api --example crds -- infra/chart/charts/crds/templates
 
 # ARCHITECTURE is the functions' processor; another one than this machine's also needs `rustup target add`.
 ARCHITECTURE ?= arm64
 package: tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64); then `sam deploy --guided`
 	sam build --template sam-template.yaml --parameter-overrides Architecture=$(ARCHITECTURE)
+
+# Without a container engine. The C library is linked in: an image needs no other file but certificates.
+IMAGE ?= $(CARGO_TARGET_DIR)/relay-image.tar
+relay-image: ## Write the relay's image as an OCI archive (IMAGE=…), for `podman load`, `docker load`, `skopeo copy` or `crane push`
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --package relay --target $(HOST_TRIPLE)
+	infra/tools/relay-image $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/release/relay $(IMAGE) --name whittle/relay:$(RELAY_VERSION)
 
 # The template names what lives in functions/provisioner ProvisionerFunction.
 FUNCTION ?= provisioner

@@ -29,7 +29,7 @@ fn create(server: &Sandbox, namespace: &str, object: Value) {
 /// A server with Karpenter's CRDs, a NodePool, and three pods that wait.
 async fn cluster() -> Sandbox {
     let server = Sandbox::start(SandboxOptions::default()).await.unwrap();
-    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/crds");
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/charts/crds/templates");
     for file in std::fs::read_dir(crds).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         create(&server, "", serde_saphyr::from_str(&text).unwrap());

@@ -33,7 +33,7 @@ const READER: &str = "reader";
 /// An API server with Karpenter's CRDs.
 async fn server() -> Sandbox {
     let server = bare_server().await;
-    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/crds");
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/charts/crds/templates");
     for file in std::fs::read_dir(crds).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         let crd: Value = serde_saphyr::from_str(&text).unwrap();

@@ -25,7 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "whittle.relay.image" -}}
 {{- $image := .Values.relay.image -}}
-{{- $repository := required "relay.image.repository is needed: build infra/relay/Dockerfile and push it to a registry of yours" $image.repository -}}
+{{- $repository := required "relay.image.repository is needed: write it with `make relay-image` and push it to a registry of yours" $image.repository -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}

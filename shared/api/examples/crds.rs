@@ -1,4 +1,4 @@
-//! Writes the CRDs: `cargo run -p api --example crds -- infra/chart/crds`. `make crds` calls it.
+//! Writes the CRDs: `cargo run -p api --example crds -- infra/chart/charts/crds/templates`. `make crds` calls it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Karpenter's custom resources, all fields of v1.14: what users write and what the CRDs in `infra/chart/crds` declare.
+//! Karpenter's custom resources, all fields of v1.14: what users write and what the CRDs in `infra/chart/charts/crds/templates` declare.
 //!
 //! Validation stands beside the field it is about, as schemars attributes; [`crate::schema`] turns the types into CRDs.
 //! Field names, patterns, CEL rules and their messages are interface (spec/scheduling §3, spec/aws §2).

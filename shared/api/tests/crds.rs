@@ -1,4 +1,4 @@
-//! The CRDs in `infra/chart/crds` are those the types declare, and what they declare is what Karpenter's do.
+//! The CRDs in `infra/chart/charts/crds/templates` are those the types declare, and what they declare is what Karpenter's do.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn workspace() -> PathBuf {
 
 #[test]
 fn the_chart_holds_the_crds_that_the_types_declare() {
-    let directory = workspace().join("infra/chart/crds");
+    let directory = workspace().join("infra/chart/charts/crds/templates");
     let mut expected: Vec<_> = crds().into_iter().map(|crd| crd.file_name).collect();
     expected.sort();
     let mut found: Vec<_> = std::fs::read_dir(&directory)

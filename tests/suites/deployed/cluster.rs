@@ -37,7 +37,7 @@ impl Cluster {
             kubeconfig,
             _runtime: runtime,
         };
-        let crds = root().join("infra/chart/crds");
+        let crds = root().join("infra/chart/charts/crds/templates");
         cluster.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]);
         cluster

@@ -297,6 +297,8 @@ fn parts_can_be_left_out() {
         "relay.enabled=false",
         "rbac.functions=false",
         "rbac.aggregate=false",
+        "crds.enabled=false",
+        "priorityAndFairness.enabled=false",
     ]);
     assert_eq!(objects, Vec::<Value>::new());
     let objects = render(&[
