@@ -82,6 +82,7 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
         of_pool.starts_with("it was applied as karpenter.sh/v1beta1"),
         "{of_pool}"
     );
+    transcript!(rig);
 }
 
 #[tokio::test]

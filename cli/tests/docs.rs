@@ -1,0 +1,62 @@
+//! What the documentation tells people to type.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+fn page(name: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    fs::read_to_string(docs.join(name)).unwrap()
+}
+
+/// The commands of `whittle` in a text: the words between the name and the first argument.
+fn commands(text: &str) -> BTreeSet<Vec<String>> {
+    let after = text
+        .split(['`', '\n'])
+        .filter_map(|part| part.strip_prefix("whittle "));
+    let words = |part: &str| -> Vec<String> {
+        let is_command = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+        part.split_whitespace()
+            .take_while(is_command)
+            .map(str::to_owned)
+            .collect()
+    };
+    after.map(words).filter(|words| !words.is_empty()).collect()
+}
+
+#[test]
+fn every_command_that_is_named_exists() {
+    let mut named = BTreeSet::new();
+    for name in ["TROUBLESHOOTING.md", "COMPATIBILITY.md"] {
+        named.extend(commands(&page(name)));
+    }
+    assert!(named.len() >= 5, "{named:?}");
+    for command in named {
+        let help = Command::new(env!("CARGO_BIN_EXE_whittle"))
+            .args(&command)
+            .arg("--help")
+            .output()
+            .unwrap();
+        assert!(help.status.success(), "whittle {}", command.join(" "));
+    }
+}
+
+#[test]
+fn every_known_trouble_has_one_row_of_three_parts() {
+    let text = page("TROUBLESHOOTING.md");
+    let mut numbers = Vec::new();
+    for line in text.lines() {
+        let row = line.strip_prefix("| ").and_then(|row| row.split_once(". "));
+        let Some(number) = row.and_then(|(number, _)| number.parse::<u32>().ok()) else {
+            continue;
+        };
+        numbers.push(number);
+        let cells = line.replace("\\|", "").matches('|').count() - 1;
+        assert_eq!(
+            cells, 3,
+            "row {number}: what is seen, how to find out, what to do"
+        );
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=48).collect::<Vec<_>>());
+}
