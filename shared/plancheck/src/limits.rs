@@ -48,11 +48,13 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// What the pool's nodes amount to, those on their way included (PROTOCOL O3).
+/// What the pool's nodes amount to, those on their way included (PROTOCOL O3) and those that the plan deletes left out: limits
+/// are about what a plan ends with, while it takes place both may be there (spec/lifecycle, refinement 1).
 fn usage(world: &World<'_>, pool: &NodePool) -> Resources {
     let mut used = Resources::default();
     let one = Resources::from([(NODES, 1)]);
-    let machines = world.machines.iter().filter(|machine| !machine.leaving);
+    let machines = world.machines.iter();
+    let machines = machines.filter(|machine| !machine.leaving && !machine.going);
     for machine in machines.filter(|machine| machine.node_pool() == Some(pool.name.as_str())) {
         used.add(&machine.capacity);
         used.add(&one);

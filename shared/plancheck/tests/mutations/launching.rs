@@ -78,24 +78,24 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     (
         "a limit is passed",
-        |w| w.pool("default").limits = Resources::from([("cpu", 60_000)]),
+        |w| w.pool("default").limits = Resources::from([("cpu", 52_000)]),
         at(ZONE_C),
-        "is limited to 60 cpu",
+        "is limited to 52 cpu",
     ),
     (
         "a node too many is launched",
-        |w| w.pool("default").limits = Resources::from([("nodes", 6)]),
+        |w| w.pool("default").limits = Resources::from([("nodes", 5)]),
         at(ZONE_B),
-        "is limited to 6 nodes",
+        "is limited to 5 nodes",
     ),
     (
         "nodes on their way fill the limit",
         |w| {
-            w.pool("default").limits = Resources::from([("nodes", 9)]);
+            w.pool("default").limits = Resources::from([("nodes", 8)]);
             w.snapshot.intents = vec![intent(w.launch(PLAIN).clone())]
         },
         at(RESERVED),
-        "is limited to 9 nodes",
+        "is limited to 8 nodes",
     ),
     (
         "no instance type is left",

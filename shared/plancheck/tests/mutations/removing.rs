@@ -171,3 +171,23 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "that of NodeClaim claim-n-3 is i-other",
     ),
 ];
+
+#[test]
+fn what_the_plan_removes_does_not_count_against_limits() {
+    let mut world = World::valid();
+    let limited = |world: &mut World, cpu: i64| {
+        world.pool("default").limits = Resources::from([("cpu", cpu)]);
+        check(&world.snapshot, &world.plan)
+    };
+    let mut limits = (1..=30).map(|number| number * 4_000);
+    let least = limits.find(|cpu| limited(&mut world, *cpu).is_empty());
+    let actions = &mut world.plan.actions;
+    actions.retain(|planned| planned.action.deletion().is_none());
+    let offences = limited(&mut world, least.unwrap());
+    assert!(
+        offences
+            .iter()
+            .any(|one| one.text.contains("is limited to")),
+        "{offences:?}"
+    );
+}
