@@ -27,6 +27,9 @@ pub struct Plan {
     /// CapacityBuffers whose pods were all looked at.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub buffers: BTreeMap<PodKey, Room>,
+    /// NodePools that no pod can use, because no instance type is left for them, with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub barren: BTreeMap<NodePoolName, String>,
 }
 
 /// Where the pods of a CapacityBuffer would go.

@@ -90,6 +90,7 @@ pub fn provision_with(
     }
     plan.postponed.sort();
     plan.buffers = buffers::rooms(&question, &answer, &left_out);
+    plan.barren = barren(&question, &answer);
     report(
         &mut plan,
         snapshot,
@@ -118,6 +119,19 @@ fn postpone(
         }
         stays
     });
+}
+
+fn barren(question: &Input<'_>, answer: &Answer) -> BTreeMap<NodePoolName, String> {
+    let pools = answer.barren.iter().filter_map(|barren| {
+        let pool = question.pools.get(barren.pool)?;
+        let why = if barren.min_values {
+            "NodePool requirements leave fewer instance types than their minValues ask for"
+        } else {
+            "NodePool requirements leave no instance type"
+        };
+        Some((pool.name.clone(), why.to_owned()))
+    });
+    pools.collect()
 }
 
 fn no_pool(snapshot: &Snapshot) -> String {

@@ -31,6 +31,15 @@ pub struct Answer {
     pub new_nodes: Vec<NewNode>,
     pub existing: Vec<(usize, Vec<usize>)>,
     pub unplaced: Vec<Unplaced>,
+    /// NodePools of which no instance type is left whatever the pod (spec/scheduling §10).
+    pub barren: Vec<Barren>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barren {
+    pub pool: usize,
+    /// `minValues` alone keeps its types out.
+    pub min_values: bool,
 }
 
 /// A node to be made.
@@ -141,6 +150,14 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         .collect();
     existing.sort_unstable();
     answer.existing = existing;
+    let templates = solver.world.templates.iter().enumerate();
+    let barren = templates.filter(|(_, template)| template.base.is_empty());
+    answer.barren = barren
+        .map(|(pool, template)| Barren {
+            pool,
+            min_values: template.min_values_unmet,
+        })
+        .collect();
     answer
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Template {
     pub(crate) daemons: Vec<DaemonGroup>,
     pub(crate) limits: Limits,
     pub(crate) has_min_values: bool,
+    /// No type is left because of `minValues` alone.
+    pub(crate) min_values_unmet: bool,
 }
 
 /// Types on which the same daemons will run.
@@ -107,6 +109,7 @@ impl Template {
             .any(|(_, req)| algebra.req(*req).min_values > 0);
         let min_values_unmet = has_min_values
             && strict_min_values
+            && !base.is_empty()
             && min_values::unmet(set, &base, catalog, algebra).is_some();
         if min_values_unmet {
             base.clear();
@@ -135,6 +138,7 @@ impl Template {
             daemons,
             limits: Limits::new(&pool.remaining, catalog),
             has_min_values,
+            min_values_unmet,
         }
     }
 

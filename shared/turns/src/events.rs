@@ -1,6 +1,6 @@
 use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
-use model::{Plan, Warning, node_claim::NodeClaim, plan::Expected};
+use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Expected};
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget};
 
@@ -20,13 +20,25 @@ const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 pub(crate) const OLD_VERSION: &str = "OldVersion";
 const OLD_VERSION_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
+const NO_TYPES: &str = "NoCompatibleInstanceTypes";
+const NO_TYPES_SAID_FOR: SignedDuration = SignedDuration::from_mins(1);
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 const ANNOTATION_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const UNCONSOLIDATABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
-pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
+pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Event> {
+    let barren = plan.barren.iter().filter_map(|(name, why)| {
+        let pool = pools.iter().find(|pool| pool.name == *name)?;
+        Some(Event {
+            about: EventTarget::NodePool(name.clone(), pool.uid.clone()),
+            kind: EventKind::Warning,
+            reason: NO_TYPES.into(),
+            message: why.clone(),
+            at: now,
+        })
+    });
     let nominated = plan.nominations.iter().map(|nomination| Event {
         about: EventTarget::Pod(nomination.pod.key.clone(), nomination.pod.uid.clone()),
         kind: EventKind::Normal,
@@ -44,7 +56,7 @@ pub(crate) fn of_plan(plan: &Plan, now: Timestamp) -> Vec<Event> {
         message: format!("Failed to schedule pod, {}", reasons(unplaced)),
         at: now,
     });
-    unplaced.chain(nominated).collect()
+    barren.chain(unplaced).chain(nominated).collect()
 }
 
 /// What a decision says besides acting.
@@ -214,6 +226,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             return;
         }
         let window = match event.reason.as_str() {
+            NO_TYPES => NO_TYPES_SAID_FOR,
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
             OLD_VERSION => OLD_VERSION_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,

@@ -158,7 +158,7 @@ async fn round_of(
         }
     };
     finish(turn, &outcome, report).await?;
-    let said: Vec<_> = events::of_plan(&plan, turn.now)
+    let said: Vec<_> = events::of_plan(&plan, &snapshot.node_pools, turn.now)
         .into_iter()
         .chain(outcome.events.clone())
         .collect();

@@ -238,7 +238,6 @@ mod tests {
             node: Expected::Node("n-1".into()),
         };
         let plan = Plan {
-            buffers: std::collections::BTreeMap::new(),
             actions: vec![
                 planned(Action::DeleteNodeClaim(Target {
                     name: "default-1".into(),
@@ -267,6 +266,7 @@ mod tests {
             nominations: vec![on_node("web-1"), on_node("web-2")],
             unplaced: vec![unplaced("web-3"), unplaced("web-4")],
             postponed: vec![pod("web-5")],
+            ..Plan::default()
         };
         let expected = "\
 delete nodeclaim/default-1: it is so

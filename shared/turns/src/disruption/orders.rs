@@ -169,7 +169,7 @@ async fn act(
     for (command, step) in steps.iter().filter(|(command, _)| Some(&command.id) == id) {
         commands::advance(turn, executor, observed, command, step, report).await?;
     }
-    let mut said = events::of_plan(&made.plan, turn.now);
+    let mut said = events::of_plan(&made.plan, &observed.snapshot.node_pools, turn.now);
     if made.intents.is_empty() {
         report.look_again(now);
     } else {

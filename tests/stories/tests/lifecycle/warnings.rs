@@ -2,6 +2,7 @@
 
 use fakes::Fault;
 use model::{Lane, Warning};
+use serde_json::json;
 use stories::{Relay, Rig, all_bound, secs, transcript};
 
 use crate::serving;
@@ -124,5 +125,41 @@ async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_f
     rig.pass(secs(300)).await;
     assert!(rig.sim.with(all_bound));
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), 1);
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn a_node_pool_whose_requirements_leave_no_type_is_told_of() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    let of_types = |values: &[&str], least: Option<u8>| {
+        json!([{
+            "key": "node.kubernetes.io/instance-type", "operator": "In",
+            "values": values, "minValues": least,
+        }])
+    };
+    for (requirements, why) in [
+        (of_types(&["m9.mega"], None), "leave no instance type"),
+        (
+            of_types(&["m5.large", "m9.mega"], Some(2)),
+            "leave fewer instance types than their minValues ask for",
+        ),
+    ] {
+        rig.sim.with(|world| {
+            let pool = world.api.node_pools.get_mut("default").unwrap();
+            pool.spec.template.spec.requirements = serde_json::from_value(requirements).unwrap();
+        });
+        rig.scale(0);
+        rig.pass(secs(90)).await;
+        rig.sim.with(|world| world.api.events.clear());
+        rig.scale(1);
+        rig.pass(secs(60)).await;
+        let told = rig.sim.with(|world| {
+            let mut events = world.api.events.iter();
+            let told = events.find(|event| event.reason == "NoCompatibleInstanceTypes");
+            told.map(|event| event.message.clone())
+        });
+        let told = told.unwrap_or_default();
+        assert!(told.contains(why), "{told:?} {:#?}", rig.transcript);
+    }
     transcript!(rig);
 }
