@@ -309,12 +309,8 @@ async fn a_node_is_changed_and_deleted_only_if_it_is_still_the_same() {
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
         set_labels: [("tier".to_owned(), "web".to_owned())].into(),
-        set_annotations: [].into(),
         add_finalizers: vec!["karpenter.sh/termination".into()],
-        remove_finalizers: Vec::new(),
-        taints: None,
-        owner: None,
-        delete: false,
+        ..NodeUpdate::default()
     };
     cluster.update_node(&update).await.unwrap();
     let labelled = cluster.nodes().await.unwrap().remove(0);
