@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use model::Snapshot;
+use planner::Pass;
 use serde_json::{Value, json};
 
 use self::case::{Case, Kind, Question};
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// What to optimize for; unless given, cases compared exactly ask for upstream's answer and the others for cost.
     #[arg(long)]
     optimize: Option<Goal>,
+    /// Disrupt only what pays for the disturbance, as in a cluster; the recorded decisions price none.
+    #[arg(long)]
+    priced: bool,
     /// Add to each answer what its new nodes would cost at least, however the pods were packed.
     #[arg(long)]
     bound: bool,
@@ -106,6 +110,9 @@ fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<
     if let Some(data) = &arguments.data {
         command.arg("--data").arg(data);
     }
+    if arguments.priced {
+        command.arg("--priced");
+    }
     if let Some(goal) = arguments.optimize.and_then(|goal| goal.to_possible_value()) {
         command.args(["--optimize", goal.get_name()]);
     }
@@ -135,7 +142,13 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
         Ok(snapshot) => {
             let (got, times) = match question.kind {
                 Kind::Provisioning => decide(&id, &snapshot, arguments.bound),
-                Kind::Disruption => disrupt(snapshot, question),
+                Kind::Disruption => {
+                    let look = match arguments.priced {
+                        true => planner::disrupt,
+                        false => planner::disrupt_at_any_price,
+                    };
+                    disrupt(snapshot, question, look)
+                }
             };
             if arguments.time {
                 json!({"id": id, "got": got, "ms": times})
@@ -147,16 +160,20 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     })
 }
 
-fn disrupt(mut snapshot: Snapshot, question: Question) -> (Value, Times) {
+fn disrupt(
+    mut snapshot: Snapshot,
+    question: Question,
+    look: fn(&Snapshot) -> Pass,
+) -> (Value, Times) {
     let conditions = question
         .compute_conditions
         .then(|| disruption::compute_conditions(&mut snapshot));
     let ((pass, end), whole) = Span::of(|| {
         if question.converge {
-            let (first, end) = converge::converge(snapshot);
+            let (first, end) = converge::converge(snapshot, look);
             (first, Some(end))
         } else {
-            (planner::disrupt(&snapshot), None)
+            (look(&snapshot), None)
         }
     });
     let mut got = decision::disruption(&pass);

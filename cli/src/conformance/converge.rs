@@ -22,8 +22,8 @@ const STEPS_MAX: usize = 1_000;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 /// The first look, and where all of them together lead.
-pub(super) fn converge(mut snapshot: Snapshot) -> (Pass, Value) {
-    let first = planner::disrupt(&snapshot);
+pub(super) fn converge(mut snapshot: Snapshot, look: fn(&Snapshot) -> Pass) -> (Pass, Value) {
+    let first = look(&snapshot);
     let (mut steps, mut pods_moved) = (0, 0);
     let mut pass = first.clone();
     while !pass.commands.is_empty() && steps < STEPS_MAX {
@@ -32,7 +32,7 @@ pub(super) fn converge(mut snapshot: Snapshot) -> (Pass, Value) {
         }
         steps += 1;
         snapshot.now += PER_STEP;
-        pass = planner::disrupt(&snapshot);
+        pass = look(&snapshot);
     }
     let end = json!({
         "finalCost": decision::dollars(cost(&snapshot)),

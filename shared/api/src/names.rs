@@ -185,6 +185,10 @@ pub mod annotation {
     /// On a NodePool: what becomes of its nodes when AWS announces their end, `drain` (as upstream, and the default) or
     /// `cordon`.
     pub const INTERRUPTION: &str = "whittle.sh/interruption";
+    /// On a NodePool: what a consolidation saves within this time must pay for it, `24h` by default.
+    pub const CONSOLIDATION_HORIZON: &str = "whittle.sh/consolidation-horizon";
+    /// On a NodePool: what the eviction of a pod is taken to cost, in dollars.
+    pub const EVICTION_PRICE: &str = "whittle.sh/eviction-price";
 
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -18,10 +18,11 @@ mod simulate;
 mod single;
 mod types;
 mod validation;
+mod worth;
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{NodeClaimName, NodePoolName, Snapshot, ledger};
 
 pub use model::ledger::Method;
@@ -54,6 +55,10 @@ pub struct Pass {
     pub unconsolidatable: Vec<Blocked>,
     /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
     pub exhausted: BTreeSet<(NodePoolName, String)>,
+    /// When the schedule of a budget may let go what it holds back now.
+    pub due: Option<Timestamp>,
+    /// Annotations of NodePools that cannot be read, so that defaults hold.
+    pub misread: Vec<(NodePoolName, String)>,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
@@ -72,6 +77,17 @@ pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> 
     let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
     let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
     let [scene, later] = [scene, later].map(|scene| scene.sparing(spared));
+    Methods::new(&scene, &later).first()
+}
+
+/// The same where moves cost nothing: whatever saves is done.
+pub fn disrupt_at_any_price(snapshot: &Snapshot) -> Pass {
+    let inventory = Inventory::new(snapshot);
+    let ground = Ground::new(snapshot);
+    let later = snapshot.now.checked_add(VALIDATED_AFTER);
+    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
+    let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
+    let [scene, later] = [scene, later].map(Scene::at_any_price);
     Methods::new(&scene, &later).first()
 }
 

@@ -3,7 +3,7 @@
 
 mod consistency;
 mod drift;
-mod expiration;
+pub(crate) mod expiration;
 mod hydration;
 mod initialization;
 mod liveness;

@@ -145,6 +145,9 @@ async fn search(
         if round == 0 {
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;
+            if let Some(due) = pass.due {
+                report.look_again(due);
+            }
         }
         let (mut begun, mut refused) = (false, false);
         for command in &pass.commands {

@@ -1,6 +1,6 @@
 //! How many nodes of each NodePool may go at once (spec/lifecycle §15).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::{conditions::types::INSTANCE_TERMINATING, duration::parse_go_duration};
 use jiff::Timestamp;
@@ -14,11 +14,12 @@ use super::{Reason, schedule::Schedule};
 use crate::inventory::Inventory;
 
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
+#[derive(Clone)]
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
     reason: Reason,
-    /// NodePools with nodes, none of which may go.
-    closed: BTreeSet<NodePoolName>,
+    /// NodePools with nodes, none of which may go, and when a window of their budgets closes, which may change that.
+    closed: BTreeMap<NodePoolName, Option<Timestamp>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -38,7 +39,7 @@ impl Budgets {
         let mut budgets = Self {
             left: BTreeMap::new(),
             reason,
-            closed: BTreeSet::new(),
+            closed: BTreeMap::new(),
         };
         for pool in &snapshot.node_pools {
             let count = counts.get(&pool.name).copied().unwrap_or_default();
@@ -46,7 +47,8 @@ impl Budgets {
             let left = allowed.saturating_sub(count.disrupting);
             budgets.left.insert(pool.name.clone(), left);
             if allowed == 0 && count.total > 0 {
-                budgets.closed.insert(pool.name.clone());
+                let until = window_closes(pool, now);
+                budgets.closed.insert(pool.name.clone(), until);
             }
         }
         budgets
@@ -54,7 +56,7 @@ impl Budgets {
 
     /// What to tell users of a NodePool whose budgets allow none of its nodes to go, however many are on their way.
     pub(super) fn closed(&self, pool: &NodePool) -> Option<String> {
-        self.closed.contains(&pool.name).then(|| {
+        self.closed.contains_key(&pool.name).then(|| {
             trouble(pool).unwrap_or_else(|| {
                 let reason = self.reason.as_str();
                 format!(
@@ -62,6 +64,11 @@ impl Budgets {
                 )
             })
         })
+    }
+
+    /// When it may be worth asking again.
+    pub(super) fn opens(&self, pool: &NodePool) -> Option<Timestamp> {
+        self.closed.get(&pool.name).copied().flatten()
     }
 
     pub(super) fn left(&self, pool: &NodePoolName) -> usize {
@@ -179,13 +186,30 @@ fn scaled(nodes: &str, total: usize) -> Option<usize> {
 
 /// Whether the budget counts now; `None` if that cannot be told.
 fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
-    let (schedule, duration) = match (&budget.schedule, &budget.duration) {
-        (None, None) => return Some(true),
-        (Some(schedule), Some(duration)) => (schedule, duration),
-        (Some(_), None) | (None, Some(_)) => return None,
-    };
+    match (&budget.schedule, &budget.duration) {
+        (None, None) => Some(true),
+        (Some(schedule), Some(duration)) => Some(window(schedule, duration, now)?.is_some()),
+        (Some(_), None) | (None, Some(_)) => None,
+    }
+}
+
+/// When the first of the windows that are open now closes.
+fn window_closes(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
+    let budgets = pool.disruption.budgets.iter();
+    let closes = budgets.filter_map(|budget| {
+        window(
+            budget.schedule.as_deref()?,
+            budget.duration.as_deref()?,
+            now,
+        )?
+    });
+    closes.min()
+}
+
+/// The end of the window that is open now, if one is; `None` if that cannot be told.
+fn window(schedule: &str, duration: &str, now: Timestamp) -> Option<Option<Timestamp>> {
     let duration = parse_go_duration(duration)?;
-    Some(Schedule::parse(schedule)?.is_open(duration, now))
+    Some(Schedule::parse(schedule)?.closes(duration, now))
 }
 
 #[cfg(test)]

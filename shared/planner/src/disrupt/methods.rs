@@ -2,6 +2,7 @@
 
 use std::{cell::OnceCell, collections::BTreeSet};
 
+use jiff::Timestamp;
 use model::{NodePoolName, ledger};
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
     scene::Scene,
     single,
     validation::{self, Rejection},
+    worth,
 };
 
 pub(super) struct Methods<'s, 'a> {
@@ -51,7 +53,8 @@ impl<'s, 'a> Methods<'s, 'a> {
         if pass.commands.is_empty() {
             pass.commands = self.consolidation(&mut pass.unconsolidatable);
         }
-        pass.exhausted = self.exhausted();
+        (pass.exhausted, pass.due) = self.exhausted();
+        pass.misread = worth::misread(self.now.snapshot);
         for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
             told.sort();
             told.dedup();
@@ -59,23 +62,24 @@ impl<'s, 'a> Methods<'s, 'a> {
         pass
     }
 
-    /// What budgets hold back for good, of what methods would look at.
-    fn exhausted(&self) -> BTreeSet<(NodePoolName, String)> {
+    /// What budgets hold back for good, of what methods would look at, and when the first of their windows closes.
+    fn exhausted(&self) -> (BTreeSet<(NodePoolName, String)>, Option<Timestamp>) {
         let is_about = |one: &Candidate<'a>, reason| match reason {
             Reason::Empty => emptiness::is_about(one) == Ok(true),
             Reason::Drifted => drift::is_about(one) || drift::is_about_static(one),
             Reason::Underutilized => may_consolidate(one) == Ok(true),
         };
-        let mut exhausted = BTreeSet::new();
+        let (mut exhausted, mut opens) = (BTreeSet::new(), None);
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
             let budgets = self.budgets(self.now, reason);
-            let held = self.graceful().all.iter().filter_map(|one| {
-                let told = budgets.closed(one.pool)?;
-                is_about(one, reason).then(|| (one.pool.name.clone(), told))
-            });
-            exhausted.extend(held);
+            for one in self.graceful().all.iter() {
+                if let Some(told) = budgets.closed(one.pool).filter(|_| is_about(one, reason)) {
+                    exhausted.insert((one.pool.name.clone(), told));
+                    opens = opens.into_iter().chain(budgets.opens(one.pool)).min();
+                }
+            }
         }
-        exhausted
+        (exhausted, opens)
     }
 
     pub(super) fn emptiness(&self) -> Vec<Command> {
@@ -156,19 +160,23 @@ impl<'s, 'a> Methods<'s, 'a> {
         told: &mut Vec<Blocked>,
     ) -> Option<Command> {
         let budgets = self.budgets(self.now, Reason::Underutilized);
+        let mut tell = |candidate: &Candidate<'a>, message| {
+            told.push(Blocked {
+                node: candidate.node.name.to_string(),
+                message,
+            });
+        };
         for candidate in single::in_turns(candidates) {
             if budgets.left(&candidate.pool.name) == 0 || !totals.could_approve(candidate) {
                 continue;
             }
             match consolidation::consider(self.now, &[candidate]) {
-                Ok(step) if totals.approve(&step) => {
-                    return self.validated(step, Method::SingleNode);
-                }
-                Ok(_) => {}
-                Err(message) => told.push(Blocked {
-                    node: candidate.node.name.to_string(),
-                    message,
-                }),
+                Ok(step) if !totals.approve(&step) => {}
+                Ok(step) => match self.now.worth.pays(self.now, &step) {
+                    Ok(()) => return self.validated(step, Method::SingleNode),
+                    Err(message) => tell(candidate, message),
+                },
+                Err(message) => tell(candidate, message),
             }
         }
         None

@@ -52,7 +52,8 @@ fn evaluate<'a>(
     if step.replacement.is_some() {
         leave_out_own_types(scene, &mut step)?;
     }
-    totals.approve(&step).then_some(step)
+    let pays = || scene.worth.pays(scene, &step).is_ok();
+    (totals.approve(&step) && pays()).then_some(step)
 }
 
 /// Several nodes are not replaced by one of their own types, or a dearer one: removing the others is the better move, which

@@ -140,6 +140,7 @@ fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut
             match judged(scene, &[candidate], simulation) {
                 Err(why) => outlook.kept = Some(why),
                 Ok(step) => {
+                    outlook.kept = scene.worth.pays(scene, &step).err();
                     let nodes: Vec<NewNode> = step.replacement.into_iter().collect();
                     outlook.reason = Some(Reason::Underutilized);
                     outlook.alternative = Some(alternative(scene, candidate, &nodes));

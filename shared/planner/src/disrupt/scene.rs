@@ -17,6 +17,7 @@ use model::{
 };
 use scheduling::Volumes;
 
+use super::worth::Worth;
 use crate::{
     guards::Guards,
     inventory::{Inventory, Machine},
@@ -41,6 +42,7 @@ pub(super) struct Scene<'a> {
     pub(super) closed: BTreeSet<usize>,
     /// Nodes that are left alone.
     pub(super) spared: BTreeSet<NodeClaimName>,
+    pub(super) worth: Worth,
 }
 
 impl<'a> Scene<'a> {
@@ -69,6 +71,7 @@ impl<'a> Scene<'a> {
             settling,
             closed: closed(snapshot, inventory),
             spared: BTreeSet::new(),
+            worth: Worth::by_annotations(snapshot),
             pools,
         }
     }
@@ -76,6 +79,13 @@ impl<'a> Scene<'a> {
     pub(super) fn sparing(self, spared: &BTreeSet<NodeClaimName>) -> Self {
         Self {
             spared: spared.clone(),
+            ..self
+        }
+    }
+
+    pub(super) fn at_any_price(self) -> Self {
+        Self {
+            worth: Worth::default(),
             ..self
         }
     }

@@ -49,13 +49,10 @@ impl Schedule {
         })
     }
 
-    /// Whether a window of this length that the schedule opened is still open: it closes at its end exactly.
-    pub(super) fn is_open(&self, length: SignedDuration, now: Timestamp) -> bool {
-        let Ok(closed_before) = now.checked_sub(length) else {
-            return true;
-        };
-        self.last_opening(now)
-            .is_some_and(|opening| opening > closed_before)
+    /// When the window of this length that the schedule opened last closes, unless it is closed: it is at its end exactly.
+    pub(super) fn closes(&self, length: SignedDuration, now: Timestamp) -> Option<Timestamp> {
+        let end = self.last_opening(now)?.saturating_add(length).ok()?;
+        (end > now).then_some(end)
     }
 
     fn last_opening(&self, now: Timestamp) -> Option<Timestamp> {
@@ -158,7 +155,9 @@ mod tests {
 
     fn is_open(schedule: &str, hours: i64, now: &str) -> bool {
         let schedule = Schedule::parse(schedule).unwrap();
-        schedule.is_open(SignedDuration::from_hours(hours), now.parse().unwrap())
+        let length = SignedDuration::from_hours(hours);
+        let closes = schedule.closes(length, now.parse().unwrap());
+        closes.is_some()
     }
 
     #[test]

@@ -27,6 +27,8 @@ mod consolidating;
 mod drifting;
 mod emptying;
 mod looking_out;
+mod pricing;
+mod two_days;
 mod validating;
 
 const SETTLED: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE];

@@ -123,6 +123,8 @@ pub(super) fn again<'a>(
     {
         return unlike("nothing cheaper would replace them any more");
     }
+    let worth = &scene.worth;
+    worth.pays(scene, &step).map_err(Rejection::scheduling)?;
     Ok(step)
 }
 

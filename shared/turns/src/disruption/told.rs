@@ -1,10 +1,13 @@
 //! What users are told of disruption, with upstream's reasons (spec/lifecycle §31).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use model::{Snapshot, ledger, node::Node, node_claim::NodeClaim, plan::Target};
-use planner::{Blocked, Pass, Reason, Rejection};
+use model::{
+    NodePoolName, Snapshot, ledger, node::Node, node_claim::NodeClaim,
+    node_pool::ConsolidationPolicy, plan::Target,
+};
+use planner::{Blocked, Command, Pass, Reason, Rejection};
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::events;
@@ -32,21 +35,68 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
             .collect::<Vec<_>>()
     };
     let protected = planner::do_not_disrupt_notes(snapshot);
+    let of_pool = |name: &NodePoolName| {
+        let mut pools = snapshot.node_pools.iter();
+        let pool = pools.find(|pool| pool.name == *name)?;
+        Some(EventTarget::NodePool(pool.name.clone(), pool.uid.clone()))
+    };
     let exhausted = pass.exhausted.iter().filter_map(|(name, message)| {
-        let pool = snapshot.node_pools.iter().find(|pool| pool.name == *name)?;
-        Some(normal(
-            EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
-            "DisruptionBlocked",
-            message.clone(),
-            snapshot.now,
-        ))
+        let about = of_pool(name)?;
+        let message = message.clone();
+        Some(normal(about, "DisruptionBlocked", message, snapshot.now))
     });
+    let misread = pass.misread.iter().filter_map(|(name, message)| {
+        Some(Event {
+            kind: EventKind::Warning,
+            ..normal(
+                of_pool(name)?,
+                "InvalidAnnotation",
+                message.clone(),
+                snapshot.now,
+            )
+        })
+    });
+    let approved = pass.commands.iter();
+    let approved = approved.flat_map(|command| of_approval(snapshot, &objects, command));
     candidates
+        .chain(approved)
+        .chain(misread)
         .chain(exhausted)
         .chain(tell("DisruptionBlocked", &pass.blocked))
         .chain(tell("Unconsolidatable", &pass.unconsolidatable))
         .chain(events::of_notes(&protected, snapshot.now))
         .collect()
+}
+
+/// What policy Balanced found worth it: of single nodes on them, of several on their NodePools, as upstream.
+fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) -> Vec<Event> {
+    let claims = command.delete.iter();
+    let claims = claims.filter_map(|target| objects.claims.get(target.name.as_str()));
+    let pools: BTreeSet<_> = claims.filter_map(|claim| claim.node_pool()).collect();
+    let balanced = snapshot.node_pools.iter().filter(|pool| {
+        pool.disruption.policy == ConsolidationPolicy::Balanced && pools.contains(&pool.name)
+    });
+    let reason = "ConsolidationApproved";
+    let message = format!("Saves enough for what it disturbs: {}", command.because);
+    let mut balanced = balanced.peekable();
+    match command.method {
+        ledger::Method::SingleNode if balanced.peek().is_some() => {
+            let nodes = command.nodes.iter();
+            nodes
+                .flat_map(|node| objects.tell(node, reason, &message))
+                .collect()
+        }
+        ledger::Method::MultiNode => balanced
+            .map(|pool| {
+                let about = EventTarget::NodePool(pool.name.clone(), pool.uid.clone());
+                normal(about, reason, message.clone(), snapshot.now)
+            })
+            .collect(),
+        ledger::Method::SingleNode
+        | ledger::Method::Emptiness
+        | ledger::Method::StaticDrift
+        | ledger::Method::Drift => Vec::new(),
+    }
 }
 
 /// Why what was proposed is not done. Upstream says it of single nodes only.

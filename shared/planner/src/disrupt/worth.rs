@@ -1,0 +1,285 @@
+//! What a move costs besides the price of nodes, and whether its saving pays for that in time (docs/disruption.md).
+//!
+//! Everything is money: an eviction has a price, and so have the minutes in which old and new nodes run side by side. A
+//! NodePool's annotations say what an eviction costs its users and how long a saving may take to pay for a move.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{
+    conditions::types::{INITIALIZED, LAUNCHED},
+    duration::parse_go_duration,
+    names::annotation::{CONSOLIDATION_HORIZON, EVICTION_PRICE},
+};
+use jiff::SignedDuration;
+use model::{
+    CapacityType, InstanceId, NanosPerHour, NodePoolName, Snapshot,
+    labels::{INSTANCE_TYPE, ZONE},
+    node_claim::NodeClaim,
+    node_pool::NodePool,
+    snapshot::Optimize,
+};
+use scheduling::NewNode;
+
+use super::{candidates::Candidate, consolidation::Move, cost, scene::Scene, types};
+use crate::{by_instance::instance_of, lifecycle::expiration};
+
+/// A move must have paid for itself by then.
+const HORIZON: SignedDuration = SignedDuration::from_hours(24);
+/// What an eviction costs, in nano-dollars.
+const EVICTION: i64 = 10_000_000;
+/// A node this young has hardly paid for its own start: moving its pods counts twice.
+const YOUNG: SignedDuration = SignedDuration::from_hours(1);
+/// What a pod on a new node costs besides its eviction, in hundredths of one: its images are not there yet.
+const PULLS: i128 = 25;
+/// How many of a hundred thousand spot nodes are interrupted in an hour: five in a hundred in a month.
+const INTERRUPTED: i128 = 7;
+/// How long nodes take to start where none has shown it, and at most.
+const BOOT: SignedDuration = SignedDuration::from_mins(1);
+const BOOT_MAX: SignedDuration = SignedDuration::from_mins(15);
+/// How long the pods of a node take to go, at most: longer grace is for few.
+const DRAIN_MAX: SignedDuration = SignedDuration::from_mins(15);
+
+/// What a NodePool's owner asks of moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    horizon: SignedDuration,
+    /// In nano-dollars.
+    eviction: i64,
+}
+
+/// Prices moves, and says which are worth it. Of itself, everything is that saves.
+#[derive(Default)]
+pub(super) struct Worth {
+    /// `None`: nothing is priced.
+    terms: Option<BTreeMap<NodePoolName, Terms>>,
+    boots: BTreeMap<NodePoolName, SignedDuration>,
+    /// Type and zone of spot instances that EC2 has announced to take back.
+    at_risk: Vec<(String, String)>,
+}
+
+/// In nano-dollars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Balance {
+    /// Within the horizon.
+    pub(super) saved: i128,
+    /// Once.
+    pub(super) price: i128,
+}
+
+impl Balance {
+    pub(super) fn net(self) -> i128 {
+        self.saved - self.price
+    }
+}
+
+impl Worth {
+    /// By what the NodePools' annotations say. Upstream prices nothing.
+    pub(super) fn by_annotations(snapshot: &Snapshot) -> Self {
+        if snapshot.settings.optimize == Optimize::Upstream {
+            return Self::default();
+        }
+        let terms = snapshot.node_pools.iter();
+        let terms = terms.map(|pool| (pool.name.clone(), Terms::of(pool).0));
+        Self {
+            terms: Some(terms.collect()),
+            boots: boots(&snapshot.node_claims),
+            at_risk: at_risk(snapshot),
+        }
+    }
+
+    /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
+    pub(super) fn pays(&self, scene: &Scene<'_>, step: &Move<'_>) -> Result<(), String> {
+        let Some(balance) = self.balance(scene, step) else {
+            return Ok(());
+        };
+        if balance.net() >= 0 {
+            return Ok(());
+        }
+        let pods = step.simulation.pods.iter();
+        let moved = pods.filter(|pod| pod.node_name.is_some()).count();
+        Err(format!(
+            "Moving {} pods costs ${}, and saves ${} within the NodePool's consolidation horizon",
+            moved,
+            dollars(balance.price),
+            dollars(balance.saved),
+        ))
+    }
+
+    fn balance(&self, scene: &Scene<'_>, step: &Move<'_>) -> Option<Balance> {
+        let all = self.terms.as_ref()?;
+        let mut balance = Balance { saved: 0, price: 0 };
+        let (mut longest, mut dearest) = (SignedDuration::ZERO, 0);
+        for one in &step.candidates {
+            let terms = all.get(&one.pool.name).copied().unwrap_or_default();
+            let life = life(scene, one).map_or(terms.horizon, |life| life.min(terms.horizon));
+            balance.saved += over(one.price, life);
+            balance.price += price_of_leaving(scene, one, terms);
+            longest = longest.max(life);
+            dearest = dearest.max(terms.eviction);
+        }
+        if let Some(node) = &step.replacement {
+            let choice = node.choices.first();
+            let price = choice.map_or(NanosPerHour(0), |choice| choice.price);
+            balance.saved -= over(price, longest);
+            let pool = scene.ground.offering().nth(node.pool);
+            let boot = pool.and_then(|(pool, _)| self.boots.get(&pool.name));
+            balance.price += over(price, boot.copied().unwrap_or(BOOT));
+            balance.price += self.price_of_arriving(scene, node, i128::from(dearest), longest);
+        }
+        Some(balance)
+    }
+
+    /// Images that are pulled again, and evictions to come where EC2 may take the node back.
+    fn price_of_arriving(
+        &self,
+        scene: &Scene<'_>,
+        node: &NewNode,
+        eviction: i128,
+        stays: SignedDuration,
+    ) -> i128 {
+        let pods = i128::try_from(node.pods.len()).unwrap_or_default() * eviction;
+        let mut price = pods * PULLS / 100;
+        if node.admitted == [CapacityType::Spot] {
+            let choice = node.choices.first();
+            let offering = choice.and_then(|choice| {
+                let kind = types::of_new_node(scene, node).get(choice.instance_type())?;
+                let zone = &kind.offerings.get(choice.offering())?.zone;
+                Some((kind.name.as_str().to_owned(), zone.clone()))
+            });
+            price += match offering.filter(|offering| self.at_risk.contains(offering)) {
+                Some(_) => pods,
+                None => pods * INTERRUPTED * i128::from(stays.as_hours()) / 100_000,
+            };
+        }
+        price
+    }
+}
+
+/// Evictions and restarts, by what their owners say they cost, and the time a drain takes.
+fn price_of_leaving(scene: &Scene<'_>, one: &Candidate<'_>, terms: Terms) -> i128 {
+    let pods = i128::from(one.cost - cost::EVICTION);
+    let mut price = pods * i128::from(terms.eviction) / i128::from(cost::EVICTION);
+    let age = one.claim.created_at.map(|at| scene.now.duration_since(at));
+    if age.is_some_and(|age| age < YOUNG) {
+        price *= 2;
+    }
+    let grace = one.machine.pods.iter();
+    let grace = grace.filter_map(|pod| pod.termination_grace_seconds).max();
+    let drain = SignedDuration::from_secs(grace.unwrap_or(0)).min(DRAIN_MAX);
+    price + over(one.price, drain)
+}
+
+/// Annotations that cannot be read, by NodePool.
+pub(super) fn misread(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
+    let pools = snapshot.node_pools.iter();
+    let told = pools.flat_map(|pool| {
+        let problems = Terms::of(pool).1.into_iter();
+        problems.map(|problem| (pool.name.clone(), problem))
+    });
+    told.collect()
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            horizon: HORIZON,
+            eviction: EVICTION,
+        }
+    }
+}
+
+impl Terms {
+    /// By the NodePool's annotations; what cannot be read leaves the default, and is told.
+    pub(super) fn of(pool: &NodePool) -> (Self, Vec<String>) {
+        let (mut terms, mut problems) = (Self::default(), Vec::new());
+        let mut read = |key: &str, expected: &str, take: &mut dyn FnMut(&str) -> Option<()>| {
+            if let Some(text) = pool.annotations.get(key)
+                && take(text).is_none()
+            {
+                problems.push(format!(
+                    "Annotation {key} is \"{text}\": expected {expected}; the default is used"
+                ));
+            }
+        };
+        read(
+            CONSOLIDATION_HORIZON,
+            "a duration such as \"24h\"",
+            &mut |text| {
+                let horizon = parse_go_duration(text)?;
+                terms.horizon = Some(horizon).filter(|horizon| horizon.is_positive())?;
+                Some(())
+            },
+        );
+        read(EVICTION_PRICE, "dollars such as \"0.01\"", &mut |text| {
+            terms.eviction = nano_dollars(text)?;
+            Some(())
+        });
+        (terms, problems)
+    }
+}
+
+/// Of whole dollars and up to nine decimal places, and not more than a thousand of them.
+fn nano_dollars(text: &str) -> Option<i64> {
+    const DOLLAR: i64 = 1_000_000_000;
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || decimals.len() > 9 || !is_number(whole) || !is_number(decimals) {
+        return None;
+    }
+    let whole: i64 = whole.parse().ok().filter(|whole| *whole < 1_000)?;
+    let decimals: i64 = format!("{decimals:0<9}").parse().ok()?;
+    Some(whole * DOLLAR + decimals)
+}
+
+fn dollars(nanos: i128) -> NanosPerHour {
+    NanosPerHour(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// What a node costs in this time.
+fn over(price: NanosPerHour, time: SignedDuration) -> i128 {
+    i128::from(price.0) * i128::from(time.as_secs().max(0)) / 3_600
+}
+
+/// How long a node has left by itself.
+fn life(scene: &Scene<'_>, one: &Candidate<'_>) -> Option<SignedDuration> {
+    let end = expiration::at(one.claim)?;
+    Some(end.duration_since(scene.now).max(SignedDuration::ZERO))
+}
+
+/// How long the nodes of each NodePool took from their launch until pods could use them: the one in the middle.
+fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
+    let mut seen: BTreeMap<NodePoolName, Vec<SignedDuration>> = BTreeMap::new();
+    for claim in claims {
+        let since = |kind| {
+            let condition = claim.condition(kind).filter(|_| claim.is_true(kind));
+            condition.map(|condition| condition.last_transition)
+        };
+        if let (Some(pool), Some(from), Some(to)) =
+            (claim.node_pool(), since(LAUNCHED), since(INITIALIZED))
+        {
+            let took = to.duration_since(from);
+            let took = took.clamp(SignedDuration::ZERO, BOOT_MAX);
+            seen.entry(pool).or_default().push(took);
+        }
+    }
+    let middle = seen.into_iter().filter_map(|(pool, mut all)| {
+        all.sort_unstable();
+        Some((pool, *all.get(all.len() / 2)?))
+    });
+    middle.collect()
+}
+
+/// What EC2 has announced to take back: the next one of that kind may not live long either.
+fn at_risk(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let notices = snapshot.notices.iter();
+    let noticed: BTreeSet<&InstanceId> = notices.map(|notice| &notice.instance).collect();
+    let claims = snapshot.node_claims.iter().filter(|claim| {
+        let instance = instance_of(&claim.status.provider_id);
+        instance.is_some_and(|instance| noticed.contains(&instance))
+    });
+    let offerings = claims.filter_map(|claim| {
+        let of = |key: &str| claim.labels.get(key).cloned();
+        of(INSTANCE_TYPE).zip(of(ZONE))
+    });
+    offerings.collect()
+}
