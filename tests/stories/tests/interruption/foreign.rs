@@ -5,7 +5,7 @@ use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::
 use serde_json::json;
 use stories::{Relay, Rig, secs};
 
-use crate::{counts, deliver, event, instances, running, spot};
+use crate::{configure, counts, deliver, event, instances, running, spot};
 
 const GROUP_NODE: &str = "ip-10-0-0-9.ec2.internal";
 const MANAGED: &str = "aws-node-termination-handler/managed";
@@ -72,20 +72,7 @@ fn opt_in(rig: &Rig, id: &InstanceId) {
 }
 
 fn options(rig: &Rig, options: &serde_json::Value) {
-    rig.sim.with(|world| {
-        let entry = json!({
-            "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active",
-            "settings": {"nodeTerminationHandler": options}
-        });
-        world.registry[0].body = Ok(entry.clone());
-        world
-            .ledger
-            .of(&Rig::cluster())
-            .meta
-            .as_mut()
-            .unwrap()
-            .registry = entry;
-    });
+    configure(rig, &json!({"nodeTerminationHandler": options}));
 }
 
 fn node(world: &fakes::World) -> &Node {

@@ -4,25 +4,12 @@ use fakes::Fault;
 use serde_json::json;
 use stories::{Relay, Rig, secs};
 
-use crate::{deliver, instances, is_deleting, running, spot};
+use crate::{configure, deliver, instances, is_deleting, running, spot};
 
 const HOOK: &str = "https://chat.example.com/hook";
 
 fn destinations(rig: &Rig, destinations: &serde_json::Value) {
-    rig.sim.with(|world| {
-        let entry = json!({
-            "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active",
-            "settings": {"notifications": destinations}
-        });
-        world.registry[0].body = Ok(entry.clone());
-        world
-            .ledger
-            .of(&Rig::cluster())
-            .meta
-            .as_mut()
-            .unwrap()
-            .registry = entry;
-    });
+    configure(rig, &json!({"notifications": destinations}));
 }
 
 fn told(rig: &Rig) -> Vec<fakes::Told> {
