@@ -143,6 +143,9 @@ async fn search(
         let took = turn.world.clock.now().duration_since(begun_at);
         report.metrics.push(metrics::of_search(took));
         if round == 0 {
+            let held = pass.exhausted.iter();
+            let held = held.map(|(pool, why)| format!("NodePool {pool}: {why}"));
+            report.held_back.extend(held);
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;
             if let Some(due) = pass.due {

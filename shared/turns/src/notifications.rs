@@ -6,7 +6,7 @@ mod settings;
 
 use std::collections::BTreeSet;
 
-use model::{Lane, NotificationClass as Class};
+use model::NotificationClass as Class;
 
 pub(crate) use self::{
     outbox::{put, send},
@@ -41,15 +41,18 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
     let turn = report.turn.0.clone();
     // What lasts is told once an hour.
     let hour = (report.at.as_second() / 3600).to_string();
-    if report.lane == Lane::Disruption && report.committed.is_some() {
-        let count = report.planned.len();
-        let title = format!("{count} disruptions are decided");
-        add(
-            Class::Disruption,
-            turn.clone(),
-            title,
-            report.planned.clone(),
+    if !report.disrupted.is_empty() {
+        let title = format!("{} disruptions are decided", report.disrupted.len());
+        let details = report.disrupted.clone();
+        add(Class::Disruption, turn.clone(), title, details);
+    }
+    if !report.held_back.is_empty() {
+        let title = format!(
+            "budgets hold back every disruption of {} NodePools",
+            report.held_back.len()
         );
+        let id = format!("budgets/{hour}");
+        add(Class::Limit, id, title, report.held_back.clone());
     }
     if report.failed.len() >= FAILED {
         let title = format!("{} launches failed in one turn", report.failed.len());

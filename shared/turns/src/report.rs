@@ -22,6 +22,10 @@ pub struct Report {
     pub planned: Vec<String>,
     /// Disruptions under way: what is to be judged again before it binds, what came of that, and what must stay after all.
     pub proposed: Vec<String>,
+    /// Disruptions that bind from now on.
+    pub disrupted: Vec<String>,
+    /// NodePools whose disruption budgets hold back all there would be to do.
+    pub held_back: Vec<String>,
     /// What the independent check took out of the plan.
     pub refused: Vec<String>,
     /// Pods without a place, with the reasons.
@@ -70,6 +74,8 @@ impl Report {
             node_claims: 0,
             planned: Vec::new(),
             proposed: Vec::new(),
+            disrupted: Vec::new(),
+            held_back: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
             postponed: 0,

@@ -115,6 +115,21 @@ impl Rig {
         rig
     }
 
+    /// Sets the `settings` of the cluster's registry entry.
+    pub fn configure(&self, settings: &serde_json::Value) {
+        let entry = serde_json::json!({
+            "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active", "settings": settings,
+        });
+        self.sim.with(|world| {
+            for registered in &mut world.registry {
+                registered.body = Ok(entry.clone());
+            }
+            if let Some(meta) = &mut world.ledger.of(&Self::cluster()).meta {
+                meta.registry = entry;
+            }
+        });
+    }
+
     pub fn cluster() -> ClusterName {
         "demo".into()
     }

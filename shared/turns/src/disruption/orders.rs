@@ -132,6 +132,7 @@ pub(super) async fn place(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
+            report.disrupted.push(command.because.clone());
             let reason = order.reason.to_lowercase();
             let created = metrics::of_launches(&made.plan, &reason);
             report.metrics.extend(created);

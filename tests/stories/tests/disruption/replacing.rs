@@ -1,6 +1,7 @@
 //! Replacements come first, and nothing is deleted before they are in service.
 
 use model::{CapacityType, ledger::CommandState};
+use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 use crate::{
@@ -188,4 +189,31 @@ async fn a_replacement_that_never_gets_ready_rolls_back_and_the_pod_stays_where_
         rig.transcript
     );
     assert!(types(&rig).contains(&"m5.2xlarge".to_owned()));
+}
+
+#[tokio::test]
+async fn who_wants_to_know_is_told_what_is_decided_and_what_budgets_hold_back() {
+    let mut rig = oversized().await;
+    let to = "https://chat.example.com/hook";
+    rig.configure(&json!({"notifications": [
+        {"name": "chat", "to": to, "template": "{title}", "classes": ["disruption", "limit"]},
+    ]}));
+    let set_budget = |rig: &Rig, nodes: &str| {
+        rig.sim.with(|world| {
+            let pool = world.api.node_pools.get_mut("default").unwrap();
+            let budgets = json!([{ "nodes": nodes }]);
+            pool.spec.disruption.budgets = serde_json::from_value(budgets).unwrap();
+        });
+    };
+    let titles = |rig: &Rig| -> Vec<String> {
+        rig.sim
+            .with(|world| world.told.iter().map(|told| told.body.clone()).collect())
+    };
+    set_budget(&rig, "0");
+    rig.pass(secs(900)).await;
+    let held = "budgets hold back every disruption of 1 NodePools";
+    assert_eq!(titles(&rig), [held], "once an hour");
+    set_budget(&rig, "1");
+    rig.pass(secs(1_200)).await;
+    assert_eq!(titles(&rig), [held, "1 disruptions are decided"]);
 }

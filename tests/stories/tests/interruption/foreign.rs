@@ -5,7 +5,7 @@ use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::
 use serde_json::json;
 use stories::{Relay, Rig, secs};
 
-use crate::{configure, counts, deliver, event, instances, running, spot};
+use crate::{counts, deliver, event, instances, running, spot};
 
 const GROUP_NODE: &str = "ip-10-0-0-9.ec2.internal";
 const MANAGED: &str = "aws-node-termination-handler/managed";
@@ -72,7 +72,7 @@ fn opt_in(rig: &Rig, id: &InstanceId) {
 }
 
 fn options(rig: &Rig, options: &serde_json::Value) {
-    configure(rig, &json!({"nodeTerminationHandler": options}));
+    rig.configure(&json!({"nodeTerminationHandler": options}));
 }
 
 fn node(world: &fakes::World) -> &Node {

@@ -134,15 +134,3 @@ fn counts(delivery: &Delivery) -> Vec<(&str, usize)> {
         .map(|(what, count)| (what.as_str(), *count))
         .collect()
 }
-
-/// The `settings` of the cluster's registry entry.
-fn configure(rig: &Rig, settings: &serde_json::Value) {
-    let entry = serde_json::json!({
-        "type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active", "settings": settings,
-    });
-    rig.sim.with(|world| {
-        world.registry[0].body = Ok(entry.clone());
-        let rows = world.ledger.of(&Rig::cluster());
-        rows.meta.as_mut().unwrap().registry = entry;
-    });
-}

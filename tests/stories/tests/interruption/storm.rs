@@ -169,11 +169,13 @@ async fn when_a_third_of_a_thousand_nodes_goes_within_two_minutes_every_pod_has_
     Box::pin(storm(1_000)).await;
 }
 
+/// Seconds between two deliveries of warnings.
+const ROUND: i64 = 6;
+
 /// 30 % of the nodes are warned within two minutes, and each dies two minutes after its warning.
 async fn storm(nodes: usize) {
     let victims = nodes * 3 / 10;
-    // One round every two seconds.
-    let at_once = victims / 60;
+    let at_once = victims * usize::try_from(ROUND).unwrap() / 120;
     let mut rig = on_spot(Relay::Dead, 1).await;
     let first = instances(&rig)[0].clone();
     let per_node = rig.sim.with(|world| world.api.pods.len());
@@ -203,7 +205,7 @@ async fn storm(nodes: usize) {
     let mut announced = warned.chunks(at_once);
     let mut late = Vec::new();
     for second in 0..=250 {
-        if second % 2 == 0
+        if second % ROUND == 0
             && let Some(some) = announced.next()
         {
             let bodies: Vec<String> = some.iter().map(|id| spot(&rig, id)).collect();
@@ -249,7 +251,7 @@ async fn storm(nodes: usize) {
                 .values()
                 .filter(|one| !known.contains(&one.id));
             let bought: usize = bought.map(|one| room(&one.instance_type)).sum();
-            let rounds = (now.duration_since(start).as_secs() - 10).max(0) / 2;
+            let rounds = (now.duration_since(start).as_secs() - 10).max(0) / ROUND;
             let warned = usize::try_from(rounds).unwrap() * at_once;
             assert!(
                 bought >= warned.min(victims) * per_node,

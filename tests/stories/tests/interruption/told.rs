@@ -4,12 +4,12 @@ use fakes::Fault;
 use serde_json::json;
 use stories::{Relay, Rig, secs};
 
-use crate::{configure, deliver, instances, is_deleting, running, spot};
+use crate::{deliver, instances, is_deleting, running, spot};
 
 const HOOK: &str = "https://chat.example.com/hook";
 
 fn destinations(rig: &Rig, destinations: &serde_json::Value) {
-    configure(rig, &json!({"notifications": destinations}));
+    rig.configure(&json!({"notifications": destinations}));
 }
 
 fn told(rig: &Rig) -> Vec<fakes::Told> {
