@@ -43,6 +43,7 @@ apiVersion: karpenter.sh/v1
 kind: NodeClaim
 metadata: {{name: {name}-claim, uid: {name}-claim, labels: {labels}, creationTimestamp: \"2026-01-01T00:00:00Z\"}}
 spec:
+  expireAfter: Never
   requirements: []
   nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
 status:
