@@ -155,6 +155,9 @@ pub struct Unplaced {
 pub struct Refusal {
     pub node_pool: Option<NodePoolName>,
     pub text: String,
+    /// The pod would have a place, were the NodePool's limits higher.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub limited: bool,
 }
 
 /// Changes to a Node; maps name what to set, `remove_*` what to take away.

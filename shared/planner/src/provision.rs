@@ -197,6 +197,7 @@ fn report(
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
             node_pool: at.and_then(pool_of).map(|pool| pool.name.clone()),
             text: reason.to_string(),
+            limited: reason.is_limit(),
         });
         plan.unplaced.push(Unplaced {
             pod: reference(pod),
@@ -218,6 +219,7 @@ fn unplaced(pod: &Pod, node_pool: Option<NodePoolName>, text: &str) -> Unplaced 
         reasons: vec![Refusal {
             node_pool,
             text: text.to_owned(),
+            limited: false,
         }],
     }
 }

@@ -72,6 +72,13 @@ pub enum Reason {
     NextRound,
 }
 
+impl Reason {
+    /// Whether the NodePool's limits are all that keeps the pod out.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::NodeLimit | Self::Limit { .. })
+    }
+}
+
 /// Where a pod asks for a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {

@@ -4,8 +4,6 @@ mod outbox;
 mod render;
 mod settings;
 
-use std::collections::BTreeSet;
-
 use model::NotificationClass as Class;
 
 pub(crate) use self::{
@@ -63,19 +61,12 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
             report.failed.clone(),
         );
     }
-    let limited = |text: &&String| text.contains("its limit");
-    let limited: BTreeSet<String> = report.unplaced.iter().filter(limited).cloned().collect();
-    if !limited.is_empty() {
+    if !report.limited.is_empty() {
         let title = format!(
             "{} pods have no place because of NodePool limits",
-            limited.len()
+            report.limited.len()
         );
-        add(
-            Class::Limit,
-            hour.clone(),
-            title,
-            limited.into_iter().collect(),
-        );
+        add(Class::Limit, hour.clone(), title, report.limited.clone());
     }
     if let Outcome::Postponed(why) = &report.outcome {
         let id = format!("{}/{hour}", report.lane);

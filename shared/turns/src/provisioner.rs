@@ -224,12 +224,16 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
             .flat_map(|refused| refused.offences.iter().cloned()),
     );
     report.postponed = checked.plan.postponed.len();
-    report.unplaced = checked
-        .plan
-        .unplaced
-        .iter()
-        .map(|unplaced| format!("{}: {}", unplaced.pod.key, events::reasons(unplaced)))
-        .collect();
+    // Of the last round only.
+    report.unplaced.clear();
+    report.limited.clear();
+    for unplaced in &checked.plan.unplaced {
+        let told = format!("{}: {}", unplaced.pod.key, events::reasons(unplaced));
+        if unplaced.reasons.iter().any(|refusal| refusal.limited) {
+            report.limited.push(told.clone());
+        }
+        report.unplaced.push(told);
+    }
 }
 
 /// What the snapshot amounted to.

@@ -30,6 +30,8 @@ pub struct Report {
     pub refused: Vec<String>,
     /// Pods without a place, with the reasons.
     pub unplaced: Vec<String>,
+    /// Those of them that a NodePool would serve, were its limits higher.
+    pub limited: Vec<String>,
     /// How many pods are left to the next turn, because one turn plans only so much.
     pub postponed: usize,
     pub launched: Vec<String>,
@@ -78,6 +80,7 @@ impl Report {
             held_back: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
+            limited: Vec::new(),
             postponed: 0,
             launched: Vec::new(),
             failed: Vec::new(),

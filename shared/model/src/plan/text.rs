@@ -226,10 +226,12 @@ mod tests {
                 Refusal {
                     node_pool: Some("default".into()),
                     text: "taint a:NoSchedule is not tolerated".to_owned(),
+                    limited: false,
                 },
                 Refusal {
                     node_pool: None,
                     text: "it is too large".to_owned(),
+                    limited: false,
                 },
             ],
         };

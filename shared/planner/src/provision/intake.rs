@@ -48,6 +48,7 @@ pub(crate) fn intake<'a>(
                 reasons: vec![Refusal {
                     node_pool: None,
                     text,
+                    limited: false,
                 }],
             }),
         }
