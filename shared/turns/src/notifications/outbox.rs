@@ -6,7 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Notification, ledger::SweepMemory};
 use ports::{LedgerError, NotifyError};
 
-use super::{Destination, News, render::signature, settings::Address};
+use super::{
+    Destination, News,
+    render::signature,
+    settings::{Address, HeaderValue},
+};
 use crate::{SweepReport, World};
 
 /// What could not be sent within this is of no use any more.
@@ -55,6 +59,9 @@ pub(crate) async fn send(
     memory: &mut SweepMemory,
     report: &mut SweepReport,
 ) -> Result<(), LedgerError> {
+    // Who is no longer to be told would be remembered for good.
+    let is_known = |name: &String| destinations.iter().any(|to| to.name == *name);
+    memory.notified.retain(|name, _| is_known(name));
     if destinations.is_empty() {
         return Ok(());
     }
@@ -146,7 +153,17 @@ async fn deliver(
             url
         }
     };
-    let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    let mut headers = Vec::new();
+    for (name, value) in &to.headers {
+        let value = match value {
+            HeaderValue::Text(text) => text.clone(),
+            HeaderValue::In(parameter) => notifier.secret(parameter).await?,
+        };
+        headers.push((name.clone(), value));
+    }
+    if !to.headers.contains_key("content-type") {
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
+    }
     if let Some(parameter) = &to.secret {
         let key = notifier.secret(parameter).await?;
         headers.extend(signature(&key, now, &body));

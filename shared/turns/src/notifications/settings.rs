@@ -1,6 +1,6 @@
 //! Who is told: `settings.notifications` of a cluster's registry entry.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::NotificationClass as Class;
 use serde::Deserialize;
@@ -16,6 +16,8 @@ pub(crate) struct Destination {
     pub(crate) address: Address,
     pub(crate) classes: BTreeSet<Class>,
     pub(crate) template: Template,
+    /// Of POSTs, besides those of ours; names are in lower case.
+    pub(crate) headers: BTreeMap<String, HeaderValue>,
     /// The parameter with the key that bodies of POSTs are signed with.
     pub(crate) secret: Option<String>,
     pub(crate) per_hour: u32,
@@ -30,6 +32,13 @@ pub(crate) enum Address {
     Bus(String),
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderValue {
+    Text(String),
+    /// The parameter that holds it, where that is a secret.
+    In(String),
+}
+
 /// As written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -41,6 +50,8 @@ struct Raw {
     #[serde(default)]
     template: Option<String>,
     #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
     secret: Option<String>,
     #[serde(default)]
     per_hour: Option<u32>,
@@ -50,6 +61,8 @@ struct Raw {
 const PER_HOUR: u32 = 60;
 /// A registry entry has little room, and each costs calls.
 const DESTINATIONS_MAX: usize = 10;
+/// A registry entry has little room.
+const HEADERS_MAX: usize = 10;
 
 pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryError> {
     const FIELD: &str = "settings.notifications";
@@ -63,7 +76,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
     for (at, value) in list.iter().enumerate() {
         let field = |key: &str| format!("{FIELD}[{at}]{key}");
         let raw: Raw = serde_json::from_value(value.clone()).map_err(|_| {
-            let expected = "name and to, and at most classes, template, secret and perHour, as docs/notifications.md says";
+            let expected = "name and to, and at most classes, template, headers, secret and perHour, as docs/notifications.md says";
             error(&field(""), value, expected)
         })?;
         let refused =
@@ -81,6 +94,22 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
             return refused(".template", template, expected);
         };
         let is_url = matches!(address, Address::Url(_) | Address::UrlIn(_));
+        if raw.headers.len() > HEADERS_MAX {
+            let count = raw.headers.len().to_string();
+            return refused(".headers", &count, "at most 10");
+        }
+        let mut headers = BTreeMap::new();
+        for (name, value) in &raw.headers {
+            let key = format!(".headers.{name}");
+            if !is_url {
+                return refused(&key, value, "none: only POSTs have headers");
+            }
+            let Some(read) = header(name, value) else {
+                let expected = "a header that is not set by us or by the connection, in printable characters, or ssm:/<parameter that holds it>";
+                return refused(&key, value, expected);
+            };
+            headers.insert(name.to_ascii_lowercase(), read);
+        }
         if let Some(secret) = raw.secret.as_deref().filter(|_| !is_url) {
             return refused(".secret", secret, "none: only HTTPS bodies are signed");
         }
@@ -92,11 +121,30 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
             address,
             classes: raw.classes.unwrap_or_else(|| Class::ALL.into()),
             template,
+            headers,
             secret: raw.secret,
             per_hour: raw.per_hour.unwrap_or(PER_HOUR),
         });
     }
     Ok(destinations)
+}
+
+/// `None` for names that are no token (RFC 9110 §5.6.2) or not the user's to set, and for values that would end the line.
+fn header(name: &str, value: &str) -> Option<HeaderValue> {
+    const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let key = name.to_ascii_lowercase();
+    let taken = OURS.contains(&key.as_str()) || key.starts_with("x-whittle-");
+    let printable = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if key.is_empty() || !key.bytes().all(is_token) || taken || !printable {
+        return None;
+    }
+    match value.strip_prefix("ssm:") {
+        Some(parameter) => parameter
+            .starts_with('/')
+            .then(|| HeaderValue::In(parameter.to_owned())),
+        None => Some(HeaderValue::Text(value.to_owned())),
+    }
 }
 
 fn address(to: &str) -> Option<Address> {
@@ -165,6 +213,18 @@ mod tests {
             (
                 json!({"name": "ops", "to": "https://e.com", "clases": []}),
                 "[0] is {",
+            ),
+            (
+                json!({"name": "ops", "to": "https://e.com", "headers": {"Host": "e.com"}}),
+                "[0].headers.Host is \"e.com\": expected a header that is not set by us",
+            ),
+            (
+                json!({"name": "ops", "to": "https://e.com", "headers": {"x-team": "a\r\nb: c"}}),
+                "[0].headers.x-team is",
+            ),
+            (
+                json!({"name": "ops", "to": "arn:aws:sns:r:1:t", "headers": {"x-team": "a"}}),
+                "[0].headers.x-team is \"a\": expected none",
             ),
             (
                 json!({"name": "", "to": "https://e.com"}),

@@ -47,7 +47,7 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
     destinations(
         &rig,
         &json!([
-            {"name": "chat", "to": "ssm:/whittle/credentials/hook", "template": "slack", "secret": "/whittle/credentials/key"},
+            {"name": "chat", "to": "ssm:/whittle/credentials/hook", "template": "slack", "headers": {"X-Team": "ops", "Authorization": "ssm:/whittle/credentials/key"}, "secret": "/whittle/credentials/key"},
             {"name": "topic", "to": topic, "classes": ["interruption"]},
             {"name": "bus", "to": bus, "classes": ["interruption"]},
             {"name": "others", "to": "https://other.example.com", "classes": ["approval"]},
@@ -71,6 +71,16 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
     let signed = told[2].head.iter();
     let signed = signed.filter(|(name, value)| name == "x-whittle-signature" && value.len() == 71);
     assert_eq!(signed.count(), 1);
+    let sent: Vec<_> = told[2].head.iter().take(3).cloned().collect();
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        sent,
+        [
+            header("authorization", "key"),
+            header("x-team", "ops"),
+            header("content-type", "application/json")
+        ]
+    );
     assert!(told[2].body.starts_with(r#"{"text":"*Cluster demo"#));
 }
 
@@ -134,4 +144,53 @@ async fn more_than_an_hour_admits_waits_and_what_is_old_is_given_up() {
             "it is of no use any more"
         );
     });
+}
+
+#[tokio::test]
+async fn pods_that_a_limit_keeps_out_are_told_once_an_hour_and_others_are_not() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    destinations(
+        &rig,
+        &json!([{"name": "a", "to": HOOK, "classes": ["limit"]}]),
+    );
+    // Words of a pod's own are no reason to tell.
+    rig.sim
+        .with(|world| world.api.scale("its limit", 1, stories::cpu(10_000_000)));
+    rig.pass(secs(180)).await;
+    assert_eq!(told(&rig), []);
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.limits = Some([("cpu".to_owned(), "1m".into())].into());
+    });
+    rig.scale(3);
+    rig.pass(secs(240)).await;
+    let told = told(&rig);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let body: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(
+        body["title"],
+        "3 pods have no place because of NodePool limits"
+    );
+}
+
+#[tokio::test]
+async fn who_is_no_longer_to_be_told_is_forgotten() {
+    let mut rig = running(Relay::Dead, 1).await;
+    destinations(
+        &rig,
+        &json!([{"name": "a", "to": HOOK, "classes": ["interruption"]}]),
+    );
+    warn(&mut rig).await;
+    rig.pass(secs(61)).await;
+    assert_eq!(told(&rig).len(), 1);
+    let counted = |rig: &Rig| {
+        rig.sim.with(|world| {
+            let memory = &world.ledger.of(&Rig::cluster()).sweep;
+            memory.notified.keys().cloned().collect::<Vec<String>>()
+        })
+    };
+    assert_eq!(counted(&rig), ["a"]);
+    destinations(&rig, &json!([]));
+    rig.pass(secs(61)).await;
+    assert_eq!(counted(&rig), Vec::<String>::new());
 }
