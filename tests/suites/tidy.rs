@@ -299,3 +299,18 @@ fn no_rust_test_file_is_forgotten() {
         );
     }
 }
+
+#[test]
+fn alarms_look_at_what_is_counted() {
+    let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
+    let counted = fs::read_to_string(root().join("shared/turns/src/metrics.rs")).unwrap();
+    let of_ours = template.split("Namespace: Whittle\n").skip(1);
+    let names: Vec<&str> = of_ours
+        .map(|rest| rest.lines().next().unwrap().trim())
+        .map(|line| line.strip_prefix("MetricName: ").unwrap())
+        .collect();
+    assert!(!names.is_empty(), "a sweep's alarms reach nobody");
+    for name in names {
+        assert!(counted.contains(&format!("\"{name}\"")), "{name}");
+    }
+}

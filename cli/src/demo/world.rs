@@ -243,7 +243,7 @@ impl Registry for OneCluster {
 struct Unread;
 
 impl Metrics for Unread {
-    fn publish(&self, _: &ClusterName, _: Timestamp, _: &[Metric]) {}
+    fn publish(&self, _: Option<&ClusterName>, _: Timestamp, _: &[Metric]) {}
 }
 
 /// A cluster that is connected already.

@@ -262,7 +262,7 @@ impl Future for Yield {
 }
 
 impl Metrics for Sim {
-    fn publish(&self, _: &ClusterName, _: Timestamp, metrics: &[Metric]) {
+    fn publish(&self, _: Option<&ClusterName>, _: Timestamp, metrics: &[Metric]) {
         self.with(|world| world.metrics.extend_from_slice(metrics));
     }
 }

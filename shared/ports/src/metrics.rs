@@ -5,7 +5,8 @@ use model::ClusterName;
 
 /// Where the measurements of turns go. It never fails a turn: what is lost is missing from a chart.
 pub trait Metrics: Send + Sync {
-    fn publish(&self, cluster: &ClusterName, at: Timestamp, metrics: &[Metric]);
+    /// `cluster` is `None` for what concerns the stack as a whole.
+    fn publish(&self, cluster: Option<&ClusterName>, at: Timestamp, metrics: &[Metric]);
 }
 
 /// Something that happened and was counted or timed, under Karpenter's name for it (spec/lifecycle §32).

@@ -9,14 +9,21 @@ use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "Whittle";
 
-/// Every series costs, so `cluster` is the only dimension; labels are properties, which Logs Insights groups by.
-pub(crate) struct EmbeddedMetrics;
+/// Every series costs, so `cluster` is the only dimension, or `stack` for what concerns no single cluster; labels are
+/// properties, which Logs Insights groups by.
+pub(crate) struct EmbeddedMetrics {
+    pub(crate) stack: String,
+}
 
 impl Metrics for EmbeddedMetrics {
-    fn publish(&self, cluster: &ClusterName, at: Timestamp, metrics: &[Metric]) {
+    fn publish(&self, cluster: Option<&ClusterName>, at: Timestamp, metrics: &[Metric]) {
         let mut lines = String::new();
+        let about = match cluster {
+            Some(cluster) => ("cluster", cluster.as_str()),
+            None => ("stack", self.stack.as_str()),
+        };
         for metric in metrics {
-            lines.push_str(&line(cluster, at, metric).to_string());
+            lines.push_str(&line(about, at, metric).to_string());
             lines.push('\n');
         }
         // There is nobody to tell, and nothing to stop for it.
@@ -24,7 +31,7 @@ impl Metrics for EmbeddedMetrics {
     }
 }
 
-fn line(cluster: &ClusterName, at: Timestamp, metric: &Metric) -> Value {
+fn line((dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Value {
     let (unit, value) = match metric.value {
         Measured::Count(count) => ("Count", json!(count)),
         Measured::Took(took) => ("Seconds", json!(took.as_secs_f64())),
@@ -36,14 +43,14 @@ fn line(cluster: &ClusterName, at: Timestamp, metric: &Metric) -> Value {
             "Timestamp": at.as_millisecond(),
             "CloudWatchMetrics": [{
                 "Namespace": NAMESPACE,
-                "Dimensions": [["cluster"]],
+                "Dimensions": [[dimension]],
                 "Metrics": [{"Name": metric.name, "Unit": unit}],
             }],
         }),
     );
     let labels = metric.labels.iter();
     line.extend(labels.map(|(label, value)| ((*label).to_owned(), json!(value))));
-    line.insert("cluster".to_owned(), json!(cluster));
+    line.insert(dimension.to_owned(), json!(about));
     line.insert(metric.name.to_owned(), value);
     Value::Object(line)
 }
@@ -73,7 +80,7 @@ mod tests {
             "nodepool": "general",
             "karpenter_nodeclaims_created_total": 2,
         });
-        assert_eq!(line(&"demo".into(), at, &metric), expected);
+        assert_eq!(line(("cluster", "demo"), at, &metric), expected);
     }
 
     #[test]
@@ -83,7 +90,8 @@ mod tests {
             labels: [].into(),
             value: Measured::Took(jiff::SignedDuration::from_millis(1_500)),
         };
-        let line = line(&"demo".into(), Timestamp::UNIX_EPOCH, &metric);
+        let line = line(("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
         assert_eq!(line[metric.name], json!(1.5));
+        assert_eq!(line["stack"], "whittle");
     }
 }

@@ -38,7 +38,9 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         registry: account.clone(),
         clusters: Arc::new(Connections::new(account, Arc::clone(&clock))),
         clock,
-        metrics: Arc::new(EmbeddedMetrics),
+        metrics: Arc::new(EmbeddedMetrics {
+            stack: config.stack.clone(),
+        }),
         holder: format!(
             "whittle/{}/{}/{}",
             config.account, config.region, config.stack

@@ -85,6 +85,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         let prices = world.upkeep.renew_prices(look_up, now).await;
         report.complaints.extend(prices);
     }
+    metrics::publish_alarms(world, report.alarms.len());
     tracing::info!(
         clusters = report.clusters,
         woken = report.woken.join(", "),

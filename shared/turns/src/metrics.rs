@@ -44,7 +44,22 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, metrics: Vec<Metric>
         value: Measured::Count(count),
     });
     all.splice(..0, counted);
-    world.metrics.publish(cluster, world.clock.now(), &all);
+    world
+        .metrics
+        .publish(Some(cluster), world.clock.now(), &all);
+}
+
+/// Counts what a sweep found that needs a person: the stack has an alarm on it.
+pub(crate) fn publish_alarms(world: &World, alarms: usize) {
+    if alarms > 0 {
+        let value = Measured::Count(u64::try_from(alarms).unwrap_or(u64::MAX));
+        let metric = Metric {
+            name: "whittle_alarms_total",
+            labels: BTreeMap::new(),
+            value,
+        };
+        world.metrics.publish(None, world.clock.now(), &[metric]);
+    }
 }
 
 /// Made for pods, or because a static NodePool lacks them.

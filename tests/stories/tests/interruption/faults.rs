@@ -117,6 +117,10 @@ async fn while_the_api_server_is_away_the_fact_stays_and_is_tried_every_few_seco
         .iter()
         .filter(|line| line.contains("alarm") && line.contains("cannot be drained"));
     assert!(alarms.count() >= 1, "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let mut metrics = world.metrics.iter();
+        assert!(metrics.any(|metric| metric.name == "whittle_alarms_total"));
+    });
     rig.sim.with(|world| world.down.clear());
     let seen = rig
         .until(secs(10), |world| {
