@@ -72,6 +72,11 @@ impl Cloud for Account {
         Ok(instances)
     }
 
+    async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError> {
+        self.instances(vec![filter("capacity-reservation-id", [id])])
+            .await
+    }
+
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
         self.instances(vec![
             filter("tag-key", [tag::NODE_POOL]),

@@ -74,6 +74,19 @@ impl Cloud for Sim {
         .await
     }
 
+    async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError> {
+        self.port("instances_of_reservation", |world| {
+            world.spend(Api::Describe, "DescribeInstances")?;
+            Ok(world
+                .account
+                .described(world.now)
+                .filter(|instance| instance.reservation.as_deref() == Some(id))
+                .cloned()
+                .collect())
+        })
+        .await
+    }
+
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
         self.port("list_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;

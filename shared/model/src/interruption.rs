@@ -126,6 +126,15 @@ impl InterruptionKind {
         matches!(self, Self::InstanceStopped | Self::InstanceTerminated)
     }
 
+    /// Whether it comes for instances of the whole account, whosever they are: who is not known to the ledger is not looked up.
+    pub fn comes_for_all(self) -> bool {
+        self.is_state_change()
+            || matches!(
+                self,
+                Self::InstanceStatus | Self::SystemStatus | Self::EventStatus
+            )
+    }
+
     /// Whether it is found by looking again and again, so that it comes every time as long as it holds.
     pub fn is_polled(self) -> bool {
         matches!(
@@ -168,7 +177,19 @@ pub struct Home {
 pub enum Reading {
     /// Never empty.
     Announced(Vec<Interruption>),
+    BlockEnds(BlockEnd),
     Ignored(Ignored),
+}
+
+/// A Capacity Block that is about to end, with whatever runs in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockEnd {
+    /// The id of the capacity reservation.
+    pub reservation: String,
+    /// When that was announced.
+    pub at: Timestamp,
+    /// When it ends, if that can be read.
+    pub end: Option<Timestamp>,
 }
 
 /// Why a message concerns no instance; each is counted.

@@ -36,6 +36,9 @@ pub trait Cloud: Send + Sync {
     /// answer.
     async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError>;
 
+    /// Every instance of the account that was launched into this capacity reservation, in every state. Complete, or an error.
+    async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError>;
+
     /// Every instance of this cluster that is not terminated. Complete, or an error.
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError>;
 

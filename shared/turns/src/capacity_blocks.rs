@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use api::{EC2NodeClass, karpenter::CapacityReservationType, names::label};
 use jiff::{SignedDuration, Timestamp};
-use model::{Interruption, InterruptionKind};
+use model::{InstanceId, Interruption, InterruptionKind, interruption::BlockEnd};
 
 use crate::{
-    Report, interruption::interrupt, lane::Turn, lifecycle::instance_of, observe::Observed,
+    Report, TurnError, World, interruption::interrupt, lane::Turn, lifecycle::instance_of,
+    observe::Observed,
 };
 
 /// Before its end, a block's nodes are drained so early.
@@ -29,13 +30,7 @@ pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Repor
         if turn.now < at {
             report.look_again(at);
         } else if let Some(instance) = instance_of(claim) {
-            facts.push(Interruption {
-                instance,
-                kind: InterruptionKind::CapacityBlockExpiring,
-                at: Some(at),
-                deadline: end.checked_sub(TAKEN_BACK).ok(),
-                hook: None,
-            });
+            facts.push(fact(instance, at, *end));
         }
     }
     if facts.is_empty() {
@@ -50,6 +45,32 @@ pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Repor
                 .problems
                 .push(format!("{kind} of {instance}: {error}"));
         }
+    }
+}
+
+/// What the announced end of a block means for whatever runs in it, also where no EC2NodeClass selects it any more.
+pub(crate) async fn announced(
+    world: &World,
+    block: &BlockEnd,
+) -> Result<Vec<Interruption>, TurnError> {
+    let instances = world
+        .cloud
+        .instances_of_reservation(&block.reservation)
+        .await?;
+    // It is announced so early.
+    let end = block.end.or_else(|| block.at.checked_add(DRAINED).ok());
+    let alive = instances.into_iter().filter(|one| one.state.is_alive());
+    let facts = alive.filter_map(|one| Some(fact(one.id, block.at, end?)));
+    Ok(facts.collect())
+}
+
+fn fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
+    Interruption {
+        instance,
+        kind: InterruptionKind::CapacityBlockExpiring,
+        at: Some(at),
+        deadline: end.checked_sub(TAKEN_BACK).ok(),
+        hook: None,
     }
 }
 

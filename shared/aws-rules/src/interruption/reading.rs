@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use model::{
     InstanceId, Interruption, InterruptionKind as Kind,
-    interruption::{Home, Ignored, LifecycleHook, Reading},
+    interruption::{BlockEnd, Home, Ignored, LifecycleHook, Reading},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -26,6 +26,10 @@ pub enum Unreadable {
     TooLong { bytes: usize },
     #[error("the message is no EventBridge event")]
     NotAnEvent(#[source] serde_json::Error),
+    #[error(
+        "the event ends a Capacity Block and calls it \"{value}\": expected an id such as cr-0123456789abcdef0"
+    )]
+    NotABlock { value: String },
     #[error("the event ends an instance ({kind}) and does not say which")]
     NoInstance { kind: &'static str },
     #[error(
@@ -46,6 +50,9 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
             account: event.account,
             region: event.region,
         }));
+    }
+    if let Some(end) = block_end(&event, now)? {
+        return Ok(Reading::BlockEnds(end));
     }
     let found = match concern(&event).map_err(Unreadable::NotAnEvent)? {
         Some(found) => Some(found),
@@ -129,6 +136,47 @@ fn ours(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct BlockDetail {
+    capacity_reservation_id: String,
+    end_date: String,
+}
+
+/// EC2's guide has two names for it.
+const BLOCK_ENDS: [&str; 2] = [
+    "Capacity Block Reservation Expiration Warning",
+    "Capacity Block Expiration Warning",
+];
+
+/// It comes forty minutes before the end and names no instance. An end that cannot be read is left to the reader to guess.
+fn block_end(event: &Event, now: Timestamp) -> Result<Option<BlockEnd>, Unreadable> {
+    let known = (event.version.as_str(), event.source.as_str());
+    if known != ("0", "aws.ec2") || !BLOCK_ENDS.contains(&event.detail_type.as_str()) {
+        return Ok(None);
+    }
+    let detail: BlockDetail = detail(event).map_err(Unreadable::NotAnEvent)?;
+    let named = &detail.capacity_reservation_id;
+    let id = named.rsplit('/').next().unwrap_or_default();
+    if !is_id(id, "cr-") {
+        let value = named.chars().take(SHOWN).collect();
+        return Err(Unreadable::NotABlock { value });
+    }
+    Ok(Some(BlockEnd {
+        reservation: id.to_owned(),
+        at: event.time.unwrap_or(now),
+        end: detail.end_date.parse().ok(),
+    }))
+}
+
+fn is_id(id: &str, prefix: &str) -> bool {
+    id.strip_prefix(prefix).is_some_and(|rest| {
+        !rest.is_empty()
+            && rest.len() <= 17
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct HookDetail {
     auto_scaling_group_name: String,
@@ -161,12 +209,7 @@ fn instance(kind: Kind, named: &str) -> Result<InstanceId, Unreadable> {
         Some(arn) => arn.rsplit('/').next().unwrap_or_default(),
         None => named,
     };
-    let is_id = id.strip_prefix("i-").is_some_and(|rest| {
-        !rest.is_empty()
-            && rest.len() <= 17
-            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    });
-    if is_id {
+    if is_id(id, "i-") {
         Ok(id.into())
     } else {
         let value = named.chars().take(SHOWN).collect();

@@ -2,7 +2,7 @@ use aws_rules::interruption::{InstanceStatusFact, Unreadable, impairments, messa
 use jiff::Timestamp;
 use model::{
     InterruptionKind as Kind,
-    interruption::{Course, Home, LifecycleHook, Reading},
+    interruption::{BlockEnd, Course, Home, LifecycleHook, Reading},
 };
 use serde_json::{Value, json};
 
@@ -101,13 +101,13 @@ fn announced(event: &Value) -> Vec<(String, Kind, Option<Timestamp>)> {
             .into_iter()
             .map(|one| (one.instance.0, one.kind, one.deadline))
             .collect(),
-        Reading::Ignored(_) => Vec::new(),
+        Reading::BlockEnds(_) | Reading::Ignored(_) => Vec::new(),
     }
 }
 
 fn ignored(event: &Value) -> &'static str {
     match reading(&event.to_string()).unwrap() {
-        Reading::Announced(_) => "announced",
+        Reading::Announced(_) | Reading::BlockEnds(_) => "announced",
         Reading::Ignored(why) => why.as_str(),
     }
 }
@@ -254,4 +254,38 @@ fn what_nobody_can_act_on_is_refused_with_what_is_wrong() {
         let error = reading(&body).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn the_end_of_a_capacity_block_names_the_block_and_not_its_instances() {
+    let read = |kind: &str, detail: Value| reading(&event("aws.ec2", kind, detail).to_string());
+    let expected = |end: Option<&str>| BlockEnd {
+        reservation: "cr-1".into(),
+        at: at("2026-08-22T12:00:00Z"),
+        end: end.map(at),
+    };
+    // EC2's guide has two names for it.
+    for kind in [
+        "Capacity Block Reservation Expiration Warning",
+        "Capacity Block Expiration Warning",
+    ] {
+        let end = "2026-08-22T12:40:00Z";
+        for id in [
+            "cr-1",
+            "arn:aws:ec2:us-east-1:123456789012:capacity-reservation/cr-1",
+        ] {
+            let detail = json!({ "capacity-reservation-id": id, "end-date": end });
+            let found = read(kind, detail).unwrap();
+            assert_eq!(found, Reading::BlockEnds(expected(Some(end))));
+        }
+        let detail = json!({ "capacity-reservation-id": "cr-1", "end-date": "soon" });
+        let found = read(kind, detail).unwrap();
+        assert_eq!(found, Reading::BlockEnds(expected(None)));
+        for id in ["", "i-1", "cr-"] {
+            let refused = read(kind, json!({ "capacity-reservation-id": id })).unwrap_err();
+            assert!(refused.to_string().contains("expected an id such as cr-"));
+        }
+    }
+    let begins = event("aws.ec2", "Capacity Block Reservation Delivered", json!({}));
+    assert_eq!(ignored(&begins), "unknown");
 }

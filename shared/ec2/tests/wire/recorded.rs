@@ -239,3 +239,35 @@ async fn what_drift_is_judged_by_is_described() {
         "it happens to run in one that is open"
     );
 }
+
+/// Shows instances to whoever asks for those of `cr-1`, and nothing else.
+#[derive(Clone, Copy, Debug)]
+struct OfBlock;
+
+impl HttpConnector for OfBlock {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = request.body().bytes().unwrap_or_default();
+        let body = String::from_utf8_lossy(body);
+        let asked = "Filter.1.Name=capacity-reservation-id&Filter.1.Value.1=cr-1";
+        let answer = match body.contains(asked) {
+            true => DESCRIBED,
+            false => {
+                r#"<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"/>"#
+            }
+        };
+        let answer = HttpResponse::new(200.try_into().unwrap(), SdkBody::from(answer));
+        HttpConnectorFuture::ready(Ok(answer))
+    }
+}
+
+#[tokio::test]
+async fn instances_of_a_reservation_are_asked_for_by_its_id() {
+    let http = http_client_fn(|_, _| SharedHttpConnector::new(OfBlock));
+    let config = config().to_builder().http_client(http).build();
+    let account = Account::new(&config, Options::default(), Arc::new(FixedClock));
+    let found = account.instances_of_reservation("cr-1").await.unwrap();
+    let ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
+    // However they came into it: the block ends for all of them.
+    assert_eq!(ids, ["i-1", "i-2"]);
+    assert_eq!(account.instances_of_reservation("cr-2").await.unwrap(), []);
+}

@@ -169,6 +169,10 @@ impl Cloud for Ec2 {
         self.describe(|instance| ids.contains(&instance.id))
     }
 
+    async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError> {
+        self.describe(|instance| instance.reservation.as_deref() == Some(id))
+    }
+
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
         self.describe(|instance| {
             is_of(instance, cluster) && instance.state != InstanceState::Terminated

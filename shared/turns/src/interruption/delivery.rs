@@ -14,7 +14,7 @@ use model::{
 use serde::Serialize;
 
 use super::interrupt;
-use crate::{World, lane::chain};
+use crate::{World, capacity_blocks, lane::chain};
 
 /// A message's id and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,16 @@ pub async fn deliver<E: Error + 'static>(
             Ok(Reading::Announced(announced)) => {
                 let places = announced.into_iter().map(|fact| place(&mut facts, fact));
                 asked.push((message, places.collect()));
+            }
+            Ok(Reading::BlockEnds(block)) => {
+                match capacity_blocks::announced(world, &block).await {
+                    Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
+                    Ok(announced) => {
+                        let places = announced.into_iter().map(|fact| place(&mut facts, fact));
+                        asked.push((message, places.collect()));
+                    }
+                    Err(error) => delivery.keep(message, "kept", chain(&error)),
+                }
             }
             Ok(Reading::Ignored(why)) => {
                 tracing::info!(message_id = message.id, ?why, "the event ends no node");

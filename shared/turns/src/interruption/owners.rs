@@ -77,10 +77,7 @@ async fn of_ledger(world: &World, fact: &Interruption) -> Result<Option<Whose>, 
             instance: None,
         }));
     }
-    if fact.kind.is_state_change()
-        || fact.kind.is_polled()
-        || world.ledger.is_not_ours(id, world.clock.now()).await?
-    {
+    if fact.kind.comes_for_all() || world.ledger.is_not_ours(id, world.clock.now()).await? {
         return Ok(Some(Whose::Stranger));
     }
     Ok(None)

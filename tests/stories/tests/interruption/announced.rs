@@ -10,8 +10,8 @@ use model::{InstanceId, InterruptionKind};
 use stories::{Relay, Rig, all_bound, secs};
 
 use crate::{
-    annotate, claim_of, counts, deliver, instances, is_cordoned, is_deleting, is_tainted, running,
-    spot, state,
+    annotate, claim_of, counts, deliver, event, instances, is_cordoned, is_deleting, is_tainted,
+    running, spot, state,
 };
 
 #[tokio::test]
@@ -126,4 +126,58 @@ async fn nodes_of_a_capacity_block_are_drained_forty_minutes_before_its_end() {
     let moved = |world: &mut fakes::World| all_bound(world) && claim_of(world, &all[0]).is_none();
     let took = rig.until(secs(9 * 60), moved).await;
     assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn the_announced_end_of_a_block_that_no_node_class_selects_any_more_drains_its_nodes() {
+    let mut rig = running(Relay::Dead, 2).await;
+    let all = instances(&rig);
+    rig.sim.with(|world| {
+        let instance = world.account.instances.get_mut(&all[0]).unwrap();
+        instance.reservation = Some("cr-0block".into());
+    });
+    let end = rig.sim.with(|world| world.now) + secs(40 * 60);
+    let body = event(
+        &rig,
+        "Capacity Block Reservation Expiration Warning",
+        serde_json::json!({ "capacity-reservation-id": "cr-0block", "end-date": end.to_string() }),
+    );
+    // Whoever cannot be asked has not said that nothing runs in it.
+    rig.sim
+        .fail_next("instances_of_reservation", Fault::Throttled);
+    let delivery = deliver(&mut rig, std::slice::from_ref(&body)).await;
+    assert!(
+        delivery.kept["0"].contains("throttles"),
+        "{:?}",
+        delivery.kept
+    );
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("capacity_block_expiring/recorded", 1)]);
+    rig.sim.with(|world| {
+        assert!(is_tainted(world, &all[0]) && is_deleting(world, &all[0]));
+        assert!(!is_deleting(world, &all[1]));
+        let notices = world.ledger.of(&Rig::cluster()).notices.values();
+        let deadlines: Vec<_> = notices.map(|notice| notice.deadline).collect();
+        assert_eq!(
+            deadlines,
+            [Some(end - secs(30 * 60))],
+            "EC2 takes instances back"
+        );
+    });
+    let moved = |world: &mut fakes::World| all_bound(world) && claim_of(world, &all[0]).is_none();
+    let took = rig.until(secs(9 * 60), moved).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn a_block_that_nothing_runs_in_ends_unnoticed() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let body = event(
+        &rig,
+        "Capacity Block Expiration Warning",
+        serde_json::json!({ "capacity-reservation-id": "cr-0other" }),
+    );
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert!(delivery.kept.is_empty());
+    assert_eq!(counts(&delivery), [("block-without-nodes", 1)]);
 }
