@@ -177,6 +177,8 @@ pub mod annotation {
 
     /// On a NodeClaim: digest of the pods on its node that count as activity.
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
+    /// On a Node that is to reboot: the id of the boot before.
+    pub const BOOT_ID: &str = "whittle.sh/boot-id";
     /// On a NodePool: what became of its last registrations.
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
     /// On a NodePool: what becomes of its nodes when EC2 recommends to rebalance them, `ignore` (as upstream, and the
@@ -222,6 +224,14 @@ pub mod finalizer {
 /// Marks of the AWS Node Termination Handler, for nodes that no NodePool made (spec/migrate §4.1).
 pub mod nth {
     pub const NAME: &str = "aws-node-termination-handler";
+    /// Labels of a Node that is of use again after a reboot: what is to be done then, since when (seconds since 1970), and the
+    /// id of the event.
+    pub const ACTION: &str = "aws-node-termination-handler/action";
+    pub const ACTION_TIME: &str = "aws-node-termination-handler/action-time";
+    pub const EVENT_ID: &str = "aws-node-termination-handler/event-id";
+    pub const UNCORDON_AFTER_REBOOT: &str = "UncordonAfterReboot";
+    /// The key of the taint by which Kubernetes detaches volumes by force.
+    pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
     /// The tag of an instance that it looks after.
     pub const MANAGED: &str = "aws-node-termination-handler/managed";
 
@@ -245,6 +255,8 @@ pub mod nth {
             "rebalance_recommendation" => "RebalanceRecommendation",
             "scheduled_change" => "ScheduledEvent",
             "group_terminating" => "ASGLifecycle",
+            // NTH knows none of these.
+            "capacity_block_expiring" => "CapacityBlockExpiring",
             _ => "UnknownInterruption",
         }
     }

@@ -243,6 +243,10 @@ impl ApiServer {
         node.resource_version = version;
         node.labels.extend(update.set_labels.clone());
         node.annotations.extend(update.set_annotations.clone());
+        node.labels
+            .retain(|key, _| !update.remove_labels.contains(key));
+        node.annotations
+            .retain(|key, _| !update.remove_annotations.contains(key));
         change_finalizers(
             &mut node.finalizers,
             &update.add_finalizers,
@@ -259,6 +263,11 @@ impl ApiServer {
                 value: String::new(),
                 effect: model::taint::TaintEffect::NoSchedule,
             });
+        }
+        if update.uncordon {
+            node.unschedulable = false;
+            node.taints
+                .retain(|taint| taint.key != "node.kubernetes.io/unschedulable");
         }
         if update.delete {
             node.deleted_at.get_or_insert(now);

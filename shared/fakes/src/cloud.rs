@@ -113,6 +113,8 @@ impl Cloud for Sim {
                 at: Some(now),
                 deadline: None,
                 hook: None,
+                event: String::new(),
+                reboots: false,
             });
             Ok(troubles.collect())
         })

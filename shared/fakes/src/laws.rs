@@ -232,6 +232,8 @@ fn notice(instance: &str) -> Notice {
         course: model::interruption::Course::Drain,
         foreign: false,
         hook: None,
+        event: String::new(),
+        reboots: false,
         done: false,
     }
 }

@@ -16,6 +16,10 @@ pub struct Interruption {
     pub deadline: Option<Timestamp>,
     /// What holds the instance until we say that it may go.
     pub hook: Option<LifecycleHook>,
+    /// The id of the event that announced it; empty where it was looked up.
+    pub event: String,
+    /// Whether the instance is to reboot, and to be of use again after that.
+    pub reboots: bool,
 }
 
 impl Interruption {

@@ -235,6 +235,12 @@ pub struct Notice {
     /// To be completed when the node is drained.
     #[serde(default)]
     pub hook: Option<LifecycleHook>,
+    /// The id of the event that announced it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub event: String,
+    /// Whether the instance is to reboot, and to be of use again after that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reboots: bool,
     pub done: bool,
 }
 

@@ -29,6 +29,9 @@ pub struct Node {
     /// The others: pressures, and what agents on the node say of its parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<NodeCondition>,
+    /// Another one after each boot of the machine; empty until the kubelet says it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
     pub created_at: Option<Timestamp>,
     pub deleted_at: Option<Timestamp>,
 }

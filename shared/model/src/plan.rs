@@ -167,7 +167,11 @@ pub struct NodeUpdate {
     pub uid: Uid,
     pub resource_version: String,
     pub set_labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove_labels: Vec<String>,
     pub set_annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove_annotations: Vec<String>,
     pub add_finalizers: Vec<String>,
     pub remove_finalizers: Vec<String>,
     /// The whole list, where it changes.
@@ -175,6 +179,9 @@ pub struct NodeUpdate {
     /// Takes no new pods from now on; what is cordoned stays so.
     #[serde(default)]
     pub cordon: bool,
+    /// Takes new pods again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncordon: bool,
     /// The NodeClaim that is to own the Node.
     pub owner: Option<(NodeClaimName, Uid)>,
     pub delete: bool,

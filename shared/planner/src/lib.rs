@@ -9,6 +9,7 @@ mod decision;
 mod digest;
 mod disrupt;
 mod do_not_disrupt;
+mod foreign;
 mod guards;
 mod inventory;
 mod lifecycle;
@@ -33,6 +34,7 @@ pub use disrupt::{
     disrupt, disrupt_at_any_price, disrupt_except, outlook, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
+pub use foreign::{Announced, Foreign, rebooted};
 pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
@@ -46,4 +48,4 @@ pub use provision::{
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;
 pub use static_capacity::static_capacity;
-pub use terminate::{Foreign, Gone, cordon, mark, terminate, terminate_foreign};
+pub use terminate::{Gone, cordon, mark, terminate, terminate_foreign};

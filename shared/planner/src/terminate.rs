@@ -9,7 +9,7 @@ mod mark;
 mod volumes;
 
 pub use self::{
-    foreign::{Foreign, terminate_foreign},
+    foreign::terminate_foreign,
     mark::{cordon, mark},
 };
 
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
     /// A Node goes when its pods and volumes are gone and its instance is (spec/lifecycle §8.2).
     fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
         let deadline = Deadline::of(claim, self.snapshot);
-        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref());
+        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
         let deadline = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), deadline);
         let instance = self.instance(claim);
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
             return;
         }
         mark::act(node, decision);
-        let drain = Drain::of(self.snapshot, self.pods.of(node), None);
+        let drain = Drain::of(self.snapshot, self.pods.of(node), None, None);
         drain.act(node, decision);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), None);
         if drain.waits() {

@@ -179,7 +179,11 @@ async fn act(
                     None => format!("Evicted pod: {reason}"),
                     // What is cut short is said where its owner looks.
                     Some(grace) => format!(
-                        "Evicted pod: {reason}, with {grace}s of grace-period because its node goes then"
+                        "Evicted pod: {reason}, with {grace}s of grace-period because {}",
+                        match turn.entry.foreign.pod_grace_seconds == Some(*grace) {
+                            true => "its cluster's settings give no more",
+                            false => "its node goes then",
+                        }
                     ),
                 },
                 at: turn.now,

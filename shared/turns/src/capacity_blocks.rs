@@ -71,6 +71,8 @@ fn fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
         at: Some(at),
         deadline: end.checked_sub(TAKEN_BACK).ok(),
         hook: None,
+        event: String::new(),
+        reboots: false,
     }
 }
 

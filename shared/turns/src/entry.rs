@@ -180,6 +180,9 @@ fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {
     })
 }
 
+/// A day: no pod that is to leave its node takes longer.
+const MOST_GRACE: i64 = 86_400;
+
 /// The options of NTH that concern nodes of groups (spec/migrate §4.2). One that is not known may be meant to hold something
 /// back, so it is refused.
 fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
@@ -212,6 +215,13 @@ fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
             "dryRun" => foreign.dry_run = switch()?,
             "cordonOnly" => foreign.cordon_only = switch()?,
             "enableOutOfServiceTaint" => foreign.out_of_service_taint = switch()?,
+            "podTerminationGracePeriod" => {
+                foreign.pod_grace_seconds = match value.as_i64() {
+                    Some(-1) => None,
+                    Some(seconds @ 0..=MOST_GRACE) => Some(seconds),
+                    _ => return Err(refused(key, value, "seconds, at most 86400, or -1")),
+                }
+            }
             "taintNode" => taints = switch()?,
             "taintEffect" => {
                 effect = match value.as_str() {

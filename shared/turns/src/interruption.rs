@@ -277,6 +277,8 @@ impl Work<'_> {
                 course: *course,
                 foreign,
                 hook: fact.hook.clone(),
+                event: fact.event.clone(),
+                reboots: fact.reboots,
                 done: false,
             });
             let acts = Unfenced {

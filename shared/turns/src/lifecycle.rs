@@ -49,8 +49,9 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     learn(turn, &observed).await?;
     let decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
     let fixed = planner::static_capacity(&observed.snapshot);
+    let rebooted = planner::rebooted(&observed.snapshot);
     seen(&observed, &mut report);
-    for decision in [&decision, &fixed] {
+    for decision in [&decision, &fixed, &rebooted] {
         report.plan(&decision.plan.actions);
         if let Some(due) = decision.due {
             report.look_again(due);
@@ -66,6 +67,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = decision.plan.actions.len();
     let mut actions = decision.plan.actions;
     actions.extend(fixed.plan.actions);
+    actions.extend(rebooted.plan.actions);
     record_deletions(turn, &actions).await?;
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
     let ended = applied.done.iter().filter_map(|index| {
@@ -85,7 +87,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget(turn, &observed).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
-    let notes = events::of_notes(&decision.notes, turn.now);
+    let mut notes = events::of_notes(&decision.notes, turn.now);
+    notes.extend(events::of_notes(&rebooted.notes, turn.now));
     let said: Vec<_> = notes.into_iter().chain(applied.events).collect();
     events::post(turn, &said, &mut report).await;
     Ok(Done {

@@ -158,6 +158,8 @@ impl Rig {
             at: Some(now),
             deadline: deadline.map(|left| now + left),
             hook: None,
+            event: String::new(),
+            reboots: false,
         };
         let turn = self.next_turn();
         let mut outcomes = Box::pin(turns::interrupt(&self.world, &[fact], &turn)).await;

@@ -54,6 +54,7 @@ impl From<kubernetes::Node> for Node {
                     since: condition.last_transition_time,
                 })
                 .collect(),
+            boot_id: status.node_info.boot_id,
             created_at: metadata.creation_timestamp,
             deleted_at: metadata.deletion_timestamp,
         }

@@ -153,6 +153,8 @@ impl NodePatch {
         let mut metadata = preconditions.clone();
         set(&mut metadata, "labels", &update.set_labels);
         set(&mut metadata, "annotations", &update.set_annotations);
+        remove(&mut metadata, "labels", &update.remove_labels);
+        remove(&mut metadata, "annotations", &update.remove_annotations);
         set_finalizers(
             &mut metadata,
             &current.finalizers,
@@ -178,6 +180,9 @@ impl NodePatch {
         }
         if update.cordon && !current.unschedulable {
             spec.insert("unschedulable".to_owned(), true.into());
+        }
+        if update.uncordon && current.unschedulable {
+            spec.insert("unschedulable".to_owned(), false.into());
         }
         if !spec.is_empty() {
             patch.insert("spec".to_owned(), Value::Object(spec));
@@ -206,6 +211,17 @@ fn set(
 ) {
     if !entries.is_empty() {
         metadata.insert(field.to_owned(), json!(entries));
+    }
+}
+
+/// A merge patch takes away what it sets to null.
+fn remove(metadata: &mut Map<String, Value>, field: &str, keys: &[String]) {
+    if keys.is_empty() {
+        return;
+    }
+    let entries = metadata.entry(field).or_insert_with(|| json!({}));
+    if let Some(entries) = entries.as_object_mut() {
+        entries.extend(keys.iter().map(|key| (key.clone(), Value::Null)));
     }
 }
 
@@ -362,6 +378,26 @@ mod tests {
                 (&json!("Launched"), &json!("True"))
             ]
         );
+    }
+
+    #[test]
+    fn a_node_takes_pods_again_without_its_marks() {
+        let update = NodeUpdate {
+            uid: "u".into(),
+            uncordon: true,
+            remove_labels: vec!["a".into()],
+            remove_annotations: vec!["b".into()],
+            ..NodeUpdate::default()
+        };
+        let cordoned = Node {
+            unschedulable: true,
+            ..Node::default()
+        };
+        let expected = json!({
+            "metadata": {"uid": "u", "labels": {"a": null}, "annotations": {"b": null}},
+            "spec": {"unschedulable": false},
+        });
+        assert_eq!(NodePatch::new(&update, &cordoned).0, Some(expected));
     }
 
     #[test]

@@ -55,6 +55,17 @@ pub struct NodeStatus {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub conditions: Vec<NodeCondition>,
+    #[serde(rename = "nodeInfo", deserialize_with = "null_as_default")]
+    pub node_info: NodeSystemInfo,
+}
+
+/// What the kubelet says of its machine, as far as it matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeSystemInfo {
+    /// Another one after each boot.
+    #[serde(rename = "bootID", skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ pub struct Message {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Event {
+    pub(super) id: String,
     pub(super) version: String,
     pub(super) source: String,
     pub(super) detail_type: String,

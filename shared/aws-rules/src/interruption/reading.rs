@@ -16,6 +16,8 @@ const NOTICE: SignedDuration = SignedDuration::from_mins(2);
 const BODY_MAX: usize = 256 << 10;
 /// AWS Health names no more in one event.
 const INSTANCES_MAX: usize = 1_000;
+/// Events have ids of 36 characters.
+const EVENT_ID_MAX: usize = 128;
 /// So much of a value is shown in an error.
 const SHOWN: usize = 40;
 
@@ -44,12 +46,8 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
         return Err(Unreadable::TooLong { bytes: body.len() });
     }
     let event = envelope(body).map_err(Unreadable::NotAnEvent)?;
-    let elsewhere = |ours: &str, theirs: &str| !theirs.is_empty() && theirs != ours;
-    if elsewhere(&home.account, &event.account) || elsewhere(&home.region, &event.region) {
-        return Ok(Reading::Ignored(Ignored::Elsewhere {
-            account: event.account,
-            region: event.region,
-        }));
+    if let Some(why) = elsewhere(home, &event.account, &event.region) {
+        return Ok(Reading::Ignored(why));
     }
     if let Some(end) = block_end(&event, now)? {
         return Ok(Reading::BlockEnds(end));
@@ -73,6 +71,10 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     let at = event.time.unwrap_or(now);
     let deadline = deadline(kind, &event, at);
     let hook = hook(kind, &event);
+    let change = Change::of(kind, &event);
+    if let Some(why) = change.is_no_concern(home, &event) {
+        return Ok(Reading::Ignored(why));
+    }
     let mut announced = Vec::new();
     for named in instances.iter().take(INSTANCES_MAX) {
         let instance = match instance(kind, named) {
@@ -87,6 +89,8 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
             at: Some(at),
             deadline,
             hook: hook.clone(),
+            event: event.id.chars().take(EVENT_ID_MAX).collect(),
+            reboots: change.event_type_code.contains("REBOOT"),
         };
         if !announced.contains(&interruption) {
             announced.push(interruption);
@@ -173,6 +177,44 @@ fn is_id(id: &str, prefix: &str) -> bool {
         !rest.is_empty()
             && rest.len() <= 17
             && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// What AWS Health says of a scheduled change besides its instances.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Change {
+    /// Such as `AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED`.
+    event_type_code: String,
+    status_code: String,
+    /// Events come to the Region that stands in for this one too, and those of an organization to its administrator.
+    event_region: String,
+    affected_account: String,
+}
+
+impl Change {
+    /// Other kinds are none. What cannot be read is as good as not said.
+    fn of(kind: Kind, event: &Event) -> Self {
+        let change = (kind == Kind::ScheduledChange).then(|| detail(event).ok());
+        change.flatten().unwrap_or_default()
+    }
+
+    fn is_no_concern(&self, home: &Home, event: &Event) -> Option<Ignored> {
+        // One that is closed has happened, or was called off.
+        let over = (self.status_code == "closed").then(|| Ignored::Harmless {
+            what: event.detail_type.clone(),
+        });
+        elsewhere(home, &self.affected_account, &self.event_region).or(over)
+    }
+}
+
+/// Of another account or Region. What is not said is ours.
+fn elsewhere(home: &Home, account: &str, region: &str) -> Option<Ignored> {
+    let differs = |ours: &str, theirs: &str| !theirs.is_empty() && theirs != ours;
+    let elsewhere = differs(&home.account, account) || differs(&home.region, region);
+    elsewhere.then(|| Ignored::Elsewhere {
+        account: account.to_owned(),
+        region: region.to_owned(),
     })
 }
 

@@ -165,6 +165,35 @@ fn a_scheduled_change_concerns_every_instance_it_names_and_nothing_else() {
 }
 
 #[test]
+fn a_scheduled_change_says_whether_it_is_over_and_whom_it_concerns() {
+    let change = |more: Value| {
+        let mut detail = json!({
+            "service": "EC2", "eventTypeCategory": "scheduledChange",
+            "eventTypeCode": "AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED", "statusCode": "upcoming",
+            "eventRegion": "us-east-1", "affectedAccount": "123456789012",
+            "affectedEntities": [{ "entityValue": "i-1" }],
+        });
+        let fields = detail.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        event("aws.health", "AWS Health Event", detail)
+    };
+    let reboots = |more: Value| match reading(&change(more).to_string()) {
+        Ok(Reading::Announced(found)) => (found[0].event.clone(), found[0].reboots),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reboots(json!({})), ("1".into(), true));
+    let retired = json!({ "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED" });
+    assert_eq!(reboots(retired), ("1".into(), false));
+    for (more, why) in [
+        (json!({ "statusCode": "closed" }), "harmless"),
+        (json!({ "eventRegion": "us-west-2" }), "elsewhere"),
+        (json!({ "affectedAccount": "999999999999" }), "elsewhere"),
+    ] {
+        assert_eq!(ignored(&change(more)), why);
+    }
+}
+
+#[test]
 fn an_arn_stands_for_its_instance() {
     let arn = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123456789abcdef0";
     let found = announced(&event("aws.ec2", SPOT, json!({ "instance-id": arn })));

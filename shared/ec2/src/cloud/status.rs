@@ -48,6 +48,8 @@ pub(super) async fn troubles(
             at: Some(now),
             deadline: None,
             hook: None,
+            event: String::new(),
+            reboots: false,
         })
     });
     Ok(troubles.collect())

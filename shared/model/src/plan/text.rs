@@ -113,6 +113,19 @@ fn changes_of_node(update: &NodeUpdate) -> String {
     let mut changes = Vec::new();
     push_entries(&mut changes, "label", &update.set_labels);
     push_entries(&mut changes, "annotation", &update.set_annotations);
+    let removed = |what, keys: &[String]| {
+        let keys = keys.iter();
+        keys.map(|key| format!("no {what} {key}"))
+            .collect::<Vec<_>>()
+    };
+    changes.extend(removed("label", &update.remove_labels));
+    changes.extend(removed("annotation", &update.remove_annotations));
+    if update.cordon {
+        changes.push("cordoned".to_owned());
+    }
+    if update.uncordon {
+        changes.push("not cordoned".to_owned());
+    }
     if let Some(taints) = &update.taints {
         changes.push(if taints.is_empty() {
             "no taints".to_owned()

@@ -284,6 +284,8 @@ fn forced_deletions_need_no_budget() {
                 course: model::interruption::Course::Drain,
                 foreign: false,
                 hook: None,
+                event: String::new(),
+                reboots: false,
                 done: false,
             }];
         }),

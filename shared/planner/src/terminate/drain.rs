@@ -24,6 +24,7 @@ const GRACE: i64 = 30;
 pub(super) struct Drain<'a> {
     now: Timestamp,
     deadline: Option<Timestamp>,
+    most: Option<i64>,
     waiting: usize,
     /// With the grace that is left, where that is less than the pod's own.
     evict: Vec<(&'a Pod, Option<i64>)>,
@@ -33,14 +34,21 @@ pub(super) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn of(snapshot: &Snapshot, pods: &[&'a Pod], deadline: Option<&Deadline>) -> Self {
+    /// `most` is the grace that a pod is given at most, in seconds, where its own is not to count.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        pods: &[&'a Pod],
+        deadline: Option<&Deadline>,
+        most: Option<i64>,
+    ) -> Self {
         let now = snapshot.now;
         let awaited: Vec<&Pod> = pods
             .iter()
             .copied()
             .filter(|pod| is_awaited(pod, now))
             .collect();
-        let plan = |pod: &Pod| deadline.map(|deadline| LatestStart::of(pod, deadline));
+        let grace = |pod: &Pod| most.map_or(grace(pod), |most| grace(pod).min(most));
+        let plan = |pod: &Pod| deadline.map(|deadline| LatestStart::of(pod, grace(pod), deadline));
         let is_past = |pod: &&&Pod| match (&pod.deletion, plan(pod)) {
             (Some(deletion), Some(_)) => deadline.is_some_and(|deadline| deletion.at > deadline.at),
             (None, Some(start)) => now >= start.forced,
@@ -53,7 +61,11 @@ impl<'a> Drain<'a> {
         let left = deadline.map_or(0, |deadline| deadline.at.duration_since(now).as_secs());
         let shortened = |pod: &Pod| {
             let short = deadline.is_some_and(|deadline| deadline.announced.is_some());
-            (short && grace(pod) > left).then_some(left.max(1))
+            if short && grace(pod) > left {
+                return Some(left.max(1));
+            }
+            most.filter(|most| *most < self::grace(pod))
+                .map(|most| most.max(1))
         };
         let asked = graceful.iter().copied().filter(|pod| {
             (Some(tier(pod)) == first || presses(pod))
@@ -69,6 +81,7 @@ impl<'a> Drain<'a> {
         Self {
             now,
             deadline: deadline.map(|deadline| deadline.at),
+            most,
             waiting: awaited.len(),
             evict,
             force,
@@ -96,6 +109,11 @@ impl<'a> Drain<'a> {
             };
             let because = match left {
                 None => format!("node {} is being drained", node.name),
+                Some(most) if self.most == Some(*most) => format!(
+                    "node {} is being drained: its cluster gives pods {most} s at most, and this one asks for {} s",
+                    node.name,
+                    grace(pod)
+                ),
                 Some(left) => format!(
                     "node {} goes at {at:.0}: {left} s are left of the {} s that the pod asks for",
                     node.name,
@@ -157,7 +175,8 @@ struct LatestStart {
 }
 
 impl LatestStart {
-    fn of(pod: &Pod, deadline: &Deadline) -> Self {
+    /// `grace` is how long the pod is given, in seconds.
+    fn of(pod: &Pod, grace: i64, deadline: &Deadline) -> Self {
         let never = Self {
             respectful: Timestamp::MAX,
             forced: Timestamp::MAX,
@@ -172,8 +191,7 @@ impl LatestStart {
             let forced = last.saturating_add(TICK).unwrap_or(Timestamp::MAX);
             return Self { forced, ..never };
         };
-        let grace = SignedDuration::from_secs(grace(pod));
-        let last = minus(deadline.at, grace);
+        let last = minus(deadline.at, SignedDuration::from_secs(grace));
         // A pod that asks for more than there is loses a little of it, so that its budget is asked at all.
         let asked = since.saturating_add(RESPECT).unwrap_or(Timestamp::MAX);
         Self {

@@ -1,12 +1,11 @@
-//! Nodes that no NodePool made and whose owners want them looked after: cordoned, drained and let go, with the marks of the
-//! AWS Node Termination Handler (spec/migrate §4).
+//! Nodes that no NodePool made and whose owners want them looked after: cordoned, drained and let go (spec/migrate §4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{label, nth};
+use api::names::nth;
 use jiff::SignedDuration;
 use model::{
-    Action, InstanceId, InterruptionKind, Snapshot,
+    Action, InstanceId, Snapshot,
     interruption::Course,
     ledger::Notice,
     node::Node,
@@ -18,87 +17,12 @@ use model::{
 use crate::{
     by_instance::instance_of,
     decision::{Decision, Note},
+    foreign::{Announced, Foreign, has_rebooted},
     inventory::is_daemon,
     pods_of_nodes::PodsOfNodes,
 };
 
 use super::{deadline::Deadline, drain::Drain, volumes};
-
-/// How a cluster wants them treated; the names are those of NTH's options.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
-    /// The key of the instance tag, or of the Node's label, that opts in.
-    pub managed_tag: String,
-    /// Everything is judged and told in the log, nothing is done.
-    pub dry_run: bool,
-    pub cordon_only: bool,
-    /// What becomes of a node that EC2 recommends to rebalance; `None` is nothing.
-    pub rebalance: Option<Course>,
-    /// With NTH's taint for the kind of announcement.
-    pub taint: Option<TaintEffect>,
-    /// Once it is drained, so that its volumes are detached by force.
-    pub out_of_service_taint: bool,
-}
-
-impl Default for Foreign {
-    fn default() -> Self {
-        Self {
-            managed_tag: nth::MANAGED.to_owned(),
-            dry_run: false,
-            cordon_only: false,
-            rebalance: Some(Course::Drain),
-            taint: None,
-            out_of_service_taint: false,
-        }
-    }
-}
-
-impl Foreign {
-    /// What becomes of a node when this is announced; `None` is nothing.
-    pub fn course(&self, kind: InterruptionKind) -> Option<Course> {
-        let course = match kind.course() {
-            Some(_) => Course::Drain,
-            None => self.rebalance?,
-        };
-        Some(if self.cordon_only {
-            Course::Cordon
-        } else {
-            course
-        })
-    }
-
-    /// How a node is marked when its end is announced, unless it is already.
-    pub fn mark(&self, node: &Node, kinds: &BTreeSet<&str>) -> Option<NodeUpdate> {
-        let missing = |taint: &Taint| !node.taints.contains(taint);
-        let wanted = self.taint.into_iter().flat_map(|effect| {
-            let keys = kinds.iter().filter_map(|kind| nth::taint(kind));
-            keys.map(move |key| Taint {
-                key: key.to_owned(),
-                value: String::new(),
-                effect,
-            })
-        });
-        let taints: Vec<Taint> = wanted.filter(missing).collect();
-        let excluded = node.labels.contains_key(label::EXCLUDE_FROM_LOAD_BALANCERS);
-        if node.unschedulable && excluded && taints.is_empty() {
-            return None;
-        }
-        let mut update = NodeUpdate {
-            resource_version: node.resource_version.clone(),
-            cordon: !node.unschedulable,
-            ..super::update_of(node)
-        };
-        if !excluded {
-            let (key, value) = (label::EXCLUDE_FROM_LOAD_BALANCERS, nth::NAME);
-            update.set_labels.insert(key.to_owned(), value.to_owned());
-        }
-        if !taints.is_empty() {
-            let kept = node.taints.iter().cloned();
-            update.taints = Some(kept.chain(taints).collect());
-        }
-        Some(update)
-    }
-}
 
 /// The next step of every node with an open notice, and the instances for which nothing is left to do.
 pub fn terminate_foreign(
@@ -159,17 +83,17 @@ impl<'a> Leaving<'a> {
     /// Whether nothing is left to do.
     fn step(&self, pods: &[&'a Pod], decision: &mut Decision) -> bool {
         let node = self.node;
-        let kinds = self
-            .notices
-            .iter()
-            .map(|notice| notice.kind.as_str())
-            .collect();
+        let announced: Vec<Announced<'_>> = self.notices.iter().map(|one| (*one).into()).collect();
+        if has_rebooted(node) && self.notices.iter().all(|notice| notice.reboots) {
+            // What was announced has happened, whatever is still on the node.
+            return true;
+        }
         let cordons = self
             .notices
             .iter()
             .all(|notice| notice.course == Course::Cordon);
         let because = || format!("the end of instance {} is announced", self.instance);
-        if let Some(update) = self.foreign.mark(node, &kinds) {
+        if let Some(update) = self.foreign.mark(node, &announced, self.snapshot.now) {
             decision.act(Action::UpdateNode(update), because());
             decision.look_again(self.snapshot.now);
             let reason = if cordons { "Cordon" } else { "CordonAndDrain" };
@@ -181,7 +105,8 @@ impl<'a> Leaving<'a> {
         // Daemons tolerate a cordon, so that they would come again.
         let pods: Vec<&Pod> = pods.iter().copied().filter(|pod| !is_daemon(pod)).collect();
         let deadline = Deadline::announced(self.instance, Some(self.snapshot.now), self.snapshot);
-        let drain = Drain::of(self.snapshot, &pods, deadline.as_ref());
+        let grace = self.foreign.pod_grace_seconds;
+        let drain = Drain::of(self.snapshot, &pods, deadline.as_ref(), grace);
         let at = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, &pods, at);
         let now = self.snapshot.now;
@@ -212,7 +137,7 @@ impl<'a> Leaving<'a> {
 
     fn out_of_service(&self) -> Option<NodeUpdate> {
         let taint = Taint {
-            key: "node.kubernetes.io/out-of-service".to_owned(),
+            key: nth::OUT_OF_SERVICE.to_owned(),
             value: "nodeshutdown".to_owned(),
             effect: TaintEffect::NoExecute,
         };

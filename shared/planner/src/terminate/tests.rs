@@ -281,6 +281,8 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
         course: model::interruption::Course::Drain,
         foreign: false,
         hook: None,
+        event: String::new(),
+        reboots: false,
         done: false,
     }];
 }

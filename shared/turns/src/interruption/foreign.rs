@@ -1,7 +1,7 @@
 //! Nodes that no NodePool made: left alone, unless a tag of their instance or a label of theirs opts them in
 //! (spec/migrate §4). The terminator does the rest.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use api::names::nth;
 use futures::future::join_all;
@@ -116,7 +116,7 @@ impl Work<'_> {
             at: self.world.clock.now(),
         };
         let mut events = vec![event(EventKind::Warning, nth::reason(kind))];
-        if let Some(update) = foreign.mark(node, &BTreeSet::from([kind])) {
+        if let Some(update) = foreign.mark(node, &[fact.into()], self.world.clock.now()) {
             match api.update_node(&update).await {
                 Ok(()) if foreign.course(fact.kind) == Some(Course::Cordon) => {
                     events.push(event(EventKind::Normal, "Cordon"));

@@ -286,3 +286,148 @@ async fn what_is_drained_is_marked_out_of_service_when_that_is_asked_for() {
     assert!(took.is_some(), "{:#?}", rig.transcript);
     rig.sim.with(|world| assert!(is_drained(world)));
 }
+
+/// What AWS Health announces of the instance; `code` ends its type.
+fn health(rig: &Rig, id: &InstanceId, code: &str) -> String {
+    let mut body: serde_json::Value = serde_json::from_str(&event(
+        rig,
+        "AWS Health Event",
+        json!({
+            "service": "EC2", "eventTypeCategory": "scheduledChange", "statusCode": "upcoming",
+            "eventTypeCode": format!("AWS_EC2_{code}_SCHEDULED"), "affectedEntities": [{"entityValue": id}]
+        }),
+    ))
+    .unwrap();
+    body["source"] = "aws.health".into();
+    body["id"] = "event-1".into();
+    body.to_string()
+}
+
+fn boot(rig: &Rig, id: &str) {
+    rig.sim.with(|world| {
+        let node = world.api.nodes.get_mut(&NodeName::from(GROUP_NODE));
+        node.unwrap().boot_id = id.into();
+    });
+}
+
+#[tokio::test]
+async fn one_that_is_to_reboot_is_drained_and_takes_pods_again_after_that() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    options(&rig, &json!({"taintNode": true}));
+    boot(&rig, "first");
+    let before = rig.sim.with(|world| node(world).clone());
+    let body = health(&rig, &id, "SYSTEM_REBOOT_MAINTENANCE");
+    deliver(&mut rig, &[body]).await;
+    rig.sim.with(|world| {
+        let node = node(world);
+        let label = |key: &str| node.labels[&format!("aws-node-termination-handler/{key}")].clone();
+        assert_eq!(label("action"), "UncordonAfterReboot");
+        assert_eq!(label("action-time"), world.now.as_second().to_string());
+        assert_eq!(label("event-id"), "event-1");
+        let mut taints = node.taints.iter();
+        let taint = taints.find(|taint| taint.key.ends_with("/scheduled-maintenance"));
+        assert_eq!(taint.unwrap().value, "event-1");
+    });
+    assert!(rig.until(secs(120), is_drained).await.is_some());
+    rig.pass(secs(900)).await;
+    rig.sim.with(|world| assert!(node(world).unschedulable));
+    boot(&rig, "second");
+    let is_back = |world: &mut fakes::World| !node(world).unschedulable;
+    let took = rig.until(secs(700), is_back).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    let after = rig.sim.with(|world| node(world).clone());
+    assert_eq!(
+        (after.labels, after.annotations, after.taints),
+        (before.labels, before.annotations, before.taints)
+    );
+    assert_eq!(
+        reasons(&rig),
+        ["CordonAndDrain", "PostDrain", "ScheduledEvent", "Uncordon"]
+    );
+    rig.pass(secs(700)).await;
+    rig.sim.with(|world| assert!(!node(world).unschedulable));
+}
+
+#[tokio::test]
+async fn a_reboot_ends_a_drain_that_waits() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    boot(&rig, "first");
+    rig.sim.with(|world| {
+        let key = PodKey::new("default", "group-web");
+        let pod = world.api.pods.get_mut(&key).unwrap();
+        let never = ("karpenter.sh/do-not-disrupt".into(), "true".into());
+        pod.annotations.extend([never]);
+    });
+    let body = health(&rig, &id, "INSTANCE_REBOOT_MAINTENANCE");
+    deliver(&mut rig, &[body]).await;
+    rig.pass(secs(60)).await;
+    boot(&rig, "second");
+    let is_back = |world: &mut fakes::World| !node(world).unschedulable;
+    assert!(rig.until(secs(1300), is_back).await.is_some());
+    rig.pass(secs(1300)).await;
+    rig.sim.with(|world| {
+        assert!(!node(world).unschedulable, "what is over says no more");
+        assert!(!is_drained(world));
+    });
+}
+
+#[tokio::test]
+async fn a_retirement_ends_it_for_good_and_a_change_that_is_over_ends_nothing() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    boot(&rig, "first");
+    let over = health(&rig, &id, "SYSTEM_REBOOT_MAINTENANCE").replace("upcoming", "closed");
+    let delivery = deliver(&mut rig, &[over]).await;
+    assert_eq!(counts(&delivery), [("harmless", 1)]);
+    rig.sim.with(|world| assert!(!node(world).unschedulable));
+    let body = health(&rig, &id, "INSTANCE_RETIREMENT");
+    deliver(&mut rig, &[body]).await;
+    boot(&rig, "second");
+    rig.pass(secs(1300)).await;
+    rig.sim.with(|world| assert!(node(world).unschedulable));
+}
+
+#[tokio::test]
+async fn pods_have_no_longer_than_the_cluster_gives_them() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    options(&rig, &json!({"podTerminationGracePeriod": 7}));
+    let body = health(&rig, &id, "INSTANCE_RETIREMENT");
+    deliver(&mut rig, &[body]).await;
+    let asked = |world: &mut fakes::World| {
+        let pod = world.api.pods.get(&PodKey::new("default", "group-web"));
+        pod.is_some_and(|pod| pod.deletion.is_some())
+    };
+    assert!(rig.until(secs(30), asked).await.is_some());
+    rig.sim.with(|world| {
+        let pod = &world.api.pods[&PodKey::new("default", "group-web")];
+        let left = pod.deletion.as_ref().unwrap().at.duration_since(world.now);
+        assert!(left <= secs(7), "{left}");
+    });
+}
+
+#[tokio::test]
+async fn groups_of_kops_and_of_ones_own_are_known_by_their_tags() {
+    for (key, value) in [
+        ("KubernetesCluster", "demo"),
+        ("kubernetes.io/cluster/demo", "owned"),
+        ("aws:eks:cluster-name", "demo"),
+    ] {
+        let (mut rig, id) = with_group(Relay::Dead).await;
+        rig.sim.with(|world| {
+            let instance = world.account.instances.get_mut(&id).unwrap();
+            instance.tags = [(key.into(), value.into())].into();
+        });
+        opt_in(&rig, &id);
+        let body = spot(&rig, &id);
+        let delivery = deliver(&mut rig, &[body]).await;
+        assert_eq!(
+            counts(&delivery),
+            [("spot_interrupted/recorded", 1)],
+            "{key}"
+        );
+        rig.sim.with(|world| assert!(node(world).unschedulable));
+    }
+}

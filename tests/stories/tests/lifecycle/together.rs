@@ -60,6 +60,8 @@ async fn two_of_every_function_come_to_what_one_does() {
             at: None,
             deadline: Some(rig.sim.with(|world| world.now) + secs(120)),
             hook: None,
+            event: String::new(),
+            reboots: false,
         };
         Box::pin(everybody_twice(&mut rig, &[reclaimed])).await;
         for _ in 0..40 {

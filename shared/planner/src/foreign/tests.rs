@@ -1,0 +1,194 @@
+use model::{NodeName, node::Ready};
+
+use crate::test_world;
+
+use super::*;
+
+const EVENT: &str = "7bf73129-1428-4cd3-a780-95db273d1602";
+
+fn node() -> Node {
+    Node {
+        name: "ip-10-0-0-9".into(),
+        uid: "uid".into(),
+        provider_id: "aws:///us-east-1a/i-1".into(),
+        boot_id: "first".into(),
+        ready: Ready {
+            status: ConditionStatus::True,
+            since: None,
+        },
+        ..Node::default()
+    }
+}
+
+fn announced(kind: &str, reboots: bool) -> Announced<'_> {
+    Announced {
+        kind,
+        event: EVENT,
+        reboots,
+    }
+}
+
+fn with_taints() -> Foreign {
+    Foreign {
+        taint: Some(TaintEffect::NoSchedule),
+        ..Foreign::default()
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+/// The node after an update, as the API server would have it.
+fn updated(node: &Node, update: NodeUpdate) -> Node {
+    let mut node = node.clone();
+    node.labels.extend(update.set_labels);
+    node.annotations.extend(update.set_annotations);
+    node.labels
+        .retain(|key, _| !update.remove_labels.contains(key));
+    node.annotations
+        .retain(|key, _| !update.remove_annotations.contains(key));
+    node.taints = update.taints.unwrap_or(node.taints);
+    node.unschedulable = (node.unschedulable || update.cordon) && !update.uncordon;
+    node
+}
+
+/// Marked for a reboot, and not yet rebooted.
+fn rebooting(foreign: &Foreign) -> Node {
+    let node = node();
+    let update = foreign.mark(&node, &[announced("scheduled_change", true)], now());
+    updated(&node, update.unwrap())
+}
+
+fn back(snapshot_of: &[Node]) -> Vec<NodeUpdate> {
+    let snapshot = Snapshot {
+        nodes: snapshot_of.to_vec(),
+        ..test_world::snapshot()
+    };
+    let actions = rebooted(&snapshot).plan.actions.into_iter();
+    let update = |planned: model::plan::Planned| {
+        let Action::UpdateNode(update) = planned.action else {
+            panic!("{planned:?}")
+        };
+        update
+    };
+    actions.map(update).collect()
+}
+
+#[test]
+fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
+    let (foreign, node) = (with_taints(), node());
+    let spot = announced("spot_interrupted", false);
+    let update = foreign.mark(&node, &[spot, spot], now()).unwrap();
+    let taints = update.taints.clone().unwrap();
+    let shown: Vec<_> = taints
+        .iter()
+        .map(|taint| (taint.key.as_str(), taint.value.as_str()))
+        .collect();
+    assert_eq!(shown, [("aws-node-termination-handler/spot-itn", EVENT)]);
+    let again = Announced {
+        event: "another",
+        ..spot
+    };
+    let marked = updated(&node, update);
+    assert_eq!(foreign.mark(&marked, &[again], now()), None);
+}
+
+#[test]
+fn an_id_becomes_the_value_of_a_label() {
+    for (id, value) in [
+        ("", ""),
+        ("a b/c:d", "abcd"),
+        ("-a-", "a"),
+        (&"x".repeat(80), &"x".repeat(63)),
+    ] {
+        assert_eq!(label_value(id), value);
+    }
+}
+
+#[test]
+fn what_is_cordoned_for_a_reboot_is_marked_to_be_of_use_again() {
+    let node = rebooting(&Foreign::default());
+    assert!(node.unschedulable);
+    let label = |key: &str| node.labels.get(key).map(String::as_str);
+    assert_eq!(label(nth::ACTION), Some("UncordonAfterReboot"));
+    assert_eq!(label(nth::ACTION_TIME), Some("1800000000"));
+    assert_eq!(label(nth::EVENT_ID), Some(EVENT));
+    assert_eq!(node.annotations[annotation::BOOT_ID], "first");
+}
+
+#[test]
+fn what_does_not_reboot_or_was_cordoned_by_somebody_else_stays_cordoned() {
+    let foreign = Foreign::default();
+    let retired = foreign.mark(&node(), &[announced("scheduled_change", false)], now());
+    let mut cordoned = node();
+    cordoned.unschedulable = true;
+    let cordoned = foreign.mark(&cordoned, &[announced("scheduled_change", true)], now());
+    let mut nameless = node();
+    nameless.boot_id.clear();
+    let nameless = foreign.mark(&nameless, &[announced("scheduled_change", true)], now());
+    for update in [retired, cordoned, nameless] {
+        let labels = update.unwrap().set_labels;
+        assert!(!labels.contains_key(nth::ACTION), "{labels:?}");
+    }
+}
+
+#[test]
+fn after_the_reboot_a_node_is_as_it_was() {
+    let mut marked = rebooting(&with_taints());
+    marked.taints.push(Taint {
+        key: nth::OUT_OF_SERVICE.into(),
+        value: "nodeshutdown".into(),
+        effect: TaintEffect::NoExecute,
+    });
+    assert_eq!(back(std::slice::from_ref(&marked)), [], "not yet");
+    marked.boot_id = "second".into();
+    let updates = back(std::slice::from_ref(&marked));
+    let [update] = updates.as_slice() else {
+        panic!("{updates:?}")
+    };
+    let expected = Node {
+        boot_id: "second".into(),
+        ..node()
+    };
+    assert_eq!(updated(&marked, update.clone()), expected);
+}
+
+#[test]
+fn a_node_that_is_not_ready_or_leaves_for_another_reason_waits() {
+    let mut down = rebooting(&Foreign::default());
+    down.boot_id = "second".into();
+    down.ready.status = ConditionStatus::Unknown;
+    assert_eq!(back(std::slice::from_ref(&down)), []);
+    let mut leaving = down.clone();
+    leaving.ready.status = ConditionStatus::True;
+    let notice = Notice {
+        instance: "i-1".into(),
+        kind: "spot_interrupted".into(),
+        deadline: None,
+        at: None,
+        course: Course::Drain,
+        foreign: true,
+        hook: None,
+        event: EVENT.into(),
+        reboots: false,
+        done: false,
+    };
+    let snapshot = Snapshot {
+        nodes: vec![leaving],
+        notices: vec![notice],
+        ..test_world::snapshot()
+    };
+    assert_eq!(rebooted(&snapshot), Decision::default());
+}
+
+#[test]
+fn a_label_of_somebody_else_is_left_alone() {
+    let mut marked = rebooting(&Foreign::default());
+    marked.name = NodeName::from("other");
+    marked.boot_id = "second".into();
+    let key = label::EXCLUDE_FROM_LOAD_BALANCERS;
+    marked.labels.insert(key.into(), "ops".into());
+    let [update] = back(std::slice::from_ref(&marked)).try_into().unwrap();
+    assert!(!update.remove_labels.iter().any(|label| label == key));
+}
