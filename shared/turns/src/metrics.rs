@@ -49,6 +49,19 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, metrics: Vec<Metric>
         .publish(Some(cluster), world.clock.now(), &all);
 }
 
+/// Counts events that end no node of any cluster, by why: of a version that nobody knows, of an instance that is not ours.
+pub(crate) fn publish_ignored(world: &World, ignored: &BTreeMap<&'static str, u64>) {
+    let metrics = ignored.iter().map(|(why, count)| Metric {
+        name: "whittle_interruptions_ignored_total",
+        labels: [("why", (*why).to_owned())].into(),
+        value: Measured::Count(*count),
+    });
+    let metrics: Vec<Metric> = metrics.collect();
+    if !metrics.is_empty() {
+        world.metrics.publish(None, world.clock.now(), &metrics);
+    }
+}
+
 /// Counts what a sweep found that needs a person: the stack has an alarm on it.
 pub(crate) fn publish_alarms(world: &World, alarms: usize) {
     if alarms > 0 {

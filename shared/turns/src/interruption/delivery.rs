@@ -13,8 +13,8 @@ use model::{
 };
 use serde::Serialize;
 
-use super::interrupt;
-use crate::{World, capacity_blocks, lane::chain};
+use super::{InterruptionReport, interrupt};
+use crate::{World, capacity_blocks, lane::chain, metrics};
 
 /// A message's id and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub async fn deliver<E: Error + 'static>(
 ) -> Delivery {
     let (home, now) = (world.home(), world.clock.now());
     let mut delivery = Delivery::default();
+    let mut ignored: BTreeMap<&'static str, u64> = BTreeMap::new();
     // The same fact may come in many messages; it is handled once.
     let mut facts: Vec<Interruption> = Vec::new();
     let mut asked: Vec<(&Message, BTreeSet<usize>)> = Vec::new();
@@ -64,6 +65,7 @@ pub async fn deliver<E: Error + 'static>(
             Ok(Reading::Ignored(why)) => {
                 tracing::info!(message_id = message.id, ?why, "the event ends no node");
                 delivery.count(why.as_str());
+                *ignored.entry(why.as_str()).or_default() += 1;
             }
             Err(error) => delivery.keep(message, "unreadable", chain(&error)),
         }
@@ -74,6 +76,9 @@ pub async fn deliver<E: Error + 'static>(
             Ok(report) => report.as_str(),
             Err(_) => "failed",
         };
+        if let Ok(InterruptionReport::NotOurs | InterruptionReport::Unregistered { .. }) = outcome {
+            *ignored.entry(became).or_default() += 1;
+        }
         let (instance, kind) = (&fact.instance, fact.kind.as_str());
         tracing::info!(%instance, kind, became, ?outcome, "interruption");
         delivery.count(&format!("{kind}/{became}"));
@@ -85,6 +90,7 @@ pub async fn deliver<E: Error + 'static>(
             delivery.keep(message, "kept", chain(&**error));
         }
     }
+    metrics::publish_ignored(world, &ignored);
     tracing::info!(
         messages = messages.len(),
         facts = facts.len(),

@@ -2,11 +2,25 @@
 
 use fakes::Fault;
 use model::{ClusterName, InterruptionKind, ledger::Mode};
+use ports::metrics::Measured;
 use stories::{Relay, Rig, all_gone, consistent, secs};
 
 use crate::{
     claim_of, counts, deliver, event, instances, is_deleting, is_tainted, running, spot, state,
 };
+
+/// What was counted of events that end no node, by why.
+fn ignored(rig: &Rig) -> Vec<(String, u64)> {
+    rig.sim.with(|world| {
+        let metrics = world.metrics.iter();
+        let ignored = metrics.filter(|metric| metric.name == "whittle_interruptions_ignored_total");
+        let counted = ignored.map(|metric| match metric.value {
+            Measured::Count(count) => (metric.labels["why"].clone(), count),
+            Measured::Took(_) => panic!("{metric:?}"),
+        });
+        counted.collect()
+    })
+}
 
 #[tokio::test]
 async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_at_once() {
@@ -19,6 +33,11 @@ async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_a
     assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
     rig.sim.with(|world| {
         assert!(is_tainted(world, &victim) && is_deleting(world, &victim));
+        // Load balancers let go of it with the taint, before the first pod leaves.
+        let mut nodes = world.api.nodes.values();
+        let node = nodes.find(|node| node.provider_id.ends_with(victim.as_str()));
+        let excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
+        assert!(node.unwrap().labels.contains_key(excluded));
         let at = |call: &str| world.calls.iter().position(|other| *other == call).unwrap();
         let order = [
             "owner",
@@ -104,6 +123,10 @@ async fn what_is_not_for_us_is_counted_and_nobody_is_asked() {
     assert!(delivery.kept.is_empty());
     assert_eq!(counts(&delivery), [("elsewhere", 2), ("unknown", 1)]);
     assert_eq!(
+        ignored(&rig),
+        [("elsewhere".into(), 2), ("unknown".into(), 1)]
+    );
+    assert_eq!(
         rig.sim.with(|world| world.calls.clone()),
         Vec::<&str>::new()
     );
@@ -116,6 +139,7 @@ async fn state_changes_of_strangers_are_answered_by_the_ledger_alone() {
     let body = state(&rig, &"i-0abc".into(), "terminated");
     let delivery = deliver(&mut rig, &[body]).await;
     assert_eq!(counts(&delivery), [("instance_terminated/not-ours", 1)]);
+    assert_eq!(ignored(&rig), [("not-ours".into(), 1)]);
     assert_eq!(rig.sim.with(|world| world.calls.clone()), ["owner"]);
 }
 
@@ -187,6 +211,7 @@ async fn an_instance_of_a_cluster_that_was_unregistered_is_counted_and_left() {
     let delivery = deliver(&mut rig, &[body]).await;
     assert!(delivery.kept.is_empty());
     assert_eq!(counts(&delivery), [("spot_interrupted/unregistered", 1)]);
+    assert_eq!(ignored(&rig), [("unregistered".into(), 1)]);
     assert!(!rig.sim.with(|world| is_deleting(world, &victim)));
 }
 
