@@ -75,3 +75,82 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
     }
     news
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+    use model::{Lane, ids::TurnId};
+
+    use super::*;
+
+    fn report() -> Report {
+        let turn = TurnId("turn-1".into());
+        Report::new(
+            &"demo".into(),
+            Lane::Provisioner,
+            &turn,
+            Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    fn classes(report: &Report) -> Vec<Class> {
+        of_report(report).iter().map(|news| news.class).collect()
+    }
+
+    #[test]
+    fn a_quiet_turn_is_no_news() {
+        assert_eq!(of_report(&report()), []);
+    }
+
+    #[test]
+    fn each_class_has_its_occasion() {
+        let lines = |count: usize| vec!["line".to_owned(); count];
+        let with = |change: fn(&mut Report, Vec<String>), count: usize| {
+            let mut report = report();
+            change(&mut report, lines(count));
+            classes(&report)
+        };
+        let disrupted: fn(&mut Report, Vec<String>) = |report, lines| report.disrupted = lines;
+        assert_eq!(with(disrupted, 1), [Class::Disruption]);
+        assert_eq!(
+            with(|report, lines| report.held_back = lines, 1),
+            [Class::Limit]
+        );
+        assert_eq!(
+            with(|report, lines| report.limited = lines, 1),
+            [Class::Limit]
+        );
+        // A pod may have no place for other reasons, in whatever words.
+        let told = vec!["web: its limit".to_owned()];
+        let unplaced = Report {
+            unplaced: told,
+            ..report()
+        };
+        assert_eq!(classes(&unplaced), []);
+        let failed: fn(&mut Report, Vec<String>) = |report, lines| report.failed = lines;
+        assert_eq!(with(failed, FAILED), [Class::InsufficientCapacity]);
+        assert_eq!(with(failed, FAILED - 1), []);
+        let postponed = Outcome::Postponed("the account's budget is spent".into());
+        let postponed = Report {
+            outcome: postponed,
+            ..report()
+        };
+        assert_eq!(classes(&postponed), [Class::Limit]);
+    }
+
+    #[test]
+    fn what_lasts_has_one_id_an_hour_and_what_happens_one_a_turn() {
+        let id = |turn: &str, minutes: i64, change: fn(&mut Report)| {
+            let mut report = report();
+            report.turn = TurnId(turn.into());
+            report.at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+            change(&mut report);
+            of_report(&report).remove(0).id
+        };
+        let limited: fn(&mut Report) = |report| report.limited = vec!["web".into()];
+        assert_eq!(id("turn-1", 1, limited), id("turn-2", 59, limited));
+        assert_ne!(id("turn-1", 1, limited), id("turn-1", 61, limited));
+        let disrupted: fn(&mut Report) = |report| report.disrupted = vec!["web".into()];
+        assert_ne!(id("turn-1", 1, disrupted), id("turn-2", 1, disrupted));
+    }
+}

@@ -129,3 +129,26 @@ async fn while_the_api_server_is_away_the_fact_stays_and_is_tried_every_few_seco
         .await;
     assert!(seen.is_some(), "{:#?}", rig.transcript);
 }
+
+#[tokio::test]
+async fn what_is_cut_short_is_told_to_the_owner_of_the_pod() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let victim = instances(&rig)[0].clone();
+    rig.sim.with(|world| {
+        for pod in world.api.pods.values_mut() {
+            pod.termination_grace_seconds = Some(600);
+        }
+    });
+    let body = spot(&rig, &victim);
+    deliver(&mut rig, &[body]).await;
+    rig.pass(secs(30)).await;
+    rig.sim.with(|world| {
+        let mut events = world.api.events.iter();
+        let told = events.find(|event| event.reason == "Evicted").unwrap();
+        assert!(
+            told.message
+                .contains("s of grace-period because its node goes then"),
+            "{told:?}"
+        );
+    });
+}

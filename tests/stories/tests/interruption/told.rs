@@ -194,3 +194,27 @@ async fn who_is_no_longer_to_be_told_is_forgotten() {
     rig.pass(secs(61)).await;
     assert_eq!(counted(&rig), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn what_waits_for_a_persons_approval_is_told_once_an_hour() {
+    let mut rig = running(Relay::Dead, 2).await;
+    destinations(
+        &rig,
+        &json!([{"name": "a", "to": HOOK, "classes": ["approval"]}]),
+    );
+    // The API server has lost everything, and none of that is explained.
+    rig.sim.with(|world| {
+        world.api.deployments.clear();
+        world.api.pods.clear();
+        world.api.node_claims.clear();
+        world.api.nodes.clear();
+    });
+    rig.pass(secs(15 * 60)).await;
+    let told = told(&rig);
+    assert_eq!(told.len(), 1, "{:#?}", rig.transcript);
+    assert!(
+        told[0]
+            .body
+            .contains("garbage collection waits for approval")
+    );
+}
