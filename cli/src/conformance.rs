@@ -189,7 +189,8 @@ fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     let mut least = None;
     let (plan, whole) = Span::of(|| {
         let plan = planner::provision_with(snapshot, planner::Share::WHOLE, |question| {
-            let prepared = scheduling::Prepared::new(question);
+            let groundwork = scheduling::Groundwork::of(question);
+            let prepared = scheduling::Prepared::new(&groundwork, question);
             let (answer, span) = Span::of(|| prepared.solve());
             solve = span;
             least = bound.then(|| scheduling::least_cost(question, &answer));

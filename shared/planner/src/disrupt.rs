@@ -9,6 +9,7 @@ pub(crate) mod cost;
 mod drift;
 mod emptiness;
 mod methods;
+mod movers;
 mod multi;
 mod outlook;
 mod price;
@@ -33,7 +34,7 @@ pub use self::{
     outlook::{Alternative, Outlook},
     validation::Rejection,
 };
-use self::{methods::Methods, scene::Scene};
+use self::{methods::Methods, movers::Movers, scene::Scene};
 use crate::{inventory::Inventory, provision::question::Ground};
 
 /// Why nodes go, as conditions, events and metrics call it.
@@ -71,40 +72,43 @@ pub fn disrupt(snapshot: &Snapshot) -> Pass {
 
 /// The same where some nodes are left alone, without being in the way of others.
 pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> Pass {
-    let inventory = Inventory::new(snapshot);
-    let ground = Ground::new(snapshot);
-    let later = snapshot.now.checked_add(VALIDATED_AFTER);
-    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
-    let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
-    let [scene, later] = [scene, later].map(|scene| scene.sparing(spared));
-    Methods::new(&scene, &later).first()
+    first(snapshot, |scene| scene.sparing(spared))
 }
 
 /// The same where moves cost nothing: whatever saves is done.
 pub fn disrupt_at_any_price(snapshot: &Snapshot) -> Pass {
+    first(snapshot, |scene| scene.at_any_price())
+}
+
+fn first(snapshot: &Snapshot, staged: impl for<'a> Fn(Scene<'a>) -> Scene<'a>) -> Pass {
+    let later = snapshot.now.checked_add(VALIDATED_AFTER);
+    let later = later.unwrap_or(snapshot.now);
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
-    let later = snapshot.now.checked_add(VALIDATED_AFTER);
-    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
-    let later = Scene::new(snapshot, &inventory, &ground, later.unwrap_or(snapshot.now));
-    let [scene, later] = [scene, later].map(Scene::at_any_price);
-    Methods::new(&scene, &later).first()
+    let movers = [snapshot.now, later].map(|at| Movers::new(snapshot, &inventory, at));
+    let [now, later] = movers
+        .each_ref()
+        .map(|movers| staged(Scene::new(snapshot, &inventory, &ground, movers)));
+    Methods::new(&now, &later).first()
 }
 
 /// What becomes of each node by itself, and why: those that stay as well.
 pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
-    let inventory = Inventory::new(snapshot);
-    let ground = Ground::new(snapshot);
-    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
-    outlook::of_all(&scene)
+    at_present(snapshot, |scene| outlook::of_all(&scene))
 }
 
 /// Judges a proposal again after its waiting period: what is left of it, as it is best done now (spec/lifecycle §21).
 pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Command, Rejection> {
+    at_present(snapshot, |scene| {
+        Methods::new(&scene, &scene).validate(proposal)
+    })
+}
+
+fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
-    let scene = Scene::new(snapshot, &inventory, &ground, snapshot.now);
-    Methods::new(&scene, &scene).validate(proposal)
+    let movers = Movers::new(snapshot, &inventory, snapshot.now);
+    look(Scene::new(snapshot, &inventory, &ground, &movers))
 }
 
 impl Reason {

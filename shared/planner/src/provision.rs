@@ -67,7 +67,7 @@ pub fn provision_with(
     }
     let none = BTreeSet::new();
     let asked = Asked {
-        pods: &pods,
+        pods: pods.iter().map(Cow::as_ref).collect(),
         moved: Vec::new(),
         gone: &none,
         settling: &none,

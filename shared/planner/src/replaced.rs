@@ -47,7 +47,7 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
     let answer = scheduling::solve(&ground.question(
         &inventory,
         Asked {
-            pods: &pods,
+            pods: pods.iter().map(Cow::as_ref).collect(),
             moved: Vec::new(),
             gone: &none,
             settling: &none,

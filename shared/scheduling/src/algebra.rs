@@ -36,6 +36,7 @@ pub(crate) enum Undefined {
     WellKnown,
 }
 
+#[derive(Clone)]
 pub(crate) struct Algebra {
     symbols: Memo<Rc<str>, Sym>,
     texts: Vec<Rc<str>>,

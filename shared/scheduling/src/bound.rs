@@ -1,9 +1,11 @@
 //! What the new nodes of an answer cost at least: the yardstick of packing. It lets every pod be cut into pieces, and bins
 //! be bought in fractions, but only from types their NodePool may use and with the room that daemons leave.
 
+use std::rc::Rc;
+
 use model::resources::{CPU, MEMORY};
 
-use crate::{Answer, Input, setup};
+use crate::{Answer, Groundwork, Input, setup};
 
 /// Mixes of CPU and memory that are tried; the one that proves most counts.
 const MIXES: i128 = 256;
@@ -14,7 +16,7 @@ const BITS: u32 = 20;
 ///
 /// Any price for a core and for a gigabyte proves a bound if no type sells both for less: what all pods would pay.
 pub fn least_cost(input: &Input<'_>, answer: &Answer) -> i64 {
-    let mut world = setup::set_up(input).world;
+    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
     let mut least = 0;
     for template in 0..world.templates.len() {
         let nodes = answer.new_nodes.iter().filter(|node| node.pool == template);

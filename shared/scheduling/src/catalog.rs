@@ -1,7 +1,7 @@
 //! One list of instance types, turned on its side: per label, which types offer which values; per kind of offering, which
 //! types have one. Whatever a set of requirements leaves is an AND over a few words, remembered per set.
 
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
 use model::{
     CapacityType, InstanceType, Memo, NanosPerHour, Resources, catalog::Offering, labels,
@@ -31,12 +31,13 @@ pub(crate) struct Offer {
     pub(crate) index: usize,
 }
 
+#[derive(Clone)]
 pub(crate) struct Catalog<'a> {
     pub(crate) types: &'a [InstanceType],
-    pub(crate) rows: Vec<Row>,
-    columns: BTreeMap<Sym, Column>,
+    pub(crate) rows: Rc<[Row]>,
+    columns: Rc<BTreeMap<Sym, Column>>,
     /// For each kind of offering, the rows that have an available one.
-    offers: Vec<(SetId, Bits)>,
+    offers: Rc<[(SetId, Bits)]>,
     /// Places in `found`.
     by_requirement: Memo<(Sym, ReqId), usize>,
     by_set: Memo<SetId, usize>,
@@ -64,56 +65,15 @@ impl<'a> Catalog<'a> {
                 rows_of(kind, instance_type, &mut sets, algebra, options)
             })
             .collect();
-        let mut catalog = Self {
+        Self {
             types,
-            columns: BTreeMap::new(),
-            offers: Vec::new(),
+            columns: Rc::new(columns(&rows, types, algebra)),
+            offers: offers(&rows),
             by_requirement: Memo::default(),
             by_set: Memo::default(),
             found: Vec::new(),
             all: OnceCell::new(),
-            rows,
-        };
-        catalog.index_offers();
-        catalog.index_labels(algebra);
-        catalog
-    }
-
-    fn index_offers(&mut self) {
-        let mut offers: BTreeMap<SetId, Bits> = BTreeMap::new();
-        for (at, row) in self.rows.iter().enumerate() {
-            for offer in &row.offers {
-                let rows = offers.entry(offer.set);
-                rows.or_insert_with(|| Bits::none(self.rows.len()))
-                    .insert(at);
-            }
-        }
-        self.offers = offers.into_iter().collect();
-    }
-
-    fn index_labels(&mut self, algebra: &mut Algebra) {
-        let len = self.rows.len();
-        let mut columns: BTreeMap<Sym, BTreeMap<ReqId, Bits>> = BTreeMap::new();
-        for (at, row) in self.rows.iter().enumerate() {
-            let Some(instance_type) = self.types.get(row.kind) else {
-                continue;
-            };
-            for requirement in instance_type.requirements.0.values() {
-                let (key, req) = algebra.requirement(requirement);
-                let values = columns.entry(key).or_default();
-                values
-                    .entry(req)
-                    .or_insert_with(|| Bits::none(len))
-                    .insert(at);
-            }
-        }
-        for (key, values) in columns {
-            let mut silent = Bits::all(len);
-            for rows in values.values() {
-                silent.subtract(rows);
-            }
-            let values = values.into_iter().collect();
-            self.columns.insert(key, Column { silent, values });
+            rows: rows.into(),
         }
     }
 
@@ -179,7 +139,7 @@ impl<'a> Catalog<'a> {
         }
         let mut rows = self.agreeing(set, algebra);
         let mut offered = Bits::none(self.rows.len());
-        for (offer, having) in &self.offers {
+        for (offer, having) in self.offers.iter() {
             if compatible(algebra, set, *offer) {
                 offered.or(having);
             }
@@ -198,13 +158,50 @@ impl<'a> Catalog<'a> {
     /// The rows with an available offering that `set` allows, whatever else their labels say.
     pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> Bits {
         let mut offered = Bits::none(self.rows.len());
-        for (offer, having) in &self.offers {
+        for (offer, having) in self.offers.iter() {
             if compatible(algebra, set, *offer) {
                 offered.or(having);
             }
         }
         offered
     }
+}
+
+fn offers(rows: &[Row]) -> Rc<[(SetId, Bits)]> {
+    let mut offers: BTreeMap<SetId, Bits> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        for offer in &row.offers {
+            let having = offers.entry(offer.set);
+            having.or_insert_with(|| Bits::none(rows.len())).insert(at);
+        }
+    }
+    offers.into_iter().collect()
+}
+
+fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTreeMap<Sym, Column> {
+    let mut columns: BTreeMap<Sym, BTreeMap<ReqId, Bits>> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        let Some(instance_type) = types.get(row.kind) else {
+            continue;
+        };
+        for requirement in instance_type.requirements.0.values() {
+            let (key, req) = algebra.requirement(requirement);
+            let values = columns.entry(key).or_default();
+            values
+                .entry(req)
+                .or_insert_with(|| Bits::none(rows.len()))
+                .insert(at);
+        }
+    }
+    let columns = columns.into_iter().map(|(key, values)| {
+        let mut silent = Bits::all(rows.len());
+        for rows in values.values() {
+            silent.subtract(rows);
+        }
+        let values = values.into_iter().collect();
+        (key, Column { silent, values })
+    });
+    columns.collect()
 }
 
 /// Whether a node with these requirements may be launched from an offering with those.

@@ -153,10 +153,7 @@ fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
 }
 
 fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
-    let daemons = world
-        .templates
-        .get(claim.template)
-        .map(|t| t.daemons.as_slice());
+    let daemons = world.templates.get(claim.template).map(|t| &*t.daemons);
     let mut taken = daemons.into_iter().flatten();
     let port = taken.find_map(|group| ports::conflict(core.ports(), &group.ports));
     let port = port.or_else(|| core.ports().first());

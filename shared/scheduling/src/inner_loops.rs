@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::{
     algebra::{SetId, Undefined},
+    groundwork::Groundwork,
     input::Input,
     setup::set_up,
     shape::Core,
@@ -21,8 +22,12 @@ pub struct InnerLoops<'a> {
 
 impl<'a> InnerLoops<'a> {
     /// Sets the question up as the search does.
-    pub fn new(input: &'a Input<'a>) -> Self {
-        let mut solver = Solver::new(input, set_up(input), Strategy::default());
+    pub fn new(input: &Input<'a>) -> Self {
+        let mut solver = Solver::new(
+            input,
+            set_up(&Groundwork::of(input), input),
+            Strategy::default(),
+        );
         for pod in 0..input.pods.len() {
             solver.shape_of(pod);
         }

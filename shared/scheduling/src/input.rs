@@ -89,9 +89,9 @@ pub struct Host<'a> {
     pub pods: Vec<&'a Pod>,
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
     /// The domain of the hostname key: the label, else the name.
-    pub fn hostname(&self) -> &str {
+    pub fn hostname(&self) -> &'a str {
         self.labels
             .get(model::labels::HOSTNAME)
             .map_or(self.name, String::as_str)

@@ -12,6 +12,7 @@ mod catalog;
 mod claim;
 mod explain;
 mod go_sort;
+mod groundwork;
 #[cfg(feature = "inner-loops")]
 mod inner_loops;
 mod input;
@@ -29,6 +30,7 @@ mod setup;
 mod shape;
 mod solve;
 mod spec;
+mod standing;
 mod strategy;
 mod template;
 mod tolerance;
@@ -37,34 +39,47 @@ mod volumes;
 mod world;
 
 pub use bound::least_cost;
+pub use groundwork::Groundwork;
 #[cfg(feature = "inner-loops")]
 pub use inner_loops::InnerLoops;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use reason::{Asked, Reason};
+pub use standing::{Leaving, Standing};
 pub use volumes::Volumes;
+
+use std::{cell::Cell, rc::Rc};
 
 use setup::Setup;
 
 /// Answers the question.
 pub fn solve(input: &Input<'_>) -> Answer {
-    Prepared::new(input).solve()
+    Prepared::new(&Groundwork::of(input), input).solve()
 }
 
 /// A question with everything in it interned, indexed and counted.
-pub struct Prepared<'a> {
-    input: &'a Input<'a>,
+pub struct Prepared<'g, 'a> {
+    groundwork: &'g Groundwork<'a>,
+    input: Rc<Input<'a>>,
     setup: Setup<'a>,
 }
 
-impl<'a> Prepared<'a> {
-    pub fn new(input: &'a Input<'a>) -> Self {
-        let setup = setup::set_up(input);
-        Self { input, setup }
+impl<'g, 'a> Prepared<'g, 'a> {
+    pub fn new(groundwork: &'g Groundwork<'a>, input: &Input<'a>) -> Self {
+        let input = Rc::new(input.clone());
+        Self {
+            groundwork,
+            setup: setup::set_up(groundwork, &input),
+            input,
+        }
     }
 
     /// The search.
     pub fn solve(self) -> Answer {
-        strategy::best(self.input, self.setup)
+        let first = Cell::new(Some(self.setup));
+        strategy::best(&self.input, || {
+            let again = || setup::set_up(self.groundwork, &self.input);
+            first.take().unwrap_or_else(again)
+        })
     }
 }

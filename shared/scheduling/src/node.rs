@@ -1,6 +1,9 @@
 //! A node that exists, with what this round has put on it already (spec/scheduling §12.3, §14.1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::pod::HostPort;
 
@@ -14,6 +17,7 @@ use crate::{
     world::{Permanence, Refusal, World},
 };
 
+#[derive(Clone)]
 pub(crate) struct Node<'a> {
     /// Index into the input.
     pub(crate) index: usize,
@@ -26,11 +30,12 @@ pub(crate) struct Node<'a> {
     /// `None`: something is overcommitted, so nothing more fits.
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
-    pub(crate) attached: Option<Attached<'a>>,
+    pub(crate) attached: Option<Rc<Attached<'a>>>,
     pub(crate) pods: Vec<usize>,
 }
 
 /// Volumes attached to a node, against its limits.
+#[derive(Clone)]
 pub(crate) struct Attached<'a> {
     pub(crate) limits: &'a BTreeMap<String, u32>,
     pub(crate) volumes: BTreeSet<Attachment<'a>>,
@@ -147,7 +152,7 @@ impl<'a> Node<'a> {
         }
         self.ports.extend_from_slice(core.ports());
         if let Some(attached) = &mut self.attached {
-            attached
+            Rc::make_mut(attached)
                 .volumes
                 .extend(core.volumes.attachments.iter().cloned());
         }

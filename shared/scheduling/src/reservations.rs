@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// Remaining instances per reservation.
+#[derive(Clone)]
 pub(crate) struct Reservations<'a> {
     mode: Option<ReservedOfferingMode>,
     left: BTreeMap<&'a str, u32>,
@@ -22,20 +23,28 @@ pub(crate) enum Offer<'a> {
     Wait,
 }
 
+/// What each reservation has left, by the most careful of its offerings.
+pub(crate) fn capacities<'a>(
+    types: impl IntoIterator<Item = &'a InstanceType>,
+) -> BTreeMap<&'a str, u32> {
+    let mut left: BTreeMap<&str, u32> = BTreeMap::new();
+    let offerings = types.into_iter().flat_map(|kind| &kind.offerings);
+    for reservation in offerings.filter_map(|offering| offering.reservation.as_ref()) {
+        let entry = left.entry(&reservation.id).or_insert(reservation.capacity);
+        *entry = (*entry).min(reservation.capacity);
+    }
+    left
+}
+
 impl<'a> Reservations<'a> {
     pub(crate) fn new(
         mode: Option<ReservedOfferingMode>,
-        types: impl IntoIterator<Item = &'a InstanceType>,
+        capacities: &BTreeMap<&'a str, u32>,
     ) -> Self {
-        let mut left: BTreeMap<&str, u32> = BTreeMap::new();
-        if mode.is_some() {
-            let reserved = types.into_iter().flat_map(|t| &t.offerings);
-            for reservation in reserved.filter_map(|offering| offering.reservation.as_ref()) {
-                let entry = left.entry(&reservation.id).or_insert(reservation.capacity);
-                *entry = (*entry).min(reservation.capacity);
-            }
+        Self {
+            mode,
+            left: mode.map(|_| capacities.clone()).unwrap_or_default(),
         }
-        Self { mode, left }
     }
 
     pub(crate) fn are_counted(&self) -> bool {

@@ -1,33 +1,36 @@
-//! From a question to the world in which it is answered: everything interned, indexed and counted once.
+//! From a question to the world in which it is answered: nodes, hosts and pods interned, indexed and counted once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{
     PodKey, labels,
     pod::{Pod, PodPhase},
-    snapshot::MinValuesPolicy,
+    taint::TaintEffect,
 };
 
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
-    amounts::Dimensions,
-    catalog::Catalog,
+    groundwork::Groundwork,
     input::{ExistingNode, Input},
     node::{Attached, Node},
     reservations::Reservations,
     strategy::Ties,
-    template::{self, Daemon, Template},
+    template::Daemon,
     tolerance::{TaintsId, Tolerance},
     topology::{
-        HostId, HostLabels, Place, Topology,
-        classes::Classes,
+        GroupId, HostId, HostLabels, Place, Topology,
+        classes::{ClassId, Classes},
         group::Kind,
-        universe::{Source, Universe},
+        universe::Universe,
     },
     volumes::Volumes,
     world::World,
 };
 
+#[derive(Clone)]
 pub(crate) struct Setup<'a> {
     pub(crate) world: World<'a>,
     /// In the order in which they are tried.
@@ -36,57 +39,51 @@ pub(crate) struct Setup<'a> {
     pub(crate) next_host: u32,
     /// Whether any pod has a say about where others are.
     pub(crate) has_topology: bool,
+    /// Giving up PreferNoSchedule exists only if something has such a taint (spec/scheduling §16).
+    pub(crate) may_tolerate: bool,
 }
 
-pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
-    let options = &input.options;
-    let provider = options.well_known_labels.iter().map(String::as_str);
-    let reservation = Some(options.reservation_id_label).filter(|label| !label.is_empty());
-    let known = labels::WELL_KNOWN.into_iter().chain(provider);
-    let mut algebra = Algebra::new(known.chain(reservation));
-    let mut tolerance = Tolerance::default();
-    let pods = input.pods.iter().chain(&input.daemons).copied();
-    let dimensions = Dimensions::of(pods.map(|pod| &pod.requests));
-    let volumes = Volumes::new(input.storage);
-    let (mut catalogs, which) = catalogs(input, &mut algebra);
-    let sources: Vec<Source> = input
-        .pools
-        .iter()
-        .zip(&which)
-        .map(|(pool, catalog)| Source {
-            set: algebra.set_of(template::requirements(pool).0.values()),
-            taints: tolerance.taints(pool.taints.iter().collect()),
-            catalog: *catalog,
-        })
-        .collect();
-    let daemons: Vec<Daemon<'a>> = input
-        .daemons
-        .iter()
-        .map(|pod| Daemon::new(pod, &dimensions, &mut algebra))
-        .collect();
-    let strict = options.min_values_policy == MinValuesPolicy::Strict;
-    let mut templates = Vec::with_capacity(sources.len());
-    for (pool, source) in input.pools.iter().zip(&sources) {
-        if let Some(catalog) = catalogs.get_mut(source.catalog) {
-            templates.push(Template::new(
-                pool,
-                source.set,
-                source.taints,
-                source.catalog,
-                catalog,
-                &daemons,
-                &dimensions,
-                &mut algebra,
-                &mut tolerance,
-                strict,
-            ));
-        }
-    }
-    let repelling: Vec<&Pod> = repelling_pods(input).collect();
+/// Where a pod is bound, as far as topology counts it.
+pub(crate) struct Seat {
+    pub(crate) class: ClassId,
+    pub(crate) host: usize,
+    /// Whether it counts as one of its class.
+    pub(crate) is_resident: bool,
+    /// Groups that have counted its own anti-affinity.
+    pub(crate) repelling: Vec<GroupId>,
+}
+
+/// What was counted of pods and nodes that other questions may take away.
+#[derive(Default)]
+pub(crate) struct Seats<'a> {
+    /// By the question's pods.
+    pub(crate) pods: BTreeMap<usize, Seat>,
+    /// By the question's nodes; those that are registered.
+    pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,
+}
+
+pub(crate) fn set_up<'a>(groundwork: &Groundwork<'a>, input: &Rc<Input<'a>>) -> Setup<'a> {
+    set_up_moving(groundwork, input, input.pods.len()).0
+}
+
+/// The same where only the first of the pods are to be placed now, and the others stay where they are.
+pub(crate) fn set_up_moving<'a>(
+    groundwork: &Groundwork<'a>,
+    input: &Rc<Input<'a>>,
+    moving: usize,
+) -> (Setup<'a>, Seats<'a>) {
+    let mut seats = Seats::default();
+    let mut algebra = groundwork.algebra.clone();
+    let mut tolerance = groundwork.tolerance.clone();
+    let (sources, daemons) = (&groundwork.sources, &groundwork.daemons);
+    let catalogs = groundwork.catalogs.clone();
+    let volumes = Rc::new(Volumes::new(input.storage));
+    let moving = pods_moving(input, moving);
+    let repelling: Vec<&Pod> = repelling_pods(input, &moving).collect();
     let topology_keys: BTreeSet<&str> = topology_keys(&input.pods, &repelling);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
-    let universe = Universe::new(symbols, &sources, &catalogs, &mut algebra);
+    let universe = Universe::new(symbols, sources, &catalogs, &mut algebra);
     let asked = asked_keys(input, &volumes, &topology_keys);
     let mut places = Places::new(&asked, &mut algebra, &mut tolerance);
     let hosts: Vec<HostLabels<'a>> = input
@@ -94,7 +91,7 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
         .iter()
         .map(|host| places.place(host.labels, host.hostname(), host.taints.iter().collect()))
         .collect();
-    let mut order: Vec<(usize, &'a ExistingNode<'a>)> = input.nodes.iter().enumerate().collect();
+    let mut order: Vec<(usize, &ExistingNode<'a>)> = input.nodes.iter().enumerate().collect();
     order.sort_by_key(|(_, node)| (!node.initialized, node.name));
     let mut labelled = Vec::new();
     let mut found = Vec::with_capacity(order.len());
@@ -103,6 +100,7 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
         found.push((index, node, place.place));
         if node.registered {
             labelled.push(place);
+            seats.nodes.insert(index, place);
         }
     }
     let next_host = places.next_host();
@@ -115,17 +113,17 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
     let hostname = algebra.symbol(labels::HOSTNAME);
     let mut topology = Topology::new(classes, universe, input.namespaces, hosts, labelled);
     if has_topology {
-        count_bound(input, &mut topology, &mut algebra, &mut tolerance);
+        seats.pods = count_bound(input, &moving, &mut topology, &mut algebra, &mut tolerance);
     }
-    let types = input.pools.iter().flat_map(|pool| pool.types);
+    let reserved = &groundwork.reserved;
     let mut world = World {
-        reservations: Reservations::new(options.reserved, types),
-        input,
+        reservations: Reservations::new(input.options.reserved, reserved),
+        input: Rc::clone(input),
         algebra,
         tolerance,
-        dimensions,
+        dimensions: Rc::clone(&groundwork.dimensions),
         catalogs,
-        templates,
+        templates: groundwork.moulds(&input.pools),
         topology,
         volumes,
         hostname,
@@ -135,43 +133,34 @@ pub(crate) fn set_up<'a>(input: &'a Input<'a>) -> Setup<'a> {
     };
     let nodes = found
         .into_iter()
-        .map(|(index, node, place)| existing(index, node, &place, &daemons, &mut world))
+        .map(|(index, node, place)| existing(index, node, &place, daemons, &mut world))
         .collect();
-    Setup {
+    let taints = input.pools.iter().flat_map(|pool| pool.taints);
+    let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
+    let setup = Setup {
         world,
         nodes,
         next_host,
         has_topology,
-    }
-}
-
-/// The distinct type lists, and which one each NodePool uses.
-fn catalogs<'a>(input: &'a Input<'a>, algebra: &mut Algebra) -> (Vec<Catalog<'a>>, Vec<usize>) {
-    let mut catalogs: Vec<Catalog<'a>> = Vec::new();
-    let mut by_address: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    let mut which = Vec::with_capacity(input.pools.len());
-    for pool in &input.pools {
-        let address = (pool.types.as_ptr().addr(), pool.types.len());
-        let at = *by_address.entry(address).or_insert_with(|| {
-            catalogs.push(Catalog::new(pool.types, algebra, &input.options));
-            catalogs.len() - 1
-        });
-        which.push(at);
-    }
-    (catalogs, which)
+        may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+    };
+    (setup, seats)
 }
 
 /// The bound pods among those to place: they are no longer where they were.
-fn moving<'a>(input: &'a Input<'a>) -> BTreeSet<&'a PodKey> {
-    let bound = input.pods.iter().filter(|pod| pod.node_name.is_some());
+fn pods_moving<'a>(input: &Input<'a>, first: usize) -> BTreeSet<&'a PodKey> {
+    let bound = input.pods.iter().take(first);
+    let bound = bound.filter(|pod| pod.node_name.is_some());
     bound.map(|pod| &pod.key).collect()
 }
 
 /// Bound pods that keep others away.
-fn repelling_pods<'a>(input: &'a Input<'a>) -> impl Iterator<Item = &'a Pod> {
-    let moving = moving(input);
+fn repelling_pods<'a>(
+    input: &Input<'a>,
+    moving: &BTreeSet<&'a PodKey>,
+) -> impl Iterator<Item = &'a Pod> {
     let bound = input.hosts.iter().flat_map(|host| &host.pods).copied();
-    bound.filter(move |pod| {
+    bound.filter(|pod| {
         !pod.pod_anti_affinity.required.is_empty()
             && !is_terminal(pod)
             && !moving.contains(&pod.key)
@@ -201,7 +190,7 @@ fn topology_keys<'a>(pods: &[&'a Pod], repelling: &[&'a Pod]) -> BTreeSet<&'a st
 
 /// The label keys that anybody asks a node about.
 fn asked_keys<'a>(
-    input: &'a Input<'a>,
+    input: &Input<'a>,
     volumes: &Volumes<'a>,
     topology_keys: &BTreeSet<&'a str>,
 ) -> BTreeSet<String> {
@@ -299,19 +288,25 @@ impl<'w, 'a> Places<'w, 'a> {
 
 /// Counts the pods that stay where they are, and what their anti-affinity forbids others.
 fn count_bound<'a>(
-    input: &'a Input<'a>,
+    input: &Input<'a>,
+    moving: &BTreeSet<&'a PodKey>,
     topology: &mut Topology<'a>,
     algebra: &mut Algebra,
     tolerance: &mut Tolerance<'a>,
-) {
-    let moving = moving(input);
+) -> BTreeMap<usize, Seat> {
+    let asked = input.pods.iter().enumerate();
+    let asked = asked.filter(|(_, pod)| !moving.contains(&pod.key) && pod.node_name.is_some());
+    let asked: BTreeMap<&PodKey, usize> = asked.map(|(at, pod)| (&pod.key, at)).collect();
+    let mut seats = BTreeMap::new();
     for (at, host) in input.hosts.iter().enumerate() {
         for pod in &host.pods {
             if is_terminal(pod) || moving.contains(&pod.key) {
                 continue;
             }
-            let class = topology.classes.class_of(pod);
-            if pod.deletion.is_none() {
+            let class = topology.class_of(pod);
+            let is_resident = pod.deletion.is_none();
+            let mut repelling = Vec::new();
+            if is_resident {
                 topology.add_resident(class, at);
             }
             for term in &pod.pod_anti_affinity.required {
@@ -327,14 +322,26 @@ fn count_bound<'a>(
                     tolerance,
                 );
                 topology.record_bound(group, at, algebra);
+                repelling.push(group);
+            }
+            if let Some(pod) = asked.get(&pod.key) {
+                let host = at;
+                let seat = Seat {
+                    class,
+                    host,
+                    is_resident,
+                    repelling,
+                };
+                seats.insert(*pod, seat);
             }
         }
     }
+    seats
 }
 
 fn existing<'a>(
     index: usize,
-    node: &'a ExistingNode<'a>,
+    node: &ExistingNode<'a>,
     place: &Place,
     daemons: &[Daemon<'a>],
     world: &mut World<'a>,
@@ -366,13 +373,15 @@ fn existing<'a>(
     let mut named = world.dimensions.names().iter().zip(&remaining);
     let overcommitted = node.available.0.values().any(|left| *left < 0)
         || named.any(|(name, left)| *left < 0 && has(name));
-    let attached = node.attach_limits.map(|limits| Attached {
-        limits,
-        volumes: node
-            .pods
-            .iter()
-            .flat_map(|pod| world.volumes.attachments(pod))
-            .collect(),
+    let attached = node.attach_limits.map(|limits| {
+        Rc::new(Attached {
+            limits,
+            volumes: node
+                .pods
+                .iter()
+                .flat_map(|pod| world.volumes.attachments(pod))
+                .collect(),
+        })
     });
     Node {
         index,

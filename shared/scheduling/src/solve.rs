@@ -11,7 +11,6 @@ use model::{
     pod::Pod,
     resources::{CPU, MEMORY},
     snapshot::Optimize,
-    taint::TaintEffect,
 };
 
 use crate::{
@@ -38,7 +37,6 @@ pub(crate) struct Solver<'a> {
     identities: BTreeMap<Identity<'a>, ShapeId>,
     pub(crate) next_host: u32,
     has_topology: bool,
-    /// Giving up PreferNoSchedule exists only if a NodePool has such a taint (spec/scheduling §16).
     may_tolerate: bool,
     /// Per pod, as what it was placed.
     pub(crate) placed_as: Vec<ShapeId>,
@@ -54,16 +52,15 @@ const COUNT_SHIFT: u32 = 40;
 const BLOCK: usize = 32;
 
 impl<'a> Solver<'a> {
-    pub(crate) fn new(input: &'a Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Self {
+    pub(crate) fn new(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Self {
         let Setup {
             mut world,
             nodes,
             next_host,
             has_topology,
+            may_tolerate,
         } = setup;
         world.ties = strategy.ties;
-        let taints = input.pools.iter().flat_map(|pool| pool.taints);
-        let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
         let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
         let mut solver = Self {
             world,
@@ -74,7 +71,7 @@ impl<'a> Solver<'a> {
             identities: BTreeMap::new(),
             next_host,
             has_topology,
-            may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+            may_tolerate,
             placed_as: vec![ShapeId(u32::MAX); input.pods.len()],
             placements: 0,
             strategy,
@@ -99,7 +96,7 @@ impl<'a> Solver<'a> {
                 *slot = shape;
             }
         }
-        let input = self.world.input;
+        let input = Rc::clone(&self.world.input);
         pods.sort_by_cached_key(|at| input.pods.get(*at).map(|pod| rank(pod)));
         let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
         // Each pod with how long the queue was when it was put back: a full round without success ends the search.
@@ -388,14 +385,12 @@ impl<'a> Solver<'a> {
     }
 
     pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
-        let input = self.world.input;
+        let input = Rc::clone(&self.world.input);
         let Some(pod) = input.pods.get(at).copied() else {
             return ShapeId(u32::MAX);
         };
         let volumes = self.world.volume_needs(pod);
-        let class = self
-            .has_topology
-            .then(|| self.world.topology.classes.class_of(pod));
+        let class = self.has_topology.then(|| self.world.topology.class_of(pod));
         let requests = self.world.dimensions.vector(&pod.requests);
         let moved = input.moved.get(at) == Some(&true);
         let identity = Identity {

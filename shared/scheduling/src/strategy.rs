@@ -9,7 +9,7 @@ use crate::{
     input::Input,
     outcome::{self, Answer},
     repack::repack,
-    setup::{Setup, set_up},
+    setup::Setup,
     solve::Solver,
 };
 
@@ -61,19 +61,19 @@ const WAYS: [Strategy; 4] = [
 const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
-pub(crate) fn best<'a>(input: &'a Input<'a>, setup: Setup<'a>) -> Answer {
+pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
     let for_cost = input.options.optimize == Optimize::Cost;
     let pods = input.pods.len();
     let mut ways = WAYS
         .into_iter()
         .filter(|way| for_cost || way.order == Order::EmptiestFirst);
-    let mut best = answer(input, setup, ways.next().unwrap_or_default());
+    let mut best = answer(input, set_up(), ways.next().unwrap_or_default());
     for way in ways {
         let retry = pods <= COMPARED_PODS_MAX && best.unplaced.iter().any(|left| !left.deferred);
         let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
         let compare = for_cost && few && cost(&best) > 0;
         if retry || compare {
-            let other = answer(input, set_up(input), way);
+            let other = answer(input, set_up(), way);
             if is_better(&other, &best, for_cost) {
                 best = other;
             }
@@ -88,7 +88,7 @@ fn is_better(other: &Answer, best: &Answer, for_cost: bool) -> bool {
         || for_cost && unplaced(other) == unplaced(best) && cost(other) < cost(best)
 }
 
-fn answer<'a>(input: &'a Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer {
+fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer {
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
     let unplaced = outcome::explain(&mut solver, left);

@@ -1,6 +1,8 @@
 //! A NodePool as a mould for new nodes: its requirements, the types it may use, the daemons that will run on them, and what
 //! its limits leave (spec/scheduling §12.1, §12.2, §20).
 
+use std::rc::Rc;
+
 use model::{
     labels,
     pod::{HostPort, Pod},
@@ -21,16 +23,17 @@ use crate::{
     tolerance::{TaintsId, Tolerance},
 };
 
+#[derive(Clone)]
 pub(crate) struct Template {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     pub(crate) catalog: usize,
     /// The types that could make a node for the smallest pod.
     pub(crate) base: Bits,
-    pub(crate) room: Room,
+    pub(crate) room: Rc<Room>,
     /// Per row of the catalog, what is left for pods; `None` for those outside `base`.
-    pub(crate) left: Vec<Option<Box<[i64]>>>,
-    pub(crate) daemons: Vec<DaemonGroup>,
+    pub(crate) left: Rc<[Option<Box<[i64]>>]>,
+    pub(crate) daemons: Rc<[DaemonGroup]>,
     pub(crate) limits: Limits,
     pub(crate) has_min_values: bool,
     /// No type is left because of `minValues` alone.
@@ -45,6 +48,7 @@ pub(crate) struct DaemonGroup {
 }
 
 /// A daemon pod with what it asks of a node, worked out once.
+#[derive(Clone)]
 pub(crate) struct Daemon<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) requests: Box<[i64]>,
@@ -117,7 +121,7 @@ impl Template {
         let daemons = groups(
             set, taints, catalog, daemons, dimensions, algebra, tolerance,
         );
-        let left: Vec<Option<Box<[i64]>>> = (0..catalog.rows.len())
+        let left: Rc<[Option<Box<[i64]>>]> = (0..catalog.rows.len())
             .map(|row| {
                 let variant = catalog.rows.get(row).filter(|_| base.contains(row))?;
                 let mut left = dimensions.vector(&variant.allocatable);
@@ -133,9 +137,9 @@ impl Template {
             taints,
             catalog: at,
             base,
-            room: Room::new(&left, dimensions.len()),
+            room: Rc::new(Room::new(&left, dimensions.len())),
             left,
-            daemons,
+            daemons: daemons.into(),
             limits: Limits::new(&pool.remaining, catalog),
             has_min_values,
             min_values_unmet,

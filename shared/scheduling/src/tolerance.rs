@@ -18,7 +18,7 @@ pub(crate) struct TaintsId(u32);
 /// A pod's tolerations, with one for every PreferNoSchedule taint where relaxation added it.
 type Tolerations<'a> = (&'a [Toleration], bool);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Tolerance<'a> {
     tolerations: Vec<Tolerations<'a>>,
     toleration_ids: BTreeMap<Tolerations<'a>, TolerationsId>,

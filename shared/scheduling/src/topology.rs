@@ -7,11 +7,11 @@ pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod universe;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use model::{
     labels,
-    pod::{PodAffinityTerm, TopologySpread},
+    pod::{Pod, PodAffinityTerm, TopologySpread},
     selector::{LabelExpression, LabelOperator, LabelSelector},
     snapshot::Namespace,
 };
@@ -25,6 +25,7 @@ use self::{
 };
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
+    setup::Seat,
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
@@ -88,27 +89,33 @@ struct Identity {
 }
 
 /// A Node object as counting sees it.
+#[derive(Clone, Copy)]
 pub(crate) struct HostLabels<'a> {
     pub(crate) labels: &'a BTreeMap<String, String>,
     pub(crate) place: Place,
 }
 
+#[derive(Clone)]
 pub(crate) struct Topology<'a> {
-    groups: Vec<(Group, Identity)>,
-    ids: BTreeMap<Identity, GroupId>,
+    groups: Vec<(Group, Rc<Identity>)>,
+    ids: BTreeMap<Rc<Identity>, GroupId>,
     filters: Vec<Filter>,
     filter_ids: BTreeMap<Filter, FilterId>,
-    pub(crate) classes: Classes<'a>,
+    pub(crate) classes: Rc<Classes<'a>>,
     /// Per class, the groups that select it, `[forward, inverse]`, and how many groups were looked at.
-    selecting: Vec<([Vec<GroupId>; 2], usize)>,
-    universe: Universe,
+    selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
+    universe: Rc<Universe>,
     namespaces: &'a [Namespace],
     bound: Bound,
+    /// Of the bound pods, those that are not there any more.
+    absent: BTreeMap<ClassId, Vec<u32>>,
     /// What this round has placed: a group that relaxation makes late has to count it too.
     placed: Vec<(ClassId, Place)>,
-    hosts: Vec<HostLabels<'a>>,
+    hosts: Rc<[HostLabels<'a>]>,
     /// Nodes that may take pods: their labels are domains even where no NodePool offers them.
-    nodes: Vec<HostLabels<'a>>,
+    nodes: Rc<[HostLabels<'a>]>,
+    /// Those among them that are gone.
+    gone: Vec<HostLabels<'a>>,
 }
 
 impl<'a> Topology<'a> {
@@ -124,14 +131,64 @@ impl<'a> Topology<'a> {
             ids: BTreeMap::new(),
             filters: Vec::new(),
             filter_ids: BTreeMap::new(),
-            classes,
+            classes: Rc::new(classes),
             selecting: Vec::new(),
-            universe,
+            universe: Rc::new(universe),
             namespaces,
             bound: Bound::default(),
+            absent: BTreeMap::new(),
             placed: Vec::new(),
-            hosts,
-            nodes,
+            hosts: hosts.into(),
+            nodes: nodes.into(),
+            gone: Vec::new(),
+        }
+    }
+
+    pub(crate) fn class_of(&mut self, pod: &'a Pod) -> ClassId {
+        let known = self.classes.known(pod);
+        known.unwrap_or_else(|| Rc::make_mut(&mut self.classes).class_of(pod))
+    }
+
+    /// What domains are counted by, hosts apart.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Sym> {
+        self.universe.keys()
+    }
+
+    /// Sums up what questions about this cluster share: whatever one of them interned, the others would not know.
+    pub(crate) fn remember(&mut self, keys: &[Sym], algebra: &mut Algebra) {
+        for key in keys {
+            self.bound.know(*key, &self.hosts, &self.nodes, algebra);
+        }
+        for class in 0..self.classes.all.len() {
+            self.look_up(ClassId(u32::try_from(class).unwrap_or(u32::MAX)));
+        }
+    }
+
+    /// As if this node were not there.
+    pub(crate) fn leave(&mut self, node: HostLabels<'a>) {
+        self.gone.push(node);
+    }
+
+    /// As if this bound pod were not there, nor its anti-affinity.
+    pub(crate) fn take_back(&mut self, seat: &Seat, algebra: &Algebra) {
+        if seat.is_resident {
+            let absent = self.absent.entry(seat.class).or_default();
+            absent.extend(u32::try_from(seat.host));
+        }
+        let Some(host) = self.hosts.get(seat.host).copied() else {
+            return;
+        };
+        for id in &seat.repelling {
+            let Some((group, _)) = self.groups.get_mut(id.0 as usize) else {
+                continue;
+            };
+            if group.by_host {
+                group.take_back_host(host.place.host);
+            } else if let Some(value) = host.labels.get(algebra.text(group.key))
+                && let Some(value) = algebra.find_symbol(value)
+            {
+                group.take_back(value, algebra);
+            }
         }
     }
 
@@ -252,8 +309,9 @@ impl<'a> Topology<'a> {
         if !identity.inverse {
             self.count(&mut group, &identity, algebra, tolerance);
         }
+        let identity = Rc::new(identity);
         let id = GroupId(u32::try_from(self.groups.len()).unwrap_or(u32::MAX));
-        self.groups.push((group, identity.clone()));
+        self.groups.push((group, Rc::clone(&identity)));
         self.ids.insert(identity, id);
         id
     }
@@ -268,7 +326,12 @@ impl<'a> Topology<'a> {
     ) {
         if !group.by_host {
             let domains = self.bound.domains(group.key, &self.nodes, algebra);
-            for (value, place) in domains.iter() {
+            let gone = self.gone.iter().filter_map(|node| {
+                let value = node.labels.get(algebra.text(group.key))?;
+                Some((algebra.find_symbol(value)?, node.place))
+            });
+            let domains = bound::without(&domains, gone.collect::<Vec<_>>().into_iter());
+            for ((value, place), _) in domains.iter() {
                 if self.accepts(group, place, algebra, tolerance) {
                     group.register(*value, algebra);
                 }
@@ -289,8 +352,20 @@ impl<'a> Topology<'a> {
                         group.record_host(host.place.host);
                     }
                 }
+                for host in self.absent.get(&class).into_iter().flatten() {
+                    if let Some(host) = self.hosts.get(*host as usize)
+                        && self.accepts(group, &host.place, algebra, tolerance)
+                    {
+                        group.take_back_host(host.place.host);
+                    }
+                }
             } else {
                 let tally = self.bound.tally(class, group.key, &self.hosts, algebra);
+                let absent = self.absent.get(&class).into_iter().flatten();
+                let absent = absent.filter_map(|host| {
+                    self.bound.somewhere(*host, group.key, &self.hosts, algebra)
+                });
+                let tally = bound::without(&tally, absent);
                 for ((value, place), pods) in tally.iter() {
                     if self.accepts(group, place, algebra, tolerance) {
                         group.record(*value, *pods, algebra);
@@ -350,7 +425,7 @@ impl<'a> Topology<'a> {
             if self.selects(id, class)
                 && let Some((_, identity)) = self.groups.get(id.0 as usize)
                 && let Some((lists, _)) = self.selecting.get_mut(at)
-                && let Some(list) = lists.get_mut(usize::from(identity.inverse))
+                && let Some(list) = Rc::make_mut(lists).get_mut(usize::from(identity.inverse))
             {
                 list.push(id);
             }

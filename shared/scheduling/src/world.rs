@@ -19,17 +19,18 @@ use crate::{
     volumes::Volumes,
 };
 
+#[derive(Clone)]
 pub(crate) struct World<'a> {
-    pub(crate) input: &'a Input<'a>,
+    pub(crate) input: Rc<Input<'a>>,
     pub(crate) algebra: Algebra,
     pub(crate) tolerance: Tolerance<'a>,
-    pub(crate) dimensions: Dimensions,
+    pub(crate) dimensions: Rc<Dimensions>,
     pub(crate) catalogs: Vec<Catalog<'a>>,
     /// One per NodePool, in order.
     pub(crate) templates: Vec<Template>,
     pub(crate) topology: Topology<'a>,
     pub(crate) reservations: Reservations<'a>,
-    pub(crate) volumes: Volumes<'a>,
+    pub(crate) volumes: Rc<Volumes<'a>>,
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
     pub(crate) prices: Prices,

@@ -62,15 +62,7 @@ impl Totals {
 
     /// Whether all NodePools with that policy gain enough.
     pub(super) fn approve(&self, step: &Move<'_>) -> bool {
-        let before: i128 = step.candidates.iter().map(|c| i128::from(c.price.0)).sum();
-        let choice = step
-            .replacement
-            .as_ref()
-            .and_then(|node| node.choices.first());
-        let after = match choice.map(|choice| choice.price.0) {
-            None | Some(i64::MAX) => 0,
-            Some(price) => i128::from(price),
-        };
+        let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         self.approve_savings(&step.candidates, before, before - after)
     }
 

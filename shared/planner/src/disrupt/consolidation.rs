@@ -27,7 +27,21 @@ pub(super) struct Move<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
     pub(super) simulation: Simulation<'a>,
     /// Narrowed to what is worth buying.
-    pub(super) replacement: Option<NewNode>,
+    pub(super) replacements: Vec<NewNode>,
+}
+
+impl Move<'_> {
+    /// What the nodes cost that go.
+    pub(super) fn before(&self) -> NanosPerHour {
+        NanosPerHour(self.candidates.iter().map(|one| one.price.0).sum())
+    }
+
+    /// What those that come instead cost, where that is known.
+    pub(super) fn after(&self) -> NanosPerHour {
+        let cheapest = self.replacements.iter();
+        let cheapest = cheapest.filter_map(|node| Some(node.choices.first()?.price.0));
+        NanosPerHour(cheapest.filter(|price| *price < i64::MAX).sum())
+    }
 }
 
 /// Whether consolidation is about this node at all; an error says what a user may want to know.
@@ -81,31 +95,45 @@ pub(super) fn consider<'a>(
     candidates: &[&Candidate<'a>],
 ) -> Result<Move<'a>, String> {
     let simulation = scene.simulate(candidates, Freedom::Consolidation);
-    judged(scene, candidates, simulation)
+    judged(scene, candidates, simulation, 1)
 }
 
-/// The same where the simulation is known.
+/// The same where the simulation is known, and so many replacements are allowed.
 pub(super) fn judged<'a>(
     scene: &Scene<'a>,
     candidates: &[&Candidate<'a>],
     mut simulation: Simulation<'a>,
+    replacements_max: usize,
 ) -> Result<Move<'a>, String> {
     if let Some(obstacle) = simulation.obstacle() {
         return Err(obstacle);
     }
-    if simulation.new_nodes.len() > 1 {
-        let count = simulation.new_nodes.len();
+    let nodes = std::mem::take(&mut simulation.new_nodes);
+    if nodes.len() > replacements_max {
+        let count = nodes.len();
         return Err(format!("Can't remove without creating {count} candidates"));
     }
-    let replacement = match simulation.new_nodes.pop() {
-        Some(node) => Some(narrowed(scene, candidates, node)?),
-        None => None,
-    };
+    let allowed = allowances(candidates, &nodes);
+    let replacements = nodes.into_iter().zip(allowed);
+    let replacements = replacements.map(|(node, than)| narrowed(scene, candidates, node, than));
     Ok(Move {
         candidates: candidates.iter().copied().cloned().collect(),
+        replacements: replacements.collect::<Result<_, _>>()?,
         simulation,
-        replacement,
     })
+}
+
+/// What each replacement must stay below: of what the candidates cost, shares in proportion to what replacements cost at
+/// least, so that whatever is launched saves something.
+fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerHour> {
+    let before: i64 = candidates.iter().map(|candidate| candidate.price.0).sum();
+    let least = |node: &NewNode| i128::from(node.choices.first().map_or(0, |one| one.price.0));
+    let all: i128 = nodes.iter().map(least).sum();
+    let share = |node| match nodes {
+        [_] => before,
+        _ => i64::try_from(i128::from(before) * least(node) / all.max(1)).unwrap_or(i64::MAX),
+    };
+    nodes.iter().map(|node| NanosPerHour(share(node))).collect()
 }
 
 /// The replacement with only the types that are worth buying.
@@ -113,12 +141,12 @@ fn narrowed(
     scene: &Scene<'_>,
     candidates: &[&Candidate<'_>],
     mut node: NewNode,
+    than: NanosPerHour,
 ) -> Result<NewNode, String> {
     let is_spot = |one: &&Candidate<'_>| {
         let text = one.machine.labels.get(CAPACITY_TYPE);
         text.map(String::as_str) == Some(CapacityType::Spot.as_str())
     };
-    let price = candidates.iter().map(|candidate| candidate.price.0).sum();
     let of_pool = types::of_new_node(scene, &node);
     let from_spot_to_spot =
         candidates.iter().all(is_spot) && node.admitted.contains(&CapacityType::Spot);
@@ -137,7 +165,7 @@ fn narrowed(
             price::cheapest(kind, &wanted, settings).is_some()
         });
     }
-    types::retain_cheaper(scene, &mut node, of_pool, NanosPerHour(price))?;
+    types::retain_cheaper(scene, &mut node, of_pool, than)?;
     if from_spot_to_spot {
         if candidates.len() == 1 {
             keep_the_cheapest(&mut node, of_pool)?;

@@ -29,7 +29,7 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
 /// over; a node that waits for hours until a budget lets its pods come is expected to be there all the time.
 pub(super) fn expecting(scene: &Scene<'_>) -> BTreeSet<usize> {
     let as_upstream = scene.snapshot.settings.optimize == Optimize::Upstream;
-    if as_upstream || scene.waiting.is_empty() {
+    if as_upstream || scene.movers.waiting() == 0 {
         return BTreeSet::new();
     }
     let simulation = scene.simulate(&[], Freedom::Drift);

@@ -219,13 +219,12 @@ impl<'s, 'a> Methods<'s, 'a> {
 
     fn command(&self, step: consolidation::Move<'a>, method: Method) -> Command {
         let kind = (Reason::Underutilized, method);
-        let replacements: Vec<_> = step.replacement.into_iter().collect();
         command::of_simulation(
             self.now,
             kind,
             &step.candidates,
             &step.simulation,
-            &replacements,
+            &step.replacements,
         )
     }
 

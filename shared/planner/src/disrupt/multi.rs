@@ -27,6 +27,14 @@ pub(super) fn search<'a>(
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
     order.retain(|candidate| budgets.take(&candidate.pool.name));
+    search_in(scene, &order, totals)
+}
+
+pub(super) fn search_in<'a>(
+    scene: &Scene<'a>,
+    order: &[&Candidate<'a>],
+    totals: &Totals,
+) -> Option<Move<'a>> {
     let (mut low, mut high) = (1, order.len().saturating_sub(1).min(LAST_PREFIX));
     let mut best = None;
     while low <= high {
@@ -49,9 +57,7 @@ fn evaluate<'a>(
     totals: &Totals,
 ) -> Option<Move<'a>> {
     let mut step = consider(scene, candidates).ok()?;
-    if step.replacement.is_some() {
-        leave_out_own_types(scene, &mut step)?;
-    }
+    leave_out_own_types(scene, &mut step)?;
     let pays = || scene.worth.pays(scene, &step).is_ok();
     (totals.approve(&step) && pays()).then_some(step)
 }
@@ -60,8 +66,6 @@ fn evaluate<'a>(
 /// is found elsewhere. `None` if nothing else is left.
 pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Option<()> {
     let settings = &scene.snapshot.settings;
-    let node = step.replacement.as_mut()?;
-    let of_pool = types::of_new_node(scene, node);
     let mut own: BTreeMap<&str, NanosPerHour> = BTreeMap::new();
     for candidate in &step.candidates {
         if let Some(kind) = candidate.kind {
@@ -70,12 +74,16 @@ pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Opt
             *least = price.min(*least);
         }
     }
-    let kinds = node.choices.iter();
-    let kinds = kinds.filter_map(|choice| of_pool.get(choice.instance_type()));
-    let least = kinds
-        .filter_map(|kind| own.get(kind.name.as_str()).copied())
-        .min();
-    // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
-    let least = least.unwrap_or(NanosPerHour(i64::MAX));
-    types::retain_cheaper(scene, node, of_pool, least).ok()
+    for node in &mut step.replacements {
+        let of_pool = types::of_new_node(scene, node);
+        let kinds = node.choices.iter();
+        let kinds = kinds.filter_map(|choice| of_pool.get(choice.instance_type()));
+        let least = kinds
+            .filter_map(|kind| own.get(kind.name.as_str()).copied())
+            .min();
+        // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
+        let least = least.unwrap_or(NanosPerHour(i64::MAX));
+        types::retain_cheaper(scene, node, of_pool, least).ok()?;
+    }
+    Some(())
 }

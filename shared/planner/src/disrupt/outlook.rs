@@ -137,13 +137,12 @@ fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut
             if simulation.obstacle().is_none() {
                 outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
             }
-            match judged(scene, &[candidate], simulation) {
+            match judged(scene, &[candidate], simulation, 1) {
                 Err(why) => outlook.kept = Some(why),
                 Ok(step) => {
                     outlook.kept = scene.worth.pays(scene, &step).err();
-                    let nodes: Vec<NewNode> = step.replacement.into_iter().collect();
                     outlook.reason = Some(Reason::Underutilized);
-                    outlook.alternative = Some(alternative(scene, candidate, &nodes));
+                    outlook.alternative = Some(alternative(scene, candidate, &step.replacements));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! A cluster at a moment, as all disruption methods look at it.
 
 use std::{
-    borrow::Cow,
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
 };
 
@@ -12,16 +12,15 @@ use model::{
     node::ConditionStatus,
     node_claim::NodeClaim,
     node_pool::{ConsolidateAfter, NodePool},
-    pod::Pod,
-    snapshot::Optimize,
+    snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::Volumes;
+use scheduling::{Standing, Volumes};
 
-use super::worth::Worth;
+use super::{movers::Movers, worth::Worth};
 use crate::{
     guards::Guards,
     inventory::{Inventory, Machine},
-    provision::{buffers, default_spread::with_default, intake::intake, question::Ground},
+    provision::question::{Asked, Ground},
 };
 
 pub(super) struct Scene<'a> {
@@ -32,10 +31,10 @@ pub(super) struct Scene<'a> {
     pub(super) ground: &'a Ground<'a>,
     pub(super) guards: Guards<'a>,
     pub(super) volumes: Volumes<'a>,
+    standing: OnceCell<Standing<'a>>,
+    destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
-    /// Pods that need a place whatever is disrupted: those that wait, those of machines that go away, and those that room is
-    /// kept for.
-    pub(super) waiting: Vec<Cow<'a, Pod>>,
+    pub(super) movers: &'a Movers<'a>,
     /// Machines that were disturbed so recently that consolidation moves nothing there (spec/lifecycle §18.2).
     pub(super) settling: BTreeSet<usize>,
     /// Machines on which nothing would start.
@@ -50,10 +49,10 @@ impl<'a> Scene<'a> {
         snapshot: &'a Snapshot,
         inventory: &'a Inventory<'a>,
         ground: &'a Ground<'a>,
-        now: Timestamp,
+        movers: &'a Movers<'a>,
     ) -> Self {
+        let now = movers.now;
         let pools: BTreeMap<_, _> = snapshot.node_pools.iter().map(|p| (&p.name, p)).collect();
-        let waiting = intake(snapshot, inventory, now).pods.into_iter();
         let machines = inventory.machines.iter().enumerate();
         let settling = machines.filter(|(_, machine)| is_settling(machine, &pools, now));
         let settling = settling.map(|(at, _)| at).collect();
@@ -64,10 +63,9 @@ impl<'a> Scene<'a> {
             ground,
             guards: Guards::new(&snapshot.disruption_budgets),
             volumes: Volumes::new(&snapshot.storage),
-            waiting: waiting
-                .map(|pod| with_default(pod, snapshot))
-                .chain(buffers::pods(snapshot))
-                .collect(),
+            standing: OnceCell::new(),
+            destinations: OnceCell::new(),
+            movers,
             settling,
             closed: closed(snapshot, inventory),
             spared: BTreeSet::new(),
@@ -88,6 +86,36 @@ impl<'a> Scene<'a> {
             worth: Worth::default(),
             ..self
         }
+    }
+
+    /// The cluster as it stands, with all pods where they are: what all simulations begin with.
+    pub(super) fn standing(&self) -> &Standing<'a> {
+        self.standing.get_or_init(|| {
+            let question = self.ground.question(
+                self.inventory,
+                Asked {
+                    pods: self.movers.all().collect(),
+                    moved: Vec::new(),
+                    gone: &BTreeSet::new(),
+                    settling: &self.settling,
+                    closed: &self.closed,
+                    reserved: ReservedOfferingMode::Fallback,
+                    optimize: Optimize::Upstream,
+                },
+            );
+            Standing::new(question, self.movers.waiting())
+        })
+    }
+
+    /// The machine that is a question's node, and the other way round.
+    pub(super) fn destinations(&self) -> &[usize] {
+        self.destinations.get_or_init(|| {
+            let gone = BTreeSet::new();
+            let all = self
+                .ground
+                .destinations(self.inventory, &gone, &self.closed);
+            all.map(|(at, _)| at).collect()
+        })
     }
 
     pub(super) fn pool(&self, name: &NodePoolName) -> Option<&'a NodePool> {

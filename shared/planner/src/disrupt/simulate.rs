@@ -1,18 +1,15 @@
 //! Where would the pods of some nodes go if these went? (spec/lifecycle §18.2)
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use model::{
     pod::{Pod, PodPhase},
     snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::{Answer, Input, NewNode};
+use scheduling::{Answer, Input, Leaving, NewNode};
 
 use super::{candidates::Candidate, scene::Scene};
-use crate::{
-    inventory::Machine,
-    provision::{default_spread::with_default, movable::is_movable, question::Asked},
-};
+use crate::provision::question::Asked;
 
 /// What a disruption may do with other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ pub(super) enum Freedom {
 
 /// An answer to that question.
 pub(super) struct Simulation<'a> {
-    pub(super) pods: Vec<Cow<'a, Pod>>,
+    pub(super) pods: Vec<&'a Pod>,
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
     pub(super) new_nodes: Vec<NewNode>,
@@ -39,15 +36,17 @@ const PODS_NAMED: usize = 5;
 
 impl<'a> Scene<'a> {
     pub(super) fn simulate(&self, leaving: &[&Candidate<'a>], freedom: Freedom) -> Simulation<'a> {
-        let mut pods = self.waiting.clone();
-        let mut moved = vec![false; pods.len()];
-        for candidate in leaving {
-            let own = candidate.machine.pods.iter().copied();
-            for pod in own.filter(|pod| is_movable(pod, &self.guards, self.now)) {
-                pods.push(with_default(pod, self.snapshot));
-                moved.push(freedom == Freedom::Consolidation && pod.phase != PodPhase::Pending);
-            }
-        }
+        let movers = self.movers;
+        let mut asked: Vec<usize> = (0..movers.waiting()).collect();
+        let own = leaving.iter().flat_map(|one| movers.of_machine(one.at));
+        asked.extend(own);
+        let pods: Vec<&'a Pod> = asked.iter().filter_map(|at| movers.get(*at)).collect();
+        let by_choice = |(at, pod): (usize, &&Pod)| {
+            at >= movers.waiting()
+                && freedom == Freedom::Consolidation
+                && pod.phase != PodPhase::Pending
+        };
+        let moved: Vec<bool> = pods.iter().enumerate().map(by_choice).collect();
         let mut simulation = Simulation {
             pods,
             moved,
@@ -56,7 +55,16 @@ impl<'a> Scene<'a> {
             existing: Vec::new(),
             left: Vec::new(),
         };
-        let answer = scheduling::solve(&self.question(&simulation));
+        let places = self.destinations().iter().enumerate();
+        let nodes = places.filter(|(_, machine)| simulation.gone.contains(machine));
+        let answer = self.standing().without(&Leaving {
+            pods: asked.get(movers.waiting()..).unwrap_or_default(),
+            moved: simulation.moved.get(movers.waiting()..).unwrap_or_default(),
+            nodes: &nodes.map(|(node, _)| node).collect(),
+            remaining: self.ground.remaining(self.inventory, &simulation.gone),
+            // One answer, quickly: there are many questions, and most of them have none.
+            optimize: Optimize::Upstream,
+        });
         self.read(answer, &mut simulation);
         simulation
     }
@@ -66,34 +74,32 @@ impl<'a> Scene<'a> {
         self.ground.question(
             self.inventory,
             Asked {
-                pods: &simulation.pods,
+                pods: simulation.pods.clone(),
                 moved: simulation.moved.clone(),
                 gone: &simulation.gone,
                 settling: &self.settling,
                 closed: &self.closed,
                 reserved: ReservedOfferingMode::Fallback,
-                // One answer, quickly: there are many questions, and most of them have none.
                 optimize: Optimize::Upstream,
             },
         )
     }
 
     fn read(&self, answer: Answer, simulation: &mut Simulation<'a>) {
-        let destinations: Vec<(usize, &Machine<'_>)> = self
-            .ground
-            .destinations(self.inventory, &simulation.gone, &self.closed)
-            .collect();
         let mut left: Vec<(usize, String)> = Vec::new();
         for one in answer.unplaced {
             let reasons = one.reasons.iter().map(|(_, reason)| reason.to_string());
             left.push((one.pod, reasons.collect::<Vec<_>>().join("; ")));
         }
         for (node, pods) in answer.existing {
-            let Some((at, machine)) = destinations.get(node).copied() else {
+            let Some(at) = self.destinations().get(node).copied() else {
+                continue;
+            };
+            let Some(machine) = self.inventory.machines.get(at) else {
                 continue;
             };
             if machine.claim.is_some() && !machine.initialized {
-                let moving = pods.iter().filter(|pod| **pod >= self.waiting.len());
+                let moving = pods.iter().filter(|pod| **pod >= self.movers.waiting());
                 left.extend(moving.map(|pod| {
                     let name = machine.name;
                     (

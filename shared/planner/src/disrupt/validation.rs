@@ -116,10 +116,8 @@ pub(super) fn again<'a>(
         }
         _ => {}
     }
-    let mut step = judged(scene, &still, again).map_err(Rejection::scheduling)?;
-    if choice.method == Method::MultiNode
-        && step.replacement.is_some()
-        && multi::leave_out_own_types(scene, &mut step).is_none()
+    let mut step = judged(scene, &still, again, 1).map_err(Rejection::scheduling)?;
+    if choice.method == Method::MultiNode && multi::leave_out_own_types(scene, &mut step).is_none()
     {
         return unlike("nothing cheaper would replace them any more");
     }
@@ -167,16 +165,14 @@ pub(super) fn holds<'a>(
     if again.obstacle().is_some() {
         return false;
     }
-    match (&step.replacement, again.new_nodes.as_slice()) {
-        (None, []) => true,
-        (Some(planned), [fresh]) => {
-            let offered: Vec<usize> = fresh.choices.iter().map(|c| c.instance_type()).collect();
-            planned.pool == fresh.pool
-                && planned
-                    .choices
-                    .iter()
-                    .all(|choice| offered.contains(&choice.instance_type()))
-        }
-        _ => false,
-    }
+    step.replacements.len() == again.new_nodes.len()
+        && step
+            .replacements
+            .iter()
+            .zip(&again.new_nodes)
+            .all(|(planned, fresh)| {
+                let offered: Vec<usize> = fresh.choices.iter().map(|c| c.instance_type()).collect();
+                let mut planned_types = planned.choices.iter().map(|c| c.instance_type());
+                planned.pool == fresh.pool && planned_types.all(|kind| offered.contains(&kind))
+            })
 }

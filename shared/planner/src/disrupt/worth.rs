@@ -117,7 +117,7 @@ impl Worth {
             longest = longest.max(life);
             dearest = dearest.max(terms.eviction);
         }
-        if let Some(node) = &step.replacement {
+        for node in &step.replacements {
             let choice = node.choices.first();
             let price = choice.map_or(NanosPerHour(0), |choice| choice.price);
             balance.saved -= over(price, longest);

@@ -29,16 +29,16 @@ pub(crate) struct Ground<'a> {
 }
 
 /// What one question is about.
-pub(crate) struct Asked<'q, 'a> {
-    pub(crate) pods: &'q [Cow<'a, Pod>],
+pub(crate) struct Asked<'q, 'p> {
+    pub(crate) pods: Vec<&'q Pod>,
     /// Per pod, whether it is moved by choice.
     pub(crate) moved: Vec<bool>,
     /// Machines, by their place in the inventory, that are as good as gone.
-    pub(crate) gone: &'q BTreeSet<usize>,
+    pub(crate) gone: &'p BTreeSet<usize>,
     /// Machines that take no pods that are moved by choice.
-    pub(crate) settling: &'q BTreeSet<usize>,
+    pub(crate) settling: &'p BTreeSet<usize>,
     /// Machines that take no pods at all.
-    pub(crate) closed: &'q BTreeSet<usize>,
+    pub(crate) closed: &'p BTreeSet<usize>,
     pub(crate) reserved: ReservedOfferingMode,
     pub(crate) optimize: Optimize,
 }
@@ -54,23 +54,27 @@ impl<'a> Ground<'a> {
         }
     }
 
+    fn options(&self, reserved: ReservedOfferingMode, optimize: Optimize) -> Options<'a> {
+        let settings = &self.snapshot.settings;
+        let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);
+        Options {
+            preference_policy: settings.preference_policy,
+            min_values_policy: settings.min_values_policy,
+            reserved: counts_reservations.then_some(reserved),
+            optimize,
+            well_known_labels: &settings.well_known_labels,
+            reservation_id_label: &settings.reservation_id_label,
+        }
+    }
+
     pub(crate) fn question<'q>(
         &'q self,
         inventory: &'q Inventory<'a>,
-        asked: Asked<'q, 'a>,
+        asked: Asked<'q, '_>,
     ) -> Input<'q> {
-        let settings = &self.snapshot.settings;
-        let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);
         Input {
-            options: Options {
-                preference_policy: settings.preference_policy,
-                min_values_policy: settings.min_values_policy,
-                reserved: counts_reservations.then_some(asked.reserved),
-                optimize: asked.optimize,
-                well_known_labels: &settings.well_known_labels,
-                reservation_id_label: &settings.reservation_id_label,
-            },
-            pods: asked.pods.iter().map(Cow::as_ref).collect(),
+            options: self.options(asked.reserved, asked.optimize),
+            pods: asked.pods,
             moved: asked.moved,
             pools: self.pools(inventory, asked.gone),
             nodes: self
@@ -91,8 +95,8 @@ impl<'a> Ground<'a> {
     pub(crate) fn destinations<'q>(
         &'q self,
         inventory: &'q Inventory<'a>,
-        gone: &'q BTreeSet<usize>,
-        closed: &'q BTreeSet<usize>,
+        gone: &BTreeSet<usize>,
+        closed: &BTreeSet<usize>,
     ) -> impl Iterator<Item = (usize, &'q Machine<'a>)> {
         let machines = inventory.machines.iter().enumerate();
         machines
@@ -108,20 +112,25 @@ impl<'a> Ground<'a> {
         })
     }
 
+    /// What limits leave per NodePool, in the order of a question, without these machines.
+    pub(crate) fn remaining(
+        &self,
+        inventory: &Inventory<'_>,
+        gone: &BTreeSet<usize>,
+    ) -> Vec<Resources> {
+        let pools = self.offering();
+        let remaining = pools.map(|(pool, _)| remaining(pool, inventory, gone));
+        remaining.collect()
+    }
+
     fn pools<'q>(&'q self, inventory: &'q Inventory<'a>, gone: &BTreeSet<usize>) -> Vec<Pool<'q>> {
-        let pools = self.offering().map(|(pool, types)| {
-            let mut remaining = pool.limits.clone();
-            if !remaining.0.is_empty() {
-                remaining.subtract(&inventory.usage_without(&pool.name, gone));
-            }
-            Pool {
-                name: &pool.name,
-                labels: labels(pool),
-                requirements: &pool.template.requirements,
-                taints: &pool.template.taints,
-                types,
-                remaining,
-            }
+        let pools = self.offering().map(|(pool, types)| Pool {
+            name: &pool.name,
+            labels: labels(pool),
+            requirements: &pool.template.requirements,
+            taints: &pool.template.taints,
+            types,
+            remaining: remaining(pool, inventory, gone),
         });
         pools.collect()
     }
@@ -154,6 +163,14 @@ impl<'a> Ground<'a> {
             attach_limits: machine.node.and_then(|node| attach_limits.get(&node.name)),
         }
     }
+}
+
+fn remaining(pool: &NodePool, inventory: &Inventory<'_>, gone: &BTreeSet<usize>) -> Resources {
+    let mut remaining = pool.limits.clone();
+    if !remaining.0.is_empty() {
+        remaining.subtract(&inventory.usage_without(&pool.name, gone));
+    }
+    remaining
 }
 
 /// Dynamic NodePools that are ready and offer any instance type, in the order in which they are tried

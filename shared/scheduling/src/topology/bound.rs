@@ -1,7 +1,7 @@
 //! The pods that are bound already, as counting asks for them: groups are many and nodes alike, so pods are summed up once per
 //! class and topology key.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::Memo;
 
@@ -9,26 +9,33 @@ use super::{HostLabels, Place, classes::ClassId};
 use crate::algebra::{Algebra, Sym};
 
 /// A domain, and a node in it that stands for all that are alike.
-type Somewhere = (Sym, Place);
+pub(super) type Somewhere = (Sym, Place);
 /// With how many pods there are.
-type Tally = Rc<[(Somewhere, u32)]>;
+pub(super) type Tally = Rc<[(Somewhere, u32)]>;
 
-#[derive(Default)]
+/// Questions about one cluster share it, and what one of them has summed up.
+#[derive(Clone, Default)]
 pub(crate) struct Bound {
     /// Per class, the hosts of its pods.
-    by_class: BTreeMap<ClassId, Vec<u32>>,
+    by_class: Rc<BTreeMap<ClassId, Vec<u32>>>,
+    sums: Rc<RefCell<Sums>>,
+}
+
+#[derive(Default)]
+struct Sums {
     /// Per topology key, the domain of each host.
     columns: BTreeMap<Sym, Rc<[Option<Sym>]>>,
     /// By where a node's labels are: Nodes that take pods are among the hosts, too.
     values: Memo<(usize, Sym), Option<Sym>>,
     tallies: BTreeMap<(ClassId, Sym), Tally>,
-    domains: BTreeMap<Sym, Rc<[Somewhere]>>,
+    domains: BTreeMap<Sym, Tally>,
 }
 
 impl Bound {
     pub(super) fn add(&mut self, class: ClassId, host: usize) {
         if let Ok(host) = u32::try_from(host) {
-            self.by_class.entry(class).or_default().push(host);
+            let by_class = Rc::make_mut(&mut self.by_class);
+            by_class.entry(class).or_default().push(host);
         }
     }
 
@@ -40,27 +47,77 @@ impl Bound {
         self.by_class.get(&class).map_or(&[], |hosts| hosts)
     }
 
+    /// Looks the key up on all nodes.
+    pub(super) fn know(
+        &self,
+        key: Sym,
+        hosts: &[HostLabels<'_>],
+        nodes: &[HostLabels<'_>],
+        algebra: &mut Algebra,
+    ) {
+        self.sums.borrow_mut().column(key, hosts, algebra);
+        self.domains(key, nodes, algebra);
+    }
+
     /// How many pods of a class there are in each domain, on each kind of node.
     pub(super) fn tally(
-        &mut self,
+        &self,
         class: ClassId,
         key: Sym,
         hosts: &[HostLabels<'_>],
         algebra: &mut Algebra,
     ) -> Tally {
-        if let Some(known) = self.tallies.get(&(class, key)) {
+        let mut sums = self.sums.borrow_mut();
+        if let Some(known) = sums.tallies.get(&(class, key)) {
             return Rc::clone(known);
         }
-        let column = self.column(key, hosts, algebra);
-        let places = self.hosts(class).iter().filter_map(|host| {
-            let at = *host as usize;
-            Some(((*column.get(at)?)?, hosts.get(at)?.place))
-        });
+        let column = sums.column(key, hosts, algebra);
+        let places = self.hosts(class).iter();
+        let places = places.filter_map(|host| at_host(*host, &column, hosts));
         let tally: Tally = summed_up(places).into();
-        self.tallies.insert((class, key), Rc::clone(&tally));
+        sums.tallies.insert((class, key), Rc::clone(&tally));
         tally
     }
 
+    /// The domain that a host is in.
+    pub(super) fn somewhere(
+        &self,
+        host: u32,
+        key: Sym,
+        hosts: &[HostLabels<'_>],
+        algebra: &mut Algebra,
+    ) -> Option<Somewhere> {
+        let column = self.sums.borrow_mut().column(key, hosts, algebra);
+        at_host(host, &column, hosts)
+    }
+
+    /// The domains that nodes make known, on each kind of node, with how many make them known.
+    pub(super) fn domains(
+        &self,
+        key: Sym,
+        nodes: &[HostLabels<'_>],
+        algebra: &mut Algebra,
+    ) -> Tally {
+        let mut sums = self.sums.borrow_mut();
+        if let Some(known) = sums.domains.get(&key) {
+            return Rc::clone(known);
+        }
+        let values = sums.values_of(key, nodes, algebra).into_iter();
+        let places = values
+            .zip(nodes)
+            .filter_map(|(value, node)| Some((value?, node.place)));
+        let domains: Tally = summed_up(places).into();
+        sums.domains.insert(key, Rc::clone(&domains));
+        domains
+    }
+}
+
+fn at_host(host: u32, column: &[Option<Sym>], hosts: &[HostLabels<'_>]) -> Option<Somewhere> {
+    let at = host as usize;
+    Some(((*column.get(at)?)?, hosts.get(at)?.place))
+}
+
+impl Sums {
     fn column(
         &mut self,
         key: Sym,
@@ -73,25 +130,6 @@ impl Bound {
         let column: Rc<[Option<Sym>]> = self.values_of(key, hosts, algebra).into();
         self.columns.insert(key, Rc::clone(&column));
         column
-    }
-
-    /// The domains that nodes make known, on each kind of node.
-    pub(super) fn domains(
-        &mut self,
-        key: Sym,
-        nodes: &[HostLabels<'_>],
-        algebra: &mut Algebra,
-    ) -> Rc<[Somewhere]> {
-        if let Some(known) = self.domains.get(&key) {
-            return Rc::clone(known);
-        }
-        let values = self.values_of(key, nodes, algebra).into_iter();
-        let places = values
-            .zip(nodes)
-            .filter_map(|(value, node)| Some((value?, node.place)));
-        let domains: Rc<[Somewhere]> = summed_up(places).into_iter().map(|(one, _)| one).collect();
-        self.domains.insert(key, Rc::clone(&domains));
-        domains
     }
 
     fn values_of(
@@ -112,6 +150,26 @@ impl Bound {
             value
         });
         values.collect()
+    }
+}
+
+/// What is left of a sum without some of its parts.
+pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = Somewhere>) -> Tally {
+    let alike =
+        |a: &Somewhere, b: &Somewhere| (a.0, a.1.set, a.1.taints) == (b.0, b.1.set, b.1.taints);
+    let mut left: Option<Vec<(Somewhere, u32)>> = None;
+    for part in parts {
+        let left = left.get_or_insert_with(|| sum.to_vec());
+        if let Some((_, count)) = left.iter_mut().find(|(known, _)| alike(known, &part)) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    match left {
+        Some(mut left) => {
+            left.retain(|(_, count)| *count > 0);
+            left.into()
+        }
+        None => Rc::clone(sum),
     }
 }
 

@@ -9,13 +9,14 @@ use model::{Memo, SharedLabels, StoredAt, pod::Pod, selector::LabelSelector};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId(pub(crate) u32);
 
+#[derive(Clone)]
 pub(crate) struct Class<'a> {
     pub(crate) namespace: &'a str,
     /// Of one of its pods.
     pub(crate) labels: &'a SharedLabels,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Classes<'a> {
     keys: Vec<&'a str>,
     /// Namespaces, and what the value of one key after the other makes of them: pods that come to one end are one class.
@@ -57,13 +58,17 @@ impl<'a> Classes<'a> {
         }
     }
 
+    /// The class of a pod whose labels have been seen.
+    pub(crate) fn known(&self, pod: &Pod) -> Option<ClassId> {
+        let (known, class) = self.stored.get(&pod.labels.stored_at())?;
+        (known == pod.key.namespace).then_some(class)
+    }
+
     pub(crate) fn class_of(&mut self, pod: &'a Pod) -> ClassId {
-        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
-        if let Some((known, class)) = self.stored.get(&stored)
-            && known == namespace
-        {
+        if let Some(class) = self.known(pod) {
             return class;
         }
+        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
         let class = self.class_by_labels(pod);
         self.stored.insert(stored, (namespace, class));
         class

@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     AntiAffinity,
 }
 
+#[derive(Clone)]
 pub(crate) struct Group {
     pub(crate) kind: Kind,
     pub(crate) key: Sym,
@@ -33,6 +34,8 @@ pub(crate) struct Group {
 pub(crate) struct Domain {
     pub(crate) value: Sym,
     pub(crate) count: u32,
+    /// Known also without a pod in it.
+    registered: bool,
 }
 
 /// Which values a label may take on one side of the question; `None` leaves it open.
@@ -60,18 +63,57 @@ impl Group {
 
     /// Makes a domain known, perhaps without a pod in it.
     pub(crate) fn register(&mut self, value: Sym, algebra: &Algebra) {
-        self.record(value, 0, algebra);
+        if let Some(domain) = self.domain(value, algebra) {
+            domain.registered = true;
+        }
+    }
+
+    fn domain(&mut self, value: Sym, algebra: &Algebra) -> Option<&mut Domain> {
+        let at = self.position(value, algebra).unwrap_or_else(|at| {
+            let (count, registered) = (0, false);
+            let domain = Domain {
+                value,
+                count,
+                registered,
+            };
+            self.domains.insert(at, domain);
+            at
+        });
+        self.domains.get_mut(at)
     }
 
     pub(crate) fn record(&mut self, value: Sym, pods: u32, algebra: &Algebra) {
-        let at = self.position(value, algebra).unwrap_or_else(|at| {
-            self.domains.insert(at, Domain { value, count: 0 });
-            at
-        });
-        if let Some(domain) = self.domains.get_mut(at) {
-            self.occupied += usize::from(domain.count == 0 && pods > 0);
+        if let Some(domain) = self.domain(value, algebra) {
+            let was_empty = domain.count == 0;
             domain.count += pods;
+            self.occupied += usize::from(was_empty && pods > 0);
             self.version += pods;
+        }
+    }
+
+    /// Takes back one pod that was recorded, as if it had never been.
+    pub(crate) fn take_back(&mut self, value: Sym, algebra: &Algebra) {
+        let Ok(at) = self.position(value, algebra) else {
+            return;
+        };
+        if let Some(domain) = self.domains.get_mut(at).filter(|domain| domain.count > 0) {
+            domain.count -= 1;
+            self.version = self.version.saturating_sub(1);
+            if domain.count == 0 {
+                self.occupied = self.occupied.saturating_sub(1);
+                if !domain.registered {
+                    self.domains.remove(at);
+                }
+            }
+        }
+    }
+
+    /// The same on a host.
+    pub(crate) fn take_back_host(&mut self, host: HostId) {
+        if let Some(count) = self.hosts.get_mut(host.0 as usize).filter(|n| **n > 0) {
+            *count -= 1;
+            self.occupied -= usize::from(*count == 0);
+            self.version = self.version.saturating_sub(1);
         }
     }
 

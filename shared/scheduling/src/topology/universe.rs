@@ -44,6 +44,10 @@ impl Universe {
         universe
     }
 
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Sym> {
+        self.0.keys().copied()
+    }
+
     /// The domains of `key` that a pod with these tolerations could be on; all of them without.
     pub(crate) fn reachable(
         &self,

@@ -11,8 +11,9 @@ mod world;
 
 use std::collections::BTreeSet;
 
+use model::snapshot::Optimize;
 use proptest::prelude::*;
-use scheduling::{Answer, Input, solve};
+use scheduling::{Answer, Input, Leaving, Standing, solve};
 
 use self::naive::Decision;
 
@@ -36,6 +37,23 @@ fn named(answer: &Answer, input: &Input<'_>) -> Decision {
     }
 }
 
+/// The question with a node gone and its pods among those to place; and where these are among all pods.
+fn without(whole: &Input<'_>, node: usize) -> (Vec<usize>, Decision) {
+    let mut input = whole.clone();
+    let gone = input.nodes.remove(node);
+    let leaves = |pod: &&model::pod::Pod| {
+        pod.node_name
+            .as_ref()
+            .is_some_and(|on| on.as_str() == gone.name)
+    };
+    let pods = (0..).zip(&whole.pods);
+    let leaving = pods.filter(|(_, pod)| leaves(pod)).map(|(at, _)| at);
+    input
+        .pods
+        .retain(|pod| pod.node_name.is_none() || leaves(pod));
+    (leaving.collect(), named(&solve(&input), &input))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -43,6 +61,34 @@ proptest! {
     fn the_search_decides_as_a_plain_one_does(world in world::world()) {
         world.ask(|input| {
             prop_assert_eq!(named(&solve(input), input), naive::decide(input));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn what_stands_is_answered_about_as_if_it_were_prepared_for_each_question(
+        world in world::world(),
+        by_zone in any::<bool>(),
+    ) {
+        let world = if by_zone { world.apart_by_zone() } else { world };
+        world.ask(|input| {
+            let waiting = input.pods.len();
+            let mut whole = input.clone();
+            whole.pods.extend(input.hosts.iter().flat_map(|host| &host.pods));
+            let standing = Standing::new(whole.clone(), waiting);
+            for node in 0..input.nodes.len() {
+                let (pods, fresh) = without(&whole, node);
+                let answer = standing.without(&Leaving {
+                    moved: &vec![false; pods.len()],
+                    pods: &pods,
+                    nodes: &[node].into(),
+                    remaining: input.pools.iter().map(|pool| pool.remaining.clone()).collect(),
+                    optimize: Optimize::Upstream,
+                });
+                let asked = (0..waiting).chain(pods).map(|at| whole.pods[at]);
+                let asked = Input { pods: asked.collect(), ..whole.clone() };
+                prop_assert_eq!(named(&answer, &asked), fresh);
+            }
             Ok(())
         })?;
     }

@@ -50,6 +50,17 @@ struct SomeNode {
 }
 
 impl World {
+    /// The same where pods that repel each other do so by zone, not by host.
+    pub(crate) fn apart_by_zone(mut self) -> Self {
+        let bound = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
+        for pod in self.pods.iter_mut().chain(bound) {
+            for term in &mut pod.pod_anti_affinity.required {
+                labels::ZONE.clone_into(&mut term.topology_key);
+            }
+        }
+        self
+    }
+
     /// Puts the question of where the pods go.
     pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
         let storage = Storage::default();

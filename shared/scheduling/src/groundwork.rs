@@ -1,0 +1,123 @@
+//! What questions about the same NodePools and DaemonSets have in common, worked out once: labels interned, instance types
+//! indexed, what daemons leave of each type.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use model::{labels, snapshot::MinValuesPolicy};
+
+use crate::{
+    algebra::Algebra,
+    amounts::Dimensions,
+    catalog::Catalog,
+    input::{Input, Options, Pool},
+    reservations,
+    template::{self, Daemon, Template},
+    tolerance::Tolerance,
+    topology::universe::Source,
+};
+
+/// Answers do not depend on whether it is shared: each question begins with a copy.
+pub struct Groundwork<'a> {
+    pub(crate) algebra: Algebra,
+    pub(crate) tolerance: Tolerance<'a>,
+    pub(crate) dimensions: Rc<Dimensions>,
+    pub(crate) catalogs: Vec<Catalog<'a>>,
+    /// One per NodePool, in order.
+    pub(crate) sources: Rc<[Source]>,
+    pub(crate) templates: Vec<Template>,
+    pub(crate) daemons: Rc<[Daemon<'a>]>,
+    /// What each reservation has left.
+    pub(crate) reserved: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Groundwork<'a> {
+    /// Of a question that asks about every pod that any of them does.
+    pub fn of(input: &Input<'a>) -> Self {
+        let Input {
+            options,
+            pools,
+            daemons,
+            pods,
+            ..
+        } = input;
+        let provider = options.well_known_labels.iter().map(String::as_str);
+        let reservation = Some(options.reservation_id_label).filter(|label| !label.is_empty());
+        let known = labels::WELL_KNOWN.into_iter().chain(provider);
+        let mut algebra = Algebra::new(known.chain(reservation));
+        let mut tolerance = Tolerance::default();
+        let all = daemons.iter().chain(pods);
+        let dimensions = Dimensions::of(all.map(|pod| &pod.requests));
+        let (mut catalogs, which) = catalogs(pools, &mut algebra, options);
+        let sources: Rc<[Source]> = pools
+            .iter()
+            .zip(which)
+            .map(|(pool, catalog)| Source {
+                set: algebra.set_of(template::requirements(pool).0.values()),
+                taints: tolerance.taints(pool.taints.iter().collect()),
+                catalog,
+            })
+            .collect();
+        let daemons: Rc<[Daemon<'a>]> = daemons
+            .iter()
+            .map(|pod| Daemon::new(pod, &dimensions, &mut algebra))
+            .collect();
+        let strict = options.min_values_policy == MinValuesPolicy::Strict;
+        let mut templates = Vec::with_capacity(sources.len());
+        for (pool, source) in pools.iter().zip(sources.iter()) {
+            if let Some(catalog) = catalogs.get_mut(source.catalog) {
+                templates.push(Template::new(
+                    pool,
+                    source.set,
+                    source.taints,
+                    source.catalog,
+                    catalog,
+                    &daemons,
+                    &dimensions,
+                    &mut algebra,
+                    &mut tolerance,
+                    strict,
+                ));
+            }
+        }
+        Self {
+            algebra,
+            tolerance,
+            dimensions: Rc::new(dimensions),
+            catalogs,
+            sources,
+            templates,
+            daemons,
+            reserved: reservations::capacities(pools.iter().flat_map(|pool| pool.types)),
+        }
+    }
+
+    /// The moulds of this question's NodePools: limits leave something else each time.
+    pub(crate) fn moulds(&self, pools: &[Pool<'_>]) -> Vec<Template> {
+        let moulds = self.templates.iter().zip(pools);
+        let moulds = moulds.map(|(mould, pool)| Template {
+            limits: mould.limits.anew(&pool.remaining),
+            ..mould.clone()
+        });
+        moulds.collect()
+    }
+}
+
+/// The distinct type lists, and which one each NodePool uses.
+fn catalogs<'a>(
+    pools: &[Pool<'a>],
+    algebra: &mut Algebra,
+    options: &Options<'_>,
+) -> (Vec<Catalog<'a>>, Vec<usize>) {
+    let mut catalogs: Vec<Catalog<'a>> = Vec::new();
+    let mut by_address: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    let mut which = Vec::with_capacity(pools.len());
+    for pool in pools {
+        let address = (pool.types.as_ptr().addr(), pool.types.len());
+        let at = *by_address.entry(address).or_insert_with(|| {
+            catalogs.push(Catalog::new(pool.types, algebra, options));
+            catalogs.len() - 1
+        });
+        which.push(at);
+    }
+    (catalogs, which)
+}

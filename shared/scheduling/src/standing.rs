@@ -1,0 +1,106 @@
+//! A cluster as it stands, about which one question after the other is asked: what if these nodes went?
+//!
+//! Everything is prepared once, with every pod where it is. A question takes its nodes and pods out of a copy.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use model::{Resources, pod::Pod, snapshot::Optimize};
+
+use crate::{
+    Answer, Groundwork, Input, Pool,
+    algebra::Sym,
+    setup::{Seats, Setup, set_up_moving},
+    strategy,
+};
+
+/// See the module.
+pub struct Standing<'a> {
+    groundwork: Groundwork<'a>,
+    input: Rc<Input<'a>>,
+    waiting: usize,
+    setup: Setup<'a>,
+    seats: Seats<'a>,
+}
+
+/// What goes.
+pub struct Leaving<'q> {
+    /// Pods to place besides those that wait: places in the standing question's list.
+    pub pods: &'q [usize],
+    /// Per such pod, whether it is moved by choice.
+    pub moved: &'q [bool],
+    /// Nodes that are as good as gone: places in the standing question's list.
+    pub nodes: &'q BTreeSet<usize>,
+    /// Per NodePool, what its limits leave then.
+    pub remaining: Vec<Resources>,
+    pub optimize: Optimize,
+}
+
+impl<'a> Standing<'a> {
+    /// The question's first pods wait for a place, whatever goes; the others are where they are, and some of them may have to
+    /// leave.
+    pub fn new(input: Input<'a>, waiting: usize) -> Self {
+        let (groundwork, input) = (Groundwork::of(&input), Rc::new(input));
+        let (mut setup, seats) = set_up_moving(&groundwork, &input, waiting);
+        let world = &mut setup.world;
+        let keys = world.topology.keys().filter(|key| *key != world.hostname);
+        let keys: Vec<Sym> = keys.collect();
+        world.topology.remember(&keys, &mut world.algebra);
+        Self {
+            groundwork,
+            input,
+            waiting,
+            setup,
+            seats,
+        }
+    }
+
+    /// Where the pods would go: those that wait come first in the answer, then those that leave, in their order.
+    pub fn without(&self, leaving: &Leaving<'_>) -> Answer {
+        let pods: Vec<usize> = (0..self.waiting)
+            .chain(leaving.pods.iter().copied())
+            .collect();
+        let pod = |at: &usize| self.input.pods.get(*at).copied();
+        let asked: Vec<&Pod> = pods.iter().filter_map(pod).collect();
+        let mut options = self.input.options.clone();
+        options.optimize = leaving.optimize;
+        let pools = self.input.pools.iter().zip(&leaving.remaining);
+        let input = Rc::new(Input {
+            options,
+            pods: asked,
+            moved: [&vec![false; self.waiting], leaving.moved].concat(),
+            pools: pools
+                .map(|(pool, remaining)| Pool {
+                    remaining: remaining.clone(),
+                    ..pool.clone()
+                })
+                .collect(),
+            nodes: Vec::new(),
+            hosts: Vec::new(),
+            daemons: self.input.daemons.clone(),
+            namespaces: self.input.namespaces,
+            storage: self.input.storage,
+        });
+        strategy::best(&input, || self.set_up(&input, leaving))
+    }
+
+    fn set_up(&self, input: &Rc<Input<'a>>, leaving: &Leaving<'_>) -> Setup<'a> {
+        let mut setup = self.setup.clone();
+        setup
+            .nodes
+            .retain(|node| !leaving.nodes.contains(&node.index));
+        let world = &mut setup.world;
+        world.input = Rc::clone(input);
+        world.templates = self.groundwork.moulds(&input.pools);
+        for at in leaving.nodes {
+            if let Some(place) = self.seats.nodes.get(at) {
+                world.topology.leave(*place);
+            }
+        }
+        for at in leaving.pods {
+            if let Some(seat) = self.seats.pods.get(at) {
+                world.topology.take_back(seat, &world.algebra);
+            }
+        }
+        setup
+    }
+}
