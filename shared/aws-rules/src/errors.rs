@@ -40,7 +40,7 @@ const CAPACITY: [&str; 8] = [
 ];
 
 /// Codes that say that what a call names is gone.
-pub const NOT_FOUND: [&str; 7] = [
+pub const NOT_FOUND: [&str; 8] = [
     "InvalidCapacityReservationId.NotFound",
     "InvalidInstanceID.NotFound",
     "InvalidLaunchTemplateId.NotFound",
@@ -48,6 +48,8 @@ pub const NOT_FOUND: [&str; 7] = [
     "NoSuchEntity",
     "ParameterNotFound",
     "QueueDoesNotExist",
+    // Of EKS.
+    "ResourceNotFoundException",
 ];
 
 pub const ALREADY_EXISTS: [&str; 1] = ["EntityAlreadyExists"];

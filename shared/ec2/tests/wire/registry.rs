@@ -1,5 +1,5 @@
 use ec2::ClusterCredentials;
-use ports::Registry;
+use ports::{CloudError, Registry};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -103,4 +103,11 @@ async fn an_entry_that_cannot_work_is_named() {
         let error = access.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+    // What belongs to a cluster that is gone is collected by this answer.
+    let entry = json!({ "type": "eks" });
+    let access = account().cluster_access(&"nowhere".into(), &entry).await;
+    assert!(
+        matches!(access, Err(CloudError::NotFound { .. })),
+        "{access:?}"
+    );
 }
