@@ -1,5 +1,7 @@
 //! AWS, in the Region and with the credentials of the environment (`AWS_REGION`, `AWS_PROFILE` …).
 
+pub(crate) mod registry;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result};

@@ -10,12 +10,16 @@ mod convert;
 mod crds;
 mod decision;
 mod demo;
+mod doctor;
+mod finding;
 mod import;
 mod kops;
 mod launch_template;
 mod live;
+mod objects;
 mod plan;
 mod prices;
+mod registry;
 mod timing;
 mod workloads;
 
@@ -39,12 +43,16 @@ struct Arguments {
 enum Command {
     /// Lets garbage collection go on with what it held back.
     Approve(approve::Arguments),
+    /// Lists the clusters that are registered.
+    Clusters(registry::Clusters),
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
     /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
     Convert(convert::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
     Demo(demo::Arguments),
+    /// Looks for what keeps Whittle from working for a cluster, with a remedy for each finding.
+    Doctor(doctor::Arguments),
     /// Turns Auto Scaling groups and managed node groups into NodePools.
     Import(import::Arguments),
     /// Turns InstanceGroups of kOps into NodePools.
@@ -53,6 +61,10 @@ enum Command {
     Plan(plan::Arguments),
     /// Makes a Region's table of on-demand prices from answers of the AWS Price List.
     Prices(prices::Arguments),
+    /// Registers a cluster, in shadow mode: it is planned for, and nothing is done.
+    Register(registry::Register),
+    /// Takes a cluster out of the registry, in two steps: first nothing is done any more, then it is forgotten.
+    Unregister(registry::Unregister),
 }
 
 fn main() -> ExitCode {
@@ -68,13 +80,17 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Approve(arguments) => approve::run(arguments)?,
+        Command::Clusters(arguments) => return registry::clusters(arguments),
         Command::Conformance(arguments) => conformance::run(arguments)?,
         Command::Convert(arguments) => return convert::run(arguments),
         Command::Demo(arguments) => demo::run(arguments)?,
+        Command::Doctor(arguments) => return doctor::run(arguments),
         Command::Import(arguments) => return import::run(arguments),
         Command::Kops(arguments) => return kops::run(arguments),
         Command::Plan(arguments) => plan::run(arguments)?,
         Command::Prices(arguments) => prices::run(arguments)?,
+        Command::Register(arguments) => return registry::register(arguments),
+        Command::Unregister(arguments) => return registry::unregister(arguments),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,25 +1,29 @@
 //! What in the cluster stands in the way of moving pods off their nodes: a finding, the objects, and a remedy (spec/migrate §5.3).
 
 mod checks;
-mod objects;
 
 use std::{fmt::Write, path::PathBuf};
 
 use anyhow::Result;
 use serde_json::Value;
 
-use self::objects::Objects;
 use super::group::Group;
+use crate::{
+    finding::{self, Finding},
+    objects::Objects,
+};
 
-/// How many objects a finding names.
-const NAMED_MAX: usize = 10;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) what: String,
-    pub(super) objects: Vec<String>,
-    pub(super) remedy: &'static str,
-}
+/// Lists of a cluster, with the kind of their items.
+const LISTS: &[(&str, &str)] = &[
+    ("/api/v1/pods", "Pod"),
+    ("/apis/apps/v1/deployments", "Deployment"),
+    ("/apis/apps/v1/statefulsets", "StatefulSet"),
+    ("/apis/apps/v1/daemonsets", "DaemonSet"),
+    (
+        "/apis/policy/v1/poddisruptionbudgets",
+        "PodDisruptionBudget",
+    ),
+];
 
 /// `None` without anything to look at.
 pub(super) fn run(
@@ -29,7 +33,7 @@ pub(super) fn run(
     pools: &[Value],
 ) -> Result<Option<Vec<Finding>>> {
     let objects = match context {
-        Some(context) => Objects::of_cluster(context)?,
+        Some(context) => Objects::of_cluster(context, LISTS)?,
         None if manifests.is_empty() => return Ok(None),
         None => Objects::of_files(manifests)?,
     };
@@ -45,16 +49,7 @@ pub(super) fn text(findings: Option<&[Finding]>) -> String {
         Some([]) => text.push_str("nothing stands in the way.\n"),
         Some(findings) => {
             let _ = writeln!(text, "{} found.", findings.len());
-            for finding in findings {
-                let _ = writeln!(text, "- {}:", finding.what);
-                for object in finding.objects.iter().take(NAMED_MAX) {
-                    let _ = writeln!(text, "    {object}");
-                }
-                if let Some(more @ 1..) = finding.objects.len().checked_sub(NAMED_MAX) {
-                    let _ = writeln!(text, "    and {more} more");
-                }
-                let _ = writeln!(text, "  remedy: {}", finding.remedy);
-            }
+            text.push_str(&finding::text(findings));
         }
     }
     text

@@ -28,6 +28,16 @@ pub struct ClusterAccess {
     pub until: Option<Timestamp>,
 }
 
+/// What EKS says of a cluster, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EksCluster {
+    /// Such as `ACTIVE`.
+    pub status: String,
+    pub public_endpoint: bool,
+    /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty where EKS does not say.
+    pub authentication_mode: String,
+}
+
 #[derive(Clone, Debug)]
 pub enum ClusterCredentials {
     BearerToken(SecretString),
@@ -75,6 +85,43 @@ impl Account {
                 cluster,
                 format!("type is {other:?}, expected \"eks\" or \"endpoint\""),
             )),
+        }
+    }
+
+    /// Whether a parameter holds credentials that can be read: an error says what is wrong with it.
+    pub async fn holds_credentials(
+        &self,
+        cluster: &ClusterName,
+        parameter: &str,
+    ) -> Result<(), CloudError> {
+        self.stored_credentials(cluster, parameter).await.map(drop)
+    }
+
+    /// A cluster of EKS as it is before anybody works with it.
+    pub async fn describe_eks_cluster(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<EksCluster, CloudError> {
+        let described = self.eks_cluster(cluster).await?;
+        let network = described.resources_vpc_config.as_ref();
+        let status = described.status.as_ref();
+        let access = described.access_config.as_ref();
+        let mode = access.and_then(|access| access.authentication_mode.as_ref());
+        Ok(EksCluster {
+            status: status.map_or_else(String::new, |status| status.as_str().to_owned()),
+            public_endpoint: network.is_none_or(|network| network.endpoint_public_access),
+            authentication_mode: mode.map_or_else(String::new, |mode| mode.as_str().to_owned()),
+        })
+    }
+
+    /// Whether the account has the service-linked role that every spot launch needs (spec/troubles 2).
+    pub async fn has_spot_role(&self) -> Result<bool, CloudError> {
+        const ROLE: &str = "AWSServiceRoleForEC2Spot";
+        let found = self.iam.get_role().role_name(ROLE).send().await;
+        match found.map_err(refused("iam:GetRole")) {
+            Ok(_) => Ok(true),
+            Err(CloudError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

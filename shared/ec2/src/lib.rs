@@ -24,6 +24,6 @@ mod session;
 mod upkeep;
 mod zonal_shifts;
 
-pub use access::{ClusterAccess, ClusterCredentials};
+pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
 pub use sdk::sdk_config;

@@ -64,6 +64,33 @@ impl Account {
     }
 }
 
+impl Account {
+    /// Writes a cluster's entry. Unless it may replace one, an entry that is there is refused as `ParameterAlreadyExists`.
+    pub async fn put_entry(
+        &self,
+        cluster: &ClusterName,
+        entry: &Value,
+        replace: bool,
+    ) -> Result<(), CloudError> {
+        let name = format!("{}/{cluster}", self.registry_prefix);
+        let put = self.ssm.put_parameter().name(&name).overwrite(replace);
+        // The type of a parameter that is there does not change.
+        let put = put.r#type(aws_sdk_ssm::types::ParameterType::String);
+        let done = put.value(entry.to_string()).send().await;
+        done.map_err(refused("ssm:PutParameter")).map(drop)
+    }
+
+    pub async fn delete_entry(&self, cluster: &ClusterName) -> Result<(), CloudError> {
+        let name = format!("{}/{cluster}", self.registry_prefix);
+        let done = self.ssm.delete_parameter().name(&name).send().await;
+        done.map_err(refused("ssm:DeleteParameter")).map(drop)
+    }
+
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+}
+
 fn body(name: &str, text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(entry @ Value::Object(_)) => Ok(entry),

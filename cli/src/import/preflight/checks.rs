@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    Finding,
+use crate::{
+    finding::{Finding, found},
+    import::group::Group,
     objects::{Objects, name},
 };
-use crate::import::group::Group;
 
 /// As long as a label's value, or the name in its key.
 const LABEL_MAX: usize = 63;
 
 pub(super) fn all(objects: &Objects, groups: &[Group], pools: &[Value]) -> Vec<Finding> {
-    let found = [
+    found([
         budgets(objects),
         labels(objects),
         single_replicas(objects),
@@ -24,19 +24,7 @@ pub(super) fn all(objects: &Objects, groups: &[Group], pools: &[Value]) -> Vec<F
         without_requests(objects),
         daemons(objects, pools),
         two_brains(objects, groups),
-    ];
-    found
-        .into_iter()
-        .filter(|finding| !finding.objects.is_empty())
-        .collect()
-}
-
-fn finding(what: &str, objects: Vec<String>, remedy: &'static str) -> Finding {
-    Finding {
-        what: what.to_owned(),
-        objects,
-        remedy,
-    }
+    ])
 }
 
 fn budgets(objects: &Objects) -> Finding {
@@ -54,7 +42,7 @@ fn budgets(objects: &Objects) -> Finding {
         let equals = same_as_replicas(objects, budget);
         zero("/spec/maxUnavailable") || all || now || equals
     };
-    finding(
+    Finding::new(
         "PodDisruptionBudgets that let no pod go",
         objects
             .of_kind("PodDisruptionBudget")
@@ -118,7 +106,7 @@ fn labels(objects: &Objects) -> Finding {
             }
         }
     }
-    finding(
+    Finding::new(
         "labels longer than 63 characters",
         long,
         "shorten them: no node and no pod can carry them",
@@ -129,7 +117,7 @@ fn single_replicas(objects: &Objects) -> Finding {
     let workloads = ["Deployment", "StatefulSet"]
         .into_iter()
         .flat_map(|kind| objects.of_kind(kind));
-    finding(
+    Finding::new(
         "workloads of one replica, which are away while they move",
         workloads
             .filter(|workload| replicas(workload) == 1)
@@ -144,7 +132,7 @@ fn bare(objects: &Objects) -> Finding {
         pod.pointer("/metadata/annotations/kubernetes.io~1config.mirror")
             .is_some()
     };
-    finding(
+    Finding::new(
         "pods that nothing makes again",
         objects
             .bare_pods()
@@ -173,7 +161,7 @@ fn local_storage(objects: &Objects) -> Finding {
     let local = objects.templates().into_iter().filter(|(name, template)| {
         !name.starts_with("DaemonSet ") && volumes(template).any(is_local)
     });
-    finding(
+    Finding::new(
         "pods with storage on their node, which does not move with them",
         local.map(|(name, _)| name).collect(),
         "make sure that what is in emptyDir and hostPath may be lost, or use a PersistentVolumeClaim",
@@ -196,7 +184,7 @@ fn not_to_evict(objects: &Objects) -> Finding {
         .templates()
         .into_iter()
         .filter(|(_, template)| keeps(template));
-    finding(
+    Finding::new(
         "pods with cluster-autoscaler.kubernetes.io/safe-to-evict: \"false\"",
         found.map(|(name, _)| name).collect(),
         "annotate them karpenter.sh/do-not-disrupt: \"true\", too",
@@ -229,7 +217,7 @@ fn asking(objects: &Objects, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 fn gone_labels(objects: &Objects) -> Finding {
-    finding(
+    Finding::new(
         "pods that ask for labels which only the group's nodes have",
         asking(objects, |key| {
             key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/")
@@ -239,7 +227,7 @@ fn gone_labels(objects: &Objects) -> Finding {
 }
 
 fn old_labels(objects: &Objects) -> Finding {
-    finding(
+    Finding::new(
         "pods that ask for labels which nodes no longer have",
         asking(objects, |key| {
             key.starts_with("beta.kubernetes.io/")
@@ -263,7 +251,7 @@ fn without_requests(objects: &Objects) -> Finding {
         .templates()
         .into_iter()
         .filter(|(_, template)| silent(template));
-    finding(
+    Finding::new(
         "containers without requests, for which nodes are bought too small",
         found.map(|(name, _)| name).collect(),
         "set requests, or a LimitRange with defaults in the namespace",
@@ -294,7 +282,7 @@ fn daemons(objects: &Objects, pools: &[Value]) -> Finding {
             }
         }
     }
-    finding(
+    Finding::new(
         "DaemonSets that do not tolerate a NodePool's taint",
         kept_away,
         "add the toleration, if the DaemonSet is for these nodes",
@@ -334,5 +322,5 @@ fn two_brains(objects: &Objects, groups: &[Group]) -> Finding {
             "take the group out of its discovery tags before it is moved, and scale it to 0 with the last one"
         }
     };
-    finding("other programs that add or drain nodes", running, remedy)
+    Finding::new("other programs that add or drain nodes", running, remedy)
 }

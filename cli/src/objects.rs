@@ -8,22 +8,10 @@ use serde_json::Value;
 use crate::convert::document::{self, Source};
 
 #[derive(Default)]
-pub(super) struct Objects(Vec<Value>);
-
-/// Lists of a cluster, with the kind of their items, which items of lists do not say.
-const LISTS: &[(&str, &str)] = &[
-    ("/api/v1/pods", "Pod"),
-    ("/apis/apps/v1/deployments", "Deployment"),
-    ("/apis/apps/v1/statefulsets", "StatefulSet"),
-    ("/apis/apps/v1/daemonsets", "DaemonSet"),
-    (
-        "/apis/policy/v1/poddisruptionbudgets",
-        "PodDisruptionBudget",
-    ),
-];
+pub(crate) struct Objects(Vec<Value>);
 
 impl Objects {
-    pub(super) fn of_files(files: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn of_files(files: &[PathBuf]) -> Result<Self> {
         let mut objects = Vec::new();
         for source in document::read(files)? {
             match source {
@@ -34,19 +22,23 @@ impl Objects {
         Ok(Self(objects))
     }
 
-    pub(super) fn of_cluster(context: &str) -> Result<Self> {
+    /// Reads lists of a running cluster, each with the kind of its items, which items of lists do not say. What the API server
+    /// does not serve has none.
+    pub(crate) fn of_cluster(context: &str, lists: &[(&str, &str)]) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(async {
             let client = k8s::from_kubeconfig(context).await?;
+            let get = async |path: &str| {
+                let request = http::Request::get(path).body(Vec::new())?;
+                let answer: Result<Value, _> = client.request(request).await;
+                answer.with_context(|| format!("cannot read {path} of context {context}"))
+            };
+            let served = get("/apis").await?;
             let mut objects = Vec::new();
-            for (path, kind) in LISTS {
-                let request = http::Request::get(*path).body(Vec::new())?;
-                let list: Value = client
-                    .request(request)
-                    .await
-                    .with_context(|| format!("cannot list {path} of context {context}"))?;
+            for (path, kind) in lists.iter().filter(|(path, _)| is_served(&served, path)) {
+                let list = get(path).await?;
                 for mut item in list
                     .get("items")
                     .and_then(Value::as_array)
@@ -63,14 +55,14 @@ impl Objects {
         })
     }
 
-    pub(super) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.0
             .iter()
             .filter(move |object| object.get("kind").and_then(Value::as_str) == Some(kind))
     }
 
     /// Pods that nothing made, and what makes pods: each with its metadata and spec. A pod that is owned is seen in its owner.
-    pub(super) fn templates(&self) -> Vec<(String, &Value)> {
+    pub(crate) fn templates(&self) -> Vec<(String, &Value)> {
         const WORKLOADS: [&str; 5] = [
             "Deployment",
             "StatefulSet",
@@ -91,14 +83,47 @@ impl Objects {
         templates
     }
 
-    pub(super) fn bare_pods(&self) -> impl Iterator<Item = &Value> {
+    pub(crate) fn bare_pods(&self) -> impl Iterator<Item = &Value> {
         self.of_kind("Pod")
             .filter(|pod| pod.pointer("/metadata/ownerReferences").is_none())
     }
 }
 
+/// Whether a list's group and version are among those that the API server names.
+fn is_served(served: &Value, path: &str) -> bool {
+    let Some(of_group) = path.strip_prefix("/apis/") else {
+        return true;
+    };
+    let groups = served.get("groups").and_then(Value::as_array);
+    let versions = groups
+        .into_iter()
+        .flatten()
+        .filter_map(|group| group.get("versions")?.as_array())
+        .flatten();
+    let mut names = versions.filter_map(|version| version.get("groupVersion")?.as_str());
+    names.any(|name| {
+        let rest = of_group.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    })
+}
+
+/// What stands at a place of an object; empty where nothing does.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    let value = object.pointer(pointer).and_then(Value::as_str);
+    value.unwrap_or_default()
+}
+
+/// Kind and name, with the namespace where there is one.
+pub(crate) fn short_name(object: &Value) -> String {
+    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+    match text(object, "/metadata/namespace") {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
 /// Kind, namespace and name.
-pub(super) fn name(object: &Value) -> String {
+pub(crate) fn name(object: &Value) -> String {
     let part = |field: &str| object.pointer(field).and_then(Value::as_str);
     format!(
         "{} {}/{}",

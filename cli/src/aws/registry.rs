@@ -1,0 +1,241 @@
+//! Writing and reading the registry, and looking at what a cluster needs in its account before it is registered.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use ec2::{Account, EksCluster};
+use jiff::Timestamp;
+use ports::{CloudError, Registry};
+use serde_json::{Value, json};
+
+use super::At;
+use crate::finding::{self, Finding, found};
+
+async fn account(prefix: &str) -> Account {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one reading of the clock of this command"
+    )]
+    let now = Timestamp::now();
+    let options = ec2::Options {
+        registry_prefix: prefix.trim_end_matches('/').to_owned(),
+        ..ec2::Options::default()
+    };
+    Account::new(
+        &ec2::sdk_config().await,
+        options,
+        std::sync::Arc::new(At(now)),
+    )
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+pub(crate) fn register(
+    prefix: &str,
+    cluster: &str,
+    entry: &Value,
+    replace: bool,
+) -> Result<ExitCode> {
+    block_on(async {
+        let account = account(prefix).await;
+        let name = format!("{}/{cluster}", prefix.trim_end_matches('/'));
+        let findings = look(&account, cluster, entry).await?;
+        let done = account.put_entry(&cluster.into(), entry, replace).await;
+        match done {
+            Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
+                "cluster {cluster} is registered already, as {name}: choose another name, or write over it with --replace"
+            ),
+            done => done.with_context(|| {
+                format!(
+                    "cannot write {name}; nothing was changed. It takes ssm:PutParameter on that parameter"
+                )
+            })?,
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(
+            out,
+            "{cluster} is registered in {} as {name}, in shadow mode: it is planned for, and nothing is done.",
+            account.region()
+        )?;
+        if !findings.is_empty() {
+            writeln!(out, "{} found:", findings.len())?;
+            write!(out, "{}", finding::text(&findings))?;
+        }
+        write!(out, "{}", next_steps(cluster, entry))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// What the account lacks for the cluster; what makes it impossible to work with is an error.
+async fn look(account: &Account, cluster: &str, entry: &Value) -> Result<Vec<Finding>> {
+    let mut checks = Vec::new();
+    if entry.get("type") == Some(&json!("eks")) {
+        let described = account.describe_eks_cluster(&cluster.into()).await;
+        let described = match described {
+            Err(CloudError::NotFound { .. }) => bail!(
+                "EKS has no cluster {cluster} in {}; nothing was changed. Name its Region by AWS_REGION: a stack serves the clusters \
+                 of its own. A cluster that is none of EKS takes --endpoint and --credentials",
+                account.region()
+            ),
+            described => described.with_context(|| format!("cannot look at cluster {cluster}"))?,
+        };
+        checks.extend(of_eks(cluster, &described));
+    } else if let Some(parameter) = entry.get("credentials").and_then(Value::as_str) {
+        let held = account.holds_credentials(&cluster.into(), parameter).await;
+        held.with_context(|| format!("cannot use the credentials in {parameter}"))?;
+    }
+    let spot = account.has_spot_role().await;
+    let spot = spot.context("cannot look for the service-linked role of EC2 Spot")?;
+    checks.push(spot_role(spot));
+    Ok(found(checks))
+}
+
+fn of_eks(cluster: &str, described: &EksCluster) -> Vec<Finding> {
+    let one = |found: bool, what: String| found.then_some(what).into_iter().collect();
+    let EksCluster {
+        status,
+        public_endpoint,
+        authentication_mode,
+    } = described;
+    vec![
+        Finding::new(
+            "the cluster is not active",
+            one(status != "ACTIVE", format!("{cluster} is {status}")),
+            "wait until it is: aws eks wait cluster-active --name <cluster>",
+        ),
+        Finding::new(
+            "the API server is not reached from outside its VPC",
+            one(
+                !public_endpoint,
+                format!("{cluster} has no public endpoint"),
+            ),
+            "let the stack's functions reach it: switch the public endpoint on, for their addresses at least",
+        ),
+        Finding::new(
+            "roles are let in by the ConfigMap aws-auth alone",
+            one(
+                authentication_mode == "CONFIG_MAP",
+                format!("{cluster} has authentication mode CONFIG_MAP"),
+            ),
+            "map the functions' roles in aws-auth, each to the group whittle:<function>, or change the mode to \
+             API_AND_CONFIG_MAP: aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
+        ),
+    ]
+}
+
+fn spot_role(exists: bool) -> Finding {
+    let missing = (!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned());
+    Finding::new(
+        "2. the service-linked role of EC2 Spot is missing, so that the first spot launch is refused",
+        missing.into_iter().collect(),
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    )
+}
+
+fn next_steps(cluster: &str, entry: &Value) -> String {
+    let mut text = String::from("Next:\n");
+    if entry.get("type") == Some(&json!("eks")) {
+        text.push_str(&format!(
+            "  1. Let each function in, by its role in the stack's outputs (provisioner, lifecycle, disruption, terminator,\n     \
+             interruption, housekeeper):\n     aws eks create-access-entry --cluster-name {cluster} --principal-arn <role> \
+             --kubernetes-groups whittle:<function>\n"
+        ));
+    } else {
+        text.push_str("  1. Give the credentials' user or groups the chart's ClusterRoles.\n");
+    }
+    text.push_str(
+        "  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n  \
+         3. whittle doctor --context <context>\n  \
+         4. When the journal says what you want: set \"mode\" to \"active\" in the entry, with Karpenter scaled to 0.\n",
+    );
+    text
+}
+
+pub(crate) fn unregister(prefix: &str, cluster: &str) -> Result<ExitCode> {
+    block_on(async {
+        let account = account(prefix).await;
+        let name = format!("{}/{cluster}", prefix.trim_end_matches('/'));
+        let entries = account.entries().await;
+        let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
+        let entry = entries.iter().find(|one| one.cluster.as_str() == cluster);
+        let Some(entry) = entry else {
+            bail!(
+                "no cluster {cluster} is registered in {}: whittle clusters shows those that are",
+                account.region()
+            );
+        };
+        let mut out = std::io::stdout().lock();
+        let is_active = |entry: &Value| entry.get("mode") == Some(&json!("active"));
+        if entry.body.as_ref().is_ok_and(is_active) {
+            let change = |entry: &mut serde_json::Map<String, Value>| {
+                entry.insert("mode".to_owned(), "shadow".into());
+            };
+            let done = account.change_entry(&cluster.into(), change).await;
+            done.with_context(|| format!("cannot write {name}; nothing was changed"))?;
+            writeln!(
+                out,
+                "{cluster} is in shadow mode now: from the next sweep on, nothing is done to it. Its nodes keep running; Karpenter \
+                 takes over by its Lease. Unregister it once more in five minutes to forget it."
+            )?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let done = account.delete_entry(&cluster.into()).await;
+        done.with_context(|| format!("cannot delete {name}; nothing was changed"))?;
+        writeln!(
+            out,
+            "{cluster} is not registered any more. Its nodes keep running, with the finalizer karpenter.sh/termination on \
+             NodeClaims and Nodes: where nothing takes over, delete the NodeClaims before."
+        )?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(crate) fn clusters(prefix: &str) -> Result<ExitCode> {
+    block_on(async {
+        let account = account(prefix).await;
+        let entries = account.entries().await;
+        let entries = entries.with_context(|| {
+            format!("cannot read {prefix}: it takes ssm:GetParametersByPath on it")
+        })?;
+        let mut out = std::io::stdout().lock();
+        let mut broken = false;
+        for entry in &entries {
+            let told = match &entry.body {
+                Ok(body) => match turns::Entry::read(body) {
+                    Ok(read) => {
+                        let kind = body.get("type").and_then(Value::as_str).unwrap_or("?");
+                        let mode = match read.mode {
+                            model::ledger::Mode::Active => "active",
+                            model::ledger::Mode::Shadow | model::ledger::Mode::Paused { .. } => {
+                                "shadow"
+                            }
+                        };
+                        format!("{kind}  {mode}")
+                    }
+                    Err(error) => {
+                        broken = true;
+                        format!("refused: {error}")
+                    }
+                },
+                Err(error) => {
+                    broken = true;
+                    format!("refused: {error}")
+                }
+            };
+            writeln!(out, "{}  {told}", entry.cluster)?;
+        }
+        if entries.is_empty() {
+            writeln!(out, "No cluster is registered in {}.", account.region())?;
+        }
+        Ok(if broken {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    })
+}

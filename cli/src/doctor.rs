@@ -1,0 +1,92 @@
+//! `whittle doctor`: what in a cluster keeps Whittle from working, by the numbers of docs/TROUBLESHOOTING.md. It only reads.
+
+mod crds;
+mod network;
+mod nodes;
+mod workloads;
+
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+
+use crate::{
+    finding::{self, Finding, found},
+    objects::Objects,
+};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The kubeconfig context of the cluster to look at.
+    #[arg(long, required_unless_present = "manifests")]
+    context: Option<String>,
+    /// Look at objects that `kubectl get -o yaml` printed instead.
+    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
+    manifests: Vec<PathBuf>,
+    /// As if it were this time.
+    #[arg(long, hide = true)]
+    now: Option<Timestamp>,
+}
+
+/// Lists of a cluster, with the kind of their items.
+const LISTS: &[(&str, &str)] = &[
+    ("/api/v1/pods", "Pod"),
+    ("/api/v1/nodes", "Node"),
+    ("/api/v1/services", "Service"),
+    ("/api/v1/persistentvolumes", "PersistentVolume"),
+    ("/api/v1/namespaces/kube-system/configmaps", "ConfigMap"),
+    ("/apis/apps/v1/deployments", "Deployment"),
+    ("/apis/apps/v1/statefulsets", "StatefulSet"),
+    ("/apis/apps/v1/daemonsets", "DaemonSet"),
+    ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass"),
+    (
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "CustomResourceDefinition",
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+    ),
+    ("/apis/karpenter.sh/v1/nodepools", "NodePool"),
+    ("/apis/karpenter.sh/v1/nodeclaims", "NodeClaim"),
+    ("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", "EC2NodeClass"),
+];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one reading of the clock of this command"
+    )]
+    let now = arguments.now.unwrap_or_else(Timestamp::now);
+    let objects = match &arguments.context {
+        Some(context) => Objects::of_cluster(context, LISTS)?,
+        None => Objects::of_files(&arguments.manifests)?,
+    };
+    let findings = judge(&objects, now);
+    let mut out = std::io::stdout().lock();
+    if findings.is_empty() {
+        writeln!(out, "Nothing was found.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = findings.len();
+    writeln!(
+        out,
+        "{count} found; the numbers are those of docs/TROUBLESHOOTING.md."
+    )?;
+    write!(out, "{}", finding::text(&findings))?;
+    Ok(ExitCode::FAILURE)
+}
+
+fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {
+    let checks = crds::checks(objects)
+        .into_iter()
+        .chain(workloads::checks(objects))
+        .chain(network::checks(objects))
+        .chain(nodes::checks(objects, now));
+    found(checks)
+}

@@ -1,0 +1,205 @@
+//! NodePools, EC2NodeClasses, NodeClaims and Nodes: what their conditions and fields say.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::{
+    finding::Finding,
+    objects::{Objects, short_name, text},
+};
+
+pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
+    vec![
+        not_ready(objects),
+        not_launched(objects),
+        not_initialized(objects, now),
+        nodes_not_ready(objects),
+        few_spot_types(objects),
+        limits(objects),
+        stuck(objects, now),
+    ]
+}
+
+/// Everything on the way to a node takes less.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|one| text(one, "/type") == kind)
+}
+
+fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|one| text(one, "/status") == "True")
+}
+
+fn told(object: &Value, condition: &Value) -> String {
+    let (reason, message) = (text(condition, "/reason"), text(condition, "/message"));
+    format!("{}: {reason}: {message}", short_name(object))
+}
+
+/// Subnets, security groups, images, roles: the condition has the selector and what was found.
+fn not_ready(objects: &Objects) -> Finding {
+    let kinds = ["EC2NodeClass", "NodePool"].into_iter();
+    let all = kinds.flat_map(|kind| objects.of_kind(kind));
+    let found = all.flat_map(|object| {
+        let conditions = object.pointer("/status/conditions");
+        let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+        // `Ready` only sums up the others, unless it is alone.
+        let others = conditions.filter(|one| text(one, "/status") == "False");
+        let mut others: Vec<&Value> = others.collect();
+        if others.len() > 1 {
+            others.retain(|one| text(one, "/type") != "Ready");
+        }
+        others.into_iter().map(move |one| told(object, one))
+    });
+    Finding::new(
+        "4, 28, 45, 46. NodePools and EC2NodeClasses that launch nothing",
+        found.collect(),
+        "mend what the message names: a selector and its tags, a role, a field",
+    )
+}
+
+fn not_launched(objects: &Objects) -> Finding {
+    let claims = objects.of_kind("NodeClaim");
+    let found = claims.filter_map(|claim| {
+        let launched = condition(claim, "Launched")?;
+        (text(launched, "/status") != "True").then(|| told(claim, launched))
+    });
+    Finding::new(
+        "2, 28, 44, 48. NodeClaims without an instance, in EC2's words",
+        found.collect(),
+        "VcpuLimitExceeded: ask for a higher quota; ServiceLinkedRole: aws iam create-service-linked-role --aws-service-name \
+         spot.amazonaws.com; no capacity: allow more types and zones; else mend the field of the EC2NodeClass that is named",
+    )
+}
+
+fn since(condition: &Value) -> Option<Timestamp> {
+    text(condition, "/lastTransitionTime").parse().ok()
+}
+
+fn not_initialized(objects: &Objects, now: Timestamp) -> Finding {
+    let claims = objects.of_kind("NodeClaim");
+    let claims = claims.filter(|claim| is_true(claim, "Registered"));
+    let found = claims.filter_map(|claim| {
+        let initialized = condition(claim, "Initialized")?;
+        let registered = since(condition(claim, "Registered")?)?;
+        let late = now.duration_since(registered) > PATIENCE;
+        (text(initialized, "/status") != "True" && late).then(|| told(claim, initialized))
+    });
+    Finding::new(
+        "24, 29, 33, 34. nodes that are not initialized, and so neither counted on nor removed",
+        found.collect(),
+        "mend what is missing: a device plugin or ENABLE_POD_ENI for a resource, the DaemonSet that takes a startup taint away",
+    )
+}
+
+fn nodes_not_ready(objects: &Objects) -> Finding {
+    let nodes = objects.of_kind("Node");
+    let found = nodes.filter_map(|node| {
+        let ready = condition(node, "Ready")?;
+        (text(ready, "/status") != "True").then(|| told(node, ready))
+    });
+    Finding::new(
+        "30. nodes that are not ready",
+        found.collect(),
+        "map the node role (access entry or aws-auth), give it AmazonEKS_CNI_Policy, let its security group reach the cluster's",
+    )
+}
+
+fn requirements(pool: &Value) -> impl Iterator<Item = &Value> {
+    let requirements = pool.pointer("/spec/template/spec/requirements");
+    requirements.and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The values of a NodePool's requirement.
+pub(super) fn requirement<'a>(pool: &'a Value, key: &str, operator: &str) -> Option<Vec<&'a str>> {
+    let is_it = |one: &&Value| text(one, "/key") == key && text(one, "/operator") == operator;
+    let values = requirements(pool).find(is_it)?.get("values")?.as_array()?;
+    Some(values.iter().filter_map(Value::as_str).collect())
+}
+
+pub(super) fn startup_taints(pool: &Value) -> impl Iterator<Item = &str> {
+    let taints = pool.pointer("/spec/template/spec/startupTaints");
+    let taints = taints.and_then(Value::as_array).into_iter().flatten();
+    taints.map(|taint| text(taint, "/key"))
+}
+
+/// Whether any EC2NodeClass makes Windows nodes.
+pub(super) fn any_windows(objects: &Objects) -> bool {
+    let is_windows = |class: &Value| {
+        let terms = class.pointer("/spec/amiSelectorTerms");
+        let terms = terms.and_then(Value::as_array).into_iter().flatten();
+        let mut aliases = terms.map(|term| text(term, "/alias"));
+        text(class, "/spec/amiFamily").starts_with("Windows")
+            || aliases.any(|alias| alias.starts_with("windows"))
+    };
+    objects.of_kind("EC2NodeClass").any(is_windows)
+}
+
+/// Only where types are listed: what families come to depends on the Region.
+fn few_spot_types(objects: &Objects) -> Finding {
+    const ENOUGH: usize = 20;
+    let found = objects.of_kind("NodePool").filter_map(|pool| {
+        let capacity = requirement(pool, "karpenter.sh/capacity-type", "In")?;
+        let types = requirement(pool, "node.kubernetes.io/instance-type", "In")?;
+        let few = capacity.contains(&"spot") && types.len() < ENOUGH;
+        few.then(|| format!("{}: {} types", short_name(pool), types.len()))
+    });
+    Finding::new(
+        "42. NodePools for spot that list few types",
+        found.collect(),
+        "allow 20 types for spot, and 15 at least for spot-to-spot consolidation",
+    )
+}
+
+fn limits(objects: &Objects) -> Finding {
+    let found = objects.of_kind("NodePool").flat_map(|pool| {
+        let limits = pool.pointer("/spec/limits").and_then(Value::as_object);
+        let used = |name: &str| pool.pointer("/status/resources")?.get(name);
+        let limits = limits.into_iter().flatten();
+        limits.filter_map(move |(name, limit)| {
+            let used = used(name)?;
+            let (used, limit) = (plain(used), plain(limit));
+            let reached = amount(name, &used)? >= amount(name, &limit)?;
+            reached.then(|| format!("{}: {used} of {limit} {name} are used", short_name(pool)))
+        })
+    });
+    Finding::new(
+        "47. NodePools that are at their limits",
+        found.collect(),
+        "raise spec.limits, or let another NodePool take the rest",
+    )
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn amount(name: &str, quantity: &str) -> Option<i64> {
+    let mut amounts = model::Resources::default();
+    amounts.set_quantity(name, quantity).ok()?;
+    Some(amounts.get(name))
+}
+
+fn stuck(objects: &Objects, now: Timestamp) -> Finding {
+    const LONG: SignedDuration = SignedDuration::from_hours(1);
+    const FINALIZERS: [&str; 2] = ["karpenter.sh/termination", "karpenter.k8s.aws/termination"];
+    let kinds = ["NodeClaim", "Node", "EC2NodeClass"].into_iter();
+    let all = kinds.flat_map(|kind| objects.of_kind(kind));
+    let found = all.filter_map(|object| {
+        let deleted: Timestamp = text(object, "/metadata/deletionTimestamp").parse().ok()?;
+        let finalizers = object.pointer("/metadata/finalizers")?.as_array()?;
+        let ours = |one: &&Value| FINALIZERS.iter().any(|name| **one == *name);
+        let ours = finalizers.iter().find(ours)?;
+        let long = now.duration_since(deleted) > LONG;
+        long.then(|| format!("{}: {} since {deleted}", short_name(object), plain(ours)))
+    });
+    Finding::new(
+        "8, 25. objects that have been on their way out for more than an hour",
+        found.collect(),
+        "whittle plan --disruption names the pods and budgets that hold a node. Where nothing acts any more, take that finalizer \
+         out, and only that one, once EC2 shows the instance terminated",
+    )
+}

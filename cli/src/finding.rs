@@ -1,0 +1,45 @@
+//! What was found wrong: in words, with the objects it is about and a remedy.
+
+use std::fmt::Write;
+
+/// How many objects a finding names.
+const NAMED_MAX: usize = 10;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) what: String,
+    pub(crate) objects: Vec<String>,
+    pub(crate) remedy: &'static str,
+}
+
+impl Finding {
+    pub(crate) fn new(what: &str, objects: Vec<String>, remedy: &'static str) -> Self {
+        Self {
+            what: what.to_owned(),
+            objects,
+            remedy,
+        }
+    }
+}
+
+/// Those that are about something: a check that found nothing is no finding.
+pub(crate) fn found(checks: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
+    let checks = checks.into_iter();
+    checks.filter(|check| !check.objects.is_empty()).collect()
+}
+
+/// One paragraph each.
+pub(crate) fn text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let _ = writeln!(text, "- {}:", finding.what);
+        for object in finding.objects.iter().take(NAMED_MAX) {
+            let _ = writeln!(text, "    {object}");
+        }
+        if let Some(more @ 1..) = finding.objects.len().checked_sub(NAMED_MAX) {
+            let _ = writeln!(text, "    and {more} more");
+        }
+        let _ = writeln!(text, "  remedy: {}", finding.remedy);
+    }
+    text
+}

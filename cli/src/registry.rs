@@ -1,0 +1,170 @@
+//! `whittle register`, `unregister` and `clusters`: the registry of clusters in Parameter Store (DESIGN §6).
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+#[derive(Args)]
+pub(crate) struct Clusters {
+    #[command(flatten)]
+    registry: Registry,
+}
+
+#[derive(Args)]
+pub(crate) struct Registry {
+    /// Where clusters are registered in Parameter Store.
+    #[arg(long, default_value = "/whittle/clusters")]
+    registry: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Register {
+    /// The cluster: of EKS by its name there, others by the name that their instances are tagged with.
+    #[arg(value_parser = name)]
+    cluster: String,
+    /// The API server of a cluster that is none of EKS, such as https://api.example.com.
+    #[arg(long, requires = "credentials", value_parser = https)]
+    endpoint: Option<String>,
+    /// Its certificate authority, PEM in base64; without it those of the platform count.
+    #[arg(long, requires = "endpoint", value_name = "BASE64", value_parser = base64)]
+    certificate_authority: Option<String>,
+    /// The SecureString parameter that holds a bearer token, or a client certificate with its key.
+    #[arg(long, requires = "endpoint", value_name = "PARAMETER", value_parser = parameter)]
+    credentials: Option<String>,
+    /// The cluster's settings, as JSON.
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    settings: Option<Value>,
+    /// Write over an entry that is there.
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    registry: Registry,
+}
+
+#[derive(Args)]
+pub(crate) struct Unregister {
+    /// The cluster, as it is registered.
+    #[arg(value_parser = name)]
+    cluster: String,
+    #[command(flatten)]
+    registry: Registry,
+}
+
+impl Register {
+    /// In shadow mode, whatever becomes of it later: nothing is done until a person has looked.
+    fn entry(&self) -> Value {
+        let mut entry = json!({"type": "eks", "reach": "public", "mode": "shadow"});
+        let mut set = |key: &str, value: Value| {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.insert(key.to_owned(), value);
+            }
+        };
+        if let Some(endpoint) = &self.endpoint {
+            set("type", "endpoint".into());
+            set("endpoint", endpoint.as_str().into());
+        }
+        if let Some(authority) = &self.certificate_authority {
+            set("certificateAuthority", authority.as_str().into());
+        }
+        if let Some(credentials) = &self.credentials {
+            set("credentials", credentials.as_str().into());
+        }
+        if let Some(settings) = &self.settings {
+            set("settings", settings.clone());
+        }
+        entry
+    }
+}
+
+/// Parameter Store's and EKS' rules for names, which leave nothing to be quoted.
+fn name(text: &str) -> Result<String, String> {
+    const MOST: usize = 100;
+    let may = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    match !text.is_empty() && text.len() <= MOST && text.chars().all(may) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "expected the name of a cluster: at most 100 letters, digits, -, _ and .".to_owned(),
+        ),
+    }
+}
+
+fn https(text: &str) -> Result<String, String> {
+    match text.starts_with("https://") {
+        true => Ok(text.to_owned()),
+        false => Err("expected an HTTPS URL".to_owned()),
+    }
+}
+
+fn parameter(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "expected the full name of a parameter, such as /whittle/credentials/demo".to_owned(),
+        ),
+    }
+}
+
+fn base64(text: &str) -> Result<String, String> {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    let pem = BASE64_STANDARD.decode(text).unwrap_or_default();
+    match pem.starts_with(b"-----BEGIN CERTIFICATE-----") {
+        true => Ok(text.to_owned()),
+        false => Err("expected a certificate: PEM in base64, as in a kubeconfig".to_owned()),
+    }
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    let settings: Value =
+        serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let read = turns::Entry::read(&json!({ "settings": settings }));
+    read.map(|_| settings).map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "aws")]
+pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
+    let prefix = &arguments.registry.registry;
+    crate::aws::registry::register(
+        prefix,
+        &arguments.cluster,
+        &arguments.entry(),
+        arguments.replace,
+    )
+}
+
+#[cfg(feature = "aws")]
+pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
+    crate::aws::registry::unregister(&arguments.registry.registry, &arguments.cluster)
+}
+
+#[cfg(feature = "aws")]
+pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
+    crate::aws::registry::clusters(&arguments.registry.registry)
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
+    anyhow::bail!(
+        "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{}",
+        arguments.entry(),
+        arguments.registry.registry,
+        arguments.cluster
+    )
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
+    anyhow::bail!(
+        "unregister {} calls AWS, which this build cannot: build it with `--features aws`",
+        arguments.cluster
+    )
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
+    anyhow::bail!(
+        "clusters reads {} in AWS, which this build cannot: build it with `--features aws`",
+        arguments.registry.registry
+    )
+}

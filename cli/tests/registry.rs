@@ -1,0 +1,217 @@
+//! `whittle register`, `clusters` and `unregister`: what is written, and what is refused before anything is.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::process::{Command, Output};
+
+fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
+    whittle.args(arguments).envs(environment.iter().copied());
+    whittle.output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_asked() {
+    for (arguments, part) in [
+        (&["register", "a/b"][..], "expected the name of a cluster"),
+        (
+            &[
+                "register",
+                "demo",
+                "--endpoint",
+                "http://x",
+                "--credentials",
+                "/c",
+            ],
+            "expected an HTTPS URL",
+        ),
+        (
+            &["register", "demo", "--endpoint", "https://x"],
+            "--credentials",
+        ),
+        (&["register", "demo", "--settings", "{"], "not JSON"),
+        (
+            &[
+                "register",
+                "demo",
+                "--settings",
+                r#"{"preferencePolicy": "Never"}"#,
+            ],
+            "settings.preferencePolicy is \"Never\"",
+        ),
+        (&["unregister", ""], "expected the name of a cluster"),
+    ] {
+        let refused = whittle(arguments, &[]);
+        assert!(!refused.status.success(), "{arguments:?}");
+        assert!(told(&refused).contains(part), "{}", told(&refused));
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+#[test]
+fn a_build_without_aws_names_the_build_to_use() {
+    for arguments in [
+        &["register", "demo"][..],
+        &["unregister", "demo"],
+        &["clusters"],
+    ] {
+        let refused = whittle(arguments, &[]);
+        assert!(!refused.status.success());
+        assert!(
+            told(&refused).contains("--features aws"),
+            "{}",
+            told(&refused)
+        );
+    }
+}
+
+#[cfg(feature = "aws")]
+mod with_aws {
+    use serde_json::{Value, json};
+
+    use super::{told, whittle};
+
+    fn environment(moto: &harness::Moto) -> [(&str, &str); 4] {
+        [
+            ("AWS_ENDPOINT_URL", moto.endpoint()),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+        ]
+    }
+
+    fn entry(moto: &harness::Moto, cluster: &str) -> Value {
+        let name = format!("/whittle/clusters/{cluster}");
+        let parameter = moto.call("ssm", "get_parameter", json!({ "Name": name }));
+        let text = parameter.pointer("/Parameter/Value");
+        serde_json::from_str(text.and_then(Value::as_str).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_cluster_of_eks_is_registered_in_shadow_and_leaves_in_two_steps() {
+        let moto = harness::Moto::start("demo");
+        let environment = environment(&moto);
+        let run = |arguments: &[&str]| whittle(arguments, &environment);
+
+        let elsewhere = run(&["register", "prod"]);
+        assert!(!elsewhere.status.success());
+        let why = told(&elsewhere);
+        assert!(
+            why.contains("EKS has no cluster prod in us-east-1; nothing was changed"),
+            "{why}"
+        );
+
+        let cluster = json!({
+            "name": "prod", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
+            "resourcesVpcConfig": { "subnetIds": moto.seed.subnets.values().collect::<Vec<_>>() },
+        });
+        moto.call("eks", "create_cluster", cluster);
+        let settings = r#"{"reservedENIs": "0"}"#;
+        let registered = run(&["register", "prod", "--settings", settings]);
+        assert!(registered.status.success(), "{}", told(&registered));
+        let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
+        assert!(
+            shown.contains("2. the service-linked role of EC2 Spot is missing"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("aws eks create-access-entry --cluster-name prod"),
+            "{shown}"
+        );
+        assert_eq!(
+            entry(&moto, "prod"),
+            json!({"type": "eks", "reach": "public", "mode": "shadow", "settings": {"reservedENIs": "0"}})
+        );
+
+        let role =
+            json!({"RoleName": "AWSServiceRoleForEC2Spot", "AssumeRolePolicyDocument": "{}"});
+        moto.call("iam", "create_role", role);
+        let twice = run(&["register", "prod"]);
+        assert!(!twice.status.success());
+        assert!(
+            told(&twice).contains("cluster prod is registered already"),
+            "{}",
+            told(&twice)
+        );
+        let again = run(&["register", "prod", "--replace"]);
+        assert!(again.status.success(), "{}", told(&again));
+        let shown = String::from_utf8_lossy(&again.stdout).into_owned();
+        assert!(!shown.contains("service-linked"), "{shown}");
+
+        let mut active = entry(&moto, "prod");
+        active
+            .as_object_mut()
+            .unwrap()
+            .insert("mode".into(), "active".into());
+        let put = json!({"Name": "/whittle/clusters/prod", "Value": active.to_string(), "Overwrite": true});
+        moto.call("ssm", "put_parameter", put);
+        let listed = run(&["clusters"]);
+        assert_eq!(
+            String::from_utf8_lossy(&listed.stdout),
+            "prod  eks  active\n"
+        );
+        let first = run(&["unregister", "prod"]);
+        assert!(first.status.success(), "{}", told(&first));
+        assert_eq!(entry(&moto, "prod").get("mode"), Some(&json!("shadow")));
+        let second = run(&["unregister", "prod"]);
+        assert!(second.status.success(), "{}", told(&second));
+        let listed = run(&["clusters"]);
+        let none = "No cluster is registered in us-east-1.\n";
+        assert_eq!(String::from_utf8_lossy(&listed.stdout), none);
+        let third = run(&["unregister", "prod"]);
+        assert!(
+            told(&third).contains("no cluster prod is registered in us-east-1"),
+            "{}",
+            told(&third)
+        );
+    }
+
+    #[test]
+    fn another_cluster_is_registered_with_credentials_that_can_be_read() {
+        let moto = harness::Moto::start("demo");
+        let environment = environment(&moto);
+        let arguments = [
+            "register",
+            "kops",
+            "--endpoint",
+            "https://api.kops.example.com",
+            "--credentials",
+            "/whittle/credentials/kops",
+        ];
+        let refused = whittle(&arguments, &environment);
+        assert!(!refused.status.success());
+        let why = told(&refused);
+        assert!(
+            why.contains("cannot use the credentials in /whittle/credentials/kops"),
+            "{why}"
+        );
+        let secret =
+            json!({"Name": "/whittle/credentials/kops", "Type": "SecureString", "Value": "token"});
+        moto.call("ssm", "put_parameter", secret);
+        let registered = whittle(&arguments, &environment);
+        assert!(registered.status.success(), "{}", told(&registered));
+        assert_eq!(
+            entry(&moto, "kops"),
+            json!({
+                "type": "endpoint", "reach": "public", "mode": "shadow",
+                "endpoint": "https://api.kops.example.com", "credentials": "/whittle/credentials/kops",
+            })
+        );
+
+        let broken =
+            json!({"Name": "/whittle/clusters/broken", "Type": "String", "Value": "{\"type\":"});
+        moto.call("ssm", "put_parameter", broken);
+        let listed = whittle(&["clusters"], &environment);
+        assert!(!listed.status.success());
+        let shown = String::from_utf8_lossy(&listed.stdout).into_owned();
+        assert!(
+            shown.contains("broken  refused: the registry entry"),
+            "{shown}"
+        );
+        assert!(shown.contains("kops  endpoint  shadow"), "{shown}");
+    }
+}
