@@ -1,4 +1,5 @@
-//! `whittle doctor`: what in a cluster keeps Whittle from working, by the numbers of docs/TROUBLESHOOTING.md. It only reads.
+//! `whittle doctor`: what in a cluster, its entry and its account keeps Whittle from working, by the numbers of
+//! docs/TROUBLESHOOTING.md. It only reads.
 
 mod crds;
 mod network;
@@ -14,16 +15,21 @@ use jiff::Timestamp;
 use crate::{
     finding::{self, Finding, found},
     objects::Objects,
+    registry::Registry,
 };
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The kubeconfig context of the cluster to look at.
-    #[arg(long, required_unless_present = "manifests")]
+    /// The cluster, as it is registered: its entry and its account are looked at.
+    cluster: Option<String>,
+    /// The kubeconfig context of the cluster whose objects are looked at.
+    #[arg(long, required_unless_present_any = ["manifests", "cluster"])]
     context: Option<String>,
     /// Look at objects that `kubectl get -o yaml` printed instead.
     #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
     manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    registry: Registry,
     /// As if it were this time.
     #[arg(long, hide = true)]
     now: Option<Timestamp>,
@@ -36,6 +42,14 @@ const LISTS: &[(&str, &str)] = &[
     ("/api/v1/services", "Service"),
     ("/api/v1/persistentvolumes", "PersistentVolume"),
     ("/api/v1/namespaces/kube-system/configmaps", "ConfigMap"),
+    (
+        "/api/v1/events?fieldSelector=reason%3DInsufficientFreeAddressesInSubnet",
+        "Event",
+    ),
+    (
+        "/api/v1/events?fieldSelector=reason%3DInstanceTerminating",
+        "Event",
+    ),
     ("/apis/apps/v1/deployments", "Deployment"),
     ("/apis/apps/v1/statefulsets", "StatefulSet"),
     ("/apis/apps/v1/daemonsets", "DaemonSet"),
@@ -67,7 +81,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(context) => Objects::of_cluster(context, LISTS)?,
         None => Objects::of_files(&arguments.manifests)?,
     };
-    let findings = judge(&objects, now);
+    let mut findings = match &arguments.cluster {
+        Some(cluster) => registered(&arguments.registry, cluster)?,
+        None => Vec::new(),
+    };
+    findings.extend(judge(&objects, now));
     let mut out = std::io::stdout().lock();
     if findings.is_empty() {
         writeln!(out, "Nothing was found.")?;
@@ -80,6 +98,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     )?;
     write!(out, "{}", finding::text(&findings))?;
     Ok(ExitCode::FAILURE)
+}
+
+#[cfg(feature = "aws")]
+fn registered(registry: &Registry, cluster: &str) -> Result<Vec<Finding>> {
+    crate::aws::registry::doctor(registry.prefix(), cluster)
+}
+
+#[cfg(not(feature = "aws"))]
+fn registered(registry: &Registry, cluster: &str) -> Result<Vec<Finding>> {
+    anyhow::bail!(
+        "looking at {}/{cluster} calls AWS, which this build cannot: build it with `--features aws`, or leave the cluster out",
+        registry.prefix()
+    )
 }
 
 fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {

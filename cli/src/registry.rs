@@ -52,6 +52,12 @@ pub(crate) struct Unregister {
     registry: Registry,
 }
 
+impl Registry {
+    pub(crate) fn prefix(&self) -> &str {
+        self.registry.trim_end_matches('/')
+    }
+}
+
 impl Register {
     /// In shadow mode, whatever becomes of it later: nothing is done until a person has looked.
     fn entry(&self) -> Value {
@@ -124,9 +130,8 @@ fn object(text: &str) -> Result<Value, String> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
-    let prefix = &arguments.registry.registry;
     crate::aws::registry::register(
-        prefix,
+        arguments.registry.prefix(),
         &arguments.cluster,
         &arguments.entry(),
         arguments.replace,
@@ -135,12 +140,12 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
-    crate::aws::registry::unregister(&arguments.registry.registry, &arguments.cluster)
+    crate::aws::registry::unregister(arguments.registry.prefix(), &arguments.cluster)
 }
 
 #[cfg(feature = "aws")]
 pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
-    crate::aws::registry::clusters(&arguments.registry.registry)
+    crate::aws::registry::clusters(arguments.registry.prefix())
 }
 
 #[cfg(not(feature = "aws"))]
@@ -148,7 +153,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     anyhow::bail!(
         "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{}",
         arguments.entry(),
-        arguments.registry.registry,
+        arguments.registry.prefix(),
         arguments.cluster
     )
 }
@@ -165,6 +170,6 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
 pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
     anyhow::bail!(
         "clusters reads {} in AWS, which this build cannot: build it with `--features aws`",
-        arguments.registry.registry
+        arguments.registry.prefix()
     )
 }

@@ -101,7 +101,7 @@ mod with_aws {
         assert!(!elsewhere.status.success());
         let why = told(&elsewhere);
         assert!(
-            why.contains("EKS has no cluster prod in us-east-1; nothing was changed"),
+            why.contains("prod is not registered: EKS has no cluster prod in us-east-1"),
             "{why}"
         );
 
@@ -141,6 +141,12 @@ mod with_aws {
         assert!(again.status.success(), "{}", told(&again));
         let shown = String::from_utf8_lossy(&again.stdout).into_owned();
         assert!(!shown.contains("service-linked"), "{shown}");
+
+        let looked = run(&["doctor", "prod"]);
+        assert!(!looked.status.success());
+        let shown = String::from_utf8_lossy(&looked.stdout).into_owned();
+        assert!(shown.starts_with("1 found"), "{shown}{}", told(&looked));
+        assert!(shown.contains("prod has no public endpoint"), "{shown}");
 
         let mut active = entry(&moto, "prod");
         active
@@ -205,6 +211,19 @@ mod with_aws {
         let broken =
             json!({"Name": "/whittle/clusters/broken", "Type": "String", "Value": "{\"type\":"});
         moto.call("ssm", "put_parameter", broken);
+        let looked = whittle(&["doctor", "broken"], &environment);
+        let shown = String::from_utf8_lossy(&looked.stdout).into_owned();
+        assert!(shown.contains("the registry entry is refused"), "{shown}");
+        assert!(
+            shown.contains("/whittle/clusters/broken is not JSON"),
+            "{shown}"
+        );
+        let unknown = whittle(&["doctor", "nobody"], &environment);
+        assert!(
+            told(&unknown).contains("no cluster nobody is registered in us-east-1"),
+            "{}",
+            told(&unknown)
+        );
         let listed = whittle(&["clusters"], &environment);
         assert!(!listed.status.success());
         let shown = String::from_utf8_lossy(&listed.stdout).into_owned();

@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use ec2::{Account, EksCluster};
 use jiff::Timestamp;
-use ports::{CloudError, Registry};
+use ports::{CloudError, Registry, registry::RegistryEntry};
 use serde_json::{Value, json};
 
 use super::At;
@@ -18,7 +18,7 @@ async fn account(prefix: &str) -> Account {
     )]
     let now = Timestamp::now();
     let options = ec2::Options {
-        registry_prefix: prefix.trim_end_matches('/').to_owned(),
+        registry_prefix: prefix.to_owned(),
         ..ec2::Options::default()
     };
     Account::new(
@@ -43,8 +43,9 @@ pub(crate) fn register(
 ) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
-        let name = format!("{}/{cluster}", prefix.trim_end_matches('/'));
-        let findings = look(&account, cluster, entry).await?;
+        let name = format!("{prefix}/{cluster}");
+        let findings = look(&account, cluster, entry).await;
+        let findings = findings.with_context(|| format!("{cluster} is not registered"))?;
         let done = account.put_entry(&cluster.into(), entry, replace).await;
         match done {
             Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
@@ -78,7 +79,7 @@ async fn look(account: &Account, cluster: &str, entry: &Value) -> Result<Vec<Fin
         let described = account.describe_eks_cluster(&cluster.into()).await;
         let described = match described {
             Err(CloudError::NotFound { .. }) => bail!(
-                "EKS has no cluster {cluster} in {}; nothing was changed. Name its Region by AWS_REGION: a stack serves the clusters \
+                "EKS has no cluster {cluster} in {}. Name its Region by AWS_REGION: a stack serves the clusters \
                  of its own. A cluster that is none of EKS takes --endpoint and --credentials",
                 account.region()
             ),
@@ -156,19 +157,48 @@ fn next_steps(cluster: &str, entry: &Value) -> String {
     text
 }
 
+async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<RegistryEntry> {
+    let entries = account.entries().await;
+    let mut entries = entries
+        .with_context(|| format!("cannot read {prefix}"))?
+        .into_iter();
+    let entry = entries.find(|one| one.cluster.as_str() == cluster);
+    entry.with_context(|| {
+        format!(
+            "no cluster {cluster} is registered in {}: whittle clusters shows those that are",
+            account.region()
+        )
+    })
+}
+
+/// What is wrong with a registered cluster's entry, and what its account lacks for it.
+pub(crate) fn doctor(prefix: &str, cluster: &str) -> Result<Vec<Finding>> {
+    block_on(async {
+        let account = account(prefix).await;
+        let entry = entry_of(&account, prefix, cluster).await?.body;
+        let refused = match &entry {
+            Ok(entry) => turns::Entry::read(entry)
+                .err()
+                .map(|error| error.to_string()),
+            Err(why) => Some(why.clone()),
+        };
+        let mut findings = found([Finding::new(
+            "the registry entry is refused: the cluster is served by the last one that was good, if any",
+            refused.into_iter().collect(),
+            "mend the parameter, or write it anew: whittle register <cluster> --replace",
+        )]);
+        if let Ok(entry) = &entry {
+            findings.extend(look(&account, cluster, entry).await?);
+        }
+        Ok(findings)
+    })
+}
+
 pub(crate) fn unregister(prefix: &str, cluster: &str) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
-        let name = format!("{}/{cluster}", prefix.trim_end_matches('/'));
-        let entries = account.entries().await;
-        let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
-        let entry = entries.iter().find(|one| one.cluster.as_str() == cluster);
-        let Some(entry) = entry else {
-            bail!(
-                "no cluster {cluster} is registered in {}: whittle clusters shows those that are",
-                account.region()
-            );
-        };
+        let name = format!("{prefix}/{cluster}");
+        let entry = entry_of(&account, prefix, cluster).await?;
         let mut out = std::io::stdout().lock();
         let is_active = |entry: &Value| entry.get("mode") == Some(&json!("active"));
         if entry.body.as_ref().is_ok_and(is_active) {

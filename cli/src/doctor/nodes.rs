@@ -17,7 +17,48 @@ pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
         few_spot_types(objects),
         limits(objects),
         stuck(objects, now),
+        full_subnets(objects),
+        unreadable_volumes(objects),
     ]
+}
+
+/// Events with this reason whose message has one of these words, by what they are about.
+fn events(objects: &Objects, reason: &str, words: &[&str]) -> Vec<String> {
+    let events = objects.of_kind("Event");
+    let events = events.filter(|event| {
+        let message = text(event, "/message");
+        text(event, "/reason") == reason && words.iter().any(|word| message.contains(word))
+    });
+    let told = events.map(|event| {
+        let about = |field: &str| text(event, &format!("/involvedObject/{field}"));
+        format!(
+            "{} {}: {}",
+            about("kind"),
+            about("name"),
+            text(event, "/message")
+        )
+    });
+    let mut told: Vec<String> = told.collect();
+    told.sort();
+    told.dedup();
+    told
+}
+
+fn full_subnets(objects: &Objects) -> Finding {
+    Finding::new(
+        "18. subnets without a free address",
+        events(objects, "InsufficientFreeAddressesInSubnet", &[""]),
+        "add a subnet that the selector finds, or free addresses: the others are used meanwhile",
+    )
+}
+
+fn unreadable_volumes(objects: &Objects) -> Finding {
+    let words = ["Client.InternalError", "Client.InvalidKMSKey"];
+    Finding::new(
+        "32. instances that EC2 ended because it could not use a volume's key",
+        events(objects, "InstanceTerminating", &words),
+        "let the key's policy allow kms:CreateGrant and kms:Decrypt to the service-linked role that launches",
+    )
 }
 
 /// Everything on the way to a node takes less.
