@@ -31,6 +31,9 @@ pub struct Delivery {
     pub kept: BTreeMap<String, String>,
     /// Announcements by kind and by what became of them, messages by why they were ignored.
     pub counts: BTreeMap<String, usize>,
+    /// What ends no node of any cluster, by why.
+    #[serde(skip)]
+    ignored: BTreeMap<&'static str, u64>,
 }
 
 /// Handles a delivery. `read` says what a message means.
@@ -42,63 +45,57 @@ pub async fn deliver<E: Error + 'static>(
 ) -> Delivery {
     let (home, now) = (world.home(), world.clock.now());
     let mut delivery = Delivery::default();
-    let mut ignored: BTreeMap<&'static str, u64> = BTreeMap::new();
-    // The same fact may come in many messages; it is handled once.
-    let mut facts: Vec<Interruption> = Vec::new();
-    let mut asked: Vec<(&Message, BTreeSet<usize>)> = Vec::new();
+    let (mut batch, mut blocks) = (Batch::default(), Vec::new());
     for message in messages {
         match read(&message.body, &home, now) {
-            Ok(Reading::Announced(announced)) => {
-                let places = announced.into_iter().map(|fact| place(&mut facts, fact));
-                asked.push((message, places.collect()));
-            }
-            Ok(Reading::BlockEnds(block)) => {
-                match capacity_blocks::announced(world, &block).await {
-                    Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
-                    Ok(announced) => {
-                        let places = announced.into_iter().map(|fact| place(&mut facts, fact));
-                        asked.push((message, places.collect()));
-                    }
-                    Err(error) => delivery.keep(message, "kept", chain(&error)),
-                }
-            }
+            Ok(Reading::Announced(announced)) => batch.add(message, announced),
+            Ok(Reading::BlockEnds(block)) => blocks.push((message, block)),
             Ok(Reading::Ignored(why)) => {
                 tracing::info!(message_id = message.id, ?why, "the event ends no node");
                 delivery.count(why.as_str());
-                *ignored.entry(why.as_str()).or_default() += 1;
+                delivery.ignore(why.as_str());
             }
             Err(error) => delivery.keep(message, "unreadable", chain(&error)),
         }
     }
-    let outcomes = interrupt(world, &facts, turn).await;
-    for (fact, outcome) in facts.iter().zip(&outcomes) {
-        let became = match outcome {
-            Ok(report) => report.as_str(),
-            Err(_) => "failed",
-        };
-        if let Ok(InterruptionReport::NotOurs | InterruptionReport::Unregistered { .. }) = outcome {
-            *ignored.entry(became).or_default() += 1;
-        }
-        let (instance, kind) = (&fact.instance, fact.kind.as_str());
-        tracing::info!(%instance, kind, became, ?outcome, "interruption");
-        delivery.count(&format!("{kind}/{became}"));
-    }
-    for (message, places) in asked {
-        let mut places = places.into_iter();
-        let failed = places.find_map(|place| outcomes.get(place)?.as_ref().err());
-        if let Some(error) = failed {
-            delivery.keep(message, "kept", chain(&**error));
+    let mut facts = batch.facts.len();
+    delivery.settle(world, &batch, turn).await;
+    // Which instances run in a block, only EC2 knows: nothing that is urgent waits for its answer.
+    let mut batch = Batch::default();
+    for (message, block) in blocks {
+        match capacity_blocks::announced(world, &block).await {
+            Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
+            Ok(announced) => batch.add(message, announced),
+            Err(error) => delivery.keep(message, "kept", chain(&error)),
         }
     }
-    metrics::publish_ignored(world, &ignored);
+    facts += batch.facts.len();
+    delivery.settle(world, &batch, turn).await;
+    metrics::publish_ignored(world, &delivery.ignored);
     tracing::info!(
         messages = messages.len(),
-        facts = facts.len(),
+        facts,
         kept = delivery.kept.len(),
         counts = ?delivery.counts,
         "delivery"
     );
     delivery
+}
+
+/// Facts that are handled together. The same one may come in many messages; it is handled once.
+#[derive(Default)]
+struct Batch<'a> {
+    facts: Vec<Interruption>,
+    /// Each message with the places of its facts.
+    asked: Vec<(&'a Message, BTreeSet<usize>)>,
+}
+
+impl<'a> Batch<'a> {
+    fn add(&mut self, message: &'a Message, announced: Vec<Interruption>) {
+        let facts = &mut self.facts;
+        let places = announced.into_iter().map(|fact| place(facts, fact));
+        self.asked.push((message, places.collect()));
+    }
 }
 
 /// Where the fact is in the list, or is put. Of two deadlines the earlier counts.
@@ -120,6 +117,39 @@ fn place(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
 }
 
 impl Delivery {
+    async fn settle(&mut self, world: &World, batch: &Batch<'_>, turn: &TurnId) {
+        if batch.facts.is_empty() {
+            return;
+        }
+        let outcomes = interrupt(world, &batch.facts, turn).await;
+        for (fact, outcome) in batch.facts.iter().zip(&outcomes) {
+            let became = match outcome {
+                Ok(report) => report.as_str(),
+                Err(_) => "failed",
+            };
+            if let Ok(InterruptionReport::NotOurs | InterruptionReport::Unregistered { .. }) =
+                outcome
+            {
+                self.ignore(became);
+            }
+            let (instance, kind) = (&fact.instance, fact.kind.as_str());
+            tracing::info!(%instance, kind, became, ?outcome, "interruption");
+            self.count(&format!("{kind}/{became}"));
+        }
+        for (message, places) in &batch.asked {
+            let mut places = places.iter();
+            let failed = places.find_map(|place| outcomes.get(*place)?.as_ref().err());
+            if let Some(error) = failed {
+                self.keep(message, "kept", chain(&**error));
+            }
+        }
+    }
+
+    /// It ends no node of any cluster.
+    fn ignore(&mut self, why: &'static str) {
+        *self.ignored.entry(why).or_default() += 1;
+    }
+
     fn count(&mut self, what: &str) {
         *self.counts.entry(what.to_owned()).or_default() += 1;
     }

@@ -151,18 +151,26 @@ async fn the_announced_end_of_a_block_that_no_node_class_selects_any_more_drains
         "{:?}",
         delivery.kept
     );
-    let delivery = deliver(&mut rig, &[body]).await;
-    assert_eq!(counts(&delivery), [("capacity_block_expiring/recorded", 1)]);
+    rig.sim.with(|world| world.calls.clear());
+    let urgent = spot(&rig, &all[1]);
+    let delivery = deliver(&mut rig, &[body, urgent]).await;
+    assert_eq!(
+        counts(&delivery),
+        [
+            ("capacity_block_expiring/recorded", 1),
+            ("spot_interrupted/recorded", 1)
+        ]
+    );
+    rig.sim.with(|world| {
+        let at = |call: &str| world.calls.iter().position(|other| *other == call);
+        assert!(at("record_unfenced") < at("instances_of_reservation"));
+    });
     rig.sim.with(|world| {
         assert!(is_tainted(world, &all[0]) && is_deleting(world, &all[0]));
-        assert!(!is_deleting(world, &all[1]));
-        let notices = world.ledger.of(&Rig::cluster()).notices.values();
-        let deadlines: Vec<_> = notices.map(|notice| notice.deadline).collect();
-        assert_eq!(
-            deadlines,
-            [Some(end - secs(30 * 60))],
-            "EC2 takes instances back"
-        );
+        let mut notices = world.ledger.of(&Rig::cluster()).notices.values();
+        let of_block = notices.find(|notice| notice.instance == all[0]).unwrap();
+        let taken_back = end - secs(30 * 60);
+        assert_eq!(of_block.deadline, Some(taken_back));
     });
     let moved = |world: &mut fakes::World| all_bound(world) && claim_of(world, &all[0]).is_none();
     let took = rig.until(secs(9 * 60), moved).await;
