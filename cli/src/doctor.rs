@@ -3,7 +3,7 @@
 
 mod crds;
 mod network;
-mod nodes;
+pub(crate) mod nodes;
 mod workloads;
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
@@ -82,7 +82,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => Objects::of_files(&arguments.manifests)?,
     };
     let mut findings = match &arguments.cluster {
-        Some(cluster) => registered(&arguments.registry, cluster)?,
+        Some(cluster) => registered(
+            &arguments.registry,
+            cluster,
+            &nodes::roles_not_mapped(&objects),
+        )?,
         None => Vec::new(),
     };
     findings.extend(judge(&objects, now));
@@ -100,13 +104,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
+/// `roles` are those of nodes that only access entries may let in.
 #[cfg(feature = "aws")]
-fn registered(registry: &Registry, cluster: &str) -> Result<Vec<Finding>> {
-    crate::aws::registry::doctor(registry.prefix(), cluster)
+fn registered(registry: &Registry, cluster: &str, roles: &[String]) -> Result<Vec<Finding>> {
+    crate::aws::registry::doctor(registry.prefix(), cluster, roles)
 }
 
 #[cfg(not(feature = "aws"))]
-fn registered(registry: &Registry, cluster: &str) -> Result<Vec<Finding>> {
+fn registered(registry: &Registry, cluster: &str, _: &[String]) -> Result<Vec<Finding>> {
     anyhow::bail!(
         "looking at {}/{cluster} calls AWS, which this build cannot: build it with `--features aws`, or leave the cluster out",
         registry.prefix()

@@ -233,4 +233,43 @@ mod with_aws {
         );
         assert!(shown.contains("kops  endpoint  shadow"), "{shown}");
     }
+
+    /// Says to one request that it may not be made.
+    fn denier() -> (String, std::thread::JoinHandle<()>) {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 8192];
+            let _ = stream.read(&mut request).unwrap();
+            let body = r#"{"__type": "AccessDeniedException", "message": "not authorized to perform: ssm:PutParameter"}"#;
+            let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.1\r\nconnection: close";
+            let length = body.len();
+            write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+        });
+        (url, answer)
+    }
+
+    #[test]
+    fn a_missing_permission_is_named_and_nothing_is_written() {
+        let moto = harness::Moto::start("demo");
+        let cluster = json!({
+            "name": "prod", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
+            "resourcesVpcConfig": { "subnetIds": moto.seed.subnets.values().collect::<Vec<_>>() },
+        });
+        moto.call("eks", "create_cluster", cluster);
+        let (url, answer) = denier();
+        let mut environment = environment(&moto).to_vec();
+        environment.push(("AWS_ENDPOINT_URL_SSM", &url));
+        let refused = whittle(&["register", "prod"], &environment);
+        answer.join().unwrap();
+        assert!(!refused.status.success());
+        for part in [
+            "cannot write /whittle/clusters/prod; nothing was changed",
+            "ssm:PutParameter was denied",
+        ] {
+            assert!(told(&refused).contains(part), "{}", told(&refused));
+        }
+    }
 }

@@ -9,7 +9,10 @@ use ports::{CloudError, Registry, registry::RegistryEntry};
 use serde_json::{Value, json};
 
 use super::At;
-use crate::finding::{self, Finding, found};
+use crate::{
+    doctor::nodes::is_role,
+    finding::{self, Finding, found},
+};
 
 async fn account(prefix: &str) -> Account {
     #[expect(
@@ -129,6 +132,25 @@ fn of_eks(cluster: &str, described: &EksCluster) -> Vec<Finding> {
     ]
 }
 
+fn unknown_roles(roles: &[String], entries: Result<Vec<String>, CloudError>) -> Finding {
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            return Finding::new(
+                "30. whether the roles of nodes are let in cannot be seen",
+                vec![error.to_string()],
+                "let whoever runs this command call eks:ListAccessEntries",
+            );
+        }
+    };
+    let known = |role: &&String| entries.iter().any(|arn| is_role(arn, role));
+    Finding::new(
+        "30. roles of nodes that neither an access entry nor aws-auth lets in: their nodes never join",
+        roles.iter().filter(|role| !known(role)).cloned().collect(),
+        "aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_LINUX, or EC2_WINDOWS",
+    )
+}
+
 fn spot_role(exists: bool) -> Finding {
     let missing = (!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned());
     Finding::new(
@@ -172,7 +194,8 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
 }
 
 /// What is wrong with a registered cluster's entry, and what its account lacks for it.
-pub(crate) fn doctor(prefix: &str, cluster: &str) -> Result<Vec<Finding>> {
+/// `roles` are those of nodes that only access entries may let in.
+pub(crate) fn doctor(prefix: &str, cluster: &str, roles: &[String]) -> Result<Vec<Finding>> {
     block_on(async {
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?.body;
@@ -189,6 +212,10 @@ pub(crate) fn doctor(prefix: &str, cluster: &str) -> Result<Vec<Finding>> {
         )]);
         if let Ok(entry) = &entry {
             findings.extend(look(&account, cluster, entry).await?);
+            if !roles.is_empty() && entry.get("type") == Some(&json!("eks")) {
+                let entries = account.access_entries(&cluster.into()).await;
+                findings.extend(found([unknown_roles(roles, entries)]));
+            }
         }
         Ok(findings)
     })
@@ -268,4 +295,50 @@ pub(crate) fn clusters(prefix: &str) -> Result<ExitCode> {
             ExitCode::SUCCESS
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_known_by_its_name_whatever_its_path() {
+        let roles = ["node".to_owned(), "other".to_owned()];
+        let entries = [
+            "arn:aws:iam::123456789012:role/team/node",
+            "arn:aws:iam::123456789012:user/other",
+        ];
+        let entries = entries.map(str::to_owned).to_vec();
+        assert_eq!(unknown_roles(&roles, Ok(entries)).objects, ["other"]);
+        let denied = CloudError::Denied {
+            action: "eks:ListAccessEntries".into(),
+            message: "no".into(),
+        };
+        let told = unknown_roles(&roles, Err(denied));
+        assert_eq!(told.objects, ["eks:ListAccessEntries was denied: no"]);
+    }
+
+    #[test]
+    fn what_eks_says_of_a_cluster_becomes_findings() {
+        let of = |status: &str, public_endpoint, mode: &str| {
+            let described = EksCluster {
+                status: status.into(),
+                public_endpoint,
+                authentication_mode: mode.into(),
+            };
+            let findings = found(of_eks("demo", &described)).into_iter();
+            findings
+                .flat_map(|finding| finding.objects)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("ACTIVE", true, "API"), Vec::<String>::new());
+        assert_eq!(of("CREATING", true, ""), ["demo is CREATING"]);
+        assert_eq!(
+            of("ACTIVE", false, "CONFIG_MAP"),
+            [
+                "demo has no public endpoint",
+                "demo has authentication mode CONFIG_MAP"
+            ]
+        );
+    }
 }

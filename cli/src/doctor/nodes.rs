@@ -22,6 +22,29 @@ pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
     ]
 }
 
+/// The roles of nodes that the ConfigMap aws-auth does not let in; access entries may.
+pub(super) fn roles_not_mapped(objects: &Objects) -> Vec<String> {
+    let mut maps = objects.of_kind("ConfigMap");
+    let map = maps.find(|map| text(map, "/metadata/name") == "aws-auth");
+    let mapped = map.map_or("", |map| text(map, "/data/mapRoles"));
+    let classes = objects.of_kind("EC2NodeClass");
+    let roles = classes.map(|class| text(class, "/spec/role"));
+    let roles = roles.filter_map(|role| role.rsplit('/').next());
+    let missing = |role: &&str| {
+        let mut words = mapped.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+        !role.is_empty() && !words.any(|word| is_role(word, role))
+    };
+    let mut roles: Vec<String> = roles.filter(missing).map(str::to_owned).collect();
+    roles.sort();
+    roles.dedup();
+    roles
+}
+
+/// Whether an ARN, with a path or without, is that of a role.
+pub(crate) fn is_role(arn: &str, role: &str) -> bool {
+    arn.contains(":role/") && arn.rsplit('/').next() == Some(role)
+}
+
 /// Events with this reason whose message has one of these words, by what they are about.
 fn events(objects: &Objects, reason: &str, words: &[&str]) -> Vec<String> {
     let events = objects.of_kind("Event");

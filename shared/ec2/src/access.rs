@@ -114,6 +114,27 @@ impl Account {
         })
     }
 
+    /// The ARNs of the roles and users that EKS lets in by access entries; none where the cluster has the ConfigMap aws-auth
+    /// only.
+    pub async fn access_entries(&self, cluster: &ClusterName) -> Result<Vec<String>, CloudError> {
+        let call = self
+            .eks
+            .list_access_entries()
+            .cluster_name(cluster.as_str());
+        let mut pages = call.into_paginator().send();
+        let mut entries = Vec::new();
+        while let Some(page) = pages.next().await {
+            match page.map_err(refused("eks:ListAccessEntries")) {
+                Ok(page) => entries.extend(page.access_entries.unwrap_or_default()),
+                Err(CloudError::Invalid { code, .. }) if code == "InvalidRequestException" => {
+                    return Ok(Vec::new());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
     /// Whether the account has the service-linked role that every spot launch needs (spec/troubles 2).
     pub async fn has_spot_role(&self) -> Result<bool, CloudError> {
         const ROLE: &str = "AWSServiceRoleForEC2Spot";
