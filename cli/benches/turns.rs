@@ -227,6 +227,7 @@ impl Bench {
             clusters: Arc::new(Connected(api.clone())),
             holder: "whittle/000000000000/us-east-1/bench".to_owned(),
             share: turns::Share::TURN,
+            reach: turns::PUBLIC.to_owned(),
         };
         Ok(Self {
             client,

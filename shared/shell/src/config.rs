@@ -19,6 +19,8 @@ pub struct Config {
     pub cluster_role: Option<String>,
     /// Where clusters are registered in Parameter Store.
     pub registry_prefix: String,
+    /// The reach of the clusters that the function works for: `public` or `vpc:<id>`.
+    pub reach: String,
 }
 
 /// Everything that is wrong with the environment, at once.
@@ -77,6 +79,9 @@ impl Config {
             cluster_role: variable("WHITTLE_CLUSTER_ROLE").filter(|arn| !arn.is_empty()),
             registry_prefix: variable("WHITTLE_REGISTRY_PREFIX")
                 .unwrap_or_else(|| "/whittle/clusters".to_owned()),
+            reach: variable("WHITTLE_REACH")
+                .filter(|reach| !reach.is_empty())
+                .unwrap_or_else(|| turns::PUBLIC.to_owned()),
         };
         if !config.account.is_empty() && !is_account(&config.account) {
             problems.push(format!(
@@ -141,6 +146,7 @@ mod tests {
         assert_eq!(config.queues[&Lane::Terminator], "http://q/terminate");
         assert_eq!(config.registry_prefix, "/teams/a");
         assert_eq!(config.cluster_role, None);
+        assert_eq!(config.reach, "public");
     }
 
     #[test]

@@ -46,5 +46,6 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
             config.account, config.region, config.stack
         ),
         share: Share::TURN,
+        reach: config.reach,
     })
 }

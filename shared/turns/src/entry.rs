@@ -12,13 +12,18 @@ use planner::{Foreign, Timeouts};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::notifications::{self, Destination};
+use crate::{
+    notifications::{self, Destination},
+    reach,
+};
 
 /// A cluster's registry entry, as far as turns need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Active or shadow; pauses are the ledger's.
     pub mode: Mode,
+    /// From where its API server is reached: `public` or `vpc:<id>`.
+    pub reach: String,
     pub settings: Settings,
     /// `settings.enableZonalShift`: zones that ARC shifts traffic away from get no new nodes.
     pub zonal_shift: bool,
@@ -59,8 +64,12 @@ impl Entry {
             .get("settings")
             .cloned()
             .unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+        let reach = reach::read(entry)
+            .ok_or_else(|| error("reach", &entry["reach"], reach::EXPECTED))?
+            .to_owned();
         Ok(Self {
             mode,
+            reach,
             settings: settings(&raw_settings)?,
             zonal_shift: switch(&raw_settings, "enableZonalShift")?,
             isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
@@ -298,6 +307,11 @@ mod tests {
         assert_eq!(
             Entry::read(&bad).unwrap_err().to_string(),
             "mode is \"on\": expected \"active\" or \"shadow\""
+        );
+        let bad = serde_json::json!({"reach": "vpc-1"});
+        assert_eq!(
+            Entry::read(&bad).unwrap_err().to_string(),
+            "reach is \"vpc-1\": expected \"public\" or \"vpc:<id of the VPC>\""
         );
         let bad = serde_json::json!({"settings": {"optimize": 7}});
         assert_eq!(

@@ -20,6 +20,7 @@ use crate::{
     leader::{self, Step},
     metrics,
     notifications::{self, News},
+    reach,
     relay_version::{self, Fit},
     shifts, sweep,
 };
@@ -48,13 +49,18 @@ const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 /// One sweep.
 pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
     let mut report = SweepReport::default();
-    let look_up = match mirror(world, &mut report).await {
-        Ok(look_up) => look_up,
-        Err(error) => {
-            // The ledger knows the clusters of the last time.
-            report.problems.push(format!("registry: {error}"));
-            false
-        }
+    // What concerns the account is done by one housekeeper alone, which needs no way out of a VPC for it.
+    let is_public = world.reach == reach::PUBLIC;
+    let look_up = match is_public {
+        false => false,
+        true => match mirror(world, &mut report).await {
+            Ok(look_up) => look_up,
+            Err(error) => {
+                // The ledger knows the clusters of the last time.
+                report.problems.push(format!("registry: {error}"));
+                false
+            }
+        },
     };
     let clusters = world.ledger.clusters().await?;
     report.clusters = clusters.len();
@@ -80,7 +86,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         Err(error) => report.problems.push(format!("instance status: {error}")),
     }
     // Last, because wakes do not wait for it.
-    if !clusters.is_empty() {
+    if is_public && !clusters.is_empty() {
         let now = world.clock.now();
         let prices = world.upkeep.renew_prices(look_up, now).await;
         report.complaints.extend(prices);
@@ -156,6 +162,9 @@ async fn one(
     let Some(meta) = world.ledger.meta(cluster).await? else {
         return Ok(());
     };
+    if reach::of(&meta) != world.reach {
+        return unserved(world, cluster, &meta, report).await;
+    }
     let lease = Lease {
         owner: turn.clone(),
         until: now + budget(Lane::Housekeeper),
@@ -211,6 +220,37 @@ async fn one(
         .ledger
         .end_lane(cluster, Lane::Housekeeper, turn, &end)
         .await?;
+    Ok(())
+}
+
+/// Every lane looks at everything every ten minutes; in a quarter of an hour one of them has.
+const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+
+/// Tells of a cluster of another reach for which nobody works.
+async fn unserved(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    if world.reach != reach::PUBLIC {
+        return Ok(());
+    }
+    let now = world.clock.now();
+    let lanes = world.ledger.lanes(cluster).await?;
+    let is_served = lanes.iter().any(|(_, row)| {
+        let is_fresh = |at: Timestamp| now.duration_since(at) < SERVED_WITHIN;
+        // A turn that fails is due again soon.
+        row.last_full_look.is_some_and(is_fresh)
+            || row.due.is_some_and(is_fresh)
+            || row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
+    });
+    if !is_served {
+        report.alarms.push(format!(
+            "{cluster}: no function serves its reach, {}: deploy with VpcLaneId, or infra/vpc-lane.yaml for a further VPC",
+            reach::of(meta)
+        ));
+    }
     Ok(())
 }
 

@@ -36,6 +36,7 @@ use self::{
 use crate::{
     Entry, TurnError, World, metrics,
     notifications::{self, News},
+    reach,
 };
 
 /// What became of one, for the log line.
@@ -52,6 +53,8 @@ pub enum InterruptionReport {
     Tolerated { cluster: ClusterName },
     /// Its cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
+    /// The functions of its cluster's reach hear of it too. On record where that cannot wait; they act on it.
+    Elsewhere { cluster: ClusterName },
     /// Its cluster is not registered any more.
     Unregistered { cluster: ClusterName },
 }
@@ -64,6 +67,7 @@ impl InterruptionReport {
             Self::Expected { .. } => "expected",
             Self::Tolerated { .. } => "tolerated",
             Self::Shadow { .. } => "shadow",
+            Self::Elsewhere { .. } => "elsewhere",
             Self::Unregistered { .. } => "unregistered",
         }
     }
@@ -163,6 +167,18 @@ async fn one_cluster(
         meta: &meta,
         turn,
     };
+    if reach::of(&meta) != world.reach {
+        let cluster = cluster.clone();
+        // Nodes of groups are theirs alone: there is nothing on record that would oblige anybody.
+        let recorded = match foreign {
+            true => Ok(()),
+            false => work.record(&urgent(found), false).await,
+        };
+        return all(match recorded {
+            Ok(()) => Ok(InterruptionReport::Elsewhere { cluster }),
+            Err(error) => Err(Arc::new(error)),
+        });
+    }
     let outcomes = match foreign {
         true => work.on_foreign(found).await,
         false => work.on(found).await,
@@ -182,12 +198,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn on(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
         // What is urgent is on record before the API server is asked for anything.
-        let urgent: Vec<(&Interruption, Course)> = found
-            .iter()
-            .filter(|found| is_urgent(found.fact))
-            .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
-            .collect();
-        if let Err(error) = self.record(&urgent, false).await {
+        if let Err(error) = self.record(&urgent(found), false).await {
             return vec![Err(Arc::new(error)); found.len()];
         }
         let api = self.connect().await;
@@ -366,6 +377,13 @@ impl Work<'_> {
 
 /// Acting on one delivery takes less than this.
 const ACTING: SignedDuration = SignedDuration::from_secs(30);
+
+fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {
+    let urgent = found.iter().filter(|found| is_urgent(found.fact));
+    urgent
+        .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
+        .collect()
+}
 
 /// Whether it is on record before anything is asked: what comes again, or is not news, may wait for the API server.
 fn is_urgent(fact: &Interruption) -> bool {

@@ -18,7 +18,7 @@ use ports::{
 use crate::{
     Entry, Outcome, Report, TurnError, World, disruption, lifecycle, metrics,
     notifications::{self, Destination},
-    provisioner, terminator,
+    provisioner, reach, terminator,
 };
 
 /// A turn that holds its lane.
@@ -65,6 +65,14 @@ pub async fn run(
             cluster: cluster.clone(),
         });
     };
+    let reach = reach::of(&meta);
+    if reach != world.reach {
+        return Err(TurnError::Elsewhere {
+            cluster: cluster.clone(),
+            reach: reach.to_owned(),
+            ours: world.reach.clone(),
+        });
+    }
     let lease = Lease {
         owner: id.clone(),
         until: deadline + executor::LEASE_MARGIN,

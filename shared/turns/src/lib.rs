@@ -30,6 +30,7 @@ mod notifications;
 mod observe;
 mod overlays;
 mod provisioner;
+mod reach;
 mod registrations;
 mod relay_version;
 mod report;
@@ -55,6 +56,7 @@ pub use interruption::{
 pub use lane::run;
 pub use node_classes::readiness;
 pub use planner::Share;
+pub use reach::PUBLIC;
 pub use report::{Outcome, Report};
 
 /// Everything a turn reaches.
@@ -76,6 +78,8 @@ pub struct World {
     pub holder: String,
     /// What one turn of the provisioner takes on.
     pub share: Share,
+    /// From where the functions reach API servers, in the words of registry entries: they work for the clusters of this reach.
+    pub reach: String,
 }
 
 impl World {
@@ -101,6 +105,14 @@ pub enum TurnError {
         cluster: ClusterName,
         #[source]
         source: EntryError,
+    },
+    #[error(
+        "cluster {cluster} has the reach {reach}, but this function serves {ours}: its relay must be given the queues of its own reach"
+    )]
+    Elsewhere {
+        cluster: ClusterName,
+        reach: String,
+        ours: String,
     },
     #[error(transparent)]
     Cluster(#[from] ClusterError),

@@ -8,6 +8,7 @@ Worth knowing about ministack 1.5.33:
 - Logs are in CloudWatch Logs under the function's log group, written when an invocation ends, and in ministack's own log.
 - Credentials of an account's functions are its 12 digits; permissions are not enforced; AssumeRole takes session tags.
 - CloudFormation knows every resource of our template but does not apply the table's TTL and encryption.
+- It does not transform the templates of nested stacks.
 - PutEvents refuses sources that begin with `aws.`: put the event on the interrupt queue instead.
 - Its EC2 is thin: moto answers for EC2 and IAM, and for SSM, which knows the AMI parameters.
 - It unpacks functions into a directory of the temporary directory and never removes it, so it gets a directory of its own.

@@ -11,12 +11,14 @@ mod local_aws;
 mod ministack;
 mod moto;
 mod stack;
+mod template;
 
 pub use emulator::Emulator;
 pub use local_aws::LocalAws;
 pub use ministack::Ministack;
 pub use moto::{Moto, Seed};
 pub use stack::Stack;
+pub use template::{template, translated};
 
 use std::{ffi::OsString, iter, path::PathBuf};
 

@@ -1,10 +1,32 @@
 //! The product deployed: the real template, the really built functions.
 
-use std::{collections::BTreeMap, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{self, Command},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
 use crate::{LocalAws, REGION, emulator::text};
+
+/// Outputs that are parameters of the lane's template.
+const ROLES: [&str; 9] = [
+    "ProvisionerRoleArn",
+    "LifecycleRoleArn",
+    "DisruptionRoleArn",
+    "TerminatorRoleArn",
+    "InterruptionRoleArn",
+    "HousekeeperRoleArn",
+    "ClusterRoleArn",
+    "SweepRoleArn",
+    "CodeDeployRoleArn",
+];
+
+/// What queues and schedule call.
+const LIVE: &str = "live";
 
 /// A deployed stack.
 #[derive(Debug)]
@@ -15,38 +37,66 @@ pub struct Stack<'a> {
     pub outputs: BTreeMap<String, String>,
 }
 
+/// Where `make functions` puts what it makes of the nested template.
+const LANE: &str = "VpcLane/template.yaml";
+
 impl<'a> Stack<'a> {
     pub(crate) fn deploy(aws: &'a LocalAws, name: &str) -> Self {
+        // Nothing of the nested stack would be made, and to pack its functions takes as long as all others.
+        let built = crate::built("template.yaml");
+        let text = fs::read_to_string(&built)
+            .unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+        let beside = built.with_file_name(format!("template-{}.yaml", process::id()));
+        fs::write(&beside, without_lane(&text))
+            .unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
+        let stack = Self::deploy_built(aws, name, &beside, &[("DeletionProtection", "false")]);
+        // It is read; whether it stays is of no importance.
+        let _ = fs::remove_file(&beside);
+        stack
+    }
+
+    /// Deploys the functions of a VPC's reach. ministack does not transform nested stacks, so it is one of its own, as for a
+    /// further VPC.
+    ///
+    /// # Panics
+    /// If the functions are not built or the deployment fails.
+    #[must_use]
+    pub fn deploy_lane(&self, vpc: &str, subnets: &str, security_groups: &str) -> Self {
+        let outputs = ["Table", "Bucket"].into_iter().chain(ROLES);
+        let mut parameters: Vec<(&str, &str)> =
+            outputs.map(|name| (name, self.output(name))).collect();
+        parameters.extend([
+            ("StackName", self.name.as_str()),
+            ("VpcId", vpc),
+            ("SubnetIds", subnets),
+            ("SecurityGroupIds", security_groups),
+        ]);
+        let name = format!("{}-lane", self.name);
+        Self::deploy_built(self.aws, &name, &crate::built(LANE), &parameters)
+    }
+
+    fn deploy_built(
+        aws: &'a LocalAws,
+        name: &str,
+        template: &Path,
+        parameters: &[(&str, &str)],
+    ) -> Self {
+        let architecture = match cfg!(target_arch = "aarch64") {
+            true => "Architecture=arm64",
+            false => "Architecture=x86_64",
+        };
         let output = Command::new(crate::tool("bin/sam"))
-            .args([
-                "deploy",
-                "--stack-name",
-                name,
-                "--region",
-                REGION,
-                "--resolve-s3",
-                "--capabilities",
-                "CAPABILITY_IAM",
-            ])
-            .args([
-                "--no-confirm-changeset",
-                "--no-progressbar",
-                "--template-file",
-            ])
-            .arg(crate::built("template.yaml"))
-            .args([
-                "--parameter-overrides",
-                "DeletionProtection=false",
-                "LogLevel=DEBUG",
-            ])
-            .arg(format!(
-                "Architecture={}",
-                if cfg!(target_arch = "aarch64") {
-                    "arm64"
-                } else {
-                    "x86_64"
-                }
-            ))
+            .args(["deploy", "--stack-name", name, "--region", REGION])
+            .args(["--resolve-s3", "--capabilities", "CAPABILITY_IAM"])
+            .args(["--no-confirm-changeset", "--no-progressbar"])
+            .arg("--template-file")
+            .arg(template)
+            .args(["--parameter-overrides", "LogLevel=DEBUG", architecture])
+            .args(
+                parameters
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}")),
+            )
             .envs(aws.environment())
             // A user's own profiles and settings must not reach in; SAM looks every five seconds unless told otherwise.
             .envs([
@@ -106,7 +156,8 @@ impl<'a> Stack<'a> {
     /// What the function answered, if that was an error.
     pub fn invoke(&self, function: &str, event: &Value) -> Result<Value, Value> {
         let name = format!("{}-{function}", self.name);
-        let parameters = json!({"FunctionName": name, "Payload": event.to_string()});
+        let parameters =
+            json!({"FunctionName": name, "Qualifier": LIVE, "Payload": event.to_string()});
         let answer = self.aws.ministack.call("lambda", "invoke", parameters);
         let payload = serde_json::from_str(&text(&answer, "Payload")).unwrap_or_default();
         if answer.get("FunctionError").is_some() {
@@ -116,13 +167,17 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Changes how long a function may run, as the console does.
+    /// Changes how long a function may run, as the console does, in a new version that gets all work.
     pub fn set_timeout(&self, function: &str, timeout: Duration) {
         let name = format!("{}-{function}", self.name);
+        let lambda =
+            |operation, parameters| self.aws.ministack.call("lambda", operation, parameters);
         let parameters = json!({"FunctionName": name, "Timeout": timeout.as_secs()});
-        self.aws
-            .ministack
-            .call("lambda", "update_function_configuration", parameters);
+        lambda("update_function_configuration", parameters);
+        let published = lambda("publish_version", json!({"FunctionName": name}));
+        let version = text(&published, "Version");
+        let parameters = json!({"FunctionName": name, "Name": LIVE, "FunctionVersion": version});
+        lambda("update_alias", parameters);
     }
 
     /// The environment a function of the stack runs in, as `sam local invoke --env-vars` would give it.
@@ -175,6 +230,25 @@ impl<'a> Stack<'a> {
             }
         }
     }
+}
+
+/// The template without the nested stack and what it puts out.
+fn without_lane(template: &str) -> String {
+    let (mut section, mut skipped) = ("", false);
+    let mut kept = String::new();
+    for line in template.lines() {
+        if !line.starts_with(' ') {
+            (section, skipped) = (line, false);
+        } else if !line.starts_with("   ") {
+            let is_lane = line.starts_with("  VpcLane");
+            skipped = is_lane && ["Resources:", "Outputs:"].contains(&section);
+        }
+        if !skipped {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
 }
 
 fn objects<'v>(value: &'v Value, field: &str) -> &'v [Value] {

@@ -88,6 +88,7 @@ impl Rig {
             notifier: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
+            reach: turns::PUBLIC.to_owned(),
         };
         Self {
             sim,

@@ -80,6 +80,8 @@ pub(crate) struct Deployed<'a> {
     pub(crate) cluster: Cluster,
     kubelets: Kubelets,
     swept: Instant,
+    /// Of every reach.
+    housekeepers: Vec<String>,
 }
 
 impl<'a> Deployed<'a> {
@@ -96,6 +98,7 @@ impl<'a> Deployed<'a> {
             stack,
             kubelets: Kubelets::default(),
             swept: Instant::now(),
+            housekeepers: vec!["housekeeper".to_owned()],
             cluster,
         };
         deployed.register(CLUSTER, &deployed.entry());
@@ -141,13 +144,26 @@ impl<'a> Deployed<'a> {
         self.aws.ministack.call("sqs", "send_message", message);
     }
 
-    /// Invokes the housekeeper as its schedule does.
-    pub(crate) fn sweep(&mut self) -> Value {
+    /// Invokes every housekeeper as its schedule does.
+    pub(crate) fn sweep(&mut self) {
         self.swept = Instant::now();
         let event = json!({"source": "aws.scheduler"});
-        self.stack
-            .invoke("housekeeper", &event)
-            .unwrap_or_else(|error| panic!("the sweep failed: {error}"))
+        for housekeeper in &self.housekeepers {
+            let swept = self.stack.invoke(housekeeper, &event);
+            swept.unwrap_or_else(|error| panic!("the sweep of {housekeeper} failed: {error}"));
+        }
+    }
+
+    /// Deploys the functions of a VPC's reach too.
+    pub(crate) fn serve_vpc(&mut self) -> String {
+        let seed = &self.aws.moto.seed;
+        let subnets: Vec<&str> = seed.subnets.values().map(String::as_str).collect();
+        let lane = self
+            .stack
+            .deploy_lane(&seed.vpc, &subnets.join(","), &seed.security_group);
+        assert!(lane.output("ProvisionQueueUrl").contains(&seed.vpc));
+        self.housekeepers.push(format!("{}-housekeeper", seed.vpc));
+        seed.vpc.clone()
     }
 
     /// Lets time pass until the condition holds: machines boot and end, and the sweep comes round.

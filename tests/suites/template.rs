@@ -1,0 +1,448 @@
+//! What the templates promise whoever deploys them, resource by resource; `permissions.rs` has what their roles may do.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use harness::{Ministack, template, translated};
+use serde_json::{Value, json};
+
+const STACK: &str = "sam-template.yaml";
+const LANE: &str = "infra/vpc-lane.yaml";
+
+/// Resources of a type, with their logical names.
+fn of_type<'t>(template: &'t Value, kind: &str) -> Vec<(&'t str, &'t Value)> {
+    let resources = template["Resources"].as_object().unwrap().iter();
+    let found: Vec<_> = resources
+        .filter(|(_, resource)| resource["Type"] == kind)
+        .map(|(name, resource)| (name.as_str(), &resource["Properties"]))
+        .collect();
+    assert!(!found.is_empty(), "no {kind}");
+    found
+}
+
+fn of_any_type(template: &Value, kind: &str) -> usize {
+    let resources = template["Resources"].as_object().unwrap().values();
+    resources.filter(|one| one["Type"] == kind).count()
+}
+
+#[test]
+fn memory_is_encrypted_can_be_recovered_and_refuses_deletion_by_parameter() {
+    let template = template(STACK);
+    let table = &template["Resources"]["Ledger"]["Properties"];
+    assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
+    assert_eq!(table["SSESpecification"]["SSEEnabled"], true);
+    let recovery = &table["PointInTimeRecoverySpecification"];
+    assert_eq!(recovery["PointInTimeRecoveryEnabled"], true);
+    let protected = json!({"Fn::If": ["ProtectFromDeletion", true, false]});
+    assert_eq!(table["DeletionProtectionEnabled"], protected);
+    assert_eq!(
+        template["Parameters"]["DeletionProtection"]["Default"],
+        "true"
+    );
+
+    let bucket = &template["Resources"]["Bucket"]["Properties"];
+    let rule = &bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
+    assert_eq!(
+        rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"],
+        "AES256"
+    );
+    let blocked = bucket["PublicAccessBlockConfiguration"]
+        .as_object()
+        .unwrap();
+    assert!(blocked.len() == 4 && blocked.values().all(|value| *value == true));
+}
+
+#[test]
+fn queues_are_encrypted_and_keep_what_keeps_failing_for_two_weeks() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let mut dead_letters = BTreeSet::new();
+        for (name, queue) in of_type(&template, "AWS::SQS::Queue") {
+            assert_eq!(queue["SqsManagedSseEnabled"], true, "{path}: {name}");
+            if name.ends_with("DeadLetters") {
+                assert_eq!(queue["MessageRetentionPeriod"], 14 * 24 * 3600, "{name}");
+            } else {
+                let target = &queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"];
+                let target = target.as_array().map_or_else(
+                    || target.as_str().unwrap().to_owned(),
+                    |parts| parts[0].as_str().unwrap().to_owned(),
+                );
+                dead_letters.insert(target.trim_end_matches(".Arn").to_owned());
+            }
+        }
+        assert_eq!(dead_letters.len(), 5, "{path}: one each");
+    }
+}
+
+#[test]
+fn functions_are_invoked_within_bounds_through_their_alias() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let globals = &template["Globals"]["Function"];
+        assert_eq!(globals["RecursiveLoop"], "Allow");
+        assert_eq!(globals["Architectures"], json!([{"Ref": "Architecture"}]));
+        for (name, function) in of_type(&template, "AWS::Serverless::Function") {
+            let Some(events) = function["Events"].as_object() else {
+                panic!("{name} is never invoked")
+            };
+            for event in events.values().filter(|event| event["Type"] == "SQS") {
+                let mapping = &event["Properties"];
+                assert_eq!(mapping["ScalingConfig"]["MaximumConcurrency"], 10, "{name}");
+                let answers = json!(["ReportBatchItemFailures"]);
+                assert_eq!(mapping["FunctionResponseTypes"], answers, "{name}");
+                let queue = mapping["Queue"]["Fn::GetAtt"].clone();
+                let queue = queue.as_array().map_or_else(
+                    || queue.as_str().unwrap().trim_end_matches(".Arn").to_owned(),
+                    |parts| parts[0].as_str().unwrap().to_owned(),
+                );
+                let timeout = function["Timeout"].as_u64();
+                let timeout = timeout.or(globals["Timeout"].as_u64()).unwrap();
+                let visibility = &template["Resources"][&queue]["Properties"]["VisibilityTimeout"];
+                assert_eq!(*visibility, timeout + 30, "{queue} of {name}");
+            }
+            assert!(function.get("ReservedConcurrentExecutions").is_none());
+        }
+        let made = translated(path, &json!({}));
+        for (name, mapping) in of_type(&made, "AWS::Lambda::EventSourceMapping") {
+            let called = mapping["FunctionName"]["Ref"].as_str().unwrap();
+            assert!(
+                called.ends_with("Aliaslive"),
+                "{path}: {name} calls {called}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_function_has_a_log_group_whose_retention_is_a_parameter() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let groups = of_type(&template, "AWS::Logs::LogGroup");
+        for (name, group) in &groups {
+            let retention = json!({"Ref": "LogRetentionDays"});
+            assert_eq!(group["RetentionInDays"], retention, "{path}: {name}");
+        }
+        for (name, function) in of_type(&template, "AWS::Serverless::Function") {
+            let own = function["LoggingConfig"]["LogGroup"]["Ref"].as_str();
+            assert!(
+                groups.iter().any(|(group, _)| Some(*group) == own),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_function_and_dead_letter_queue_has_an_alarm_that_says_what_to_do() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let alarms = of_type(&template, "AWS::CloudWatch::Alarm");
+        for (name, alarm) in &alarms {
+            let notified = json!({"Fn::If": ["NotifyAlarms", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]});
+            assert_eq!(alarm["AlarmActions"], notified, "{path}: {name}");
+            assert!(
+                alarm["AlarmDescription"].as_str().unwrap().len() > 40,
+                "{name}"
+            );
+        }
+        let watched = |what: &str| {
+            let mut texts = alarms
+                .iter()
+                .map(|(_, alarm)| alarm["Dimensions"].to_string());
+            texts.any(|text| text.contains(what))
+        };
+        for (name, _) in of_type(&template, "AWS::SQS::Queue") {
+            assert!(
+                !name.ends_with("DeadLetters") || watched(name),
+                "{path}: {name}"
+            );
+        }
+        for (name, _) in of_type(&template, "AWS::Serverless::Function") {
+            let function = name.trim_end_matches("Function").to_lowercase();
+            assert!(watched(&format!("-{function}\"")), "{path}: {name}");
+        }
+    }
+}
+
+/// Types that CloudFormation tags, of those in the templates.
+const TAGGED: [&str; 6] = [
+    "AWS::DynamoDB::Table",
+    "AWS::S3::Bucket",
+    "AWS::SQS::Queue",
+    "AWS::IAM::Role",
+    "AWS::Logs::LogGroup",
+    "AWS::CloudWatch::Alarm",
+];
+
+#[test]
+fn what_costs_is_tagged_with_its_stack() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let stack = match path {
+            STACK => json!({"Ref": "AWS::StackName"}),
+            _ => json!({"Ref": "StackName"}),
+        };
+        for (name, resource) in template["Resources"].as_object().unwrap() {
+            if TAGGED.contains(&resource["Type"].as_str().unwrap()) {
+                let tags = json!([{"Key": "whittle.sh/stack", "Value": stack}]);
+                assert_eq!(resource["Properties"]["Tags"], tags, "{path}: {name}");
+            }
+        }
+        let tags = json!({"whittle.sh/stack": stack});
+        assert_eq!(template["Globals"]["Function"]["Tags"], tags);
+    }
+}
+
+#[test]
+fn every_role_obeys_the_boundary_and_lies_under_the_path() {
+    let template = template(STACK);
+    for (name, role) in of_type(&template, "AWS::IAM::Role") {
+        let boundary = json!({"Fn::If": ["Bounded", {"Ref": "PermissionsBoundaryArn"}, {"Ref": "AWS::NoValue"}]});
+        assert_eq!(role["PermissionsBoundary"], boundary, "{name}");
+        assert_eq!(role["Path"], json!({"Ref": "RolePath"}), "{name}");
+    }
+    for (name, policy) in of_type(&template, "AWS::IAM::ManagedPolicy") {
+        assert_eq!(policy["Path"], json!({"Ref": "RolePath"}), "{name}");
+    }
+    // SAM makes roles of its own where it is not given one; they would have neither.
+    for path in [STACK, LANE] {
+        let written = of_any_type(&harness::template(path), "AWS::IAM::Role");
+        let made = translated(path, &json!({"Canary": "true"}));
+        assert_eq!(of_any_type(&made, "AWS::IAM::Role"), written, "{path}");
+    }
+}
+
+#[test]
+fn a_canary_is_rolled_back_by_its_alarms_and_there_is_none_unless_asked_for() {
+    for path in [STACK, LANE] {
+        let without = translated(path, &json!({}));
+        assert_eq!(of_any_type(&without, "AWS::CodeDeploy::DeploymentGroup"), 0);
+        let with = translated(path, &json!({"Canary": "true"}));
+        for (name, group) in of_type(&with, "AWS::CodeDeploy::DeploymentGroup") {
+            let rollback = &group["AutoRollbackConfiguration"];
+            assert_eq!(rollback["Enabled"], true, "{name}");
+            let events = rollback["Events"].as_array().unwrap();
+            assert!(
+                events.contains(&json!("DEPLOYMENT_STOP_ON_ALARM")),
+                "{name}"
+            );
+            let watched = &group["AlarmConfiguration"];
+            assert_eq!(watched["Enabled"], true, "{name}");
+            let function = name.trim_end_matches("FunctionDeploymentGroup");
+            let own = json!({"Name": {"Ref": format!("{function}ErrorsAlarm")}});
+            assert!(
+                watched["Alarms"].as_array().unwrap().contains(&own),
+                "{name}"
+            );
+            let shift = group["DeploymentConfigName"].to_string();
+            assert!(shift.contains("Canary10Percent10Minutes"), "{shift}");
+        }
+        for (name, _) in of_type(&with, "AWS::Lambda::Alias") {
+            let policy = &with["Resources"][name]["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"];
+            assert!(policy.is_object(), "{path}: {name} jumps");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_of_old_versions_and_logs_when_the_stack_goes() {
+    for path in [STACK, LANE] {
+        let made = translated(path, &json!({}));
+        for (name, resource) in made["Resources"].as_object().unwrap() {
+            let kept = resource
+                .get("DeletionPolicy")
+                .unwrap_or(&json!("Delete"))
+                .clone();
+            assert_eq!(kept, "Delete", "{path}: {name} stays");
+        }
+    }
+}
+
+#[test]
+fn the_functions_within_a_vpc_are_those_of_the_stack() {
+    let (stack, lane) = (template(STACK), template(LANE));
+    // What differs by intention is made equal; everything else must be.
+    let normal = |value: &Value| {
+        let text = value.to_string();
+        let text = text
+            .replace("${StackName}-${VpcId}", "${AWS::StackName}")
+            .replace(r#"{"Ref":"StackName"}"#, r#"{"Ref":"AWS::StackName"}"#)
+            .replace("../functions/", "functions/");
+        let text = text.replace(r#""DependsOn":"AttachToVpcPolicy","#, "");
+        let text = TAKEN.iter().fold(text, |text, (parameter, of_stack)| {
+            let taken = json!({"Ref": parameter}).to_string();
+            text.replace(&taken, &of_stack.replace('\'', "\""))
+        });
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let taken_over = [
+        "AWS::Serverless::Function",
+        "AWS::SQS::Queue",
+        "AWS::Events::Rule",
+        "AWS::Logs::LogGroup",
+        "AWS::CloudWatch::Alarm",
+    ];
+    for kind in taken_over {
+        assert_eq!(
+            of_any_type(&stack, kind),
+            of_any_type(&lane, kind),
+            "{kind}"
+        );
+        for (name, _) in of_type(&stack, kind) {
+            let (one, other) = (&stack["Resources"][name], &lane["Resources"][name]);
+            assert_eq!(normal(one), normal(other), "{name}");
+        }
+    }
+    let mut outside = normal(&stack["Globals"]["Function"]);
+    let mut inside = normal(&lane["Globals"]["Function"]);
+    for globals in [&mut outside, &mut inside] {
+        let globals = globals.as_object_mut().unwrap();
+        assert!(globals.remove("VpcConfig").is_some());
+        let variables = &mut globals["Environment"]["Variables"];
+        assert!(
+            variables
+                .as_object_mut()
+                .unwrap()
+                .remove("WHITTLE_REACH")
+                .is_some()
+        );
+    }
+    assert_eq!(outside, inside);
+}
+
+#[test]
+fn the_nested_stack_gets_every_parameter() {
+    let (stack, lane) = (template(STACK), template(LANE));
+    let names = |value: &Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    let nested = &stack["Resources"]["VpcLane"]["Properties"];
+    assert_eq!(nested["Location"], LANE);
+    assert_eq!(names(&nested["Parameters"]), names(&lane["Parameters"]));
+    // What is deployed by itself finds its parameters among the outputs.
+    for name in names(&lane["Parameters"]) {
+        let is_made = ["Table", "Bucket"].contains(&name.as_str()) || name.ends_with("RoleArn");
+        assert!(!is_made || stack["Outputs"].get(&name).is_some(), "{name}");
+    }
+}
+
+/// Parameters of the lane, and what the stack has in their place, with apostrophes for quotation marks.
+const TAKEN: [(&str, &str); 11] = [
+    ("Table", "{'Ref':'Ledger'}"),
+    ("ClusterRoleArn", "{'Fn::GetAtt':['ClusterRole','Arn']}"),
+    (
+        "ProvisionerRoleArn",
+        "{'Fn::GetAtt':['ProvisionerRole','Arn']}",
+    ),
+    ("LifecycleRoleArn", "{'Fn::GetAtt':['LifecycleRole','Arn']}"),
+    (
+        "DisruptionRoleArn",
+        "{'Fn::GetAtt':['DisruptionRole','Arn']}",
+    ),
+    (
+        "TerminatorRoleArn",
+        "{'Fn::GetAtt':['TerminatorRole','Arn']}",
+    ),
+    (
+        "InterruptionRoleArn",
+        "{'Fn::GetAtt':['InterruptionRole','Arn']}",
+    ),
+    (
+        "HousekeeperRoleArn",
+        "{'Fn::GetAtt':['HousekeeperRole','Arn']}",
+    ),
+    ("SweepRoleArn", "{'Fn::GetAtt':['SweepRole','Arn']}"),
+    (
+        "CodeDeployRoleArn",
+        "{'Fn::GetAtt':['CodeDeployRole','Arn']}",
+    ),
+    ("Bucket", "{'Ref':'Bucket'}"),
+];
+
+#[test]
+fn the_dashboard_shows_metrics_that_there_are() {
+    let template = template(STACK);
+    let body = &template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
+    let dashboard: Value = serde_json::from_str(body.as_str().unwrap()).unwrap();
+    let documented = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/events-and-metrics.md");
+    let documented = fs::read_to_string(documented).unwrap();
+    let text = dashboard.to_string();
+    let own: Vec<&str> = text
+        .split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'))
+        .filter(|word| word.starts_with("karpenter_"))
+        .collect();
+    assert!(own.len() >= 4, "{own:?}");
+    for metric in own {
+        assert!(documented.contains(&format!("`{metric}`")), "{metric}");
+    }
+    for widget in dashboard["widgets"].as_array().unwrap() {
+        assert_eq!(widget["properties"]["region"], "${AWS::Region}");
+    }
+}
+
+/// Parameters that make no sense, and what CloudFormation says of them.
+const REFUSED: [(&str, &[(&str, &str)], &str); 8] = [
+    (
+        "an architecture that Lambda does not have",
+        &[("Architecture", "riscv64")],
+        "Architecture",
+    ),
+    (
+        "a retention that CloudWatch does not have",
+        &[("LogRetentionDays", "8")],
+        "LogRetentionDays",
+    ),
+    (
+        "a path that ends with a slash",
+        &[("RegistryPrefix", "/whittle/clusters/")],
+        "RegistryPrefix",
+    ),
+    (
+        "an IAM path without slashes",
+        &[("RolePath", "teams")],
+        "RolePath",
+    ),
+    (
+        "spaces between subnets",
+        &[("SubnetIds", "subnet-1, subnet-2")],
+        "SubnetIds",
+    ),
+    ("neither yes nor no", &[("Canary", "yes")], "Canary"),
+    (
+        "subnets without security groups",
+        &[("SubnetIds", "subnet-1")],
+        "SecurityGroupIds must be too",
+    ),
+    (
+        "a VPC without subnets",
+        &[("VpcLaneId", "vpc-1"), ("VpcLaneSecurityGroupIds", "sg-1")],
+        "VpcLaneSubnetIds must be too",
+    ),
+];
+
+#[test]
+fn parameters_that_make_no_sense_are_refused_by_name() {
+    let ministack = Ministack::start(&[]);
+    let mut template = template(STACK);
+    // Parameters are judged before any resource is.
+    template["Resources"] = json!({"Queue": {"Type": "AWS::SQS::Queue"}});
+    for gone in ["Transform", "Globals", "Outputs", "Metadata"] {
+        template.as_object_mut().unwrap().remove(gone);
+    }
+    for (what, parameters, told) in REFUSED {
+        let parameters = parameters.iter();
+        let parameters: Vec<Value> = parameters
+            .map(|(key, value)| json!({"ParameterKey": key, "ParameterValue": value}))
+            .collect();
+        let stack = json!({
+            "StackName": "refused", "TemplateBody": template.to_string(), "Parameters": parameters,
+        });
+        let refused = ministack.try_call("cloudformation", "create_stack", stack);
+        let error = refused.expect_err(what);
+        assert!(error.contains(told), "{what}: {error}");
+    }
+}
