@@ -91,7 +91,13 @@ async fn read(
     snapshot.disruption_budgets = budgets;
     snapshot.storage = storage;
     let mut problems = Vec::new();
-    for pool in pools {
+    problems.extend(pools.unreadable.iter().map(|pool| {
+        format!(
+            "NodePool {} cannot be read and is left out: {}",
+            pool.name, pool.message
+        )
+    }));
+    for pool in pools.items {
         let reference = &pool.spec.template.spec.node_class_ref;
         if reference.group != group::KARPENTER_AWS {
             continue;

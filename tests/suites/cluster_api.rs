@@ -196,6 +196,68 @@ async fn a_kind_without_its_crd_is_not_an_empty_list() {
     );
 }
 
+/// A CRD that takes everything: objects of earlier versions stay as they were stored when their CRD is replaced.
+const TAKES_EVERYTHING: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: nodepools.karpenter.sh}
+spec:
+  group: karpenter.sh
+  scope: Cluster
+  names: {kind: NodePool, listKind: NodePoolList, plural: nodepools, singular: nodepool}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+#[tokio::test]
+async fn a_node_pool_that_cannot_be_read_is_named_beside_the_others() {
+    let server = bare_server().await;
+    create(
+        &server,
+        "",
+        serde_saphyr::from_str(TAKES_EVERYTHING).unwrap(),
+    );
+    let pool = |name: &str, class: Value| {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": []}}},
+        })
+    };
+    // The group was no field of v1beta1.
+    let old = create(
+        &server,
+        "",
+        pool("old", json!({"kind": "EC2NodeClass", "name": "default"})),
+    );
+    create(
+        &server,
+        "",
+        pool(
+            "good",
+            json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}),
+        ),
+    );
+    let listed = administrator(&server).node_pools().await.unwrap();
+    let names: Vec<&str> = listed
+        .items
+        .iter()
+        .map(|pool| pool.metadata.name.as_str())
+        .collect();
+    assert_eq!(names, ["good"]);
+    let [unreadable] = listed.unreadable.as_slice() else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(unreadable.name, "old");
+    assert_eq!(unreadable.uid.as_str(), old["metadata"]["uid"]);
+    assert!(
+        unreadable.message.contains("missing field `group`"),
+        "{unreadable:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_node_claim_is_created_once_and_then_found() {
     let server = server().await;

@@ -163,6 +163,8 @@ pub struct UnreadableItem {
     pub kind: &'static str,
     /// `namespace/name`, or `name` for cluster-scoped objects; `item <index>` if even that cannot be read.
     pub name: String,
+    /// Empty if that cannot be read either.
+    pub uid: String,
     #[source]
     pub source: serde_json::Error,
 }
@@ -172,6 +174,7 @@ impl Clone for UnreadableItem {
         Self {
             kind: self.kind,
             name: self.name.clone(),
+            uid: self.uid.clone(),
             source: serde::de::Error::custom(&self.source),
         }
     }
@@ -223,6 +226,7 @@ impl<T: Resource> List<T> {
                     unreadable.push(UnreadableItem {
                         kind: T::KIND,
                         name: name_of(raw, index),
+                        uid: uid_of(raw),
                         source,
                     });
                 }
@@ -268,6 +272,15 @@ pub fn continue_token(page: &str) -> Option<String> {
     // What follows the metadata is left unread, which is an error to the reader and none here.
     let _ = serde_json::Deserializer::from_str(page).deserialize_map(Seek(&mut metadata));
     metadata?.token()
+}
+
+fn uid_of(raw: &RawValue) -> String {
+    let object: Option<serde_json::Value> = serde_json::from_str(raw.get()).ok();
+    let uid = object
+        .as_ref()
+        .and_then(|object| object.pointer("/metadata/uid"));
+    let uid = uid.and_then(serde_json::Value::as_str);
+    uid.unwrap_or_default().to_owned()
 }
 
 fn name_of(raw: &RawValue, index: usize) -> String {

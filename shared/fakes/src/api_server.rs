@@ -13,7 +13,7 @@ use model::{
 };
 use ports::{
     ClusterError,
-    cluster::{Event, LeaderLease},
+    cluster::{Event, LeaderLease, Unreadable},
 };
 
 /// One cluster's API server: the objects that Whittle looks at, with versions, preconditions, finalizers and graceful
@@ -21,6 +21,7 @@ use ports::{
 #[derive(Default)]
 pub struct ApiServer {
     pub node_pools: BTreeMap<String, api::NodePool>,
+    pub unreadable_node_pools: Vec<Unreadable>,
     pub node_classes: BTreeMap<String, api::EC2NodeClass>,
     pub node_overlays: BTreeMap<String, api::NodeOverlay>,
     pub capacity_buffers: BTreeMap<PodKey, api::CapacityBuffer>,

@@ -18,7 +18,7 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease},
+    cluster::{Event, LeaderLease, Listed},
 };
 
 use crate::{
@@ -28,9 +28,12 @@ use crate::{
 
 #[async_trait]
 impl Cluster for Sim {
-    async fn node_pools(&self) -> Result<Vec<NodePool>, ClusterError> {
+    async fn node_pools(&self) -> Result<Listed<NodePool>, ClusterError> {
         self.port("node_pools", |world| {
-            Ok(world.api.node_pools.values().cloned().collect())
+            Ok(Listed {
+                items: world.api.node_pools.values().cloned().collect(),
+                unreadable: world.api.unreadable_node_pools.clone(),
+            })
         })
         .await
     }

@@ -18,7 +18,7 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease},
+    cluster::{Event, LeaderLease, Listed},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -46,8 +46,8 @@ impl KubeCluster {
 
 #[async_trait]
 impl Cluster for KubeCluster {
-    async fn node_pools(&self) -> Result<Vec<NodePool>, ClusterError> {
-        self.transport.list::<NodePool, _>().await
+    async fn node_pools(&self) -> Result<Listed<NodePool>, ClusterError> {
+        self.transport.listed::<NodePool>().await
     }
 
     async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {

@@ -3,7 +3,10 @@
 use api::{List, Resource, Scope, continue_token};
 use http::{Method, Request};
 use kube::Client;
-use ports::ClusterError;
+use ports::{
+    ClusterError,
+    cluster::{Listed, Unreadable},
+};
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -92,6 +95,48 @@ impl Transport {
         }
     }
 
+    /// The same of a kind with few objects, with those that cannot be read.
+    pub(crate) async fn listed<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
+        match self.listed_pages::<T>().await {
+            Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
+                self.listed_pages::<T>().await
+            }
+            Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
+                kind: T::KIND.to_owned(),
+            }),
+            answer => answer,
+        }
+    }
+
+    async fn listed_pages<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
+        let action = format!("list {}", T::PLURAL);
+        let Path(path) = Path::all::<T>();
+        let first = format!("{path}?limit={PAGE}");
+        let mut query = first.clone();
+        let (mut items, mut unreadable_items) = (Vec::new(), Vec::new());
+        for _ in 0..PAGES_MAX {
+            let page = self
+                .send(Method::GET, &query, None, "", &action, T::PLURAL)
+                .await?;
+            let page = List::<T>::from_json(&page).map_err(|error| unreadable(&error, &action))?;
+            items.extend(page.items);
+            unreadable_items.extend(page.unreadable.into_iter().map(|item| Unreadable {
+                name: item.name,
+                uid: item.uid.into(),
+                message: item.source.to_string(),
+            }));
+            let Some(token) = page.continue_token else {
+                return Ok(Listed {
+                    items,
+                    unreadable: unreadable_items,
+                });
+            };
+            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
+            query = format!("{first}&continue={token}");
+        }
+        Err(endless(action))
+    }
+
     /// While the server writes a page, the ones before it are read.
     async fn pages<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
     where
@@ -123,10 +168,7 @@ impl Transport {
             let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
             query = format!("{first}&continue={token}");
         }
-        Err(ClusterError::Unavailable {
-            action,
-            message: format!("the list did not end within {PAGES_MAX} pages"),
-        })
+        Err(endless(action))
     }
 
     /// `None` where the object does not exist.
@@ -301,6 +343,13 @@ fn read<T: Resource, M: From<T>>(page: &str) -> serde_json::Result<Vec<M>> {
         tracing::warn!(error = %item, cause = %item.source, "left out of the view");
     }
     Ok(page.items.into_iter().map(M::from).collect())
+}
+
+fn endless(action: String) -> ClusterError {
+    ClusterError::Unavailable {
+        action,
+        message: format!("the list did not end within {PAGES_MAX} pages"),
+    }
 }
 
 fn decode<T: DeserializeOwned>(text: &str, action: &str) -> Result<T, ClusterError> {

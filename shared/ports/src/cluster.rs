@@ -17,7 +17,7 @@ use thiserror::Error;
 /// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    async fn node_pools(&self) -> Result<Vec<api::NodePool>, ClusterError>;
+    async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError>;
     async fn node_classes(&self) -> Result<Vec<api::EC2NodeClass>, ClusterError>;
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError>;
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
@@ -108,6 +108,22 @@ pub trait Cluster: Send + Sync {
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
     /// Takes or renews it on condition of this resourceVersion (`None`: it must not exist).
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError>;
+}
+
+/// A list whose objects may have been stored in a form that this version cannot read. Those are left out of it, and told of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed<T> {
+    pub items: Vec<T>,
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// An object that is stored but cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub name: String,
+    pub uid: Uid,
+    /// What is wrong with it.
+    pub message: String,
 }
 
 /// A Kubernetes Event about one object.

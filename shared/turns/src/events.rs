@@ -2,7 +2,7 @@ use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Expected};
 use planner::{About, Note};
-use ports::cluster::{Event, EventKind, EventTarget};
+use ports::cluster::{Event, EventKind, EventTarget, Unreadable};
 
 use crate::{Report, interruption, lane::Turn, metrics::Transition};
 
@@ -19,6 +19,7 @@ const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
 const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 pub(crate) const OLD_VERSION: &str = "OldVersion";
+const UNREADABLE: &str = "Unreadable";
 const OLD_VERSION_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 const NO_TYPES: &str = "NoCompatibleInstanceTypes";
 const NO_TYPES_SAID_FOR: SignedDuration = SignedDuration::from_mins(1);
@@ -126,6 +127,22 @@ pub(crate) fn of_old_version(
     })
 }
 
+/// What is said of a NodePool that was stored in a form that v1 does not have, such as one from before v1 whose CRD was
+/// replaced: it is left out of everything.
+pub(crate) fn of_unreadable_pool(pool: &Unreadable, now: Timestamp) -> Event {
+    Event {
+        about: EventTarget::NodePool(pool.name.as_str().into(), pool.uid.clone()),
+        kind: EventKind::Warning,
+        reason: UNREADABLE.into(),
+        message: format!(
+            "it is left out, because it cannot be read as karpenter.sh/v1: {}: if it was made for an earlier version, run `whittle \
+             convert -f <manifest>` and apply what comes out",
+            pool.message
+        ),
+        at: now,
+    }
+}
+
 /// Conditions of a NodeClaim whose status changes.
 pub(crate) fn of_transitions(
     claim: &NodeClaim,
@@ -228,7 +245,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
         let window = match event.reason.as_str() {
             NO_TYPES => NO_TYPES_SAID_FOR,
             "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
-            OLD_VERSION => OLD_VERSION_SAID_FOR,
+            OLD_VERSION | UNREADABLE => OLD_VERSION_SAID_FOR,
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
             INVALID_ANNOTATION => ANNOTATION_SAID_FOR,

@@ -21,7 +21,7 @@ pub(crate) async fn keep(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
-    tell(turn, &observed.node_pools, report).await;
+    tell(turn, observed, report).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
@@ -34,15 +34,17 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-async fn tell(turn: &Turn<'_>, pools: &[NodePool], report: &mut Report) {
-    let old = pools.iter().filter_map(|pool| {
+async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+    let unreadable = observed.unreadable_pools.iter();
+    let unreadable = unreadable.map(|pool| events::of_unreadable_pool(pool, turn.now));
+    let old = observed.node_pools.iter().filter_map(|pool| {
         let metadata = &pool.metadata;
         let about =
             EventTarget::NodePool(metadata.name.as_str().into(), metadata.uid.clone().into());
         events::of_old_version(about, metadata, turn.now)
     });
-    let old: Vec<Event> = old.collect();
-    events::post(turn, &old, report).await;
+    let said: Vec<Event> = unreadable.chain(old).collect();
+    events::post(turn, &said, report).await;
 }
 
 async fn keep_one(

@@ -11,7 +11,7 @@ use model::{
     node_claim::{NodeClaim, NodeClassRef},
     share_labels,
 };
-use ports::CloudError;
+use ports::{CloudError, cluster::Unreadable};
 
 use crate::{
     TurnError, events,
@@ -25,6 +25,7 @@ pub(crate) struct Observed {
     pub(crate) counter: RelayCounter,
     /// NodePools that name an EC2NodeClass, as the API server has them.
     pub(crate) node_pools: Vec<NodePool>,
+    pub(crate) unreadable_pools: Vec<Unreadable>,
     pub(crate) node_classes: Vec<EC2NodeClass>,
     /// NodeClasses whose types are known.
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
@@ -103,7 +104,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
 
     let price_complaints = turn.world.catalog.complaints().await;
     let mut problems = Vec::new();
-    let node_pools: Vec<NodePool> = pools.into_iter().filter(is_ours).collect();
+    let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
+    let unreadable_pools = pools.unreadable;
     let wanted = wanted_classes(&node_pools, &node_claims);
     let classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;
     let pools: Vec<model::node_pool::NodePool> = node_pools
@@ -162,6 +164,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         snapshot,
         counter: beat.counter(turn.lane),
         node_pools,
+        unreadable_pools,
         node_classes,
         classes,
         experience,

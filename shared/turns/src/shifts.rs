@@ -61,7 +61,7 @@ pub(crate) async fn announce(
     }
     let (pools, classes) = tokio::try_join!(api.node_pools(), api.node_classes())?;
     let mut concerned = BTreeSet::new();
-    for pool in &pools {
+    for pool in &pools.items {
         let zones = active.iter();
         let zones = zones.filter(|zone_id| launches_in(pool, &classes, zone_id));
         concerned.extend(zones.map(|zone_id| (pool.metadata.name.clone(), zone_id.clone())));
@@ -69,7 +69,7 @@ pub(crate) async fn announce(
     let announced = memory.announced_shifts.clone();
     for change in concerned.symmetric_difference(&announced) {
         let (name, zone_id) = change;
-        if let Some(pool) = pools.iter().find(|pool| pool.metadata.name == *name) {
+        if let Some(pool) = pools.items.iter().find(|pool| pool.metadata.name == *name) {
             let event = event(pool, zone_id, concerned.contains(change), now);
             api.post_event(&event).await?;
         }

@@ -75,7 +75,7 @@ pub(super) async fn claims(
         claim.map_err(|error| Arc::new(error.into()))
     });
     match tokio::join!(api.node_pools(), join_all(each)) {
-        (Ok(pools), claims) => (pools, claims),
+        (Ok(pools), claims) => (pools.items, claims),
         (Err(error), _) => none(&Arc::new(error.into())),
     }
 }

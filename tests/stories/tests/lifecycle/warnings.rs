@@ -87,6 +87,32 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
 }
 
 #[tokio::test]
+async fn a_node_pool_that_cannot_be_read_is_told_and_the_others_go_on() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        let old = ports::cluster::Unreadable {
+            name: "old".to_owned(),
+            uid: "old-uid".into(),
+            message: "missing field `group`".to_owned(),
+        };
+        world.api.unreadable_node_pools.push(old);
+    });
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let said = rig.sim.with(|world| {
+        let mut events = world.api.events.iter();
+        let found = events.find(|event| event.reason == "Unreadable").unwrap();
+        let about = ports::cluster::EventTarget::NodePool("old".into(), "old-uid".into());
+        assert_eq!(found.about, about);
+        found.message.clone()
+    });
+    assert!(
+        said.contains("missing field `group`") && said.contains("`whittle convert -f"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn prices_that_cannot_be_read_are_told_of_and_stop_no_launch() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
