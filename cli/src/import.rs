@@ -1,5 +1,5 @@
 //! `whittle import`: Auto Scaling groups and managed node groups as NodePools and EC2NodeClasses, with what stands in the way of
-//! moving and the steps of the move (spec/migrate §5).
+//! moving and the steps of the move (spec/migrate §5), and options of NTH as settings.
 //!
 //! It reads what the AWS CLI prints from files, and asks neither AWS nor, unless a context is given, a cluster. Manifests go to
 //! standard output, everything else to standard error.
@@ -9,6 +9,7 @@ mod bootstrap;
 mod flags;
 mod group;
 mod mng;
+mod nth;
 mod preflight;
 mod requirements;
 mod steps;
@@ -42,6 +43,8 @@ enum Import {
     Asg(Sources),
     /// Managed node groups, as `aws eks describe-nodegroup` prints them.
     Mng(Sources),
+    /// Options of the AWS Node Termination Handler, as settings of a cluster's registry entry.
+    Nth(nth::Arguments),
 }
 
 #[derive(Args)]
@@ -79,6 +82,10 @@ struct Sources {
     /// Look at the running cluster of this kubeconfig context instead.
     #[arg(long)]
     context: Option<String>,
+    /// What the AWS CLI printed about the account: `ec2 describe-subnets`, `eks list-access-entries`, `service-quotas
+    /// list-service-quotas --service-code ec2`.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    account: Vec<PathBuf>,
     /// How to tell what was decided and refused, on standard error.
     #[arg(long, value_enum, default_value_t = Report::Text)]
     report: Report,
@@ -91,6 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (sources, read): (_, Read) = match &arguments.command {
         Import::Asg(sources) => (sources, asg::read),
         Import::Mng(sources) => (sources, mng::read),
+        Import::Nth(arguments) => return nth::run(arguments),
     };
     let mut groups = Vec::new();
     for file in &sources.files {
@@ -150,6 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let found = preflight::run(
         &sources.manifests,
         sources.context.as_deref(),
+        &sources.account,
         &groups,
         &pools,
     )?;

@@ -53,7 +53,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Looks for what keeps Whittle from working for a cluster, with a remedy for each finding.
     Doctor(doctor::Arguments),
-    /// Turns Auto Scaling groups and managed node groups into NodePools.
+    /// Turns Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings.
     Import(import::Arguments),
     /// Turns InstanceGroups of kOps into NodePools.
     Kops(kops::Arguments),

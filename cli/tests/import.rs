@@ -29,7 +29,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_page_comes_out_as_it_says() {
-    let pages: [(&str, &[&str], i32); 4] = [
+    let pages: [(&str, &[&str], i32); 5] = [
         (
             "asg",
             &[
@@ -66,6 +66,21 @@ fn every_page_comes_out_as_it_says() {
                 "--static",
                 "--manifests",
                 "running.yaml",
+            ],
+            0,
+        ),
+        (
+            "account",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "--manifests",
+                "volumes.yaml",
+                "--account",
+                "subnets.json",
+                "access-entries.json",
+                "quotas.json",
             ],
             0,
         ),
@@ -167,4 +182,74 @@ fn what_was_not_given_is_asked_for() {
         let told = text(&output.stderr);
         assert!(!output.status.success() && told.contains(remedy), "{told}");
     }
+}
+
+#[test]
+fn options_of_the_node_termination_handler_become_settings() {
+    for (page, refused) in [
+        ("nth", false),
+        ("nth-template", false),
+        ("nth-refused", true),
+        ("nth-secret", true),
+    ] {
+        let output = import(&["nth", "-f", &format!("{page}.yaml")]);
+        let shown = format!(
+            "{}\n=== told\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        expect_file![folder().join(page).with_extension("out")].assert_eq(&shown);
+        assert_eq!(output.status.code(), Some(i32::from(refused)), "{page}");
+    }
+    let parameter = "/whittle/credentials/nth";
+    let output = import(&[
+        "nth",
+        "-f",
+        "nth-template.yaml",
+        "--webhook-parameter",
+        parameter,
+    ]);
+    let settings = text(&output.stdout);
+    assert!(
+        settings.contains(r#""to": "ssm:/whittle/credentials/nth""#),
+        "{settings}"
+    );
+}
+
+#[test]
+fn roles_that_aws_auth_maps_are_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("aws-auth.yaml");
+    let roles = "- rolearn: arn:aws:iam::111122223333:role/nodes\n      groups: [system:nodes]";
+    let text = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: aws-auth, namespace: kube-system}}\ndata:\n  mapRoles: |\n    {roles}\n"
+    );
+    std::fs::write(&map, text).unwrap();
+    let mut arguments = vec![
+        "mng",
+        "-f",
+        "mng-spot.json",
+        "--account",
+        "access-entries.json",
+    ];
+    let told = text_of(&import(&arguments));
+    assert!(told.contains("role nodes"), "{told}");
+    arguments.extend(["--manifests", map.to_str().unwrap()]);
+    let told = text_of(&import(&arguments));
+    assert!(!told.contains("role nodes"), "{told}");
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+#[test]
+fn what_is_no_answer_about_the_account_is_refused() {
+    let output = import(&["mng", "-f", "mng-spot.json", "--account", "mng-own.json"]);
+    let told = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        told.contains("mng-own.json") && told.contains("list-access-entries"),
+        "{told}"
+    );
 }

@@ -1,5 +1,6 @@
 //! What in the cluster stands in the way of moving pods off their nodes: a finding, the objects, and a remedy (spec/migrate §5.3).
 
+mod account;
 mod checks;
 
 use std::{fmt::Write, path::PathBuf};
@@ -7,6 +8,7 @@ use std::{fmt::Write, path::PathBuf};
 use anyhow::Result;
 use serde_json::Value;
 
+use self::account::Account;
 use super::group::Group;
 use crate::{
     finding::{self, Finding},
@@ -23,21 +25,26 @@ const LISTS: &[(&str, &str)] = &[
         "/apis/policy/v1/poddisruptionbudgets",
         "PodDisruptionBudget",
     ),
+    ("/api/v1/persistentvolumes", "PersistentVolume"),
 ];
 
 /// `None` without anything to look at.
 pub(super) fn run(
     manifests: &[PathBuf],
     context: Option<&str>,
+    account: &[PathBuf],
     groups: &[Group],
     pools: &[Value],
 ) -> Result<Option<Vec<Finding>>> {
     let objects = match context {
         Some(context) => Objects::of_cluster(context, LISTS)?,
-        None if manifests.is_empty() => return Ok(None),
+        None if manifests.is_empty() && account.is_empty() => return Ok(None),
+        None if manifests.is_empty() => Objects::default(),
         None => Objects::of_files(manifests)?,
     };
-    Ok(Some(checks::all(&objects, groups, pools)))
+    let mut findings = checks::all(&objects, groups, pools);
+    findings.extend(Account::read(account)?.findings(&objects, groups)?);
+    Ok(Some(findings))
 }
 
 pub(super) fn text(findings: Option<&[Finding]>) -> String {

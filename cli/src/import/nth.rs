@@ -1,0 +1,345 @@
+//! Options of the AWS Node Termination Handler as settings of a cluster's registry entry (spec/migrate §4.2).
+
+mod webhook;
+
+use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::convert::edit::Refusal;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Values of its chart, as `helm get values` prints them.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    file: PathBuf,
+    /// The SecureString parameter with the webhook's URL, where a Secret has it now.
+    #[arg(long, value_name = "PARAMETER")]
+    webhook_parameter: Option<String>,
+}
+
+/// Prints the settings and tells what became of each option; exits with 1 where one is refused.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let name = arguments.file.display();
+    let text = fs::read_to_string(&arguments.file);
+    let text = text.with_context(|| format!("cannot read {name}"))?;
+    let values: Value =
+        serde_saphyr::from_str(&text).with_context(|| format!("{name} is not YAML"))?;
+    let Value::Object(values) = values else {
+        bail!("{name}: expected values of the chart, a mapping of options");
+    };
+    let read = Options {
+        values: &values,
+        webhook_parameter: arguments.webhook_parameter.as_deref(),
+        made: Made::default(),
+    };
+    let made = read.convert();
+    for note in &made.notes {
+        eprintln!("{note}");
+    }
+    for refusal in &made.refusals {
+        eprintln!("whittle: {refusal}");
+    }
+    if !made.refusals.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let entry = json!({"settings": made.settings()});
+    turns::Entry::read(&entry).context("what came out is no registry entry")?;
+    println!("{}", serde_json::to_string_pretty(&entry)?);
+    eprintln!(
+        "put these into the cluster's registry entry; docs/node-termination-handler.md has the way over"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing of these is left to be said: Whittle has no pods on nodes, and a queue of its own.
+const NOT_NEEDED: &[&str] = &[
+    "affinity",
+    "awsRegion",
+    "checkASGTagBeforeDraining",
+    "dnsPolicy",
+    "emitKubernetesEvents",
+    "enablePrometheusServer",
+    "enableProbesServer",
+    "enableASGLifecycleDraining",
+    "enableScheduledEventDraining",
+    "enableSpotInterruptionDraining",
+    "excludeFromLoadBalancers",
+    "extraEnv",
+    "fullnameOverride",
+    "image",
+    "instanceMetadataURL",
+    "jsonLogging",
+    "logFormatVersion",
+    "logLevel",
+    "metadataTries",
+    "nameOverride",
+    "nodeSelector",
+    "nodeTerminationGracePeriod",
+    "podAnnotations",
+    "podDisruptionBudget",
+    "podLabels",
+    "podMonitor",
+    "priorityClassName",
+    "probes",
+    "prometheusServerPort",
+    "probesServerPort",
+    "queueURL",
+    "rbac",
+    "replicas",
+    "resources",
+    "serviceAccount",
+    "serviceMonitor",
+    "sqsMsgVisibilityTimeoutSec",
+    "strategy",
+    "targetNodeOs",
+    "tolerations",
+    "topologySpreadConstraints",
+    "updateStrategy",
+    "useHostNetwork",
+    "useProviderId",
+    "deleteSqsMsgIfNodeNotFound",
+    "workers",
+];
+const NOT_NEEDED_PREFIXES: &[&str] = &["daemonset", "linux", "windows"];
+
+/// What these ask for does not happen here; the rest works without it.
+const MISSED: &[(&str, &str)] = &[
+    (
+        "completeLifecycleActionDelaySeconds",
+        "hooks are completed when the node is drained and its volumes are detached",
+    ),
+    (
+        "podTerminationGracePeriod",
+        "each pod has its own grace period, cut only to what is left of its node's time",
+    ),
+    (
+        "gracePeriod",
+        "each pod has its own grace period, cut only to what is left of its node's time",
+    ),
+    (
+        "kubernetesEventsExtraAnnotations",
+        "events have no annotations",
+    ),
+    (
+        "webhookProxy",
+        "functions have their own way out: attach them to a VPC whose routes go through a proxy",
+    ),
+];
+
+/// Fixed here, so that another value would not be obeyed.
+const FIXED: &[(&str, bool, &str)] = &[
+    (
+        "checkTagBeforeDraining",
+        true,
+        "nodes of groups are opted in one by one, by tag or label: tag the groups whose nodes NTH drains",
+    ),
+    (
+        "ignoreDaemonSets",
+        true,
+        "pods of DaemonSets never keep a node: take the option out",
+    ),
+    (
+        "deleteLocalData",
+        true,
+        "local data never keeps a node: take the option out",
+    ),
+];
+
+#[derive(Default)]
+pub(super) struct Made {
+    handler: Map<String, Value>,
+    notifications: Vec<Value>,
+    notes: Vec<String>,
+    refusals: Vec<Refusal>,
+}
+
+impl Made {
+    fn settings(&self) -> Value {
+        let mut settings = Map::new();
+        settings.insert(
+            "nodeTerminationHandler".to_owned(),
+            Value::Object(self.handler.clone()),
+        );
+        if !self.notifications.is_empty() {
+            settings.insert("notifications".to_owned(), json!(self.notifications));
+        }
+        Value::Object(settings)
+    }
+
+    fn refuse(&mut self, field: &str, value: &Value, remedy: impl Into<String>) {
+        self.refusals.push(Refusal {
+            object: "Node Termination Handler".to_owned(),
+            field: field.to_owned(),
+            value: shown(value),
+            remedy: remedy.into(),
+        });
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+struct Options<'a> {
+    values: &'a Map<String, Value>,
+    webhook_parameter: Option<&'a str>,
+    made: Made,
+}
+
+impl Options<'_> {
+    fn convert(mut self) -> Made {
+        self.handler();
+        self.heartbeat();
+        webhook::convert(self.values, self.webhook_parameter, &mut self.made);
+        self.others();
+        self.made
+    }
+
+    /// A value that says something; charts write empty ones for none.
+    fn given(&self, key: &str) -> Option<&Value> {
+        given(self.values, key)
+    }
+
+    fn switch(&mut self, key: &str) -> Option<bool> {
+        let value = self.given(key)?.clone();
+        let read = value.as_bool();
+        if read.is_none() {
+            self.made.refuse(key, &value, "expected true or false");
+        }
+        read
+    }
+
+    fn handler(&mut self) {
+        for key in [
+            "dryRun",
+            "cordonOnly",
+            "taintNode",
+            "enableOutOfServiceTaint",
+        ] {
+            if let Some(on) = self.switch(key) {
+                self.made.handler.insert(key.to_owned(), json!(on));
+            }
+        }
+        let keys = ["managedTag", "managedAsgTag", "taintEffect"];
+        for (key, to) in keys
+            .into_iter()
+            .zip(["managedTag", "managedTag", "taintEffect"])
+        {
+            if let Some(value) = self.given(key).cloned() {
+                self.made.handler.insert(to.to_owned(), value);
+            }
+        }
+        // In queue mode NTH drains whatever a message announces.
+        let queue = self.switch("enableSqsTerminationDraining") == Some(true);
+        let drains = self.switch("enableRebalanceDraining") == Some(true);
+        let watches = self.switch("enableRebalanceMonitoring") == Some(true);
+        let rebalance = match (queue || drains, watches) {
+            (true, _) => "drain",
+            (false, true) => "cordon",
+            (false, false) => "ignore",
+        };
+        self.made
+            .handler
+            .insert("rebalance".to_owned(), json!(rebalance));
+        for (key, fixed, remedy) in FIXED {
+            if let Some(value) = self.given(key).cloned()
+                && value != json!(fixed)
+            {
+                self.made.refuse(key, &value, *remedy);
+            }
+        }
+    }
+
+    /// Hooks are extended as long as EC2 Auto Scaling allows; what NTH itself refuses is a mistake here too.
+    fn heartbeat(&mut self) {
+        let mut seconds = BTreeMap::new();
+        for (key, least, most) in [
+            ("heartbeatInterval", 30, 3600),
+            ("heartbeatUntil", 60, 172_800),
+        ] {
+            let Some(value) = self.given(key).cloned().filter(|value| *value != json!(-1)) else {
+                continue;
+            };
+            match value
+                .as_i64()
+                .filter(|value| (least..=most).contains(value))
+            {
+                Some(value) => drop(seconds.insert(key, value)),
+                None => {
+                    let remedy = format!("expected seconds from {least} to {most}, or -1 for none");
+                    self.made.refuse(key, &value, remedy);
+                }
+            }
+        }
+        match (seconds.get("heartbeatInterval"), seconds.get("heartbeatUntil")) {
+            (None, Some(until)) => self.made.refuse(
+                "heartbeatUntil",
+                &json!(until),
+                "it says nothing without heartbeatInterval: take it out",
+            ),
+            (Some(interval), Some(until)) if interval > until => self.made.refuse(
+                "heartbeatInterval",
+                &json!(interval),
+                "expected no more than heartbeatUntil",
+            ),
+            (Some(_), _) => self.made.notes.push(
+                "heartbeatInterval: not needed: hooks are extended while pods leave, until EC2 Auto Scaling allows no more".to_owned(),
+            ),
+            (None, None) => {}
+        }
+    }
+
+    fn others(&mut self) {
+        const READ: &[&str] = &[
+            "cordonOnly",
+            "dryRun",
+            "enableOutOfServiceTaint",
+            "enableRebalanceDraining",
+            "enableRebalanceMonitoring",
+            "enableSqsTerminationDraining",
+            "heartbeatInterval",
+            "heartbeatUntil",
+            "managedAsgTag",
+            "managedTag",
+            "taintEffect",
+            "taintNode",
+        ];
+        for (key, value) in self.values {
+            let key = key.as_str();
+            let is_read = READ.contains(&key)
+                || webhook::OPTIONS.contains(&key)
+                || FIXED.iter().any(|(fixed, ..)| *fixed == key);
+            if is_read || given(self.values, key).is_none() {
+                continue;
+            }
+            let is_missed = |(missed, _): &&(&str, &str)| *missed == key;
+            let not_needed = NOT_NEEDED.contains(&key)
+                || NOT_NEEDED_PREFIXES
+                    .iter()
+                    .any(|prefix| key.starts_with(prefix));
+            if let Some((_, why)) = MISSED.iter().find(is_missed) {
+                if *value != json!(-1) {
+                    self.made.notes.push(format!("{key}: not here: {why}"));
+                }
+            } else if ["awsAccessKeyID", "awsSecretAccessKey"].contains(&key) {
+                let remedy = "keys are not taken over: functions have roles, and this one should be withdrawn";
+                self.made.refuse(key, &json!("***"), remedy);
+            } else if not_needed {
+                self.made.notes.push(format!("{key}: not needed"));
+            } else {
+                let remedy = "no such option of the chart 0.27: take it out";
+                self.made.refuse(key, value, remedy);
+            }
+        }
+    }
+}
+
+fn given<'v>(values: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+    let is_said = |value: &&Value| !value.is_null() && value.as_str() != Some("");
+    values.get(key).filter(is_said)
+}

@@ -1,0 +1,214 @@
+//! What the account says of the move: zones of subnets, access entries, quotas. The AWS CLI printed it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result, bail};
+use model::resources::CPU;
+use serde_json::Value;
+
+use crate::{
+    catalogs,
+    finding::{Finding, found},
+    import::group::Group,
+    objects::Objects,
+};
+
+/// Answers of describe-subnets, list-access-entries and list-service-quotas.
+#[derive(Default)]
+pub(super) struct Account {
+    /// Zones by subnet.
+    zones: BTreeMap<String, String>,
+    /// ARNs that the cluster lets in; `None` where nobody has asked.
+    entries: Option<BTreeSet<String>>,
+    /// Values by code.
+    quotas: BTreeMap<String, f64>,
+}
+
+impl Account {
+    pub(super) fn read(files: &[PathBuf]) -> Result<Self> {
+        let mut account = Self::default();
+        for file in files {
+            let name = file.display();
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+            let answer: Value =
+                serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))?;
+            account
+                .add(&answer)
+                .with_context(|| format!("--account {name}"))?;
+        }
+        Ok(account)
+    }
+
+    fn add(&mut self, answer: &Value) -> Result<()> {
+        let list = |key: &str| answer.get(key).and_then(Value::as_array);
+        if let Some(subnets) = list("Subnets") {
+            let zones = subnets
+                .iter()
+                .filter_map(|one| Some((text(one, "SubnetId")?, text(one, "AvailabilityZone")?)));
+            self.zones.extend(zones);
+        } else if let Some(entries) = list("accessEntries") {
+            let arns = entries.iter().filter_map(Value::as_str).map(str::to_owned);
+            self.entries.get_or_insert_default().extend(arns);
+        } else if let Some(quotas) = list("Quotas") {
+            let values = quotas
+                .iter()
+                .filter_map(|one| Some((text(one, "QuotaCode")?, one.get("Value")?.as_f64()?)));
+            self.quotas.extend(values);
+        } else {
+            bail!(
+                "expected what `aws ec2 describe-subnets`, `aws eks list-access-entries` or `aws service-quotas list-service-quotas \
+                 --service-code ec2` prints"
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn findings(&self, objects: &Objects, groups: &[Group]) -> Result<Vec<Finding>> {
+        Ok(found([
+            self.volumes(objects, groups),
+            self.roles(objects, groups),
+            self.too_few_cores(groups)?,
+        ]))
+    }
+
+    /// Volumes stay in their zone, and nodes are made in those of the groups' subnets.
+    fn volumes(&self, objects: &Objects, groups: &[Group]) -> Finding {
+        let subnets = groups.iter().flat_map(|group| &group.subnets);
+        let zones: Option<BTreeSet<&String>> =
+            subnets.map(|subnet| self.zones.get(subnet)).collect();
+        let zones = zones.filter(|zones| !zones.is_empty());
+        let is_lost = |volume: &&Value| {
+            let pinned = pinned(volume);
+            let reached =
+                |zones: &BTreeSet<&String>| pinned.iter().any(|zone| zones.contains(zone));
+            !pinned.is_empty() && zones.as_ref().is_some_and(|zones| !reached(zones))
+        };
+        let lost = objects.of_kind("PersistentVolume").filter(is_lost);
+        Finding::new(
+            "volumes in zones where no subnet of the groups is",
+            lost.map(|volume| {
+                let name = volume.pointer("/metadata/name").and_then(Value::as_str);
+                let zones = pinned(volume).join(", ");
+                format!("PersistentVolume {}: {zones}", name.unwrap_or_default())
+            })
+            .collect(),
+            "add a subnet of that zone to the EC2NodeClass, or their pods wait forever",
+        )
+    }
+
+    fn roles(&self, objects: &Objects, groups: &[Group]) -> Finding {
+        let mapped: Vec<&str> = objects
+            .of_kind("ConfigMap")
+            .filter(|map| map.pointer("/metadata/name").and_then(Value::as_str) == Some("aws-auth"))
+            .filter_map(|map| map.pointer("/data/mapRoles")?.as_str())
+            .collect();
+        let is_known = self.entries.is_some() || !mapped.is_empty();
+        let admits = |role: &str| {
+            let end = format!("/{role}");
+            let entries = self.entries.iter().flatten();
+            let is_mapped = |map: &&str| map.lines().any(|line| line.trim_end().ends_with(&end));
+            entries.into_iter().any(|arn| arn.ends_with(&end)) || mapped.iter().any(is_mapped)
+        };
+        let roles: BTreeSet<&str> = groups
+            .iter()
+            .filter_map(|group| group.class.get("role")?.as_str())
+            .filter(|role| is_known && !admits(role))
+            .collect();
+        Finding::new(
+            "roles of nodes that the cluster does not let in",
+            roles
+                .into_iter()
+                .map(|role| format!("role {role}"))
+                .collect(),
+            "aws eks create-access-entry --cluster-name <cluster> --type EC2_LINUX --principal-arn <the role's ARN>",
+        )
+    }
+
+    /// While a group moves, its nodes run twice.
+    fn too_few_cores(&self, groups: &[Group]) -> Result<Finding> {
+        const QUOTAS: [(&str, &str); 2] = [("spot", "L-34B43A08"), ("on-demand", "L-1216C47A")];
+        let mut exceeded = Vec::new();
+        if !self.quotas.is_empty() {
+            let types = catalogs::us_east_1()?;
+            let cores: BTreeMap<&str, i64> = types
+                .iter()
+                .map(|one| (one.name.as_str(), one.capacity.get(CPU) / 1000))
+                .collect();
+            for (capacity_type, code) in QUOTAS {
+                let Some(quota) = self.quotas.get(code) else {
+                    continue;
+                };
+                let of_type = groups.iter().filter(|group| {
+                    group.capacity_types.first().copied().unwrap_or("on-demand") == capacity_type
+                });
+                let needed: i64 = of_type
+                    .map(|group| 2 * desired(group) * largest(group, &cores))
+                    .sum();
+                // Quotas are whole numbers of virtual processors.
+                #[expect(clippy::cast_precision_loss, reason = "compared with a number of AWS'")]
+                if needed as f64 > *quota {
+                    exceeded.push(format!(
+                        "{code} ({capacity_type} instances of standard families): {quota} vCPU, {needed} at most are needed while nodes run twice"
+                    ));
+                }
+            }
+        }
+        Ok(Finding::new(
+            "quotas that the move may exceed",
+            exceeded,
+            "aws service-quotas request-service-quota-increase, or move the groups a few nodes at a time",
+        ))
+    }
+}
+
+fn text(object: &Value, key: &str) -> Option<String> {
+    object.get(key)?.as_str().map(str::to_owned)
+}
+
+fn desired(group: &Group) -> i64 {
+    group.members.iter().map(|member| member.desired).sum()
+}
+
+/// Of the types that it names.
+fn largest(group: &Group, cores: &BTreeMap<&str, i64>) -> i64 {
+    let named = group.requirements.iter().filter(|one| {
+        one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type")
+            && one.get("operator").and_then(Value::as_str) == Some("In")
+    });
+    let types = named
+        .filter_map(|one| one.get("values")?.as_array())
+        .flatten();
+    let types = types.filter_map(Value::as_str);
+    types
+        .filter_map(|name| cores.get(name))
+        .copied()
+        .max()
+        .unwrap_or(0)
+}
+
+/// Zones that a volume's affinity names.
+fn pinned(volume: &Value) -> Vec<String> {
+    const KEYS: [&str; 3] = [
+        "topology.kubernetes.io/zone",
+        "topology.ebs.csi.aws.com/zone",
+        "failure-domain.beta.kubernetes.io/zone",
+    ];
+    let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms");
+    let terms = terms.and_then(Value::as_array).into_iter().flatten();
+    let expressions = terms.filter_map(|term| term.get("matchExpressions")?.as_array());
+    let zones = expressions.flatten().filter(|one| {
+        let key = one.get("key").and_then(Value::as_str);
+        key.is_some_and(|key| KEYS.contains(&key))
+    });
+    let values = zones
+        .filter_map(|one| one.get("values")?.as_array())
+        .flatten();
+    values
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
