@@ -6,6 +6,7 @@ pub mod commits;
 pub mod lanes;
 pub mod launches;
 pub mod memories;
+mod released;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ use ports::{
     Ledger, Shelf,
     ledger::{Commit, Committed, LaneEnd, Moved},
 };
+
+pub use released::one_of_each;
 
 /// All laws, each with a cluster of its own whose name begins with `prefix`.
 pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {

@@ -2,17 +2,19 @@
 
 use jiff::SignedDuration;
 use model::{
-    ClusterName, InstanceId,
+    ClusterName, InstanceId, NodeClaimName,
     ledger::{Command, CommandState, Notice},
+    plan::Target,
 };
 use ports::{
     LedgerError,
     ledger::{Moved, Unfenced},
 };
+use serde::Deserialize;
 
 use crate::{
     key::{self, Key},
-    row::{NewRow, json},
+    row::{NewRow, Row, json},
     table::{Table, Write, Written},
 };
 
@@ -40,14 +42,39 @@ pub(crate) async fn commands(
     cluster: &ClusterName,
 ) -> Result<Vec<Command>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::COMMAND).await?;
-    rows.iter()
-        .map(|row| {
+    rows.iter().map(command_of).collect()
+}
+
+fn command_of(row: &Row) -> Result<Command, LedgerError> {
+    match row.json::<Command>("body") {
+        Ok(body) => Ok(Command {
+            state: row.json("state")?,
+            ..body
+        }),
+        Err(LedgerError::Newer { .. }) => {
+            let outline: Outline = row.json("body")?;
             Ok(Command {
-                state: row.json("state")?,
-                ..row.json("body")?
+                id: outline.id,
+                reason: outline.reason,
+                delete: outline.delete,
+                replacements: outline.replacements,
+                state: CommandState::Newer,
+                ..Command::default()
             })
-        })
-        .collect()
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What must be known of a command to leave its nodes alone, whatever a newer version says of it besides.
+#[derive(Deserialize)]
+struct Outline {
+    id: String,
+    #[serde(default)]
+    reason: String,
+    delete: Vec<Target>,
+    #[serde(default)]
+    replacements: Vec<NodeClaimName>,
 }
 
 pub(crate) async fn move_command(

@@ -37,6 +37,15 @@ impl DynamoLedger {
         }
     }
 
+    /// Marks rows as of another version of the records than [`model::ledger::SCHEMA`], as a newer build would.
+    #[must_use]
+    pub fn stamping(self, schema: u32) -> Self {
+        Self {
+            table: self.table.stamping(schema),
+            ..self
+        }
+    }
+
     pub(crate) fn shelf(&self) -> (&Table, &key::Account) {
         (&self.table, &self.account)
     }

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use jiff::Timestamp;
-use model::ledger::Lease;
+use model::ledger::{Lease, SCHEMA};
 use ports::LedgerError;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -10,6 +10,9 @@ use crate::key::Key;
 
 #[expect(clippy::disallowed_types, reason = "the SDK's own type for a row")]
 pub(crate) type Attributes = std::collections::HashMap<String, AttributeValue>;
+
+/// Where a row says which version of the records it holds.
+pub(crate) const SCHEMA_OF_ROW: &str = "schema";
 
 /// A row that was read.
 pub(crate) struct Row(Attributes);
@@ -60,7 +63,19 @@ impl Row {
             .text(name)
             .ok_or_else(|| self.corrupt(format!("attribute {name} is missing")))?;
         serde_json::from_str(text)
-            .map_err(|error| self.corrupt(format!("attribute {name}: {error}")))
+            .map_err(|error| self.unreadable(format!("attribute {name}: {error}")))
+    }
+
+    fn unreadable(&self, message: String) -> LedgerError {
+        match self.unsigned(SCHEMA_OF_ROW) {
+            Some(schema) if schema > u64::from(SCHEMA) => LedgerError::Newer {
+                pk: self.text("pk").unwrap_or_default().to_owned(),
+                sk: self.sort_key().to_owned(),
+                schema,
+                known: SCHEMA,
+            },
+            _ => self.corrupt(message),
+        }
     }
 
     pub(crate) fn lease(&self) -> Option<Lease> {

@@ -8,16 +8,19 @@ use aws_sdk_dynamodb::{
     operation::transact_write_items::TransactWriteItemsError,
     types::{AttributeValue, ConditionCheck, Put, TransactWriteItem, Update},
 };
+use model::ledger::SCHEMA;
 use ports::{LedgerError, ledger::Moved};
 
 use crate::{
     key::Key,
-    row::{Attributes, NewRow, Row, Value},
+    row::{Attributes, NewRow, Row, SCHEMA_OF_ROW, Value},
 };
 
 pub(crate) struct Table {
     client: Client,
     name: String,
+    /// What is put on rows as the version of the records.
+    schema: u32,
 }
 
 /// One conditional write. In expressions, `#word` is the attribute `word` and `:word` a value given here.
@@ -117,7 +120,22 @@ impl From<Written> for Moved {
 
 impl Table {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, name }
+        Self {
+            client,
+            name,
+            schema: SCHEMA,
+        }
+    }
+
+    pub(crate) fn stamping(self, schema: u32) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// The row with the version of what is written to it.
+    fn stamped(&self, mut row: Attributes) -> Attributes {
+        let schema = AttributeValue::N(self.schema.to_string());
+        row.insert(SCHEMA_OF_ROW.to_owned(), schema);
+        row
     }
 
     pub(crate) async fn get(&self, key: &Key) -> Result<Option<Row>, LedgerError> {
@@ -183,7 +201,7 @@ impl Table {
                 .client
                 .put_item()
                 .table_name(&self.name)
-                .set_item(Some(item))
+                .set_item(Some(self.stamped(item)))
                 .set_condition_expression(condition)
                 .set_expression_attribute_names(names)
                 .set_expression_attribute_values(values)
@@ -296,7 +314,7 @@ impl Table {
             Kind::Put(attributes) => item.put(
                 Put::builder()
                     .table_name(&self.name)
-                    .set_item(Some(attributes))
+                    .set_item(Some(self.stamped(attributes)))
                     .set_condition_expression(condition)
                     .set_expression_attribute_names(names)
                     .set_expression_attribute_values(values)

@@ -17,6 +17,14 @@ use crate::{
     wake::Lane,
 };
 
+/// The version of these records, which whoever writes a row puts on it: functions of two versions work side by side while a
+/// stack is upgraded, and after it is rolled back.
+///
+/// Within a version, records only get fields that may be missing, and that whoever does not know them may ignore; states get
+/// none, because they are compared as they are written. Whatever else changes is a new version. What functions of an older
+/// version cannot read they leave alone.
+pub const SCHEMA: u32 = 1;
+
 /// `CLUSTER#c` / `META`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {

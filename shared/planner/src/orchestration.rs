@@ -61,10 +61,12 @@ enum Step {
 
 /// The next step of a command that binds.
 fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
-    use CommandState::{Deleting, Done, Proposed, Replacing, RolledBack};
+    use CommandState::{Deleting, Done, Newer, Proposed, Replacing, RolledBack};
     match (state, seen.nodes, seen.replacements) {
         // A proposal is judged by planning it again.
         (Proposed | Done | RolledBack, ..) => (state, Vec::new()),
+        // Whoever began it goes on with it.
+        (Newer, ..) => (state, Vec::new()),
         (Replacing | Deleting, Nodes::Gone, _) => (Done, Vec::new()),
         (Replacing, Nodes::Kept, _) => (RolledBack, vec![Step::Unmark]),
         (Replacing, _, Replacements::Lost) => (RolledBack, vec![Step::Unmark]),

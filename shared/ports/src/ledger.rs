@@ -386,6 +386,17 @@ pub enum LedgerError {
     Denied { action: String, message: String },
     #[error("the ledger did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
+    /// Left alone: functions of the newer version see to it.
+    #[error(
+        "row {pk} / {sk} was written by a newer version of the functions (schema {schema}, known here is {known}), and is left to them: \
+         deploy that version again if it is not there any more"
+    )]
+    Newer {
+        pk: String,
+        sk: String,
+        schema: u64,
+        known: u32,
+    },
     #[error("row {pk} / {sk} cannot be read: {message}")]
     Corrupt {
         pk: String,

@@ -19,6 +19,8 @@ pub struct Config {
     pub cluster_role: Option<String>,
     /// Where clusters are registered in Parameter Store.
     pub registry_prefix: String,
+    /// The version that is put on the ledger's rows, where that is not the one of this build.
+    pub schema: Option<u32>,
     /// The reach of the clusters that the function works for: `public` or `vpc:<id>`.
     pub reach: String,
 }
@@ -79,10 +81,20 @@ impl Config {
             cluster_role: variable("WHITTLE_CLUSTER_ROLE").filter(|arn| !arn.is_empty()),
             registry_prefix: variable("WHITTLE_REGISTRY_PREFIX")
                 .unwrap_or_else(|| "/whittle/clusters".to_owned()),
+            schema: None,
             reach: variable("WHITTLE_REACH")
                 .filter(|reach| !reach.is_empty())
                 .unwrap_or_else(|| turns::PUBLIC.to_owned()),
         };
+        if let Some(schema) = variable("WHITTLE_LEDGER_SCHEMA").filter(|schema| !schema.is_empty())
+        {
+            config.schema = schema.parse().ok();
+            if config.schema.is_none() {
+                problems.push(format!(
+                    "WHITTLE_LEDGER_SCHEMA is \"{schema}\" (expected a number)"
+                ));
+            }
+        }
         if !config.account.is_empty() && !is_account(&config.account) {
             problems.push(format!(
                 "WHITTLE_ACCOUNT is \"{}\" (expected 12 digits)",
@@ -155,6 +167,7 @@ mod tests {
             ("WHITTLE_TABLE", ""),
             ("WHITTLE_ACCOUNT", "12"),
             ("WHITTLE_CLUSTER_ROLE", "admin"),
+            ("WHITTLE_LEDGER_SCHEMA", "next"),
         ])
         .unwrap_err();
         let text = error.to_string();
@@ -162,6 +175,7 @@ mod tests {
             "WHITTLE_TABLE is not set",
             "WHITTLE_ACCOUNT is \"12\"",
             "WHITTLE_CLUSTER_ROLE is \"admin\"",
+            "WHITTLE_LEDGER_SCHEMA is \"next\"",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use ledger::{DynamoLedger, Purse, SqsWakes};
-use model::{Lane, budget::Priority};
+use model::{Lane, budget::Priority, ledger::SCHEMA};
 use ports::Clock;
 use turns::{Share, World};
 
@@ -12,12 +12,8 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
     let sdk = ec2::sdk_config().await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ledger = Arc::new(DynamoLedger::new(
-        &sdk,
-        &config.table,
-        &config.account,
-        &config.region,
-    ));
+    let ledger = DynamoLedger::new(&sdk, &config.table, &config.account, &config.region);
+    let ledger = Arc::new(ledger.stamping(config.schema.unwrap_or(SCHEMA)));
     let purse = Purse::new(ledger.clone(), Arc::clone(&clock), Priority::of(lane));
     let options = ec2::Options {
         cluster_role: config.cluster_role,

@@ -32,13 +32,16 @@ pub enum CommandState {
     Deleting,
     Done,
     RolledBack,
+    /// A newer version of the functions knows what this is. Its nodes are spoken for, and nobody else moves it.
+    #[serde(other)]
+    Newer,
 }
 
 impl CommandState {
     /// Whether what it names is on its way out (PROTOCOL O3).
     pub fn is_open(self) -> bool {
         match self {
-            Self::Replacing | Self::Deleting => true,
+            Self::Replacing | Self::Deleting | Self::Newer => true,
             Self::Proposed | Self::Done | Self::RolledBack => false,
         }
     }
@@ -47,7 +50,7 @@ impl CommandState {
     pub fn is_over(self) -> bool {
         match self {
             Self::Done | Self::RolledBack => true,
-            Self::Proposed | Self::Replacing | Self::Deleting => false,
+            Self::Proposed | Self::Replacing | Self::Deleting | Self::Newer => false,
         }
     }
 }
@@ -82,5 +85,17 @@ impl Method {
             Self::MultiNode => "multi",
             Self::SingleNode => "single",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_a_newer_version_binds_and_is_never_over() {
+        let state: CommandState = serde_json::from_str("\"paused\"").unwrap();
+        assert_eq!(state, CommandState::Newer);
+        assert!(state.is_open() && !state.is_over());
     }
 }

@@ -1,0 +1,264 @@
+//! Two versions of the functions over one ledger: rows of every released version of the records can be read, this one's are
+//! written as they were when it was released, and what a newer one wrote is left alone.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
+use fakes::laws;
+use harness::{ACCOUNT, CREDENTIALS, Ministack, REGION};
+use ledger::DynamoLedger;
+use model::ledger::{CommandState, SCHEMA};
+use ports::{Ledger, LedgerError, ledger::Moved};
+use serde_json::{Value, json};
+
+const TABLE: &str = "whittle-ledger";
+const CLUSTER: &str = "recorded";
+
+/// A ledger of its own, which ends with it.
+struct World {
+    dynamodb: Ministack,
+    ledger: DynamoLedger,
+}
+
+impl World {
+    fn new() -> Self {
+        let dynamodb = Ministack::start(&[]);
+        let declared =
+            harness::template("sam-template.yaml")["Resources"]["Ledger"]["Properties"].take();
+        let table = json!({
+            "TableName": TABLE,
+            "BillingMode": declared["BillingMode"],
+            "AttributeDefinitions": declared["AttributeDefinitions"],
+            "KeySchema": declared["KeySchema"],
+        });
+        dynamodb.call("dynamodb", "create_table", table);
+        let ledger = DynamoLedger::new(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION);
+        Self { dynamodb, ledger }
+    }
+
+    fn put(&self, row: &Value) {
+        let item = json!({"TableName": TABLE, "Item": row});
+        self.dynamodb.call("dynamodb", "put_item", item);
+    }
+
+    /// Every row by its key, but for packed plans, which are for the turn that lost a race.
+    fn rows(&self) -> BTreeMap<String, Value> {
+        let all = self
+            .dynamodb
+            .call("dynamodb", "scan", json!({"TableName": TABLE}));
+        let rows = all["Items"].as_array().unwrap().iter();
+        let rows = rows.map(|row| (key(row), row.clone()));
+        rows.filter(|(key, _)| !key.contains("PLANBODY#")).collect()
+    }
+
+    /// Everything that turns read of a cluster.
+    async fn read(&self) -> Result<String, LedgerError> {
+        let (ledger, cluster) = (&self.ledger, &CLUSTER.into());
+        let commands = ledger.commands(cluster).await?;
+        let intents = ledger.intents(cluster).await?;
+        let notices = ledger.notices(cluster).await?;
+        let calls = ledger.open_calls(cluster).await?;
+        let claim = ledger.claim(cluster, &"launched".into()).await?;
+        let owner = ledger.owner(&"i-launched".into()).await?;
+        let (meta, lanes) = (ledger.meta(cluster).await?, ledger.lanes(cluster).await?);
+        let memory = ledger.sweep_memory(cluster).await?;
+        Ok(format!(
+            "{meta:#?}\n{lanes:#?}\n{commands:#?}\n{intents:#?}\n{calls:#?}\n{claim:#?}\n{owner:#?}\n{notices:#?}\n{memory:#?}\n"
+        ))
+    }
+}
+
+fn key(row: &Value) -> String {
+    format!(
+        "{} {}",
+        row["pk"]["S"].as_str().unwrap(),
+        row["sk"]["S"].as_str().unwrap()
+    )
+}
+
+fn sdk_config(endpoint: &str) -> SdkConfig {
+    let [(_, key), (_, secret), ..] = CREDENTIALS;
+    let credentials = Credentials::new(key, secret, None, None, "tests");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(REGION))
+        .endpoint_url(endpoint)
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build()
+}
+
+fn recorded(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("ledger")
+        .join(name)
+}
+
+/// What was recorded, which `UPDATE_EXPECT=1` records anew.
+fn compare(name: &str, found: &str) {
+    let file = recorded(name);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a switch for whoever runs the tests"
+    )]
+    if std::env::var("UPDATE_EXPECT").is_ok_and(|value| value == "1") {
+        fs::write(&file, found).unwrap();
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        expected == found,
+        "{name} is not as recorded. What an older version cannot read, or reads otherwise, is a new version of the records: raise \
+         SCHEMA, keep this file and record the next. Otherwise UPDATE_EXPECT=1 accepts it.\n{found}"
+    );
+}
+
+#[tokio::test]
+async fn rows_are_written_as_their_version_was_released() {
+    let world = World::new();
+    laws::one_of_each(&world.ledger, &CLUSTER.into()).await;
+    let rows = serde_json::to_string_pretty(&world.rows()).unwrap();
+    compare(&format!("schema-{SCHEMA}.json"), &(rows + "\n"));
+}
+
+#[tokio::test]
+async fn rows_of_every_released_version_are_read() {
+    for schema in 1..=SCHEMA {
+        let world = World::new();
+        let rows = fs::read_to_string(recorded(&format!("schema-{schema}.json"))).unwrap();
+        let rows: BTreeMap<String, Value> = serde_json::from_str(&rows).unwrap();
+        for row in rows.values() {
+            world.put(row);
+        }
+        compare(
+            &format!("schema-{schema}.read"),
+            &world.read().await.unwrap(),
+        );
+    }
+}
+
+/// Makes the one row of a kind what a newer version could have made of it.
+fn renew(world: &World, kind: &str, change: impl Fn(&mut Value)) -> Value {
+    let rows = world.rows();
+    let (_, row) = rows.iter().find(|(key, _)| key.contains(kind)).unwrap();
+    let mut row = row.clone();
+    row["schema"] = json!({"N": "99"});
+    change(&mut row);
+    world.put(&row);
+    row
+}
+
+/// Changes the JSON that an attribute holds.
+fn rewrite(row: &mut Value, attribute: &str, change: impl Fn(&mut Value)) {
+    let mut body: Value = serde_json::from_str(row[attribute]["S"].as_str().unwrap()).unwrap();
+    change(&mut body);
+    row[attribute] = json!({"S": body.to_string()});
+}
+
+#[tokio::test]
+async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
+    let world = World::new();
+    let cluster = &CLUSTER.into();
+    laws::one_of_each(&world.ledger, cluster).await;
+    let unknown_method = |row: &mut Value| {
+        rewrite(row, "body", |body| {
+            body["choice"] = json!({"method": "auction", "bids": [1, 2]});
+        });
+    };
+    let unknown_state = |row: &mut Value| row["state"] = json!({"S": "\"paused\""});
+    for change in [&unknown_method as &dyn Fn(&mut Value), &unknown_state] {
+        let row = renew(&world, "COMMAND#replacing", change);
+        let commands = world.ledger.commands(cluster).await.unwrap();
+        let newer: Vec<_> = commands
+            .iter()
+            .filter(|command| command.state == CommandState::Newer)
+            .collect();
+        let [command] = newer.as_slice() else {
+            panic!("{commands:#?}")
+        };
+        assert_eq!(command.id, "replacing");
+        assert!(!command.delete.is_empty(), "its nodes are spoken for");
+        let moved = world
+            .ledger
+            .move_command(cluster, command, CommandState::Done);
+        assert_eq!(moved.await.unwrap(), Moved::No);
+        assert_eq!(world.rows()[&key(&row)], row, "left alone");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
+    let world = World::new();
+    let cluster = &CLUSTER.into();
+    laws::one_of_each(&world.ledger, cluster).await;
+    let row = renew(&world, "INTENT#", |row| {
+        row["state"] = json!({"S": r#"{"state":"auctioned"}"#});
+    });
+    let error = world.ledger.intents(cluster).await.unwrap_err();
+    assert!(
+        matches!(error, LedgerError::Newer { schema: 99, .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("newer version"), "{error}");
+    assert_eq!(world.rows()[&key(&row)], row, "left alone");
+    // Without the mark nobody knows what happened to it.
+    let mut unmarked = row.clone();
+    unmarked.as_object_mut().unwrap().remove("schema");
+    world.put(&unmarked);
+    let error = world.ledger.intents(cluster).await.unwrap_err();
+    assert!(matches!(error, LedgerError::Corrupt { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn fields_that_a_newer_version_adds_are_kept() {
+    let world = World::new();
+    let cluster = &CLUSTER.into();
+    laws::one_of_each(&world.ledger, cluster).await;
+    let before = world.read().await.unwrap();
+    let row = renew(&world, "COMMAND#replacing", |row| {
+        row["bids"] = json!({"N": "3"});
+        rewrite(row, "body", |body| body["bids"] = json!([1, 2, 3]));
+    });
+    assert_eq!(world.read().await.unwrap(), before);
+    let commands = world.ledger.commands(cluster).await.unwrap();
+    let command = commands.iter().find(|one| one.id == "replacing").unwrap();
+    let moved = world
+        .ledger
+        .move_command(cluster, command, CommandState::Deleting);
+    assert_eq!(moved.await.unwrap(), Moved::Yes);
+    let after = &world.rows()[&key(&row)];
+    assert_eq!(
+        (&after["body"], &after["bids"]),
+        (&row["body"], &row["bids"])
+    );
+}
+
+#[tokio::test]
+async fn rows_that_a_newer_version_wrote_as_before_are_read_as_before() {
+    let world = World::new();
+    let newer = DynamoLedger::new(
+        &sdk_config(world.dynamodb.endpoint()),
+        TABLE,
+        ACCOUNT,
+        REGION,
+    );
+    let newer = newer.stamping(SCHEMA + 1);
+    let cluster = &CLUSTER.into();
+    laws::one_of_each(&newer, cluster).await;
+    let stamps: Vec<Value> = world
+        .rows()
+        .into_values()
+        .map(|row| row["schema"].clone())
+        .collect();
+    assert!(
+        stamps.contains(&json!({"N": (SCHEMA + 1).to_string()})),
+        "{stamps:?}"
+    );
+    let ours = world.ledger.commands(cluster).await.unwrap();
+    assert_eq!(ours, newer.commands(cluster).await.unwrap());
+}
