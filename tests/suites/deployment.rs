@@ -1,11 +1,18 @@
 //! How the stack is deployed: one set of functions for each reach, upgrades while turns are in flight, and deletion.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
 
 mod deployed;
 
+use std::time::Duration;
+
 use deployed::{BY_SWEEP, CLUSTER, Cluster, Deployed, MANIFESTS, all_run, all_true};
 use harness::LocalAws;
-use serde_json::json;
+use sandbox::faults::{Effect, Fault};
+use serde_json::{Value, json};
 
 #[test]
 fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
@@ -51,4 +58,151 @@ fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
         assert!(turns(function, "outside") > 0, "{function}");
         assert!(turns(&within, CLUSTER) > 0, "{within}");
     }
+}
+
+/// Versions of the ledger's records that its rows are marked with.
+fn versions(deployed: &Deployed<'_>) -> Vec<String> {
+    let table = json!({"TableName": deployed.stack.output("Table")});
+    let rows = deployed.aws.ministack.call("dynamodb", "scan", table);
+    let rows = rows["Items"].as_array().into_iter().flatten();
+    let mut versions: Vec<String> = rows
+        .filter_map(|row| Some(row["schema"]["N"].as_str()?.to_owned()))
+        .collect();
+    versions.sort();
+    versions.dedup();
+    versions
+}
+
+/// Each NodeClaim has an instance of its own, and nobody else has any.
+fn one_instance_each(deployed: &Deployed<'_>) {
+    let claims = deployed.cluster.list("nodeclaims");
+    let mut named: Vec<&str> = claims
+        .iter()
+        .filter_map(|claim| claim["status"]["providerID"].as_str())
+        .collect();
+    named.sort_unstable();
+    named.dedup();
+    assert_eq!(named.len(), claims.len());
+    assert_eq!(
+        deployed.instances_ever().len(),
+        claims.len(),
+        "none too many"
+    );
+}
+
+#[test]
+fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_nothing() {
+    let aws = LocalAws::start(CLUSTER);
+    let before = everything(&aws);
+    let mut deployed = Deployed::start(&aws);
+    deployed.cluster.apply(MANIFESTS);
+    deployed.sweep();
+    deployed.until("the NodePool is ready", BY_SWEEP, |world| {
+        all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
+    });
+
+    // The instances run and nobody has said so: this turn ends after the upgrade, if it ends.
+    let hang = Fault::new(Effect::Delay(Duration::from_secs(40)), 1);
+    let hang = hang.on_verb("patch").on_resource("nodeclaims/status");
+    deployed.cluster.sandbox.inject(hang);
+    deployed.cluster.scale("web", 2);
+    deployed.until("a turn is in flight", BY_SWEEP, |world| {
+        match world.cluster.sandbox.pending_faults() {
+            0 => Ok(()),
+            _ => Err("not yet".into()),
+        }
+    });
+    deployed.stack.deploy_again("2");
+    deployed.until("its pods run", BY_SWEEP, |world| all_run(world, 2));
+    one_instance_each(&deployed);
+    deployed.cluster.scale("web", 3);
+    deployed.until("the new version works", BY_SWEEP, |world| all_run(world, 3));
+    assert_eq!(
+        versions(&deployed),
+        ["1", "2"],
+        "rows of both lie side by side"
+    );
+
+    deployed.stack.deploy_again("");
+    deployed.cluster.scale("web", 4);
+    deployed.until("the old version works again", BY_SWEEP, |world| {
+        all_run(world, 4)
+    });
+    one_instance_each(&deployed);
+
+    deployed.cluster.kubectl(&["delete", "deployment", "web"]);
+    deployed
+        .cluster
+        .kubectl(&["delete", "nodepools", "--all", "--wait=false"]);
+    deployed.until("the nodes of the NodePool end with it", BY_SWEEP, |world| {
+        let left = world.cluster.list("nodepools").len() + world.cluster.list("nodeclaims").len();
+        match left + world.instances().len() {
+            0 => Ok(()),
+            left => Err(format!("{left} are left")),
+        }
+    });
+    deployed
+        .cluster
+        .kubectl(&["delete", "ec2nodeclasses", "--all", "--wait=false"]);
+    deployed.until(
+        "what was made for launches ends with the EC2NodeClass",
+        BY_SWEEP,
+        |world| match world.cluster.list("ec2nodeclasses").len() {
+            0 => Ok(()),
+            left => Err(format!("{left} are left")),
+        },
+    );
+    let entry = json!({"Name": format!("/whittle/clusters/{CLUSTER}")});
+    aws.moto.call("ssm", "delete_parameter", entry);
+    deployed.end().unwrap();
+    assert_eq!(everything(&aws), before);
+}
+
+/// What a stack consists of, by the services' own lists.
+const LISTS: [(&str, &str, &str); 11] = [
+    ("dynamodb", "list_tables", "/TableNames"),
+    ("sqs", "list_queues", "/QueueUrls"),
+    ("lambda", "list_functions", "/Functions"),
+    (
+        "lambda",
+        "list_event_source_mappings",
+        "/EventSourceMappings",
+    ),
+    ("logs", "describe_log_groups", "/logGroups"),
+    ("cloudwatch", "describe_alarms", "/MetricAlarms"),
+    ("cloudwatch", "list_dashboards", "/DashboardEntries"),
+    ("events", "list_rules", "/Rules"),
+    ("scheduler", "list_schedules", "/Schedules"),
+    ("iam", "list_roles", "/Roles"),
+    ("s3", "list_buckets", "/Buckets"),
+];
+
+/// How many there are of each; SAM's own bucket for what it uploads stays.
+fn everything(aws: &LocalAws) -> Vec<(String, usize)> {
+    let count = |(service, operation, list): &(&str, &str, &str)| {
+        let answer = aws.ministack.call(service, operation, json!({}));
+        let items = answer.pointer(list).and_then(Value::as_array);
+        let items = items.into_iter().flatten();
+        let items = items.filter(|item| !item.to_string().contains("aws-sam-cli"));
+        (format!("{service}:{operation}"), items.count())
+    };
+    let mut all: Vec<(String, usize)> = LISTS.iter().map(count).collect();
+    for (operation, list) in [
+        ("describe_launch_templates", "/LaunchTemplates"),
+        ("describe_instances", "/Reservations"),
+    ] {
+        let alive =
+            json!({"Filters": [{"Name": "instance-state-name", "Values": ["pending", "running"]}]});
+        let asked = match operation {
+            "describe_instances" => alive,
+            _ => json!({}),
+        };
+        let answer = aws.moto.call("ec2", operation, asked);
+        let items = answer.pointer(list).and_then(Value::as_array);
+        all.push((operation.to_owned(), items.map_or(0, Vec::len)));
+    }
+    let profiles = aws.moto.call("iam", "list_instance_profiles", json!({}));
+    let profiles = profiles["InstanceProfiles"].as_array().map_or(0, Vec::len);
+    all.push(("instance profiles".to_owned(), profiles));
+    all
 }

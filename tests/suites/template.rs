@@ -286,15 +286,10 @@ fn the_functions_within_a_vpc_are_those_of_the_stack() {
         "AWS::Logs::LogGroup",
         "AWS::CloudWatch::Alarm",
     ];
-    for kind in taken_over {
-        assert_eq!(
-            of_any_type(&stack, kind),
-            of_any_type(&lane, kind),
-            "{kind}"
-        );
-        for (name, _) in of_type(&stack, kind) {
-            let (one, other) = (&stack["Resources"][name], &lane["Resources"][name]);
-            assert_eq!(normal(one), normal(other), "{name}");
+    for (name, one) in stack["Resources"].as_object().unwrap() {
+        // What sweeps find is counted for the stack, whichever housekeeper finds it.
+        if taken_over.contains(&one["Type"].as_str().unwrap()) && name != "PersonNeededAlarm" {
+            assert_eq!(normal(one), normal(&lane["Resources"][name]), "{name}");
         }
     }
     let mut outside = normal(&stack["Globals"]["Function"]);

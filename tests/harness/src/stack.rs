@@ -42,13 +42,45 @@ const LANE: &str = "VpcLane/template.yaml";
 
 impl<'a> Stack<'a> {
     pub(crate) fn deploy(aws: &'a LocalAws, name: &str) -> Self {
+        Self::deploy_version(aws, name, "")
+    }
+
+    /// Deploys the stack again, with functions that mark the ledger's rows as of this version of its records; an empty one is
+    /// that of the build.
+    ///
+    /// # Panics
+    /// If the deployment fails.
+    pub fn deploy_again(&self, schema: &str) {
+        Self::deploy_version(self.aws, &self.name, schema);
+    }
+
+    /// Ends the stack as `sam delete` does.
+    ///
+    /// # Errors
+    /// What SAM said went wrong.
+    pub fn delete(self) -> Result<(), String> {
+        let output = sam(self.aws)
+            .args(["delete", "--no-prompts", "--region", REGION])
+            .args(["--stack-name", &self.name])
+            .output();
+        let output = output.unwrap_or_else(|error| panic!("sam does not start: {error}"));
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    fn deploy_version(aws: &'a LocalAws, name: &str, schema: &str) -> Self {
         // Nothing of the nested stack would be made, and to pack its functions takes as long as all others.
         let built = crate::built("template.yaml");
-        let text = fs::read_to_string(&built)
-            .unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+        let text = fs::read_to_string(&built);
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+        let text = without_lane(&text).replace(
+            "        WHITTLE_REACH: public\n",
+            &format!("        WHITTLE_REACH: public\n        WHITTLE_LEDGER_SCHEMA: '{schema}'\n"),
+        );
         let beside = built.with_file_name(format!("template-{}.yaml", process::id()));
-        fs::write(&beside, without_lane(&text))
-            .unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
+        fs::write(&beside, text).unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
         let stack = Self::deploy_built(aws, name, &beside, &[("DeletionProtection", "false")]);
         // It is read; whether it stays is of no importance.
         let _ = fs::remove_file(&beside);
@@ -85,7 +117,7 @@ impl<'a> Stack<'a> {
             true => "Architecture=arm64",
             false => "Architecture=x86_64",
         };
-        let output = Command::new(crate::tool("bin/sam"))
+        let output = sam(aws)
             .args(["deploy", "--stack-name", name, "--region", REGION])
             .args(["--resolve-s3", "--capabilities", "CAPABILITY_IAM"])
             .args(["--no-confirm-changeset", "--no-progressbar"])
@@ -97,14 +129,6 @@ impl<'a> Stack<'a> {
                     .iter()
                     .map(|(key, value)| format!("{key}={value}")),
             )
-            .envs(aws.environment())
-            // A user's own profiles and settings must not reach in; SAM looks every five seconds unless told otherwise.
-            .envs([
-                ("AWS_CONFIG_FILE", "/dev/null"),
-                ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
-            ])
-            .env_remove("AWS_PROFILE")
-            .envs([("SAM_CLI_TELEMETRY", "0"), ("SAM_CLI_POLL_DELAY", "0.2")])
             .output()
             .unwrap_or_else(|error| panic!("sam does not start: {error}"));
         let (out, err) = (
@@ -230,6 +254,19 @@ impl<'a> Stack<'a> {
             }
         }
     }
+}
+
+fn sam(aws: &LocalAws) -> Command {
+    let mut sam = Command::new(crate::tool("bin/sam"));
+    sam.envs(aws.environment())
+        // A user's own profiles and settings must not reach in; SAM looks every five seconds unless told otherwise.
+        .envs([
+            ("AWS_CONFIG_FILE", "/dev/null"),
+            ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+        ])
+        .env_remove("AWS_PROFILE")
+        .envs([("SAM_CLI_TELEMETRY", "0"), ("SAM_CLI_POLL_DELAY", "0.2")]);
+    sam
 }
 
 /// The template without the nested stack and what it puts out.

@@ -198,6 +198,11 @@ impl<'a> Deployed<'a> {
         }
     }
 
+    /// Deletes the stack, as `sam delete` does.
+    pub(crate) fn end(self) -> Result<(), String> {
+        self.stack.delete()
+    }
+
     /// The cluster's instances that are not terminated, whatever tagged them.
     pub(crate) fn instances(&self) -> Vec<Value> {
         machines::alive(&self.aws.moto)
