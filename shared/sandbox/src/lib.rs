@@ -30,5 +30,7 @@ mod world;
 
 pub use clock::{AtWork, WorldClock};
 pub use controllers::{KubeletOptions, NodeJoin};
-pub use sandbox::{Credential, Sandbox, SandboxOptions, StartError};
+pub use sandbox::{
+    Credential, NEWEST_KUBERNETES, OLDEST_KUBERNETES, Sandbox, SandboxOptions, StartError,
+};
 pub use world::{World, WorldOptions};

@@ -48,7 +48,14 @@ pub struct SandboxOptions {
     pub bookmark_interval: Duration,
     /// Whether watches may ask for `sendInitialEvents`.
     pub streaming_lists: bool,
+    /// The minor version that the server says it has, and whose discovery it serves.
+    pub kubernetes_minor: u32,
 }
+
+/// The newest minor version whose behaviour the server follows.
+pub const NEWEST_KUBERNETES: u32 = 37;
+/// The oldest one that is supported.
+pub const OLDEST_KUBERNETES: u32 = 29;
 
 /// A bearer token and whose it is.
 #[derive(Clone, Debug)]
@@ -80,6 +87,7 @@ impl Default for SandboxOptions {
             credentials: vec![Credential::administrator("sandbox-administrator")],
             bookmark_interval: Duration::from_secs(15),
             streaming_lists: true,
+            kubernetes_minor: NEWEST_KUBERNETES,
         }
     }
 }
@@ -295,6 +303,7 @@ pub(crate) struct Shared {
     nudge: Notify,
     bookmark_interval: Duration,
     streaming_lists: bool,
+    kubernetes_minor: u32,
 }
 
 impl Shared {
@@ -310,6 +319,7 @@ impl Shared {
             nudge: Notify::new(),
             bookmark_interval: options.bookmark_interval,
             streaming_lists: options.streaming_lists,
+            kubernetes_minor: options.kubernetes_minor,
         }
     }
 
@@ -353,6 +363,10 @@ impl Shared {
 
     pub(crate) fn bookmark_interval(&self) -> Duration {
         self.bookmark_interval
+    }
+
+    pub(crate) fn kubernetes_minor(&self) -> u32 {
+        self.kubernetes_minor
     }
 
     pub(crate) fn streams_lists(&self) -> bool {

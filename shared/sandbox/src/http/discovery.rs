@@ -8,8 +8,8 @@ use crate::{
     kinds::{Kinds, ResourceType},
 };
 
-/// The version that `/version` names: the newest whose behaviour this server follows.
-const KUBERNETES_MINOR: &str = "37";
+/// Discovery is aggregated in this form since 1.30; older servers answer in one that clients no longer ask for alone.
+pub(super) const AGGREGATED_SINCE: u32 = 30;
 
 /// The media type of aggregated discovery.
 pub(super) const AGGREGATED: &str =
@@ -28,11 +28,11 @@ const VERBS: &[&str] = &[
 
 type ByVersion<'a> = BTreeMap<&'a str, Vec<&'a Arc<ResourceType>>>;
 
-pub(super) fn version() -> Value {
+pub(super) fn version(minor: u32) -> Value {
     json!({
         "major": "1",
-        "minor": KUBERNETES_MINOR,
-        "gitVersion": format!("v1.{KUBERNETES_MINOR}.0+whittle"),
+        "minor": minor.to_string(),
+        "gitVersion": format!("v1.{minor}.0+whittle"),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "2026-01-01T00:00:00Z",
         "goVersion": "", "compiler": "rustc", "platform": "linux/amd64",
     })

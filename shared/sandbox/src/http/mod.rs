@@ -113,7 +113,8 @@ async fn respond(shared: &Arc<Shared>, request: Request) -> ApiResult<Response> 
 
 fn discover(shared: &Shared, headers: &HeaderMap, asked: &Discovery) -> ApiResult<Response> {
     let core = *asked == Discovery::CoreVersions;
-    if (core || *asked == Discovery::Groups) && accept::wants_aggregated(headers) {
+    let is_aggregated = shared.kubernetes_minor() >= discovery::AGGREGATED_SINCE;
+    if is_aggregated && (core || *asked == Discovery::Groups) && accept::wants_aggregated(headers) {
         let list = shared.read(|world| discovery::aggregated(&world.server.kinds, core));
         let mut response = Answer::ok(&list).into_response(headers);
         response.headers_mut().insert(
@@ -133,7 +134,7 @@ fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<A
     };
     match segments {
         ["healthz" | "livez" | "readyz", ..] => Ok(plain("ok")),
-        ["version"] => Ok(Answer::ok(&discovery::version())),
+        ["version"] => Ok(Answer::ok(&discovery::version(shared.kubernetes_minor()))),
         [] => {
             authorize::user(shared, headers)?;
             Ok(Answer::ok(

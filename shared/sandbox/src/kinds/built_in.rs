@@ -3,9 +3,9 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1 as admission, apps::v1 as apps, autoscaling::v2 as autoscaling,
         batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
-        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking,
-        node::v1 as node, policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling,
-        storage::v1 as storage,
+        discovery::v1 as discovery, events::v1 as events, flowcontrol::v1 as flowcontrol,
+        networking::v1 as networking, node::v1 as node, policy::v1 as policy, rbac::v1 as rbac,
+        scheduling::v1 as scheduling, storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions,
 };
@@ -58,6 +58,8 @@ pub(super) fn all() -> Vec<ResourceType> {
         kind::<batch::Job>("job", &[], &["all"], Status),
         kind::<coordination::Lease>("lease", &[], &[], Nothing),
         kind::<discovery::EndpointSlice>("endpointslice", &[], &[], Nothing),
+        kind::<flowcontrol::FlowSchema>("flowschema", &[], &[], Status),
+        kind::<flowcontrol::PriorityLevelConfiguration>("prioritylevelconfiguration", &[], &[], Status),
         event_kind(),
         kind::<networking::Ingress>("ingress", &["ing"], &[], Status),
         kind::<networking::NetworkPolicy>("networkpolicy", &["netpol"], &[], Nothing),

@@ -1,0 +1,138 @@
+//! The chart installed by the real helm, into the oldest and the newest API server that are supported.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use sandbox::{NEWEST_KUBERNETES, OLDEST_KUBERNETES, Sandbox, SandboxOptions};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart")
+}
+
+/// A cluster, and a folder for what helm keeps.
+struct Cluster {
+    _sandbox: Sandbox,
+    /// Serves as long as the cluster is there.
+    _runtime: Runtime,
+    home: TempDir,
+}
+
+impl Cluster {
+    fn start(kubernetes_minor: u32) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let options = SandboxOptions {
+            kubernetes_minor,
+            streaming_lists: kubernetes_minor == NEWEST_KUBERNETES,
+            ..SandboxOptions::default()
+        };
+        let sandbox = runtime.block_on(Sandbox::start(options)).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("config"), sandbox.kubeconfig_yaml()).unwrap();
+        Self {
+            _sandbox: sandbox,
+            _runtime: runtime,
+            home,
+        }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+        let output = Command::new(harness::tool(&format!("bin/{program}")))
+            .args(arguments)
+            .env("KUBECONFIG", self.home.path().join("config"))
+            .env("HOME", self.home.path())
+            .output()
+            .unwrap();
+        match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout).unwrap()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    /// With the chart, complete values, and those given.
+    fn helm(&self, verb: &str, set: &[&str]) -> Result<String, String> {
+        let (chart, values) = (chart(), chart().join("ci/example-values.yaml"));
+        let mut arguments = vec![verb, "whittle", chart.to_str().unwrap()];
+        arguments.extend([
+            "--namespace",
+            "kube-system",
+            "--values",
+            values.to_str().unwrap(),
+        ]);
+        // Its CRDs are the Prometheus operator's.
+        arguments.extend(["--set", "serviceMonitor.enabled=false"]);
+        arguments.extend(set.iter().flat_map(|set| ["--set", set]));
+        self.run("helm", &arguments)
+    }
+
+    fn get(&self, what: &[&str]) -> Value {
+        let mut arguments = vec!["get", "--namespace", "kube-system", "-o", "json"];
+        arguments.extend(what);
+        serde_json::from_str(&self.run("kubectl", &arguments).unwrap()).unwrap()
+    }
+
+    fn crds(&self) -> usize {
+        let crds = self.get(&["crds"]);
+        crds["items"].as_array().unwrap().len()
+    }
+}
+
+#[test]
+fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
+    for minor in [OLDEST_KUBERNETES, NEWEST_KUBERNETES] {
+        let cluster = Cluster::start(minor);
+        let served = cluster.run("kubectl", &["version", "-o", "json"]).unwrap();
+        assert!(served.contains(&format!("v1.{minor}.0")), "{served}");
+        cluster.helm("install", &[]).unwrap();
+        let resources = cluster.run("kubectl", &["api-resources"]).unwrap();
+        for kind in ["nodepools", "nodeclaims", "ec2nodeclasses"] {
+            assert!(resources.contains(kind), "1.{minor}: {resources}");
+        }
+        let crds = cluster.crds();
+        assert!(crds >= 5, "{crds}");
+
+        cluster.helm("upgrade", &["relay.logLevel=debug"]).unwrap();
+        let relay = cluster.get(&["deployment", "whittle-relay"]);
+        let variables = relay["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
+        assert!(
+            variables.contains(r#"{"name":"WHITTLE_LOG_LEVEL","value":"debug"}"#),
+            "{variables}"
+        );
+
+        let removed = ["uninstall", "whittle", "--namespace", "kube-system"];
+        cluster.run("helm", &removed).unwrap();
+        let left = cluster.get(&["deployments,serviceaccounts,clusterroles,networkpolicies"]);
+        let left = left["items"].as_array().unwrap().iter();
+        let ours = left.filter(|object| {
+            object["metadata"]["labels"]["app.kubernetes.io/part-of"] == "whittle"
+        });
+        assert_eq!(ours.count(), 0, "1.{minor}");
+        assert_eq!(cluster.crds(), crds, "they stay with their objects");
+        cluster.helm("install", &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_cluster_that_is_too_old_is_refused_with_the_versions() {
+    let cluster = Cluster::start(OLDEST_KUBERNETES - 1);
+    let error = cluster.helm("install", &[]).unwrap_err();
+    assert!(
+        error.contains(">=1.29.0-0") && error.contains("v1.28.0"),
+        "{error}"
+    );
+    assert_eq!(cluster.crds(), 0, "nothing is half done");
+}
