@@ -165,3 +165,37 @@ spec:
     let nodes = planned(&format!("{converted}{pods}"), None);
     assert_eq!(pools(&nodes), ["by-account", "by-account"]);
 }
+
+#[test]
+fn spot_nodes_go_for_spot_only_behind_the_gate_and_with_fifteen_types_to_choose_from() {
+    let gate = ["--feature-gates", "SpotToSpotConsolidation=true"];
+    let looked = |arguments: &[&str], manifests: &str| {
+        let plan = ["plan", "--disruption", "-f", "-"];
+        let (decision, told) = whittle(&[&plan, arguments].concat(), manifests);
+        assert_eq!(told, "");
+        decision
+    };
+    let many = page("spot-to-spot.yaml");
+    let text = looked(&[], &many);
+    assert!(
+        text.starts_with("No node would go now.")
+            && text.contains("SpotToSpotConsolidation is disabled"),
+        "{text}"
+    );
+    let json = looked(&[&gate[..], &["-o", "json"]].concat(), &many);
+    let decision: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        decision.pointer("/command/delete/0"),
+        Some(&Value::from("big"))
+    );
+    let types = decision.pointer("/command/replace/0/instanceTypes");
+    assert_eq!(types.and_then(Value::as_array).map(Vec::len), Some(15));
+    let category = "- {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}";
+    let three = "- {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge, m5.2xlarge]}";
+    assert!(many.contains(category));
+    let text = looked(&gate, &many.replace(category, three));
+    assert!(
+        text.contains("SpotToSpotConsolidation requires 15 cheaper instance type options"),
+        "{text}"
+    );
+}

@@ -3,6 +3,7 @@
 
 mod crash;
 mod meanwhile;
+mod rates;
 mod replacing;
 
 use fakes::World;
