@@ -2,7 +2,7 @@
 
 mod webhook;
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, fs, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -47,7 +47,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let entry = json!({"settings": made.settings()});
     turns::Entry::read(&entry).context("what came out is no registry entry")?;
-    println!("{}", serde_json::to_string_pretty(&entry)?);
+    writeln!(
+        std::io::stdout().lock(),
+        "{}",
+        serde_json::to_string_pretty(&entry)?
+    )?;
     eprintln!(
         "put these into the cluster's registry entry; docs/node-termination-handler.md has the way over"
     );

@@ -110,6 +110,7 @@ async fn a_node_pool_that_cannot_be_read_is_told_and_the_others_go_on() {
         said.contains("missing field `group`") && said.contains("`whittle convert -f"),
         "{said}"
     );
+    transcript!(rig);
 }
 
 #[tokio::test]
