@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// Disrupt only what pays for the disturbance, as in a cluster; the recorded decisions price none.
     #[arg(long)]
     priced: bool,
+    /// Add to each disruption case how long it takes to find out what becomes of every node by itself.
+    #[arg(long)]
+    outlook: bool,
     /// Add to each answer what its new nodes would cost at least, however the pods were packed.
     #[arg(long)]
     bound: bool,
@@ -113,6 +116,9 @@ fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<
     if arguments.priced {
         command.arg("--priced");
     }
+    if arguments.outlook {
+        command.arg("--outlook");
+    }
     if let Some(goal) = arguments.optimize.and_then(|goal| goal.to_possible_value()) {
         command.args(["--optimize", goal.get_name()]);
     }
@@ -140,6 +146,7 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     drop(line);
     Ok(match snapshot {
         Ok(snapshot) => {
+            let outlook = arguments.outlook.then(|| outlook(&snapshot));
             let (got, times) = match question.kind {
                 Kind::Provisioning => decide(&id, &snapshot, arguments.bound),
                 Kind::Disruption => {
@@ -150,14 +157,22 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
                     disrupt(snapshot, question, look)
                 }
             };
-            if arguments.time {
-                json!({"id": id, "got": got, "ms": times})
-            } else {
-                json!({"id": id, "got": got})
+            let mut answer = json!({"id": id, "got": got});
+            if let Some(fields) = answer.as_object_mut() {
+                fields.extend(arguments.time.then(|| ("ms".to_owned(), json!(times))));
+                fields.extend(outlook.map(|told| ("outlook".to_owned(), told)));
             }
+            answer
         }
         Err(error) => json!({"id": id, "error": format!("{error:#}")}),
     })
+}
+
+fn outlook(snapshot: &Snapshot) -> Value {
+    let (nodes, span) = Span::of(|| planner::outlook(snapshot));
+    let may_go = nodes.iter().filter(|node| node.kept.is_none()).count();
+    let times = Times::new(&Span::default(), &span);
+    json!({"nodes": nodes.len(), "mayGo": may_go, "ms": times})
 }
 
 fn disrupt(

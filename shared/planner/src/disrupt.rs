@@ -6,8 +6,12 @@ mod candidates;
 mod command;
 mod consolidation;
 pub(crate) mod cost;
+mod course;
 mod drift;
 mod emptiness;
+mod far;
+pub mod foresight;
+mod joint;
 mod methods;
 mod movers;
 mod multi;
@@ -34,7 +38,11 @@ pub use self::{
     outlook::{Alternative, Outlook},
     validation::Rejection,
 };
-use self::{methods::Methods, movers::Movers, scene::Scene};
+use self::{
+    methods::Methods,
+    movers::Movers,
+    scene::{Scene, Stance},
+};
 use crate::{inventory::Inventory, provision::question::Ground};
 
 /// Why nodes go, as conditions, events and metrics call it.
@@ -72,23 +80,34 @@ pub fn disrupt(snapshot: &Snapshot) -> Pass {
 
 /// The same where some nodes are left alone, without being in the way of others.
 pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> Pass {
-    first(snapshot, |scene| scene.sparing(spared))
+    first(
+        snapshot,
+        Stance {
+            spared,
+            ..Stance::new(snapshot)
+        },
+    )
 }
 
 /// The same where moves cost nothing: whatever saves is done.
 pub fn disrupt_at_any_price(snapshot: &Snapshot) -> Pass {
-    first(snapshot, |scene| scene.at_any_price())
+    first(
+        snapshot,
+        Stance {
+            at_any_price: true,
+            ..Stance::new(snapshot)
+        },
+    )
 }
 
-fn first(snapshot: &Snapshot, staged: impl for<'a> Fn(Scene<'a>) -> Scene<'a>) -> Pass {
+fn first(snapshot: &Snapshot, stance: Stance<'_>) -> Pass {
     let later = snapshot.now.checked_add(VALIDATED_AFTER);
     let later = later.unwrap_or(snapshot.now);
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
     let movers = [snapshot.now, later].map(|at| Movers::new(snapshot, &inventory, at));
-    let [now, later] = movers
-        .each_ref()
-        .map(|movers| staged(Scene::new(snapshot, &inventory, &ground, movers)));
+    let scene = |movers| Scene::new(snapshot, &inventory, &ground, movers, stance);
+    let [now, later] = movers.each_ref().map(scene);
     Methods::new(&now, &later).first()
 }
 
@@ -108,7 +127,13 @@ fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
     let inventory = Inventory::new(snapshot);
     let ground = Ground::new(snapshot);
     let movers = Movers::new(snapshot, &inventory, snapshot.now);
-    look(Scene::new(snapshot, &inventory, &ground, &movers))
+    look(Scene::new(
+        snapshot,
+        &inventory,
+        &ground,
+        &movers,
+        Stance::new(snapshot),
+    ))
 }
 
 impl Reason {

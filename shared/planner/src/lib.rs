@@ -31,7 +31,7 @@ mod test_world;
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
     Alternative, Blocked, Command, Method, Outlook, Pass, Reason, Rejection, VALIDATED_AFTER,
-    disrupt, disrupt_at_any_price, disrupt_except, outlook, validate,
+    disrupt, disrupt_at_any_price, disrupt_except, foresight, outlook, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};

@@ -80,7 +80,10 @@ impl<'a> Standing<'a> {
             namespaces: self.input.namespaces,
             storage: self.input.storage,
         });
-        strategy::best(&input, || self.set_up(&input, leaving))
+        match leaving.optimize {
+            Optimize::Upstream => strategy::best(&input, || self.set_up(&input, leaving)),
+            Optimize::Cost => strategy::first(&input, self.set_up(&input, leaving)),
+        }
     }
 
     fn set_up(&self, input: &Rc<Input<'a>>, leaving: &Leaving<'_>) -> Setup<'a> {

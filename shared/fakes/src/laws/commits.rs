@@ -246,6 +246,8 @@ pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &
             method: Method::SingleNode,
             validate_at: Some(at(15)),
             instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
+            others: vec![vec!["c5.large".into()]],
+            packed: true,
         }),
         ..command("c1")
     };

@@ -66,6 +66,8 @@ fn binding(id: &str) -> Command {
             method: Method::MultiNode,
             validate_at: Some(at(15)),
             instance_types: vec![InstanceTypeName::from("m5.large")],
+            others: Vec::new(),
+            packed: false,
         }),
         ..command(id)
     }

@@ -63,6 +63,12 @@ pub struct Choice {
     pub validate_at: Option<Timestamp>,
     /// What a proposed replacement may become; empty where none is needed.
     pub instance_types: Vec<InstanceTypeName>,
+    /// The same of further replacements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Vec<InstanceTypeName>>,
+    /// Whether pods were packed onto replacements for cost, and not as upstream does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub packed: bool,
 }
 
 /// What decides on a disruption. Methods are tried in this order (spec/lifecycle §13).

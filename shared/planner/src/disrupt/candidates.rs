@@ -108,7 +108,7 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     let Some(claim) = machine.claim.filter(|claim| is_ours(claim)) else {
         return Verdict::NotOurs;
     };
-    if scene.is_commanded(claim) || scene.spared.contains(&claim.name) {
+    if scene.is_commanded(claim) || scene.stance.spared.contains(&claim.name) {
         return Verdict::NotOurs;
     }
     let Some(node) = machine.node else {

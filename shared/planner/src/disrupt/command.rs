@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::{
     NanosPerHour, Plan,
     plan::{Action, Launch, Nomination, Planned, Target},
+    snapshot::Optimize,
 };
 use scheduling::NewNode;
 
@@ -29,6 +30,8 @@ pub struct Command {
     pub replacements: Vec<Launch>,
     /// Pods that nodes that stay will take.
     pub nominations: Vec<Nomination>,
+    /// Whether replacements were packed for cost: they are judged again as they were found.
+    pub packed: bool,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
     pub savings: NanosPerHour,
     pub because: String,
@@ -92,7 +95,10 @@ pub(super) fn of_simulation<'a>(
             }));
         }
     }
-    command(kind, candidates, launches, nominations)
+    Command {
+        packed: simulation.optimize == Optimize::Cost,
+        ..command(kind, candidates, launches, nominations)
+    }
 }
 
 /// One command per node, each with one replacement made of the NodePool's template alone.
@@ -148,6 +154,7 @@ fn command(
         nodes,
         replacements,
         nominations,
+        packed: false,
         savings,
         because,
     }

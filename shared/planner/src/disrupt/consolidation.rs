@@ -22,7 +22,8 @@ use super::{
 /// and not worth replacing again at once.
 const SPOT_TYPES_MIN: usize = 15;
 
-/// What to do about some candidates: remove them, for a replacement or for none.
+/// What to do about some candidates: remove them, for replacements or for none.
+#[derive(Clone)]
 pub(super) struct Move<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
     pub(super) simulation: Simulation<'a>,
@@ -34,6 +35,12 @@ impl Move<'_> {
     /// What the nodes cost that go.
     pub(super) fn before(&self) -> NanosPerHour {
         NanosPerHour(self.candidates.iter().map(|one| one.price.0).sum())
+    }
+
+    /// How many pods that run have to go.
+    pub(super) fn evicted(&self) -> usize {
+        let pods = self.simulation.pods.iter();
+        pods.filter(|pod| pod.node_name.is_some()).count()
     }
 
     /// What those that come instead cost, where that is known.

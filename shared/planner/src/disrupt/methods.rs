@@ -11,18 +11,18 @@ use super::{
     budgets::Budgets,
     candidates::{Blocked, Candidate, Candidates, Class},
     command::{self, Command},
-    consolidation::{self, may_consolidate},
-    drift, emptiness, multi,
-    scene::Scene,
+    consolidation::{self, Move, may_consolidate},
+    drift, emptiness, far, multi,
+    scene::{Scene, Sight},
     single,
     validation::{self, Rejection},
     worth,
 };
 
 pub(super) struct Methods<'s, 'a> {
-    now: &'s Scene<'a>,
+    pub(super) now: &'s Scene<'a>,
     /// As it will be when what is decided is judged again.
-    later: &'s Scene<'a>,
+    pub(super) later: &'s Scene<'a>,
     graceful: OnceCell<Candidates<'a>>,
     graceful_later: OnceCell<Candidates<'a>>,
 }
@@ -144,10 +144,14 @@ impl<'s, 'a> Methods<'s, 'a> {
         let found = self
             .multi(&candidates, &totals)
             .or_else(|| self.single(&candidates, &totals, told));
-        found.into_iter().collect()
+        let command = found.map(|found| match self.now.stance.sight {
+            Sight::Next => self.command(found.0, found.1),
+            Sight::Far => far::command(self, &candidates, &totals, found),
+        });
+        command.into_iter().collect()
     }
 
-    fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<Command> {
+    fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<(Move<'a>, Method)> {
         let budgets = self.budgets(self.now, Reason::Underutilized);
         let step = multi::search(self.now, candidates, budgets, totals)?;
         self.validated(step, Method::MultiNode)
@@ -158,7 +162,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         candidates: &[&Candidate<'a>],
         totals: &Totals,
         told: &mut Vec<Blocked>,
-    ) -> Option<Command> {
+    ) -> Option<(Move<'a>, Method)> {
         let budgets = self.budgets(self.now, Reason::Underutilized);
         let mut tell = |candidate: &Candidate<'a>, message| {
             told.push(Blocked {
@@ -182,10 +186,10 @@ impl<'s, 'a> Methods<'s, 'a> {
         None
     }
 
-    fn validated(&self, step: consolidation::Move<'a>, method: Method) -> Option<Command> {
+    pub(super) fn validated(&self, step: Move<'a>, method: Method) -> Option<(Move<'a>, Method)> {
         let budgets = self.budgets(self.later, Reason::Underutilized);
         validation::holds(self.later, self.graceful_later(), &step, budgets)
-            .then(|| self.command(step, method))
+            .then_some((step, method))
     }
 
     /// What is left of a proposal.
@@ -217,7 +221,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
     }
 
-    fn command(&self, step: consolidation::Move<'a>, method: Method) -> Command {
+    pub(super) fn command(&self, step: Move<'a>, method: Method) -> Command {
         let kind = (Reason::Underutilized, method);
         command::of_simulation(
             self.now,
@@ -233,12 +237,12 @@ impl<'s, 'a> Methods<'s, 'a> {
             .get_or_init(|| Candidates::new(self.now, Class::Graceful))
     }
 
-    fn graceful_later(&self) -> &Candidates<'a> {
+    pub(super) fn graceful_later(&self) -> &Candidates<'a> {
         self.graceful_later
             .get_or_init(|| Candidates::new(self.later, Class::Graceful))
     }
 
-    fn budgets(&self, scene: &Scene<'a>, reason: Reason) -> Budgets {
+    pub(super) fn budgets(&self, scene: &Scene<'a>, reason: Reason) -> Budgets {
         Budgets::new(scene.snapshot, scene.inventory, reason, scene.now)
     }
 }

@@ -23,6 +23,39 @@ use crate::{
     provision::question::{Asked, Ground},
 };
 
+/// How far consolidation looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// To the next step, the first that is worth it: as upstream does.
+    Next,
+    /// To where steps lead, and what else could be done at once.
+    Far,
+}
+
+/// How a look is meant.
+#[derive(Clone, Copy)]
+pub(super) struct Stance<'a> {
+    /// Nodes that are left alone.
+    pub(super) spared: &'a BTreeSet<NodeClaimName>,
+    /// Moves cost nothing: whatever saves is done.
+    pub(super) at_any_price: bool,
+    pub(super) sight: Sight,
+}
+
+impl Stance<'_> {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        static NONE: BTreeSet<NodeClaimName> = BTreeSet::new();
+        Self {
+            spared: &NONE,
+            at_any_price: false,
+            sight: match snapshot.settings.optimize {
+                Optimize::Upstream => Sight::Next,
+                Optimize::Cost => Sight::Far,
+            },
+        }
+    }
+}
+
 pub(super) struct Scene<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// May be later than the snapshot's: commands are judged again after a while.
@@ -39,8 +72,7 @@ pub(super) struct Scene<'a> {
     pub(super) settling: BTreeSet<usize>,
     /// Machines on which nothing would start.
     pub(super) closed: BTreeSet<usize>,
-    /// Nodes that are left alone.
-    pub(super) spared: BTreeSet<NodeClaimName>,
+    pub(super) stance: Stance<'a>,
     pub(super) worth: Worth,
 }
 
@@ -50,6 +82,7 @@ impl<'a> Scene<'a> {
         inventory: &'a Inventory<'a>,
         ground: &'a Ground<'a>,
         movers: &'a Movers<'a>,
+        stance: Stance<'a>,
     ) -> Self {
         let now = movers.now;
         let pools: BTreeMap<_, _> = snapshot.node_pools.iter().map(|p| (&p.name, p)).collect();
@@ -68,23 +101,12 @@ impl<'a> Scene<'a> {
             movers,
             settling,
             closed: closed(snapshot, inventory),
-            spared: BTreeSet::new(),
-            worth: Worth::by_annotations(snapshot),
+            worth: match stance.at_any_price {
+                true => Worth::default(),
+                false => Worth::by_annotations(snapshot),
+            },
+            stance,
             pools,
-        }
-    }
-
-    pub(super) fn sparing(self, spared: &BTreeSet<NodeClaimName>) -> Self {
-        Self {
-            spared: spared.clone(),
-            ..self
-        }
-    }
-
-    pub(super) fn at_any_price(self) -> Self {
-        Self {
-            worth: Worth::default(),
-            ..self
         }
     }
 

@@ -20,10 +20,13 @@ pub(super) enum Freedom {
 }
 
 /// An answer to that question.
+#[derive(Clone)]
 pub(super) struct Simulation<'a> {
     pub(super) pods: Vec<&'a Pod>,
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
+    /// How new nodes were packed.
+    pub(super) optimize: Optimize,
     pub(super) new_nodes: Vec<NewNode>,
     /// Machines, by their place in the inventory, with the pods that go there.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
@@ -36,6 +39,16 @@ const PODS_NAMED: usize = 5;
 
 impl<'a> Scene<'a> {
     pub(super) fn simulate(&self, leaving: &[&Candidate<'a>], freedom: Freedom) -> Simulation<'a> {
+        // One answer, quickly: there are many questions, and most of them have none.
+        self.simulate_for(leaving, freedom, Optimize::Upstream)
+    }
+
+    pub(super) fn simulate_for(
+        &self,
+        leaving: &[&Candidate<'a>],
+        freedom: Freedom,
+        optimize: Optimize,
+    ) -> Simulation<'a> {
         let movers = self.movers;
         let mut asked: Vec<usize> = (0..movers.waiting()).collect();
         let own = leaving.iter().flat_map(|one| movers.of_machine(one.at));
@@ -51,6 +64,7 @@ impl<'a> Scene<'a> {
             pods,
             moved,
             gone: leaving.iter().map(|candidate| candidate.at).collect(),
+            optimize,
             new_nodes: Vec::new(),
             existing: Vec::new(),
             left: Vec::new(),
@@ -62,8 +76,7 @@ impl<'a> Scene<'a> {
             moved: simulation.moved.get(movers.waiting()..).unwrap_or_default(),
             nodes: &nodes.map(|(node, _)| node).collect(),
             remaining: self.ground.remaining(self.inventory, &simulation.gone),
-            // One answer, quickly: there are many questions, and most of them have none.
-            optimize: Optimize::Upstream,
+            optimize,
         });
         self.read(answer, &mut simulation);
         simulation

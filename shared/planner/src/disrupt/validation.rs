@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use model::{
     ledger::{self, Choice, Method},
     plan::Target,
+    snapshot::Optimize,
 };
 
 use super::{
@@ -93,30 +94,40 @@ pub(super) fn again<'a>(
         let message = format!("the budgets of NodePool {pool} do not allow it any more");
         return Err(Rejection::budget(message));
     }
-    let again = scene.simulate(&still, Freedom::Consolidation);
+    let optimize = match choice.packed {
+        true => Optimize::Cost,
+        false => Optimize::Upstream,
+    };
+    let again = scene.simulate_for(&still, Freedom::Consolidation, optimize);
     if let Some(obstacle) = again.obstacle() {
         return Err(Rejection::scheduling(obstacle));
     }
     let unlike = |message: &str| Err(Rejection::scheduling(message.to_owned()));
-    match again.new_nodes.as_slice() {
-        [] if !choice.instance_types.is_empty() => {
-            return unlike("it needs no replacement any more");
-        }
-        [_] if choice.instance_types.is_empty() => return unlike("it needs a replacement now"),
-        [fresh] => {
-            let of_pool = types::of_new_node(scene, fresh);
-            let offered = fresh.choices.iter();
-            let offered: BTreeSet<&str> = offered
-                .filter_map(|choice| Some(of_pool.get(choice.instance_type())?.name.as_str()))
-                .collect();
-            let mut planned = choice.instance_types.iter();
-            if !planned.all(|kind| offered.contains(kind.as_str())) {
-                return unlike("what runs there needs another replacement now");
-            }
+    let planned = [&choice.instance_types];
+    let planned = planned.into_iter().filter(|types| !types.is_empty());
+    let planned: Vec<_> = planned.chain(&choice.others).collect();
+    let (now, before) = (again.new_nodes.len(), planned.len());
+    match (before, now) {
+        (1.., 0) => return unlike("it needs no replacement any more"),
+        (0, 1) => return unlike("it needs a replacement now"),
+        (1.., 1..) if before != now => {
+            return unlike("it needs another number of replacements now");
         }
         _ => {}
     }
-    let mut step = judged(scene, &still, again, 1).map_err(Rejection::scheduling)?;
+    for (planned, fresh) in planned.iter().zip(&again.new_nodes) {
+        let of_pool = types::of_new_node(scene, fresh);
+        let offered = fresh.choices.iter();
+        let offered: BTreeSet<&str> = offered
+            .filter_map(|choice| Some(of_pool.get(choice.instance_type())?.name.as_str()))
+            .collect();
+        let mut planned = planned.iter();
+        if !planned.all(|kind| offered.contains(kind.as_str())) {
+            return unlike("what runs there needs another replacement now");
+        }
+    }
+    let most = before.max(1);
+    let mut step = judged(scene, &still, again, most).map_err(Rejection::scheduling)?;
     if choice.method == Method::MultiNode && multi::leave_out_own_types(scene, &mut step).is_none()
     {
         return unlike("nothing cheaper would replace them any more");
@@ -161,7 +172,8 @@ pub(super) fn holds<'a>(
     if !still.iter().all(|one| budgets.take(&one.pool.name)) {
         return false;
     }
-    let again = scene.simulate(&still, Freedom::Consolidation);
+    let optimize = step.simulation.optimize;
+    let again = scene.simulate_for(&still, Freedom::Consolidation, optimize);
     if again.obstacle().is_some() {
         return false;
     }

@@ -87,6 +87,11 @@ impl Worth {
         }
     }
 
+    /// Whether moves have a price.
+    pub(super) fn is_priced(&self) -> bool {
+        self.terms.is_some()
+    }
+
     /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
     pub(super) fn pays(&self, scene: &Scene<'_>, step: &Move<'_>) -> Result<(), String> {
         let Some(balance) = self.balance(scene, step) else {

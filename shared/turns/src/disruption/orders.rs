@@ -193,13 +193,16 @@ async fn act(
 }
 
 fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
-    let types = command.replacements.first();
+    let replacements = command.replacements.iter();
+    let mut types = replacements.map(|one| one.instance_types.clone());
     Order {
         reason: command.reason.as_str().to_owned(),
         choice: Choice {
             method: command.method,
             validate_at,
-            instance_types: types.map_or_else(Vec::new, |one| one.instance_types.clone()),
+            instance_types: types.next().unwrap_or_default(),
+            others: types.collect(),
+            packed: command.packed,
         },
     }
 }

@@ -1,17 +1,14 @@
 //! Proposals, judged again after fifteen seconds (spec/lifecycle §21).
 
-use model::{
-    InstanceTypeName,
-    ledger::{self, Choice, CommandState},
-};
+use model::ledger::{self, Choice, CommandState};
 
 use super::*;
 
 /// What the first command of a world comes to as a proposal.
-fn proposal(world: &World) -> ledger::Command {
+pub(super) fn proposal(world: &World) -> ledger::Command {
     let command = disrupt(&world.0).commands.remove(0);
-    let types = command.replacements.first();
-    let types: Vec<InstanceTypeName> = types.map_or(Vec::new(), |one| one.instance_types.clone());
+    let types = command.replacements.iter();
+    let mut types = types.map(|one| one.instance_types.clone());
     ledger::Command {
         id: "p".to_owned(),
         reason: command.reason.as_str().to_owned(),
@@ -22,7 +19,9 @@ fn proposal(world: &World) -> ledger::Command {
         choice: Some(Choice {
             method: command.method,
             validate_at: None,
-            instance_types: types,
+            instance_types: types.next().unwrap_or_default(),
+            others: types.collect(),
+            packed: command.packed,
         }),
     }
 }

@@ -36,6 +36,8 @@ fn world(method: Method) -> Snapshot {
             method,
             validate_at: None,
             instance_types: Vec::new(),
+            others: Vec::new(),
+            packed: false,
         }),
     }];
     snapshot

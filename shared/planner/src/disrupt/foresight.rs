@@ -1,0 +1,151 @@
+//! What a cluster comes to if a command is carried out and all goes as expected: every pod where the plan says, every
+//! replacement a node of its cheapest offering, ready and as free to be consolidated as any.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::conditions::types::{CONSOLIDATABLE, INITIALIZED, LAUNCHED, READY, REGISTERED};
+use jiff::Timestamp;
+use model::{
+    InstanceType, NanosPerHour, NodeName, PodKey, Snapshot,
+    labels::{self, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE},
+    node::{ConditionStatus, Node, Ready},
+    node_claim::{Condition, NodeClaim, NodeClaimStatus},
+    plan::{Expected, Launch, PodRef},
+    pod::PodPhase,
+};
+
+use super::{Command, price};
+
+/// Does what the command says; returns how many pods that moves.
+pub fn carry_out(command: &Command, snapshot: &mut Snapshot) -> usize {
+    let pods = snapshot.pods.iter().enumerate();
+    let places: BTreeMap<PodKey, usize> = pods.map(|(at, pod)| (pod.key.clone(), at)).collect();
+    let mut moved = 0;
+    let mut settle = |snapshot: &mut Snapshot, pod: &PodRef, node: &NodeName| {
+        let at = places.get(&pod.key).copied();
+        if let Some(pod) = at.and_then(|at| snapshot.pods.get_mut(at)) {
+            moved += usize::from(pod.node_name.replace(node.clone()).is_some());
+            pod.unschedulable = false;
+            pod.phase = PodPhase::Running;
+        }
+    };
+    for nomination in &command.nominations {
+        let node = match &nomination.node {
+            Expected::Node(name) => name.clone(),
+            Expected::NodeClaim(name) => NodeName(name.0.clone()),
+        };
+        settle(snapshot, &nomination.pod, &node);
+    }
+    for launch in &command.replacements {
+        let node = join(snapshot, launch);
+        for pod in &launch.pods {
+            settle(snapshot, pod, &node);
+        }
+    }
+    let gone: BTreeSet<&str> = command.nodes.iter().map(String::as_str).collect();
+    snapshot.pods.retain(|pod| {
+        let node = pod.node_name.as_ref();
+        node.is_none_or(|node| !gone.contains(node.as_str()))
+    });
+    let nodes = &mut snapshot.nodes;
+    nodes.retain(|node| !gone.contains(node.name.as_str()));
+    snapshot.node_claims.retain(|claim| {
+        let mut deleted = command.delete.iter();
+        !deleted.any(|target| target.name == claim.name)
+    });
+    moved
+}
+
+/// Of all nodes with a NodeClaim, each at the price of what it is.
+pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
+    let prices = snapshot.node_claims.iter().filter_map(|claim| {
+        let types = snapshot.instance_types.get(&claim.node_pool()?)?;
+        let name = claim.labels.get(INSTANCE_TYPE)?;
+        let kind = types.iter().find(|kind| kind.name.as_str() == name)?;
+        Some(price::of_node(kind, &claim.labels).0)
+    });
+    NanosPerHour(prices.sum())
+}
+
+/// A NodeClaim and its Node.
+fn join(snapshot: &mut Snapshot, launch: &Launch) -> NodeName {
+    let types = snapshot.instance_types.get(&launch.node_pool);
+    let kind = types.and_then(|types| {
+        let mut types = types.iter();
+        types.find(|kind| kind.name == launch.cheapest.instance_type)
+    });
+    let name = NodeName(launch.name.0.clone());
+    let mut labels = launch.labels.clone();
+    for requirement in kind.iter().flat_map(|kind| kind.requirements.0.values()) {
+        if let (false, Some(value), 1) = (
+            requirement.complement,
+            requirement.values.first(),
+            requirement.values.len(),
+        ) {
+            labels.insert(requirement.key.clone(), value.clone());
+        }
+    }
+    let offering = &launch.cheapest;
+    for (key, value) in [
+        (INSTANCE_TYPE, offering.instance_type.as_str()),
+        (ZONE, &offering.zone),
+        (CAPACITY_TYPE, offering.capacity_type.as_str()),
+    ] {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    let allocatable = kind.map(InstanceType::allocatable).unwrap_or_default();
+    let claim = NodeClaim {
+        name: launch.name.clone(),
+        uid: launch.name.0.as_str().into(),
+        labels: labels.clone(),
+        annotations: launch.annotations.clone(),
+        created_at: Some(snapshot.now),
+        spec: launch.spec.clone(),
+        status: NodeClaimStatus {
+            provider_id: format!("made-up:///{name}"),
+            node_name: Some(name.clone()),
+            capacity: offering.capacity.clone(),
+            allocatable: allocatable.clone(),
+            conditions: conditions(snapshot.now),
+            ..NodeClaimStatus::default()
+        },
+        ..NodeClaim::default()
+    };
+    for (key, value) in [
+        (HOSTNAME, name.as_str()),
+        (labels::REGISTERED, "true"),
+        (labels::INITIALIZED, "true"),
+    ] {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    snapshot.nodes.push(Node {
+        name: name.clone(),
+        uid: launch.name.0.as_str().into(),
+        provider_id: claim.status.provider_id.clone(),
+        labels,
+        taints: launch.spec.taints.clone(),
+        capacity: offering.capacity.clone(),
+        allocatable,
+        ready: Ready {
+            status: ConditionStatus::True,
+            since: Some(snapshot.now),
+        },
+        created_at: Some(snapshot.now),
+        ..Node::default()
+    });
+    snapshot.node_claims.push(claim);
+    name
+}
+
+fn conditions(now: Timestamp) -> Vec<Condition> {
+    let kinds = [LAUNCHED, REGISTERED, INITIALIZED, READY, CONSOLIDATABLE];
+    let conditions = kinds.map(|kind| Condition {
+        kind: kind.to_owned(),
+        status: ConditionStatus::True,
+        reason: kind.to_owned(),
+        message: String::new(),
+        last_transition: now,
+        observed_generation: None,
+    });
+    conditions.to_vec()
+}
