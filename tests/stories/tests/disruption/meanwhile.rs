@@ -1,7 +1,11 @@
 //! What happens between a decision and its act.
 
 use api::names::annotation::DO_NOT_DISRUPT;
-use model::{Lane, ledger::CommandState};
+use model::{
+    Lane,
+    ledger::{Command, CommandState},
+    plan::Target,
+};
 use stories::{Rig, all_bound, consistent, secs, settled};
 
 use crate::{grow, home, oversized, replacing, rolled_back, states, told, types, unmarked, wait};
@@ -89,6 +93,36 @@ async fn an_empty_node_that_a_pod_took_meanwhile_stays() {
     rig.pass(secs(45)).await;
     assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
     assert!(rig.sim.with(all_bound) && rig.sim.with(unmarked));
+}
+
+#[tokio::test]
+async fn a_command_of_a_newer_version_keeps_its_node_from_us_and_is_left_alone() {
+    let mut rig = oversized().await;
+    let set = |rig: &Rig, state| {
+        rig.sim.with(|world| {
+            let claim = world.api.node_claims.values().next().unwrap();
+            let target = Target {
+                name: claim.name.clone(),
+                uid: claim.uid.clone(),
+                resource_version: claim.resource_version.clone(),
+            };
+            let command = Command {
+                id: "newer".to_owned(),
+                delete: vec![target],
+                state,
+                ..Command::default()
+            };
+            let rows = world.ledger.of(&Rig::cluster());
+            rows.commands.insert(command.id.clone(), command);
+        });
+    };
+    set(&rig, CommandState::Newer);
+    rig.pass(secs(600)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
+    assert_eq!(rig.sim.with(states), [CommandState::Newer]);
+    // Its own version has given it up.
+    set(&rig, CommandState::RolledBack);
+    wait(&mut rig, 600, proposed).await;
 }
 
 #[tokio::test]
