@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 #[test]
 fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
     let aws = LocalAws::start(CLUSTER);
-    let mut deployed = Deployed::start(&aws);
+    let mut deployed = Deployed::unregistered(&aws);
     let vpc = deployed.serve_vpc();
     let mut inside = deployed.entry();
     inside["reach"] = json!(format!("vpc:{vpc}"));

@@ -87,22 +87,27 @@ pub(crate) struct Deployed<'a> {
 impl<'a> Deployed<'a> {
     /// Deploys the stack and registers a cluster that has Karpenter's CRDs and no node.
     pub(crate) fn start(aws: &'a LocalAws) -> Self {
+        let deployed = Self::unregistered(aws);
+        deployed.register(CLUSTER, &deployed.entry());
+        deployed
+    }
+
+    /// The same, but for the cluster's registry entry.
+    pub(crate) fn unregistered(aws: &'a LocalAws) -> Self {
         let stack = aws.deploy("whittle");
         let cluster = Cluster::start();
         let token = json!({
             "Name": CREDENTIALS, "Type": "SecureString", "Value": cluster.sandbox.token(), "Overwrite": true,
         });
         aws.moto.call("ssm", "put_parameter", token);
-        let deployed = Self {
+        Self {
             aws,
             stack,
             kubelets: Kubelets::default(),
             swept: Instant::now(),
             housekeepers: vec!["housekeeper".to_owned()],
             cluster,
-        };
-        deployed.register(CLUSTER, &deployed.entry());
-        deployed
+        }
     }
 
     /// The registry entry of the cluster.
