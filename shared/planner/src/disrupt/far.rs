@@ -20,7 +20,7 @@ use super::{
 /// What an eviction must save at least, in nano-dollars per hour: each leads to another joint move, and none is always the best.
 const PER_EVICTION: [i64; 3] = [2_000_000, 10_000_000, 30_000_000];
 /// Of more nodes only the next step is looked at: courses take a multiple of the time.
-const CANDIDATES_MAX: usize = 150;
+const CANDIDATES_MAX: usize = 100;
 /// For the cheaper end there may be a twelfth more evictions.
 const EVICTIONS_MORE: usize = 12;
 
