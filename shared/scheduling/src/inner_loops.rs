@@ -25,7 +25,7 @@ impl<'a> InnerLoops<'a> {
     pub fn new(input: &Input<'a>) -> Self {
         let mut solver = Solver::new(
             input,
-            set_up(&Groundwork::of(input), input),
+            set_up(&Groundwork::of(input), &Rc::new(input.clone())),
             Strategy::default(),
         );
         for pod in 0..input.pods.len() {

@@ -1,8 +1,10 @@
 //! Spread, affinity and anti-affinity: groups of pods, their counts per domain, and what they allow one more pod
 //! (spec/scheduling §17).
 
+mod asking;
 mod bound;
 pub(crate) mod classes;
+mod counting;
 pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod universe;
@@ -16,6 +18,7 @@ use model::{
     snapshot::Namespace,
 };
 
+pub(crate) use self::asking::Answer;
 use self::{
     bound::Bound,
     classes::{ClassId, Classes},
@@ -25,7 +28,6 @@ use self::{
 };
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
-    setup::Seat,
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
@@ -62,18 +64,6 @@ pub(crate) struct Member {
 pub(crate) struct Obeyed {
     pub(crate) group: GroupId,
     pub(crate) counts_itself: bool,
-}
-
-/// More equally empty combinations of domains are not compared; zones × capacity types stay below.
-const ALTERNATIVES_MAX: usize = 32;
-
-pub(crate) enum Answer {
-    /// What the node's requirements may become with the pod there: alternatives between which counts do not decide.
-    Allowed(Vec<SetId>),
-    /// Counts elsewhere may still change this.
-    NotNow(GroupId),
-    /// Counts only grow, so this node stays closed.
-    Never(GroupId),
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,44 +142,6 @@ impl<'a> Topology<'a> {
     /// What domains are counted by, hosts apart.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Sym> {
         self.universe.keys()
-    }
-
-    /// Sums up what questions about this cluster share: whatever one of them interned, the others would not know.
-    pub(crate) fn remember(&mut self, keys: &[Sym], algebra: &mut Algebra) {
-        for key in keys {
-            self.bound.know(*key, &self.hosts, &self.nodes, algebra);
-        }
-        for class in 0..self.classes.all.len() {
-            self.look_up(ClassId(u32::try_from(class).unwrap_or(u32::MAX)));
-        }
-    }
-
-    /// As if this node were not there.
-    pub(crate) fn leave(&mut self, node: HostLabels<'a>) {
-        self.gone.push(node);
-    }
-
-    /// As if this bound pod were not there, nor its anti-affinity.
-    pub(crate) fn take_back(&mut self, seat: &Seat, algebra: &Algebra) {
-        if seat.is_resident {
-            let absent = self.absent.entry(seat.class).or_default();
-            absent.extend(u32::try_from(seat.host));
-        }
-        let Some(host) = self.hosts.get(seat.host).copied() else {
-            return;
-        };
-        for id in &seat.repelling {
-            let Some((group, _)) = self.groups.get_mut(id.0 as usize) else {
-                continue;
-            };
-            if group.by_host {
-                group.take_back_host(host.place.host);
-            } else if let Some(value) = host.labels.get(algebra.text(group.key))
-                && let Some(value) = algebra.find_symbol(value)
-            {
-                group.take_back(value, algebra);
-            }
-        }
     }
 
     pub(crate) fn group(&self, id: GroupId) -> Option<&Group> {
@@ -316,79 +268,6 @@ impl<'a> Topology<'a> {
         id
     }
 
-    /// Counts what is there already (spec/scheduling §17.4).
-    fn count(
-        &mut self,
-        group: &mut Group,
-        identity: &Identity,
-        algebra: &mut Algebra,
-        tolerance: &mut Tolerance<'a>,
-    ) {
-        if !group.by_host {
-            let domains = self.bound.domains(group.key, &self.nodes, algebra);
-            let gone = self.gone.iter().filter_map(|node| {
-                let value = node.labels.get(algebra.text(group.key))?;
-                Some((algebra.find_symbol(value)?, node.place))
-            });
-            let domains = bound::without(&domains, gone.collect::<Vec<_>>().into_iter());
-            for ((value, place), _) in domains.iter() {
-                if self.accepts(group, place, algebra, tolerance) {
-                    group.register(*value, algebra);
-                }
-            }
-        }
-        for class in self.bound.classes() {
-            let at = class.0 as usize;
-            let counts = identity.in_namespace(&self.classes, at)
-                && (identity.selector.is_none() || identity.selects(&self.classes, at));
-            if !counts {
-                continue;
-            }
-            if group.by_host {
-                for host in self.bound.hosts(class) {
-                    if let Some(host) = self.hosts.get(*host as usize)
-                        && self.accepts(group, &host.place, algebra, tolerance)
-                    {
-                        group.record_host(host.place.host);
-                    }
-                }
-                for host in self.absent.get(&class).into_iter().flatten() {
-                    if let Some(host) = self.hosts.get(*host as usize)
-                        && self.accepts(group, &host.place, algebra, tolerance)
-                    {
-                        group.take_back_host(host.place.host);
-                    }
-                }
-            } else {
-                let tally = self.bound.tally(class, group.key, &self.hosts, algebra);
-                let absent = self.absent.get(&class).into_iter().flatten();
-                let absent = absent.filter_map(|host| {
-                    self.bound.somewhere(*host, group.key, &self.hosts, algebra)
-                });
-                let tally = bound::without(&tally, absent);
-                for ((value, place), pods) in tally.iter() {
-                    if self.accepts(group, place, algebra, tolerance) {
-                        group.record(*value, *pods, algebra);
-                    }
-                }
-            }
-        }
-        let mut selected: Vec<Option<bool>> = vec![None; self.classes.all.len()];
-        for (class, place) in &self.placed {
-            let Some(known) = selected.get_mut(class.0 as usize) else {
-                continue;
-            };
-            let is_selected = *known.get_or_insert_with(|| {
-                let class = class.0 as usize;
-                identity.in_namespace(&self.classes, class)
-                    && identity.selects(&self.classes, class)
-            });
-            if is_selected && self.accepts(group, place, algebra, tolerance) {
-                record_at(group, identity.inverse, place, algebra);
-            }
-        }
-    }
-
     fn accepts(
         &self,
         group: &Group,
@@ -473,179 +352,6 @@ impl<'a> Topology<'a> {
         let versions = obeyed.iter().filter_map(|one| self.group(one.group));
         versions.map(|group| u64::from(group.version)).sum()
     }
-
-    /// Whether a pod may join a place, and what that leaves of the place's requirements (spec/scheduling §17.5).
-    pub(crate) fn ask(
-        &self,
-        member: &Member,
-        obeyed: &[Obeyed],
-        place: &Place,
-        algebra: &mut Algebra,
-    ) -> Answer {
-        let mut by_domain = false;
-        for &Obeyed {
-            group: id,
-            counts_itself,
-        } in obeyed
-        {
-            let Some(group) = self.group(id) else {
-                continue;
-            };
-            if !group.by_host {
-                by_domain = true;
-                continue;
-            }
-            let count = group.on_host(place.host);
-            match group.kind {
-                Kind::AntiAffinity if count > 0 => return Answer::Never(id),
-                Kind::Spread => {
-                    if i64::from(count) + i64::from(counts_itself) > group.max_skew {
-                        return Answer::Never(id);
-                    }
-                }
-                Kind::Affinity if count == 0 => {
-                    let may_begin = counts_itself
-                        && (group.is_empty() || !self.reaches_host(group, member.strict, algebra));
-                    if !may_begin {
-                        return Answer::NotNow(id);
-                    }
-                }
-                Kind::Affinity | Kind::AntiAffinity => {}
-            }
-        }
-        if by_domain {
-            self.ask_domains(member, obeyed, place, algebra)
-        } else {
-            Answer::Allowed(vec![place.set])
-        }
-    }
-
-    /// Whether a pod with these requirements could join any host of the group.
-    fn reaches_host(&self, group: &Group, strict: SetId, algebra: &mut Algebra) -> bool {
-        let Some(wanted) = algebra.get(strict, group.key).map(|id| algebra.req(id)) else {
-            return !group.is_empty();
-        };
-        group.occupied_hosts().any(|host| {
-            let known = self.hosts.iter().find(|known| known.place.host == host);
-            known
-                .and_then(|known| known.labels.get(labels::HOSTNAME))
-                .is_some_and(|name| {
-                    algebra
-                        .find_symbol(name)
-                        .is_some_and(|name| algebra.has(&wanted, name))
-                })
-        })
-    }
-
-    fn ask_domains(
-        &self,
-        member: &Member,
-        obeyed: &[Obeyed],
-        place: &Place,
-        algebra: &mut Algebra,
-    ) -> Answer {
-        let mut answers: Vec<(Sym, GroupId, bool, Vec<Sym>)> = Vec::new();
-        for &Obeyed {
-            group: id,
-            counts_itself,
-        } in obeyed
-        {
-            let Some(group) = self.group(id).filter(|group| !group.by_host) else {
-                continue;
-            };
-            let pod = algebra
-                .get(member.strict, group.key)
-                .map(|id| algebra.req(id));
-            let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
-            let (pod, node) = (pod.as_deref(), node.as_deref());
-            let (mut domains, mut one) = match group.kind {
-                Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),
-                Kind::Affinity => (group.attracting(pod, node, algebra), false),
-                Kind::AntiAffinity => (group.empty(pod, node, algebra), false),
-            };
-            if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
-                (domains, one) = (group.beginnings(pod, node, algebra), true);
-            }
-            match answers.iter_mut().find(|answer| answer.0 == group.key) {
-                Some(known) => {
-                    known.2 |= one;
-                    known.3.retain(|domain| domains.contains(domain));
-                }
-                None => answers.push((group.key, id, one, domains)),
-            }
-            if answers.iter().any(|answer| answer.3.is_empty()) {
-                return Answer::NotNow(id);
-            }
-        }
-        let mut sets = vec![place.set];
-        for (key, id, one, domains) in answers {
-            let choices: Vec<Vec<Sym>> = if one {
-                domains.into_iter().map(|domain| vec![domain]).collect()
-            } else {
-                vec![domains]
-            };
-            let mut narrowed = Vec::new();
-            for choice in choices {
-                let req = algebra.one_of(choice);
-                let only = algebra.single(key, req);
-                let fitting = sets.iter();
-                narrowed
-                    .extend(fitting.filter_map(|set| algebra.narrow(*set, only, place.undefined)));
-            }
-            if narrowed.is_empty() {
-                return Answer::NotNow(id);
-            }
-            narrowed.truncate(ALTERNATIVES_MAX);
-            sets = narrowed;
-        }
-        Answer::Allowed(sets)
-    }
-
-    /// Counts a pod that was placed (spec/scheduling §17.6).
-    pub(crate) fn record(
-        &mut self,
-        member: &Member,
-        place: &Place,
-        algebra: &mut Algebra,
-        tolerance: &mut Tolerance<'_>,
-    ) {
-        self.placed.push((member.class, *place));
-        let mut groups = self.selecting(member.class, false);
-        groups.retain(|id| {
-            self.group(*id)
-                .is_some_and(|group| self.accepts(group, place, algebra, tolerance))
-        });
-        groups.extend(&member.inverse);
-        for id in groups {
-            self.record_in(id, place, algebra);
-        }
-    }
-
-    fn record_in(&mut self, id: GroupId, place: &Place, algebra: &Algebra) {
-        if let Some((group, identity)) = self.groups.get_mut(id.0 as usize) {
-            record_at(group, identity.inverse, place, algebra);
-        }
-    }
-
-    /// A bound pod that groups made from now on count.
-    pub(crate) fn add_resident(&mut self, class: ClassId, host: usize) {
-        self.bound.add(class, host);
-    }
-
-    /// Counts a bound pod's own anti-affinity, which others have to obey.
-    pub(crate) fn record_bound(&mut self, id: GroupId, host: usize, algebra: &mut Algebra) {
-        let (Some((group, _)), Some(host)) =
-            (self.groups.get_mut(id.0 as usize), self.hosts.get(host))
-        else {
-            return;
-        };
-        if group.by_host {
-            group.record_host(host.place.host);
-        } else if let Some(value) = host.labels.get(algebra.text(group.key)) {
-            let value = algebra.symbol(value);
-            group.record(value, 1, algebra);
-        }
-    }
 }
 
 impl Identity {
@@ -661,19 +367,6 @@ impl Identity {
     fn selects(&self, classes: &Classes<'_>, class: usize) -> bool {
         let selector = self.selector.as_ref();
         selector.is_some_and(|s| classes.all.get(class).is_some_and(|c| s.matches(c.labels)))
-    }
-}
-
-/// Counts a pod on a place: in the one domain it is in, or, where pods are to be kept away, in all it may turn out to be in.
-fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
-    if group.by_host {
-        group.record_host(place.host);
-    } else if let Some(domains) = algebra.values(place.set, group.key)
-        && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
-    {
-        for domain in &domains.values {
-            group.record(*domain, 1, algebra);
-        }
     }
 }
 

@@ -1,0 +1,147 @@
+//! What topology allows one more pod (spec/scheduling §17.5).
+
+use model::labels;
+
+use super::{Group, GroupId, Kind, Member, Obeyed, Place, Topology};
+use crate::algebra::{Algebra, SetId, Sym};
+
+/// More equally empty combinations of domains are not compared; zones × capacity types stay below.
+const ALTERNATIVES_MAX: usize = 32;
+
+pub(crate) enum Answer {
+    /// What the node's requirements may become with the pod there: alternatives between which counts do not decide.
+    Allowed(Vec<SetId>),
+    /// Counts elsewhere may still change this.
+    NotNow(GroupId),
+    /// Counts only grow, so this node stays closed.
+    Never(GroupId),
+}
+
+impl Topology<'_> {
+    /// Whether a pod may join a place, and what that leaves of the place's requirements (spec/scheduling §17.5).
+    pub(crate) fn ask(
+        &self,
+        member: &Member,
+        obeyed: &[Obeyed],
+        place: &Place,
+        algebra: &mut Algebra,
+    ) -> Answer {
+        let mut by_domain = false;
+        for &Obeyed {
+            group: id,
+            counts_itself,
+        } in obeyed
+        {
+            let Some(group) = self.group(id) else {
+                continue;
+            };
+            if !group.by_host {
+                by_domain = true;
+                continue;
+            }
+            let count = group.on_host(place.host);
+            match group.kind {
+                Kind::AntiAffinity if count > 0 => return Answer::Never(id),
+                Kind::Spread => {
+                    if i64::from(count) + i64::from(counts_itself) > group.max_skew {
+                        return Answer::Never(id);
+                    }
+                }
+                Kind::Affinity if count == 0 => {
+                    let may_begin = counts_itself
+                        && (group.is_empty() || !self.reaches_host(group, member.strict, algebra));
+                    if !may_begin {
+                        return Answer::NotNow(id);
+                    }
+                }
+                Kind::Affinity | Kind::AntiAffinity => {}
+            }
+        }
+        if by_domain {
+            self.ask_domains(member, obeyed, place, algebra)
+        } else {
+            Answer::Allowed(vec![place.set])
+        }
+    }
+
+    /// Whether a pod with these requirements could join any host of the group.
+    fn reaches_host(&self, group: &Group, strict: SetId, algebra: &mut Algebra) -> bool {
+        let Some(wanted) = algebra.get(strict, group.key).map(|id| algebra.req(id)) else {
+            return !group.is_empty();
+        };
+        group.occupied_hosts().any(|host| {
+            let known = self.hosts.iter().find(|known| known.place.host == host);
+            known
+                .and_then(|known| known.labels.get(labels::HOSTNAME))
+                .is_some_and(|name| {
+                    algebra
+                        .find_symbol(name)
+                        .is_some_and(|name| algebra.has(&wanted, name))
+                })
+        })
+    }
+
+    fn ask_domains(
+        &self,
+        member: &Member,
+        obeyed: &[Obeyed],
+        place: &Place,
+        algebra: &mut Algebra,
+    ) -> Answer {
+        let mut answers: Vec<(Sym, GroupId, bool, Vec<Sym>)> = Vec::new();
+        for &Obeyed {
+            group: id,
+            counts_itself,
+        } in obeyed
+        {
+            let Some(group) = self.group(id).filter(|group| !group.by_host) else {
+                continue;
+            };
+            let pod = algebra
+                .get(member.strict, group.key)
+                .map(|id| algebra.req(id));
+            let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
+            let (pod, node) = (pod.as_deref(), node.as_deref());
+            let (mut domains, mut one) = match group.kind {
+                Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),
+                Kind::Affinity => (group.attracting(pod, node, algebra), false),
+                Kind::AntiAffinity => (group.empty(pod, node, algebra), false),
+            };
+            if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
+                (domains, one) = (group.beginnings(pod, node, algebra), true);
+            }
+            match answers.iter_mut().find(|answer| answer.0 == group.key) {
+                Some(known) => {
+                    known.2 |= one;
+                    known.3.retain(|domain| domains.contains(domain));
+                }
+                None => answers.push((group.key, id, one, domains)),
+            }
+            if answers.iter().any(|answer| answer.3.is_empty()) {
+                return Answer::NotNow(id);
+            }
+        }
+        let mut sets = vec![place.set];
+        for (key, id, one, domains) in answers {
+            let choices: Vec<Vec<Sym>> = if one {
+                domains.into_iter().map(|domain| vec![domain]).collect()
+            } else {
+                vec![domains]
+            };
+            let mut narrowed = Vec::new();
+            for choice in choices {
+                let req = algebra.one_of(choice);
+                let only = algebra.single(key, req);
+                let fitting = sets.iter();
+                narrowed
+                    .extend(fitting.filter_map(|set| algebra.narrow(*set, only, place.undefined)));
+            }
+            if narrowed.is_empty() {
+                return Answer::NotNow(id);
+            }
+            narrowed.truncate(ALTERNATIVES_MAX);
+            sets = narrowed;
+        }
+        Answer::Allowed(sets)
+    }
+}

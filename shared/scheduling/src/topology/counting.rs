@@ -1,0 +1,181 @@
+//! How many pods of a group are where: those that are bound, those that were placed, and those that are taken back
+//! (spec/scheduling §17.4, §17.6).
+
+use super::{ClassId, Group, GroupId, HostLabels, Identity, Kind, Member, Place, Topology, bound};
+use crate::{
+    algebra::{Algebra, Sym},
+    setup::Seat,
+    tolerance::Tolerance,
+};
+
+impl<'a> Topology<'a> {
+    /// Counts what is there already (spec/scheduling §17.4).
+    pub(super) fn count(
+        &mut self,
+        group: &mut Group,
+        identity: &Identity,
+        algebra: &mut Algebra,
+        tolerance: &mut Tolerance<'a>,
+    ) {
+        if !group.by_host {
+            let domains = self.bound.domains(group.key, &self.nodes, algebra);
+            let gone = self.gone.iter().filter_map(|node| {
+                let value = node.labels.get(algebra.text(group.key))?;
+                Some((algebra.find_symbol(value)?, node.place))
+            });
+            let domains = bound::without(&domains, gone.collect::<Vec<_>>().into_iter());
+            for ((value, place), _) in domains.iter() {
+                if self.accepts(group, place, algebra, tolerance) {
+                    group.register(*value, algebra);
+                }
+            }
+        }
+        for class in self.bound.classes() {
+            let at = class.0 as usize;
+            let counts = identity.in_namespace(&self.classes, at)
+                && (identity.selector.is_none() || identity.selects(&self.classes, at));
+            if !counts {
+                continue;
+            }
+            if group.by_host {
+                for host in self.bound.hosts(class) {
+                    if let Some(host) = self.hosts.get(*host as usize)
+                        && self.accepts(group, &host.place, algebra, tolerance)
+                    {
+                        group.record_host(host.place.host);
+                    }
+                }
+                for host in self.absent.get(&class).into_iter().flatten() {
+                    if let Some(host) = self.hosts.get(*host as usize)
+                        && self.accepts(group, &host.place, algebra, tolerance)
+                    {
+                        group.take_back_host(host.place.host);
+                    }
+                }
+            } else {
+                let tally = self.bound.tally(class, group.key, &self.hosts, algebra);
+                let absent = self.absent.get(&class).into_iter().flatten();
+                let absent = absent.filter_map(|host| {
+                    self.bound.somewhere(*host, group.key, &self.hosts, algebra)
+                });
+                let tally = bound::without(&tally, absent);
+                for ((value, place), pods) in tally.iter() {
+                    if self.accepts(group, place, algebra, tolerance) {
+                        group.record(*value, *pods, algebra);
+                    }
+                }
+            }
+        }
+        let mut selected: Vec<Option<bool>> = vec![None; self.classes.all.len()];
+        for (class, place) in &self.placed {
+            let Some(known) = selected.get_mut(class.0 as usize) else {
+                continue;
+            };
+            let is_selected = *known.get_or_insert_with(|| {
+                let class = class.0 as usize;
+                identity.in_namespace(&self.classes, class)
+                    && identity.selects(&self.classes, class)
+            });
+            if is_selected && self.accepts(group, place, algebra, tolerance) {
+                record_at(group, identity.inverse, place, algebra);
+            }
+        }
+    }
+
+    /// Counts a pod that was placed (spec/scheduling §17.6).
+    pub(crate) fn record(
+        &mut self,
+        member: &Member,
+        place: &Place,
+        algebra: &mut Algebra,
+        tolerance: &mut Tolerance<'_>,
+    ) {
+        self.placed.push((member.class, *place));
+        let mut groups = self.selecting(member.class, false);
+        groups.retain(|id| {
+            self.group(*id)
+                .is_some_and(|group| self.accepts(group, place, algebra, tolerance))
+        });
+        groups.extend(&member.inverse);
+        for id in groups {
+            self.record_in(id, place, algebra);
+        }
+    }
+
+    fn record_in(&mut self, id: GroupId, place: &Place, algebra: &Algebra) {
+        if let Some((group, identity)) = self.groups.get_mut(id.0 as usize) {
+            record_at(group, identity.inverse, place, algebra);
+        }
+    }
+
+    /// A bound pod that groups made from now on count.
+    pub(crate) fn add_resident(&mut self, class: ClassId, host: usize) {
+        self.bound.add(class, host);
+    }
+
+    /// Counts a bound pod's own anti-affinity, which others have to obey.
+    pub(crate) fn record_bound(&mut self, id: GroupId, host: usize, algebra: &mut Algebra) {
+        let (Some((group, _)), Some(host)) =
+            (self.groups.get_mut(id.0 as usize), self.hosts.get(host))
+        else {
+            return;
+        };
+        if group.by_host {
+            group.record_host(host.place.host);
+        } else if let Some(value) = host.labels.get(algebra.text(group.key)) {
+            let value = algebra.symbol(value);
+            group.record(value, 1, algebra);
+        }
+    }
+
+    /// Sums up what questions about this cluster share: whatever one of them interned, the others would not know.
+    pub(crate) fn remember(&mut self, keys: &[Sym], algebra: &mut Algebra) {
+        for key in keys {
+            self.bound.know(*key, &self.hosts, &self.nodes, algebra);
+        }
+        for class in 0..self.classes.all.len() {
+            self.look_up(ClassId(u32::try_from(class).unwrap_or(u32::MAX)));
+        }
+    }
+
+    /// As if this node were not there.
+    pub(crate) fn leave(&mut self, node: HostLabels<'a>) {
+        self.gone.push(node);
+    }
+
+    /// As if this bound pod were not there, nor its anti-affinity.
+    pub(crate) fn take_back(&mut self, seat: &Seat, algebra: &Algebra) {
+        if seat.is_resident {
+            let absent = self.absent.entry(seat.class).or_default();
+            absent.extend(u32::try_from(seat.host));
+        }
+        let Some(host) = self.hosts.get(seat.host).copied() else {
+            return;
+        };
+        for id in &seat.repelling {
+            let Some((group, _)) = self.groups.get_mut(id.0 as usize) else {
+                continue;
+            };
+            if group.by_host {
+                group.take_back_host(host.place.host);
+            } else if let Some(value) = host.labels.get(algebra.text(group.key))
+                && let Some(value) = algebra.find_symbol(value)
+            {
+                group.take_back(value, algebra);
+            }
+        }
+    }
+}
+
+/// Counts a pod on a place: in the one domain it is in, or, where pods are to be kept away, in all it may turn out to be in.
+fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
+    if group.by_host {
+        group.record_host(place.host);
+    } else if let Some(domains) = algebra.values(place.set, group.key)
+        && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
+    {
+        for domain in &domains.values {
+            group.record(*domain, 1, algebra);
+        }
+    }
+}
