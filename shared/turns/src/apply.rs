@@ -9,7 +9,9 @@ use ports::{
     cluster::{Event, EventKind, EventTarget},
 };
 
-use crate::{Report, TurnError, events, lane::Turn, metrics, observe::Observed};
+use crate::{
+    Report, TurnError, events, lane::Turn, metrics, observe::Observed, transitions::transitions,
+};
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
@@ -145,7 +147,7 @@ async fn act(
                 applied.events.push(said);
             }
             if let Some(claim) = claim {
-                let transitions = metrics::transitions(claim, update);
+                let transitions = transitions(claim, update);
                 let said = events::of_transitions(claim, &transitions, turn.now);
                 applied.events.extend(said);
                 let counted = metrics::of_transitions(claim, &transitions);

@@ -4,7 +4,7 @@ use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Exp
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget, Unreadable};
 
-use crate::{Report, interruption, lane::Turn, metrics::Transition};
+use crate::{Report, interruption, lane::Turn, transitions::Transition};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;

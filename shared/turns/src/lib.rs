@@ -37,6 +37,7 @@ mod report;
 mod shifts;
 mod sweep;
 mod terminator;
+mod transitions;
 
 use std::sync::Arc;
 

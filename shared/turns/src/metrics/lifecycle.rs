@@ -1,0 +1,87 @@
+//! How far NodeClaims and Nodes come, and how long that takes.
+
+use api::{
+    conditions::types::{DRAINED, INSTANCE_TERMINATING, REGISTERED},
+    names::label,
+};
+use jiff::Timestamp;
+use model::{
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+};
+use ports::metrics::Metric;
+
+use super::{count, of, timed};
+use crate::transitions::Transition;
+
+/// Steps of a NodeClaim that its conditions tell.
+pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) -> Vec<Metric> {
+    let pool = || ("nodepool", of(&claim.labels, label::NODE_POOL));
+    let steps = transitions.iter().flat_map(|transition| {
+        let condition = transition.after;
+        let happened = condition.status == ConditionStatus::True;
+        let step = match condition.kind.as_str() {
+            REGISTERED if happened => {
+                let zone = ("zone", of(&claim.labels, label::ZONE));
+                Some(count("karpenter_nodes_created_total", [pool(), zone]))
+            }
+            DRAINED if happened => Some(count("karpenter_nodes_drained_total", [pool()])),
+            _ => None,
+        };
+        let transition = count(
+            "operator_nodeclaim_status_condition_transitions_total",
+            [
+                ("type", condition.kind.clone()),
+                ("status", format!("{:?}", condition.status)),
+                ("reason", condition.reason.clone()),
+                pool(),
+            ],
+        );
+        std::iter::once(transition).chain(step)
+    });
+    steps.collect()
+}
+
+/// A NodeClaim that nothing of ours holds any more.
+pub(crate) fn of_finished_claim(claim: &NodeClaim, now: Timestamp) -> Vec<Metric> {
+    let pool = ("nodepool", of(&claim.labels, label::NODE_POOL));
+    let terminated = count(
+        "karpenter_nodeclaims_terminated_total",
+        [
+            pool.clone(),
+            ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
+            ("zone", of(&claim.labels, label::ZONE)),
+        ],
+    );
+    let deleted = claim.deleted_at.map(|at| {
+        let name = "karpenter_nodeclaims_termination_duration_seconds";
+        timed(name, [pool.clone()], now.duration_since(at))
+    });
+    let ending = claim.condition(INSTANCE_TERMINATING);
+    let ending = ending.filter(|ending| ending.status == ConditionStatus::True);
+    let ended = ending.map(|ending| {
+        let name = "karpenter_nodeclaims_instance_termination_duration_seconds";
+        let took = now.duration_since(ending.last_transition);
+        timed(name, [pool.clone()], took)
+    });
+    let all = std::iter::once(terminated).chain(deleted).chain(ended);
+    all.collect()
+}
+
+/// A Node that nothing of ours holds any more.
+pub(crate) fn of_finished_node(node: &Node, now: Timestamp) -> Vec<Metric> {
+    let pool = ("nodepool", of(&node.labels, label::NODE_POOL));
+    let zone = ("zone", of(&node.labels, label::ZONE));
+    let terminated = count("karpenter_nodes_terminated_total", [pool.clone(), zone]);
+    let since = |name, at: Option<Timestamp>| {
+        let took = now.duration_since(at?);
+        Some(timed(name, [pool.clone()], took))
+    };
+    let went = since(
+        "karpenter_nodes_termination_duration_seconds",
+        node.deleted_at,
+    );
+    let lived = since("karpenter_nodes_lifetime_duration_seconds", node.created_at);
+    let all = std::iter::once(terminated).chain(went).chain(lived);
+    all.collect()
+}

@@ -1,0 +1,103 @@
+use api::names::label;
+use jiff::Timestamp;
+use model::{node::Node, node_claim::NodeClaim, node_pool::ConsolidationPolicy};
+
+use super::*;
+
+fn claim() -> NodeClaim {
+    let mut claim = NodeClaim {
+        deleted_at: Timestamp::from_second(100).ok(),
+        ..NodeClaim::default()
+    };
+    let labels = [
+        (label::NODE_POOL, "general"),
+        (label::CAPACITY_TYPE, "spot"),
+        (label::ZONE, "us-east-1a"),
+    ];
+    claim.labels = labels
+        .map(|(label, value)| (label.to_owned(), value.to_owned()))
+        .into();
+    claim
+}
+
+fn texts(metrics: &[Metric]) -> Vec<String> {
+    let text = |metric: &Metric| {
+        let value = match metric.value {
+            Measured::Count(count) => count.to_string(),
+            Measured::Took(took) => format!("{took:#}"),
+        };
+        format!("{} {:?} {value}", metric.name, metric.labels)
+    };
+    metrics.iter().map(text).collect()
+}
+
+#[test]
+fn a_deletion_is_counted_with_its_reason_and_the_pods_that_move() {
+    let mut claim = claim();
+    let modes = [
+        (None, "graceful"),
+        (Some("0s"), "forceful"),
+        (Some("1h"), "eventual"),
+    ];
+    for (period, mode) in modes {
+        claim.spec.termination_grace_period = period.map(str::to_owned);
+        let metrics = of_disruption(&claim, 3, "expired", None);
+        assert_eq!(metrics[0].labels["termination_mode"], mode);
+        assert_eq!(metrics[0].labels["reason"], "expired");
+        assert_eq!(metrics[1].name, "karpenter_pods_disruption_initiated_total");
+        assert_eq!(metrics[1].value, Measured::Count(3));
+    }
+    let policy = Some(ConsolidationPolicy::WhenEmptyOrUnderutilized);
+    let metrics = of_disruption(&claim, 0, "empty", policy);
+    let [disrupted] = metrics.as_slice() else {
+        panic!("an empty node moves no pod: {metrics:?}");
+    };
+    let policy = &disrupted.labels["consolidation_policy"];
+    assert_eq!(policy, "when_empty_or_underutilized");
+}
+
+#[test]
+fn how_long_a_node_took_to_go_is_measured() {
+    let now = Timestamp::from_second(190).unwrap();
+    let finished = texts(&of_finished_claim(&claim(), now));
+    assert_eq!(
+        finished[1],
+        "karpenter_nodeclaims_termination_duration_seconds {\"nodepool\": \"general\"} 1m 30s"
+    );
+    let node = Node {
+        created_at: Some(Timestamp::UNIX_EPOCH),
+        deleted_at: Timestamp::from_second(130).ok(),
+        ..Node::default()
+    };
+    let names: Vec<_> = of_finished_node(&node, now)
+        .iter()
+        .map(|metric| metric.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "karpenter_nodes_terminated_total",
+            "karpenter_nodes_termination_duration_seconds",
+            "karpenter_nodes_lifetime_duration_seconds",
+        ]
+    );
+}
+
+#[test]
+fn an_eviction_is_counted_by_the_answer() {
+    let what = || "pod web".to_owned();
+    let refused = ClusterError::Refused {
+        what: what(),
+        message: "its budget".to_owned(),
+    };
+    let gone = ClusterError::NotFound { what: what() };
+    let silent = ClusterError::Unavailable {
+        action: what(),
+        message: "no answer".to_owned(),
+    };
+    let code = |answer| of_eviction(answer).map(|metric| metric.labels["code"].clone());
+    assert_eq!(code(Ok(())).as_deref(), Some("200"));
+    assert_eq!(code(Err(&refused)).as_deref(), Some("429"));
+    assert_eq!(code(Err(&gone)).as_deref(), Some("404"));
+    assert_eq!(code(Err(&silent)), None);
+}
