@@ -128,6 +128,19 @@ fn nodes_are_marked_first_and_deleted_when_their_replacements_are_initialized() 
 }
 
 #[test]
+fn of_several_replacements_all_must_be_initialized_and_the_loss_of_one_rolls_back() {
+    let mut snapshot = world(Method::MultiNode);
+    apply_marks(&mut snapshot);
+    let second = test_world::claim("new-2", &[]);
+    snapshot.commands[0].replacements.push("new-2".into());
+    assert_eq!(step(&snapshot).0, CommandState::RolledBack, "one is lost");
+    snapshot.node_claims.push(second);
+    assert_eq!(step(&snapshot).0, CommandState::Replacing, "one waits");
+    snapshot.node_claims[3] = test_world::claim("new-2", &[INITIALIZED]);
+    assert_eq!(step(&snapshot).0, CommandState::Deleting);
+}
+
+#[test]
 fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
     let mut snapshot = world(Method::Drift);
     apply_marks(&mut snapshot);
