@@ -33,6 +33,9 @@ pub(crate) struct Register {
     /// The SecureString parameter that holds a bearer token, or a client certificate with its key.
     #[arg(long, requires = "endpoint", value_name = "PARAMETER", value_parser = parameter)]
     credentials: Option<String>,
+    /// From where its API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC.
+    #[arg(long, default_value = "public", value_parser = reach)]
+    reach: String,
     /// The cluster's settings, as JSON.
     #[arg(long, value_name = "JSON", value_parser = object)]
     settings: Option<Value>,
@@ -61,7 +64,7 @@ impl Registry {
 impl Register {
     /// In shadow mode, whatever becomes of it later: nothing is done until a person has looked.
     fn entry(&self) -> Value {
-        let mut entry = json!({"type": "eks", "reach": "public", "mode": "shadow"});
+        let mut entry = json!({"type": "eks", "reach": self.reach, "mode": "shadow"});
         let mut set = |key: &str, value: Value| {
             if let Some(entry) = entry.as_object_mut() {
                 entry.insert(key.to_owned(), value);
@@ -94,6 +97,12 @@ fn name(text: &str) -> Result<String, String> {
             "expected the name of a cluster: at most 100 letters, digits, -, _ and .".to_owned(),
         ),
     }
+}
+
+fn reach(text: &str) -> Result<String, String> {
+    let read = turns::Entry::read(&json!({ "reach": text }));
+    read.map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 fn https(text: &str) -> Result<String, String> {

@@ -35,6 +35,10 @@ fn mistakes_are_told_before_anything_is_asked() {
         ),
         (&["register", "demo", "--settings", "{"], "not JSON"),
         (
+            &["register", "demo", "--reach", "vpc-1"],
+            "expected \"public\" or \"vpc:<id of the VPC>\"",
+        ),
+        (
             &[
                 "register",
                 "demo",
@@ -137,6 +141,9 @@ mod with_aws {
             "{}",
             told(&twice)
         );
+        let private = ["register", "prod", "--replace", "--reach", "vpc:vpc-1"];
+        assert!(run(&private).status.success());
+        assert_eq!(entry(&moto, "prod")["reach"], "vpc:vpc-1");
         let again = run(&["register", "prod", "--replace"]);
         assert!(again.status.success(), "{}", told(&again));
         let shown = String::from_utf8_lossy(&again.stdout).into_owned();

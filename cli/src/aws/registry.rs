@@ -88,7 +88,10 @@ async fn look(account: &Account, cluster: &str, entry: &Value) -> Result<Vec<Fin
             ),
             described => described.with_context(|| format!("cannot look at cluster {cluster}"))?,
         };
-        checks.extend(of_eks(cluster, &described));
+        let from_outside = entry
+            .get("reach")
+            .is_none_or(|reach| *reach == json!("public"));
+        checks.extend(of_eks(cluster, &described, from_outside));
     } else if let Some(parameter) = entry.get("credentials").and_then(Value::as_str) {
         let held = account.holds_credentials(&cluster.into(), parameter).await;
         held.with_context(|| format!("cannot use the credentials in {parameter}"))?;
@@ -99,7 +102,7 @@ async fn look(account: &Account, cluster: &str, entry: &Value) -> Result<Vec<Fin
     Ok(found(checks))
 }
 
-fn of_eks(cluster: &str, described: &EksCluster) -> Vec<Finding> {
+fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Finding> {
     let one = |found: bool, what: String| found.then_some(what).into_iter().collect();
     let EksCluster {
         status,
@@ -115,10 +118,11 @@ fn of_eks(cluster: &str, described: &EksCluster) -> Vec<Finding> {
         Finding::new(
             "the API server is not reached from outside its VPC",
             one(
-                !public_endpoint,
+                from_outside && !public_endpoint,
                 format!("{cluster} has no public endpoint"),
             ),
-            "let the stack's functions reach it: switch the public endpoint on, for their addresses at least",
+            "give the stack a lane in its VPC (VpcLaneId, docs/deployment.md) and register it with --reach vpc:<id> --replace, or \
+             switch the public endpoint on, for the functions' addresses at least",
         ),
         Finding::new(
             "roles are let in by the ConfigMap aws-auth alone",
@@ -320,25 +324,27 @@ mod tests {
 
     #[test]
     fn what_eks_says_of_a_cluster_becomes_findings() {
-        let of = |status: &str, public_endpoint, mode: &str| {
+        let of = |status: &str, public_endpoint, mode: &str, from_outside| {
             let described = EksCluster {
                 status: status.into(),
                 public_endpoint,
                 authentication_mode: mode.into(),
             };
-            let findings = found(of_eks("demo", &described)).into_iter();
+            let findings = found(of_eks("demo", &described, from_outside)).into_iter();
             findings
                 .flat_map(|finding| finding.objects)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of("ACTIVE", true, "API"), Vec::<String>::new());
-        assert_eq!(of("CREATING", true, ""), ["demo is CREATING"]);
+        assert_eq!(of("ACTIVE", true, "API", true), Vec::<String>::new());
+        assert_eq!(of("CREATING", true, "", true), ["demo is CREATING"]);
         assert_eq!(
-            of("ACTIVE", false, "CONFIG_MAP"),
+            of("ACTIVE", false, "CONFIG_MAP", true),
             [
                 "demo has no public endpoint",
                 "demo has authentication mode CONFIG_MAP"
             ]
         );
+        let inside = of("ACTIVE", false, "API", false);
+        assert_eq!(inside, Vec::<String>::new(), "a lane reaches it");
     }
 }
