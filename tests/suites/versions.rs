@@ -6,42 +6,20 @@
     reason = "what is not there fails the test"
 )]
 
+mod local_ledger;
+
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use fakes::laws;
-use harness::{ACCOUNT, CREDENTIALS, Ministack, REGION};
-use ledger::DynamoLedger;
 use model::ledger::{CommandState, SCHEMA};
 use ports::{Ledger, LedgerError, ledger::Moved};
 use serde_json::{Value, json};
 
-const TABLE: &str = "whittle-ledger";
+use self::local_ledger::{LocalLedger, TABLE};
+
 const CLUSTER: &str = "recorded";
 
-/// A ledger of its own, which ends with it.
-struct World {
-    dynamodb: Ministack,
-    ledger: DynamoLedger,
-}
-
-impl World {
-    fn new() -> Self {
-        let dynamodb = Ministack::start(&[]);
-        let declared =
-            harness::template("sam-template.yaml")["Resources"]["Ledger"]["Properties"].take();
-        let table = json!({
-            "TableName": TABLE,
-            "BillingMode": declared["BillingMode"],
-            "AttributeDefinitions": declared["AttributeDefinitions"],
-            "KeySchema": declared["KeySchema"],
-        });
-        dynamodb.call("dynamodb", "create_table", table);
-        let ledger = DynamoLedger::new(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION);
-        Self { dynamodb, ledger }
-    }
-
+impl LocalLedger {
     fn put(&self, row: &Value) {
         let item = json!({"TableName": TABLE, "Item": row});
         self.dynamodb.call("dynamodb", "put_item", item);
@@ -82,18 +60,6 @@ fn key(row: &Value) -> String {
     )
 }
 
-fn sdk_config(endpoint: &str) -> SdkConfig {
-    let [(_, key), (_, secret), ..] = CREDENTIALS;
-    let credentials = Credentials::new(key, secret, None, None, "tests");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .endpoint_url(endpoint)
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build()
-}
-
 fn recorded(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("ledger")
@@ -120,7 +86,7 @@ fn compare(name: &str, found: &str) {
 
 #[tokio::test]
 async fn rows_are_written_as_their_version_was_released() {
-    let world = World::new();
+    let world = LocalLedger::start();
     laws::one_of_each(&world.ledger, &CLUSTER.into()).await;
     let rows = serde_json::to_string_pretty(&world.rows()).unwrap();
     compare(&format!("schema-{SCHEMA}.json"), &(rows + "\n"));
@@ -128,11 +94,11 @@ async fn rows_are_written_as_their_version_was_released() {
 
 #[tokio::test]
 async fn rows_of_every_released_version_are_read_as_if_they_were_written_now() {
-    let now = World::new();
+    let now = LocalLedger::start();
     laws::one_of_each(&now.ledger, &CLUSTER.into()).await;
     let now = now.read().await.unwrap();
     for schema in 1..=SCHEMA {
-        let world = World::new();
+        let world = LocalLedger::start();
         let rows = fs::read_to_string(recorded(&format!("schema-{schema}.json"))).unwrap();
         let rows: BTreeMap<String, Value> = serde_json::from_str(&rows).unwrap();
         for row in rows.values() {
@@ -143,7 +109,7 @@ async fn rows_of_every_released_version_are_read_as_if_they_were_written_now() {
 }
 
 /// Makes the one row of a kind what a newer version could have made of it.
-fn renew(world: &World, kind: &str, change: impl Fn(&mut Value)) -> Value {
+fn renew(world: &LocalLedger, kind: &str, change: impl Fn(&mut Value)) -> Value {
     let rows = world.rows();
     let (_, row) = rows.iter().find(|(key, _)| key.contains(kind)).unwrap();
     let mut row = row.clone();
@@ -162,7 +128,7 @@ fn rewrite(row: &mut Value, attribute: &str, change: impl Fn(&mut Value)) {
 
 #[tokio::test]
 async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
-    let world = World::new();
+    let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
     let unknown_method = |row: &mut Value| {
@@ -193,7 +159,7 @@ async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
 
 #[tokio::test]
 async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
-    let world = World::new();
+    let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
     let row = renew(&world, "INTENT#", |row| {
@@ -216,7 +182,7 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
 
 #[tokio::test]
 async fn fields_that_a_newer_version_adds_are_kept() {
-    let world = World::new();
+    let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
     let before = world.read().await.unwrap();
@@ -240,14 +206,8 @@ async fn fields_that_a_newer_version_adds_are_kept() {
 
 #[tokio::test]
 async fn rows_that_a_newer_version_wrote_as_before_are_read_as_before() {
-    let world = World::new();
-    let newer = DynamoLedger::new(
-        &sdk_config(world.dynamodb.endpoint()),
-        TABLE,
-        ACCOUNT,
-        REGION,
-    );
-    let newer = newer.stamping(SCHEMA + 1);
+    let world = LocalLedger::start();
+    let newer = local_ledger::connect(&world.dynamodb).stamping(SCHEMA + 1);
     let cluster = &CLUSTER.into();
     laws::one_of_each(&newer, cluster).await;
     let stamps: Vec<Value> = world

@@ -13,12 +13,15 @@ use crate::{
     strategy,
 };
 
-/// See the module.
+/// What all those questions begin with.
 pub struct Standing<'a> {
     groundwork: Groundwork<'a>,
+    /// With every pod that any question may ask about.
     input: Rc<Input<'a>>,
+    /// So many of them, the first, are asked about in every question.
     waiting: usize,
     setup: Setup<'a>,
+    /// What has to be taken back of the others.
     seats: Seats<'a>,
 }
 

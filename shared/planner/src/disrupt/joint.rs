@@ -18,8 +18,7 @@ use super::{
 const REPLACEMENTS_MAX: usize = 20;
 /// Rounds over all nodes; most searches end before.
 const ROUNDS_MAX: usize = 4;
-
-/// How much a search may look at, in pods and nodes of its simulations: seconds.
+/// How many pods and nodes all simulations of a search may have together: a few seconds of work.
 const EFFORT: usize = 3_000_000;
 
 pub(super) struct Search<'s, 'a> {
@@ -30,9 +29,13 @@ pub(super) struct Search<'s, 'a> {
     candidates: Vec<&'s Candidate<'a>>,
     /// What an eviction must save per hour, in nano-dollars.
     per_eviction: i64,
+    /// Per candidate, whether it goes in the best that is known.
     going: Vec<bool>,
+    /// Of the best that is known, in nano-dollars per hour.
     score: i64,
+    /// `None` as long as nothing is better than the start.
     best: Option<Move<'a>>,
+    /// What is left of it.
     effort: usize,
 }
 

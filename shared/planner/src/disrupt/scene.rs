@@ -129,7 +129,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// The machine that is a question's node, and the other way round.
+    /// Which machine each node of the standing question is, by its place in the inventory.
     pub(super) fn destinations(&self) -> &[usize] {
         self.destinations.get_or_init(|| {
             let gone = BTreeSet::new();
