@@ -217,6 +217,8 @@ impl Bench {
             upkeep: port.clone(),
             notifier: port.clone(),
             ledger: port.clone(),
+            journal: port.clone(),
+            archive: port.clone(),
             wakes: port.clone(),
             clock: Arc::new(WallClock(WorldClock::wall())),
             catalog: Arc::new(Fixed(Arc::new(catalog()?))),

@@ -15,6 +15,7 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
         dynamodb: _running,
     } = LocalLedger::start();
     laws::ledger_laws(&ledger, "laws-").await;
+    laws::journal_laws(&ledger, "laws-").await;
     laws::shelf_laws(&ledger).await;
     let too_large = noise(1 << 20);
     let error = ledger.put("laws/large", too_large).await.unwrap_err();

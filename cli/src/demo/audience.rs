@@ -112,11 +112,8 @@ impl Audience {
             Outcome::Failed(error) => Some(error),
             Outcome::Done | Outcome::Held | Outcome::Postponed(_) => None,
         };
-        let troubles = report
-            .failed
-            .iter()
-            .chain(&report.refused)
-            .chain(&report.problems);
+        let troubles = report.failed.iter().chain(&report.refused);
+        let troubles = troubles.map(|line| &line.text).chain(&report.problems);
         for trouble in troubles.chain(failed) {
             self.warn(Some(report.at), format!("{}: {trouble}", report.lane));
         }

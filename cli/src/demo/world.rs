@@ -78,10 +78,13 @@ impl World {
         let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client, LEASE_NAMESPACE));
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
+        let memory = Arc::new(fakes::Sim::new(CLUSTER));
         let world = turns::World {
             cloud: account.clone(),
             upkeep: account.clone(),
-            ledger: Arc::new(fakes::Sim::new(CLUSTER)),
+            ledger: memory.clone(),
+            journal: memory.clone(),
+            archive: memory,
             // The demo's cluster has nobody to tell.
             notifier: Arc::new(fakes::Sim::new(CLUSTER)),
             wakes: queue.clone(),

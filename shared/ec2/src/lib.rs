@@ -6,6 +6,7 @@
 
 mod access;
 mod account;
+mod bucket;
 mod catalog;
 mod cloud;
 mod cluster_facts;
@@ -26,4 +27,5 @@ mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
+pub use bucket::Bucket;
 pub use sdk::sdk_config;

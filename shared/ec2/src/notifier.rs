@@ -44,7 +44,7 @@ impl Notifier for Account {
             endpoint: format!("https://{authority}"),
             path: format!("{slash}{path}"),
             headers: headers.to_vec(),
-            body: body.to_owned(),
+            body: body.as_bytes().to_vec(),
         };
         self.succeed(request).await.map(drop)
     }
@@ -111,7 +111,7 @@ impl Account {
             endpoint,
             path: "/".to_owned(),
             headers,
-            body,
+            body: body.into_bytes(),
         }
     }
 

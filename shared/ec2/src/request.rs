@@ -6,7 +6,10 @@ use std::{fmt, time::SystemTime};
 use aws_config::SdkConfig;
 use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::{
-    http_request::{SignableBody, SignableRequest, SigningSettings, sign},
+    http_request::{
+        PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
+        UriPathNormalizationMode, sign,
+    },
     sign::v4,
 };
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
@@ -25,7 +28,7 @@ pub(crate) struct Request {
     /// With its query.
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Bodies and headers hold secrets: they are not for logs.
@@ -35,13 +38,24 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Status and body of the answer, or why there is none.
+/// Status and body of the answer, as text, or why there is none.
 pub(crate) async fn send(
     config: &SdkConfig,
     region: &str,
     now: SystemTime,
-    mut request: Request,
+    request: Request,
 ) -> Result<(u16, String), String> {
+    let (status, body) = exchange(config, region, now, request).await?;
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// As [`send`], for answers that are no text.
+pub(crate) async fn exchange(
+    config: &SdkConfig,
+    region: &str,
+    now: SystemTime,
+    mut request: Request,
+) -> Result<(u16, Vec<u8>), String> {
     if let Some(service) = request.service {
         let signed = signature(config, region, now, service, &request).await;
         let signed = signed.map_err(|error| format!("it cannot be signed: {error}"))?;
@@ -89,12 +103,32 @@ pub(crate) async fn send(
 )]
 fn answer(
     response: &HttpResponse,
-) -> Result<(u16, String), OrchestratorError<std::convert::Infallible>> {
+) -> Result<(u16, Vec<u8>), OrchestratorError<std::convert::Infallible>> {
     let body = response.body().bytes().unwrap_or_default();
-    Ok((
-        response.status().as_u16(),
-        String::from_utf8_lossy(body).into_owned(),
-    ))
+    Ok((response.status().as_u16(), body.to_vec()))
+}
+
+/// S3 signs the path as it is sent, and wants the body's hash as a header.
+fn settings(service: &str) -> SigningSettings {
+    let mut settings = SigningSettings::default();
+    if service == "s3" {
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+    }
+    settings
+}
+
+/// All but what RFC 3986 calls unreserved, and what is to stay as well.
+pub(crate) fn escaped(text: &str, also: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ if also.as_bytes().contains(&byte) => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
 }
 
 async fn signature(
@@ -114,14 +148,14 @@ async fn signature(
         .region(region)
         .name(service)
         .time(now)
-        .settings(SigningSettings::default())
+        .settings(settings(service))
         .build()
         .map_err(|error| error.to_string())?
         .into();
     let url = format!("{}{}", request.endpoint, request.path);
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| (name.as_str(), value.as_str()));
-    let body = SignableBody::Bytes(request.body.as_bytes());
+    let body = SignableBody::Bytes(&request.body);
     let signable = SignableRequest::new(request.method, url, headers, body);
     let signable = signable.map_err(|error| error.to_string())?;
     let signed = sign(signable, &parameters).map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@ use crate::{
     Account,
     access::domain,
     errors::cloud_error,
-    request::{Request, send},
+    request::{Request, escaped, send},
 };
 
 const ACTION: &str = "arc-zonal-shift:GetManagedResource";
@@ -35,7 +35,7 @@ impl Account {
             });
         }
         let arn = self.eks_cluster(cluster).await?.arn.unwrap_or_default();
-        let path = format!("/managedresources/{}", escaped(&arn));
+        let path = format!("/managedresources/{}", escaped(&arn, ""));
         let answer = get(&self.config, &self.region, path, self.clock.now().into()).await?;
         match serde_json::from_str::<ManagedResource>(&answer) {
             Ok(resource) => Ok(resource.shifts(self.clock.now())),
@@ -49,17 +49,6 @@ fn unknown(message: String) -> CloudError {
         action: ACTION.to_owned(),
         message,
     }
-}
-
-/// All but what RFC 3986 calls unreserved.
-fn escaped(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(escape).collect()
 }
 
 async fn get(
@@ -79,7 +68,7 @@ async fn get(
         endpoint,
         path,
         headers: Vec::new(),
-        body: String::new(),
+        body: Vec::new(),
     };
     let answer = send(config, region, now, request).await;
     let (status, body) = answer.map_err(unknown)?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a law that cannot be tested has failed")]
 
 pub mod commits;
+pub mod journal;
 pub mod lanes;
 pub mod launches;
 pub mod memories;
@@ -20,7 +21,7 @@ use model::{
     plan::{ExpectedOffering, Launch},
 };
 use ports::{
-    Ledger, Shelf,
+    Journal, Ledger, Shelf,
     ledger::{Commit, Committed, LaneEnd, Moved},
 };
 
@@ -59,6 +60,12 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
     memories::what_is_told_is_told_once(ledger, &cluster("told")).await;
     memories::small_memories_hold(ledger, &cluster("small")).await;
+}
+
+/// What turns decided can be asked for later.
+pub async fn journal_laws(ports: &dyn Journal, prefix: &str) {
+    let cluster = ClusterName(format!("{prefix}journal"));
+    journal::records_are_found_again(ports, &cluster).await;
 }
 
 /// What is published is found as it was put last.

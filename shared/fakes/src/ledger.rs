@@ -15,7 +15,7 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::{rows::ClusterRows, sim::Sim};
@@ -397,15 +397,6 @@ impl Ledger for Sim {
             rows.sweep = memory.clone()
         })
         .await
-    }
-
-    async fn journal(
-        &self,
-        cluster: &ClusterName,
-        entry: &JournalEntry,
-    ) -> Result<(), LedgerError> {
-        self.row("journal", cluster, |rows| rows.journal.push(entry.clone()))
-            .await
     }
 
     async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError> {

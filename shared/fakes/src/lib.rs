@@ -13,6 +13,7 @@ mod api_server;
 mod cloud;
 mod cluster;
 mod fault;
+mod journal;
 mod launches;
 pub mod laws;
 mod ledger;

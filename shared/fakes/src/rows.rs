@@ -11,8 +11,9 @@ use model::{
         Lease, Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory, UnavailableOffering,
     },
 };
-use ports::ledger::{
-    Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced,
+use ports::{
+    JournalEntry,
+    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 /// The ledger's rows, with each conditional write as PROTOCOL words it.
@@ -28,6 +29,8 @@ pub struct Rows {
     pub buckets: BTreeMap<Api, TokenBucket>,
     /// What is published for all functions.
     pub shelf: BTreeMap<String, Vec<u8>>,
+    /// What is too large for the ledger.
+    pub archive: BTreeMap<String, Vec<u8>>,
 }
 
 /// The rows of one cluster.
@@ -48,7 +51,8 @@ pub struct ClusterRows {
     pub said: BTreeMap<String, Timestamp>,
     pub sweep: SweepMemory,
     pub shifts: Vec<ZonalShift>,
-    pub journal: Vec<JournalEntry>,
+    /// By the beginning of their turns.
+    pub journal: BTreeMap<(Timestamp, TurnId), JournalEntry>,
     /// Plans committed, so that a repeated commit is recognised.
     commits: BTreeMap<model::ids::PlanId, u64>,
 }

@@ -6,5 +6,6 @@ use fakes::{Sim, laws};
 async fn the_fake_ledger_obeys_the_laws() {
     let sim = Sim::new("unused");
     laws::ledger_laws(&sim, "laws-").await;
+    laws::journal_laws(&sim, "laws-").await;
     laws::shelf_laws(&sim).await;
 }

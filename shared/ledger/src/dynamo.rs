@@ -16,7 +16,7 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::{
@@ -419,13 +419,5 @@ impl Ledger for DynamoLedger {
         memory: &SweepMemory,
     ) -> Result<(), LedgerError> {
         memory::store_sweep_memory(&self.table, cluster, memory).await
-    }
-
-    async fn journal(
-        &self,
-        cluster: &ClusterName,
-        entry: &JournalEntry,
-    ) -> Result<(), LedgerError> {
-        memory::journal(&self.table, cluster, entry).await
     }
 }

@@ -3,7 +3,8 @@
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,
     budget::Api,
-    ids::{LaunchToken, PlanId},
+    ids::{LaunchToken, PlanId, TurnId},
+    journal::Subject,
     ledger::OfferingKey,
 };
 
@@ -96,8 +97,22 @@ pub(crate) fn partition(cluster: &ClusterName) -> String {
     format!("CLUSTER#{cluster}")
 }
 
-pub(crate) fn journal_partition(cluster: &ClusterName) -> String {
+pub(crate) fn journal(cluster: &ClusterName) -> String {
     format!("JOURNAL#{cluster}")
+}
+
+/// Which records are about an object.
+pub(crate) fn journal_of(cluster: &ClusterName, subject: &Subject) -> String {
+    format!("JOURNAL#{cluster}#{subject}")
+}
+
+/// Which records are about too many objects for rows of their own.
+pub(crate) fn journal_of_many(cluster: &ClusterName) -> String {
+    format!("JOURNAL#{cluster}#many")
+}
+
+pub(crate) fn journal_of_turn(cluster: &ClusterName, turn: &TurnId) -> String {
+    format!("JOURNAL#{cluster}#turn/{turn}")
 }
 
 /// Sorts as numbers do.

@@ -1,5 +1,5 @@
-//! The ledger in DynamoDB and the wakes in SQS: [`ports::Ledger`], [`ports::Shelf`] and [`ports::Wakes`] on AWS (DESIGN
-//! §4, PROTOCOL).
+//! The ledger in DynamoDB and the wakes in SQS: [`ports::Ledger`], [`ports::Journal`], [`ports::Shelf`] and [`ports::Wakes`]
+//! on AWS (DESIGN §4, PROTOCOL).
 //!
 //! One table, `pk` and `sk`, on-demand. Every write is conditional or idempotent and every read strongly consistent;
 //! expiry is a number compared in conditions, DynamoDB's TTL (`expires`) only collects garbage. This crate translates:
@@ -14,6 +14,7 @@ mod commands;
 mod commit;
 mod dynamo;
 mod experience;
+mod journal;
 mod key;
 mod lanes;
 mod launches;

@@ -1,4 +1,4 @@
-//! What turns remember besides the protocol: nominations, things said once, the sweep's notes, the journal.
+//! What turns remember besides the protocol: nominations, things said once, the sweep's notes.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,13 @@ use model::{
     ClusterName, NodeName, Notification,
     ledger::{RelayBeat, SweepMemory},
 };
-use ports::{LedgerError, ledger::JournalEntry};
+use ports::LedgerError;
 
 use crate::{
     key::{self, Key},
-    row::{NewRow, Row, json},
+    row::{NewRow, Row},
     table::{Table, Write, Written},
 };
-
-/// DESIGN §4.
-const JOURNAL_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 const NOMINATED: &str = "NOMINATED#";
 
@@ -171,30 +168,4 @@ pub(crate) async fn relay_beat(
         version: text("version"),
         counters,
     }))
-}
-
-pub(crate) async fn journal(
-    table: &Table,
-    cluster: &ClusterName,
-    entry: &JournalEntry,
-) -> Result<(), LedgerError> {
-    // Fixed width, so that keys sort by time.
-    let key = Key {
-        pk: key::journal_partition(cluster),
-        sk: format!("{:.3}#{}", entry.at, entry.turn),
-    };
-    let kept = entry.at.saturating_add(JOURNAL_KEPT).unwrap_or(entry.at);
-    let packed = zstd::encode_all(
-        json(&entry.body)?.as_bytes(),
-        zstd::DEFAULT_COMPRESSION_LEVEL,
-    )
-    .map_err(|error| LedgerError::Unavailable {
-        action: "encode a journal entry".to_owned(),
-        message: error.to_string(),
-    })?;
-    let row = NewRow::new(&key)
-        .with("lane", entry.lane.as_str())
-        .with("body", packed)
-        .expires(kept);
-    table.write(Write::put(&key, row)).await.map(drop)
 }

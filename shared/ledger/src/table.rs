@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::{
     Client,
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
-    operation::transact_write_items::TransactWriteItemsError,
+    operation::{
+        query::builders::QueryFluentBuilder, transact_write_items::TransactWriteItemsError,
+    },
     types::{AttributeValue, ConditionCheck, Put, TransactWriteItem, Update},
 };
 use model::ledger::SCHEMA;
@@ -164,19 +166,7 @@ impl Table {
         from: &str,
         to: &str,
     ) -> Result<Vec<Row>, LedgerError> {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        let query = self
-            .client
-            .query()
-            .table_name(&self.name)
-            .consistent_read(true)
-            .key_condition_expression("#pk = :pk AND #sk BETWEEN :from AND :to")
-            .expression_attribute_names("#pk", "pk")
-            .expression_attribute_names("#sk", "sk")
-            .expression_attribute_values(":pk", text(pk))
-            // A sort key is never empty.
-            .expression_attribute_values(":from", text(if from.is_empty() { " " } else { from }))
-            .expression_attribute_values(":to", text(to));
+        let query = self.query_between(pk, from, to);
         let mut pages = query.into_paginator().items().send();
         let mut rows = Vec::new();
         while let Some(item) = pages.next().await {
@@ -189,6 +179,51 @@ impl Table {
             ));
         }
         Ok(rows)
+    }
+
+    /// The last rows of a partition from one sort key to another, last first.
+    pub(crate) async fn latest(
+        &self,
+        pk: &str,
+        from: &str,
+        to: &str,
+        most: usize,
+    ) -> Result<Vec<Row>, LedgerError> {
+        let mut pages = self
+            .query_between(pk, from, to)
+            .scan_index_forward(false)
+            .limit(i32::try_from(most).unwrap_or(i32::MAX).max(1))
+            .into_paginator()
+            .items()
+            .send();
+        let mut rows = Vec::new();
+        while rows.len() < most
+            && let Some(item) = pages.next().await
+        {
+            let key = Key {
+                pk: pk.to_owned(),
+                sk: to.to_owned(),
+            };
+            rows.push(Row::new(
+                item.map_err(|error| failed("query", &key, error))?,
+            ));
+        }
+        Ok(rows)
+    }
+
+    fn query_between(&self, pk: &str, from: &str, to: &str) -> QueryFluentBuilder {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        self.client
+            .query()
+            .table_name(&self.name)
+            .consistent_read(true)
+            .key_condition_expression("#pk = :pk AND #sk BETWEEN :from AND :to")
+            .expression_attribute_names("#pk", "pk")
+            .expression_attribute_names("#sk", "sk")
+            .expression_attribute_values(":pk", text(pk))
+            // A sort key is never empty.
+            .expression_attribute_values(":from", text(if from.is_empty() { " " } else { from }))
+            .expression_attribute_values(":to", text(to))
     }
 
     pub(crate) async fn write(&self, write: Write) -> Result<Written, LedgerError> {

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod experience;
 pub mod ids;
 pub mod interruption;
+pub mod journal;
 pub mod labels;
 pub mod launch;
 pub mod ledger;

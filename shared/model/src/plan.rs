@@ -2,6 +2,8 @@
 
 mod text;
 
+pub use text::names;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

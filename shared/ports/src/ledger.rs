@@ -285,9 +285,6 @@ pub trait Ledger: Send + Sync {
         cluster: &ClusterName,
         notification: &Notification,
     ) -> Result<(), LedgerError>;
-
-    async fn journal(&self, cluster: &ClusterName, entry: &JournalEntry)
-    -> Result<(), LedgerError>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -368,14 +365,6 @@ pub enum Moved {
     Yes,
     /// The condition no longer held: look again.
     No,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct JournalEntry {
-    pub turn: TurnId,
-    pub at: Timestamp,
-    pub lane: Lane,
-    pub body: serde_json::Value,
 }
 
 #[derive(Clone, Debug, Error)]

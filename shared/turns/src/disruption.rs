@@ -11,6 +11,7 @@ use executor::Executor;
 use jiff::SignedDuration;
 use model::{
     Plan,
+    journal::{Line, Subject},
     ledger::{Command, CommandState, Method},
 };
 
@@ -33,6 +34,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
     let mut observed = observe(turn, Pods::All).await?;
     let counter = observed.counter.clone();
+    let (intents, commands) = (
+        observed.snapshot.intents.len(),
+        observed.snapshot.commands.len(),
+    );
     seen(&observed, &mut report);
     let executor = orders::hands(turn);
     let stop = match turn.may_act() {
@@ -53,9 +58,14 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     } else {
         decide(turn, &executor, &mut observed, &mut report).await?;
     }
+    // What was begun since was not seen.
+    let mut snapshot = observed.snapshot;
+    snapshot.intents.truncate(intents);
+    snapshot.commands.truncate(commands);
     Ok(Done {
         report,
         full_look: Some(counter),
+        seen: Some(snapshot),
     })
 }
 
@@ -106,13 +116,14 @@ async fn judge(
             None => (CommandState::RolledBack, Vec::new()),
         },
         Err(rejection) => {
-            report.proposed.push(format!(
+            let text = format!(
                 "{} of {} is dropped: {} ({})",
                 proposal.reason,
                 told::names(&proposal.delete),
                 rejection.message,
                 rejection.class
-            ));
+            );
+            report.proposed.push(told::line(text, &proposal.delete));
             let method = proposal.choice.as_ref().map(|choice| choice.method);
             let counted = method.map(metrics::of_failed_validation);
             report.metrics.extend(counted);
@@ -144,7 +155,10 @@ async fn search(
         report.metrics.push(metrics::of_search(took));
         if round == 0 {
             let held = pass.exhausted.iter();
-            let held = held.map(|(pool, why)| format!("NodePool {pool}: {why}"));
+            let held = held.map(|(pool, why)| {
+                let about = Subject::NodePool(pool.clone());
+                Line::new(format!("NodePool {pool}: {why}"), [about])
+            });
             report.held_back.extend(held);
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use executor::Executor;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, Wake,
+    ClusterName, Lane, Snapshot, Wake,
     ids::TurnId,
     ledger::{Lease, Meta, RelayCounter},
 };
 use ports::{
     CloudError, Cluster,
-    ledger::{JournalEntry, LaneEnd, Taken},
+    ledger::{LaneEnd, Taken},
     queue::DELAY_MAX,
 };
 
 use crate::{
-    Entry, Outcome, Report, TurnError, World, disruption, lifecycle, metrics,
+    Entry, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
     notifications::{self, Destination},
     provisioner, reach, terminator,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Done {
     pub(crate) report: Report,
     /// The relay's counter as read before the lists, if everything was looked at (L6).
     pub(crate) full_look: Option<RelayCounter>,
+    /// What was planned from, where it can be planned from again.
+    pub(crate) seen: Option<Snapshot>,
 }
 
 /// After a failure the lane rests this long, twice as long after each further one, up to the longest.
@@ -91,13 +93,13 @@ pub async fn run(
     let destinations = destinations(&meta);
     // A turn is a large state machine; callers need not carry it along.
     let turn = Box::pin(turn(world, cluster, lane, id, meta, now, deadline));
-    let (mut report, full_look) = match turn.await {
-        Ok(done) => (done.report, done.full_look),
+    let (mut report, full_look, seen) = match turn.await {
+        Ok(done) => (done.report, done.full_look, done.seen),
         Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Postponed(error.to_string());
             report.look_again(until);
-            (report, None)
+            (report, None, None)
         }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
@@ -107,7 +109,7 @@ pub async fn run(
                 false => retry_after(row.failures),
             };
             report.look_again(world.clock.now() + wait);
-            (report, None)
+            (report, None, None)
         }
     };
     let error = match &report.outcome {
@@ -134,11 +136,7 @@ pub async fn run(
         // The due time stands in the ledger; the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
-    if report.is_notable()
-        && let Err(error) = journal(world, &report).await
-    {
-        report.problems.push(format!("no journal record: {error}"));
-    }
+    journal::keep(world, &mut report, seen).await;
     let news = notifications::of_report(&report);
     if let Err(error) = notifications::put(world, cluster, &destinations, news).await {
         report.problems.push(format!("no notification: {error}"));
@@ -188,6 +186,7 @@ async fn turn(
         Lane::Interruption | Lane::Housekeeper => Ok(Done {
             report: turn.report(),
             full_look: None,
+            seen: None,
         }),
     }
 }
@@ -252,17 +251,6 @@ async fn set_timer(
             .send(&Wake::new(cluster.clone(), lane, "timer"), delay)
             .await?;
     }
-    Ok(())
-}
-
-async fn journal(world: &World, report: &Report) -> Result<(), TurnError> {
-    let entry = JournalEntry {
-        turn: report.turn.clone(),
-        at: report.at,
-        lane: report.lane,
-        body: serde_json::to_value(report).unwrap_or_default(),
-    };
-    world.ledger.journal(&report.cluster, &entry).await?;
     Ok(())
 }
 

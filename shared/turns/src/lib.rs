@@ -19,6 +19,7 @@ mod gone;
 mod hashes;
 mod housekeeper;
 mod interruption;
+pub mod journal;
 mod lane;
 mod launching;
 mod leader;
@@ -44,8 +45,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use model::{ClusterName, Lane, interruption::Home};
 use ports::{
-    Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Launches, Ledger, LedgerError,
-    Metrics, NodeClassResolver, Notifier, QueueError, Registry, RegistryError, Upkeep, Wakes,
+    Archive, Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Journal, Launches, Ledger,
+    LedgerError, Metrics, NodeClassResolver, Notifier, QueueError, Registry, RegistryError, Upkeep,
+    Wakes,
 };
 use thiserror::Error;
 
@@ -65,6 +67,8 @@ pub use report::{Outcome, Report};
 pub struct World {
     pub cloud: Arc<dyn Cloud>,
     pub ledger: Arc<dyn Ledger>,
+    pub journal: Arc<dyn Journal>,
+    pub archive: Arc<dyn Archive>,
     pub wakes: Arc<dyn Wakes>,
     pub clock: Arc<dyn Clock>,
     pub catalog: Arc<dyn Catalog>,

@@ -4,7 +4,7 @@ mod outbox;
 mod render;
 mod settings;
 
-use model::NotificationClass as Class;
+use model::{NotificationClass as Class, journal::Line};
 
 pub(crate) use self::{
     outbox::{put, send},
@@ -41,7 +41,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
     let hour = (report.at.as_second() / 3600).to_string();
     if !report.disrupted.is_empty() {
         let title = format!("{} disruptions are decided", report.disrupted.len());
-        let details = report.disrupted.clone();
+        let details = texts(&report.disrupted);
         add(Class::Disruption, turn.clone(), title, details);
     }
     if !report.held_back.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
             report.held_back.len()
         );
         let id = format!("budgets/{hour}");
-        add(Class::Limit, id, title, report.held_back.clone());
+        add(Class::Limit, id, title, texts(&report.held_back));
     }
     if report.failed.len() >= FAILED {
         let title = format!("{} launches failed in one turn", report.failed.len());
@@ -58,7 +58,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
             Class::InsufficientCapacity,
             turn,
             title,
-            report.failed.clone(),
+            texts(&report.failed),
         );
     }
     if !report.limited.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
             "{} pods have no place because of NodePool limits",
             report.limited.len()
         );
-        add(Class::Limit, hour.clone(), title, report.limited.clone());
+        add(Class::Limit, hour.clone(), title, texts(&report.limited));
     }
     if let Outcome::Postponed(why) = &report.outcome {
         let id = format!("{}/{hour}", report.lane);
@@ -74,6 +74,10 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         add(Class::Limit, id, title, vec![why.clone()]);
     }
     news
+}
+
+fn texts(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(|line| line.text.clone()).collect()
 }
 
 #[cfg(test)]
@@ -104,13 +108,13 @@ mod tests {
 
     #[test]
     fn each_class_has_its_occasion() {
-        let lines = |count: usize| vec!["line".to_owned(); count];
-        let with = |change: fn(&mut Report, Vec<String>), count: usize| {
+        let lines = |count: usize| vec![Line::from("line"); count];
+        let with = |change: fn(&mut Report, Vec<Line>), count: usize| {
             let mut report = report();
             change(&mut report, lines(count));
             classes(&report)
         };
-        let disrupted: fn(&mut Report, Vec<String>) = |report, lines| report.disrupted = lines;
+        let disrupted: fn(&mut Report, Vec<Line>) = |report, lines| report.disrupted = lines;
         assert_eq!(with(disrupted, 1), [Class::Disruption]);
         assert_eq!(
             with(|report, lines| report.held_back = lines, 1),
@@ -121,13 +125,13 @@ mod tests {
             [Class::Limit]
         );
         // A pod may have no place for other reasons, in whatever words.
-        let told = vec!["web: its limit".to_owned()];
+        let told = vec![Line::from("web: its limit")];
         let unplaced = Report {
             unplaced: told,
             ..report()
         };
         assert_eq!(classes(&unplaced), []);
-        let failed: fn(&mut Report, Vec<String>) = |report, lines| report.failed = lines;
+        let failed: fn(&mut Report, Vec<Line>) = |report, lines| report.failed = lines;
         assert_eq!(with(failed, FAILED), [Class::InsufficientCapacity]);
         assert_eq!(with(failed, FAILED - 1), []);
         let postponed = Outcome::Postponed("the account's budget is spent".into());

@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use executor::{Commitment, LaunchFacts};
 use jiff::SignedDuration;
-use model::{FreeAddresses, Lane, NodeName, Plan, Snapshot, ledger::Intent, plan::Expected};
+use model::{
+    FreeAddresses, Lane, NodeName, Plan, PodKey, Snapshot,
+    journal::{Line, Subject},
+    ledger::Intent,
+    plan::{Expected, names},
+};
 use ports::LaunchBuilder;
 
 use crate::{
@@ -46,6 +51,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     Ok(Done {
         report,
         full_look: Some(counter),
+        seen: Some(observed.snapshot),
     })
 }
 
@@ -217,23 +223,49 @@ pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnErr
 
 fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
     seen(observed, report);
-    report.refused.extend(
-        checked
-            .refused
-            .iter()
-            .flat_map(|refused| refused.offences.iter().cloned()),
-    );
+    report.refuse(&checked.refused);
     report.postponed = checked.plan.postponed.len();
     // Of the last round only.
-    report.unplaced.clear();
     report.limited.clear();
     for unplaced in &checked.plan.unplaced {
-        let told = format!("{}: {}", unplaced.pod.key, events::reasons(unplaced));
         if unplaced.reasons.iter().any(|refusal| refusal.limited) {
-            report.limited.push(told.clone());
+            let why = events::reasons(unplaced);
+            let key = &unplaced.pod.key;
+            let text = format!("{key}: {why}");
+            report
+                .limited
+                .push(Line::new(text, [Subject::Pod(key.clone())]));
         }
-        report.unplaced.push(told);
     }
+    report.unplaced = unplaced(&checked.plan).collect();
+    report.expected = expected(&checked.plan).collect();
+}
+
+/// Pods without a place, a line for those with the same reasons.
+fn unplaced(plan: &Plan) -> impl Iterator<Item = Line> {
+    let mut alike: BTreeMap<String, Vec<&PodKey>> = BTreeMap::new();
+    for unplaced in &plan.unplaced {
+        let why = events::reasons(unplaced);
+        alike.entry(why).or_default().push(&unplaced.pod.key);
+    }
+    alike.into_iter().map(|(why, pods)| {
+        let text = format!("{}: {why}", names(pods.iter()));
+        Line::new(text, pods.into_iter().cloned().map(Subject::Pod))
+    })
+}
+
+/// Where pods are expected without anything being bought, a line for each node.
+fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
+    let mut nodes: BTreeMap<Subject, Vec<&PodKey>> = BTreeMap::new();
+    for nomination in &plan.nominations {
+        let node = Subject::from(&nomination.node);
+        nodes.entry(node).or_default().push(&nomination.pod.key);
+    }
+    nodes.into_iter().map(|(node, pods)| {
+        let text = format!("expect {} on {node}", names(pods.iter()));
+        let pods = pods.into_iter().cloned().map(Subject::Pod);
+        Line::new(text, [node].into_iter().chain(pods))
+    })
 }
 
 /// What the snapshot amounted to.

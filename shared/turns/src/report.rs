@@ -1,12 +1,20 @@
 use jiff::Timestamp;
-use model::{ClusterName, Lane, ids::TurnId, plan::Planned};
+use model::{
+    ClusterName, Lane,
+    ids::TurnId,
+    journal::{self, Line, Subject},
+    plan::Planned,
+};
+use plancheck::{Decision, Refused};
 use ports::Metric;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// One turn, for its journal record and its log line.
-#[derive(Clone, Debug, Serialize)]
+/// One turn: its journal record, and its log line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// Of what is written here: a reader knows records of its own version and of older ones.
+    pub version: u32,
     pub cluster: ClusterName,
     pub lane: Lane,
     pub turn: TurnId,
@@ -19,23 +27,26 @@ pub struct Report {
     pub nodes: usize,
     pub node_claims: usize,
     /// What was planned and why, one line each.
-    pub planned: Vec<String>,
+    pub planned: Vec<Line>,
+    /// Pods that are expected on nodes which exist or are on their way.
+    #[serde(default)]
+    pub expected: Vec<Line>,
     /// Disruptions under way: what is to be judged again before it binds, what came of that, and what must stay after all.
-    pub proposed: Vec<String>,
+    pub proposed: Vec<Line>,
     /// Disruptions that bind from now on.
-    pub disrupted: Vec<String>,
+    pub disrupted: Vec<Line>,
     /// NodePools whose disruption budgets hold back all there would be to do.
-    pub held_back: Vec<String>,
+    pub held_back: Vec<Line>,
     /// What the independent check took out of the plan.
-    pub refused: Vec<String>,
-    /// Pods without a place, with the reasons.
-    pub unplaced: Vec<String>,
+    pub refused: Vec<Line>,
+    /// Pods without a place, those with the same reasons together.
+    pub unplaced: Vec<Line>,
     /// Those of them that a NodePool would serve, were its limits higher.
-    pub limited: Vec<String>,
+    pub limited: Vec<Line>,
     /// How many pods are left to the next turn, because one turn plans only so much.
     pub postponed: usize,
-    pub launched: Vec<String>,
-    pub failed: Vec<String>,
+    pub launched: Vec<Line>,
+    pub failed: Vec<Line>,
     /// What went wrong on the way without ending the turn.
     pub problems: Vec<String>,
     /// What the turn could do its work in spite of.
@@ -44,12 +55,15 @@ pub struct Report {
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
     pub due: Option<Timestamp>,
+    /// What was seen, where it is kept: `whittle replay` plans it again.
+    #[serde(default)]
+    pub snapshot: Option<String>,
     /// What was counted and timed; the record of a decision does without.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     Done,
@@ -62,8 +76,11 @@ pub enum Outcome {
 }
 
 impl Report {
+    pub(crate) const VERSION: u32 = 1;
+
     pub(crate) fn new(cluster: &ClusterName, lane: Lane, turn: &TurnId, at: Timestamp) -> Self {
         Self {
+            version: Self::VERSION,
             cluster: cluster.clone(),
             lane,
             turn: turn.clone(),
@@ -75,6 +92,7 @@ impl Report {
             nodes: 0,
             node_claims: 0,
             planned: Vec::new(),
+            expected: Vec::new(),
             proposed: Vec::new(),
             disrupted: Vec::new(),
             held_back: Vec::new(),
@@ -88,6 +106,7 @@ impl Report {
             complaints: Vec::new(),
             stopped: None,
             due: None,
+            snapshot: None,
             metrics: Vec::new(),
         }
     }
@@ -105,6 +124,7 @@ impl Report {
     /// Worth a journal record: something was decided, refused or went wrong.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
+            && self.expected.is_empty()
             && self.proposed.is_empty()
             && self.refused.is_empty()
             && self.unplaced.is_empty()
@@ -117,26 +137,37 @@ impl Report {
 
     /// Notes what is to be done, and why.
     pub(crate) fn plan(&mut self, actions: &[Planned]) {
-        self.planned.extend(
-            actions
-                .iter()
-                .map(|planned| format!("{}: {}", planned.action, planned.because)),
-        );
+        self.planned.extend(actions.iter().map(Line::from));
+    }
+
+    /// Notes what the independent check took out.
+    pub(crate) fn refuse(&mut self, refused: &[Refused]) {
+        for refused in refused {
+            let about = match &refused.decision {
+                Decision::Action(planned) => journal::subjects(&planned.action),
+                Decision::Nomination(nomination) => vec![
+                    Subject::Pod(nomination.pod.key.clone()),
+                    Subject::from(&nomination.node),
+                ],
+            };
+            let offences = refused.offences.iter();
+            let lines = offences.map(|offence| Line::new(offence.as_str(), about.clone()));
+            self.refused.extend(lines);
+        }
     }
 
     pub(crate) fn take(&mut self, outcome: &executor::Outcome) {
-        self.launched.extend(
-            outcome
-                .launched
-                .iter()
-                .map(|(claim, instance)| format!("{claim} is {instance}")),
-        );
-        self.failed.extend(
-            outcome
-                .failed
-                .iter()
-                .map(|failed| format!("{}: {}", failed.claim, failed.why)),
-        );
+        self.launched
+            .extend(outcome.launched.iter().map(|(claim, instance)| {
+                let about = Subject::NodeClaim(claim.clone());
+                Line::new(format!("{claim} is {instance}"), [about])
+            }));
+        self.failed.extend(outcome.failed.iter().map(|failed| {
+            let claim = Subject::NodeClaim(failed.claim.clone());
+            let pods = failed.pods.iter().map(|pod| Subject::Pod(pod.key.clone()));
+            let about = [claim].into_iter().chain(pods);
+            Line::new(format!("{}: {}", failed.claim, failed.why), about)
+        }));
         self.problems.extend(outcome.problems.iter().cloned());
         if let Some(stop) = &outcome.stopped {
             self.stopped = Some(stop.to_string());
@@ -144,6 +175,23 @@ impl Report {
         if let Some(postponed) = &outcome.postponed {
             self.postpone(&postponed.to_string(), postponed.until);
         }
+    }
+
+    /// What it says of decisions and what came of them.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        [
+            &self.planned,
+            &self.expected,
+            &self.proposed,
+            &self.disrupted,
+            &self.held_back,
+            &self.refused,
+            &self.unplaced,
+            &self.launched,
+            &self.failed,
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// The one wide line of a turn.

@@ -62,6 +62,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         return Ok(Done {
             report,
             full_look: Some(counter),
+            seen: None,
         });
     }
     let applied = apply(
@@ -92,6 +93,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     Ok(Done {
         report,
         full_look: Some(counter),
+        seen: None,
     })
 }
 

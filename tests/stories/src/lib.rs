@@ -76,6 +76,8 @@ impl Rig {
         let world = World {
             cloud: shared.clone(),
             ledger: shared.clone(),
+            journal: shared.clone(),
+            archive: shared.clone(),
             wakes: shared.clone(),
             clock: shared.clone(),
             catalog: shared.clone(),

@@ -25,6 +25,7 @@ macro_rules! on_one_moto {
 }
 
 mod aws;
+mod bucket;
 mod catalog;
 mod discovery;
 mod launches;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use model::{
-    CapacityType, ClusterName, InstanceId, Lane, Notification, NotificationClass,
+    CapacityType, ClusterName, InstanceId, Notification, NotificationClass,
     budget::{Api, Priority},
     experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
 };
-use ports::{Ledger, ledger::JournalEntry};
+use ports::Ledger;
 
-use super::{activate, at, turn};
+use super::{activate, at};
 
 pub async fn g4_strangers_are_remembered_until_then(ledger: &dyn Ledger, c: &ClusterName) {
     let stranger = InstanceId(format!("i-{c}-9"));
@@ -217,13 +217,6 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
     ledger.store_sweep_memory(c, &memory).await.unwrap();
     assert_eq!(ledger.sweep_memory(c).await.unwrap(), memory);
 
-    let entry = JournalEntry {
-        turn: turn("t1"),
-        at: at(0),
-        lane: Lane::Provisioner,
-        body: serde_json::json!({"planned": ["launch"]}),
-    };
-    ledger.journal(c, &entry).await.unwrap();
     assert_eq!(
         ledger.relay_beat(c).await.unwrap(),
         None,

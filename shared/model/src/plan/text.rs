@@ -197,7 +197,8 @@ fn push_finalizers(changes: &mut Vec<String>, added: &[String], removed: &[Strin
     );
 }
 
-fn names<T: Display>(all: impl ExactSizeIterator<Item = T>) -> String {
+/// The first ones, and how many more there are.
+pub fn names<T: Display>(all: impl ExactSizeIterator<Item = T>) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
     let named = named.join(", ");

@@ -56,7 +56,10 @@ pub(super) async fn advance(
     }
     let about = told::names(&command.delete);
     let problems = step.problems.iter();
-    let problems = problems.map(|problem| format!("{} of {about}: {problem}", command.reason));
+    let problems = problems.map(|problem| {
+        let text = format!("{} of {about}: {problem}", command.reason);
+        told::line(text, &command.delete)
+    });
     if step.state == CommandState::RolledBack {
         report.failed.extend(problems);
     } else {

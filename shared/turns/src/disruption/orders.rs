@@ -6,6 +6,7 @@ use executor::{Commitment, Executor, Made, Order, Proposed};
 use jiff::SignedDuration;
 use model::{
     Action, Lane, Plan, Snapshot,
+    journal::Line,
     ledger::{Choice, Method},
 };
 use planner::Command;
@@ -42,9 +43,7 @@ pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Repor
         }
     }
     let checked = plancheck::filter(&observed.snapshot, plan);
-    let refused = checked.refused.iter();
-    let texts = refused.flat_map(|refused| refused.offences.iter().cloned());
-    report.refused.extend(texts);
+    report.refuse(&checked.refused);
     let whole = checked.refused.is_empty();
     let some = command.method == Method::Emptiness && !checked.plan.actions.is_empty();
     (whole || some).then_some(checked.plan)
@@ -76,10 +75,11 @@ pub(super) async fn propose(
         Proposed::Made(proposal) => {
             report.committed = Some(generation + 1);
             let names = told::names(&proposal.delete);
-            report.proposed.push(format!(
-                "{} of {names}, to be judged again at {validate_at:.0}",
-                proposal.reason
-            ));
+            let text = format!(
+                "{} of {names}, to be judged again at {validate_at:.0}: {}",
+                proposal.reason, command.because
+            );
+            report.proposed.push(told::line(text, &proposal.delete));
             report.look_again(validate_at);
         }
         Proposed::Lost => report.look_again(now + AFTER_LOSING),
@@ -115,7 +115,7 @@ pub(super) async fn place(
     match commitment {
         Commitment::Nothing => {
             let problem = format!("{}: no longer what it was", command.because);
-            report.proposed.push(problem);
+            report.proposed.push(told::line(problem, &command.delete));
             report.look_again(soon);
             Ok(false)
         }
@@ -132,16 +132,18 @@ pub(super) async fn place(
         }
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
-            report.disrupted.push(command.because.clone());
+            let about = told::about(command);
+            report
+                .disrupted
+                .push(Line::new(command.because.clone(), about.clone()));
             let reason = order.reason.to_lowercase();
             let created = metrics::of_launches(&made.plan, &reason);
             report.metrics.extend(created);
             let decided = made.command.iter();
             let decided = decided.flat_map(|one| metrics::of_decision(&observed.snapshot, one));
             report.metrics.extend(decided);
-            report
-                .proposed
-                .push(format!("{} is committed", command.because));
+            let text = format!("{} is committed", command.because);
+            report.proposed.push(Line::new(text, about));
             // Deletions are told when they are done.
             let launches = made.plan.actions.iter();
             let launches = launches.filter(|one| matches!(one.action, Action::Launch(_)));

@@ -4,8 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    NodePoolName, Snapshot, ledger, node::Node, node_claim::NodeClaim,
-    node_pool::ConsolidationPolicy, plan::Target,
+    NodePoolName, Snapshot,
+    journal::{Line, Subject},
+    ledger,
+    node::Node,
+    node_claim::NodeClaim,
+    node_pool::ConsolidationPolicy,
+    plan::Target,
 };
 use planner::{Blocked, Command, Pass, Reason, Rejection};
 use ports::cluster::{Event, EventKind, EventTarget};
@@ -116,6 +121,28 @@ pub(super) fn of_rejection(
     targets
         .flat_map(|target| objects.tell_of(target, "ConsolidationRejected", &message))
         .collect()
+}
+
+/// Something said of these NodeClaims.
+pub(super) fn line(text: String, targets: &[Target]) -> Line {
+    let about = targets
+        .iter()
+        .map(|one| Subject::NodeClaim(one.name.clone()));
+    Line::new(text, about)
+}
+
+/// Whom a command concerns: what it removes and the pods that move.
+pub(super) fn about(command: &planner::Command) -> Vec<Subject> {
+    let claims = command.delete.iter();
+    let claims = claims.map(|one| Subject::NodeClaim(one.name.clone()));
+    let nodes = command.nodes.iter();
+    let nodes = nodes.map(|name| Subject::Node(name.as_str().into()));
+    let nominated = command.nominations.iter().map(|one| &one.pod);
+    let launched = command.replacements.iter().flat_map(|one| &one.pods);
+    let pods = nominated
+        .chain(launched)
+        .map(|pod| Subject::Pod(pod.key.clone()));
+    claims.chain(nodes).chain(pods).collect()
 }
 
 pub(super) fn names(targets: &[Target]) -> String {

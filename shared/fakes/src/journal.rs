@@ -1,0 +1,66 @@
+use async_trait::async_trait;
+use model::{ClusterName, ids::TurnId};
+use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::Wanted};
+
+use crate::Sim;
+
+#[async_trait]
+impl Journal for Sim {
+    async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
+        self.port("record", |world| {
+            let key = (entry.at, entry.turn.clone());
+            let rows = world.ledger.of(cluster);
+            rows.journal.insert(key, entry.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn latest(
+        &self,
+        cluster: &ClusterName,
+        wanted: &Wanted,
+    ) -> Result<Vec<JournalEntry>, LedgerError> {
+        self.port("latest", |world| {
+            let entries = world.ledger.of(cluster).journal.values().rev();
+            let within = entries.filter(|entry| wanted.from <= entry.at && entry.at < wanted.until);
+            let about = within.filter(|entry| match &wanted.about {
+                Some(subject) => entry.about.contains(subject),
+                None => true,
+            });
+            Ok(about.take(wanted.most).cloned().collect())
+        })
+        .await
+    }
+
+    async fn of_turn(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+    ) -> Result<Option<JournalEntry>, LedgerError> {
+        self.port("of_turn", |world| {
+            let mut entries = world.ledger.of(cluster).journal.values();
+            Ok(entries.find(|entry| entry.turn == *turn).cloned())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Archive for Sim {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
+        let put = self.port("archive", |world| {
+            world.ledger.archive.insert(name.to_owned(), object);
+            Ok::<_, LedgerError>(())
+        });
+        put.await.map_err(|error| ArchiveError {
+            action: "PutObject",
+            name: name.to_owned(),
+            message: error.to_string(),
+        })
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
+        Ok(self.with(|world| world.ledger.archive.get(name).cloned()))
+    }
+}

@@ -1,0 +1,62 @@
+//! Records are found by what they are about, by their turn and by their time.
+
+use std::collections::BTreeSet;
+
+use model::{ClusterName, Lane, PodKey, journal::Subject};
+use ports::{Journal, JournalEntry, journal::Wanted};
+
+use super::{at, turn};
+
+/// More than rows of their own are kept for.
+const MANY: usize = 1_100;
+
+pub async fn records_are_found_again(journal: &dyn Journal, c: &ClusterName) {
+    let pool = Subject::NodePool("default".into());
+    let web = pod("web");
+    let first = entry("t1", 0, [pool.clone(), web.clone()]);
+    let second = entry("t2", 10, [pool.clone()]);
+    let crowd = (0..MANY).map(|index| pod(&format!("job-{index}")));
+    let third = entry("t3", 20, crowd.chain([web.clone()]));
+    for entry in [&first, &second, &third, &first] {
+        journal.record(c, entry).await.unwrap();
+    }
+    let latest = async |about: Option<&Subject>, from: i64, until: i64, most: usize| {
+        let wanted = Wanted {
+            about: about.cloned(),
+            from: at(from),
+            until: at(until),
+            most,
+        };
+        let found = journal.latest(c, &wanted).await.unwrap();
+        let turns = found.iter().map(|entry| entry.turn.0.clone());
+        turns.collect::<Vec<_>>()
+    };
+    assert_eq!(latest(None, 0, 60, 9).await, ["t3", "t2", "t1"]);
+    assert_eq!(latest(None, 0, 60, 2).await, ["t3", "t2"], "the latest");
+    assert_eq!(latest(None, 10, 20, 9).await, ["t2"], "until is excluded");
+    assert_eq!(latest(Some(&pool), 0, 60, 9).await, ["t2", "t1"]);
+    assert_eq!(latest(Some(&web), 0, 60, 9).await, ["t3", "t1"]);
+    assert_eq!(latest(Some(&pod("job-7")), 0, 60, 9).await, ["t3"]);
+    assert!(latest(Some(&pod("other")), 0, 60, 9).await.is_empty());
+    let found = journal.of_turn(c, &turn("t1")).await.unwrap();
+    assert_eq!(found, Some(first), "a record is read as it was kept");
+    assert_eq!(journal.of_turn(c, &turn("t9")).await.unwrap(), None);
+    let other = ClusterName(format!("{c}-other"));
+    let found = journal.of_turn(&other, &turn("t1")).await.unwrap();
+    assert_eq!(found, None, "clusters do not share records");
+}
+
+fn pod(name: &str) -> Subject {
+    Subject::Pod(PodKey::new("default", name))
+}
+
+fn entry(id: &str, seconds: i64, about: impl IntoIterator<Item = Subject>) -> JournalEntry {
+    let about: BTreeSet<Subject> = about.into_iter().collect();
+    JournalEntry {
+        turn: turn(id),
+        at: at(seconds),
+        lane: Lane::Provisioner,
+        body: serde_json::json!({"planned": [{"text": "launch", "about": about}]}),
+        about,
+    }
+}

@@ -1,0 +1,188 @@
+//! The journal: a row per record, and a small one for each object it is about, so that one is found without the others.
+
+use std::io::Read;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, ids::TurnId, journal::Subject};
+use ports::{Journal, JournalEntry, LedgerError, journal::Wanted};
+
+use crate::{
+    DynamoLedger,
+    key::{self, Key},
+    row::{NewRow, Row, json},
+    table::{Table, Write},
+};
+
+/// DESIGN §4.
+const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// So many objects of one record have rows of their own; a record about more is looked through whenever one is asked about.
+const INDEXED_MAX: usize = 1_000;
+/// Rows of one record that are written, or read, at once.
+const AT_ONCE: usize = 32;
+/// DynamoDB's items end at 400 KB.
+const PACKED_MAX: usize = 380 << 10;
+const UNPACKED_MAX: u64 = 64 << 20;
+
+#[async_trait]
+impl Journal for DynamoLedger {
+    async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
+        record(self.shelf().0, cluster, entry).await
+    }
+
+    async fn latest(
+        &self,
+        cluster: &ClusterName,
+        wanted: &Wanted,
+    ) -> Result<Vec<JournalEntry>, LedgerError> {
+        latest(self.shelf().0, cluster, wanted).await
+    }
+
+    async fn of_turn(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+    ) -> Result<Option<JournalEntry>, LedgerError> {
+        let table = self.shelf().0;
+        let rows = table
+            .query(&key::journal_of_turn(cluster, turn), "")
+            .await?;
+        match rows.first() {
+            Some(row) => read(table, cluster, row.sort_key().to_owned()).await,
+            None => Ok(None),
+        }
+    }
+}
+
+async fn record(
+    table: &Table,
+    cluster: &ClusterName,
+    entry: &JournalEntry,
+) -> Result<(), LedgerError> {
+    // Fixed width, so that keys sort by time.
+    let sk = format!("{:.3}#{}", entry.at, entry.turn);
+    let expires = entry.at.saturating_add(KEPT).unwrap_or(entry.at);
+    let unpackable = |message: String| LedgerError::Unavailable {
+        action: "pack a journal record".to_owned(),
+        message,
+    };
+    let packed = zstd::encode_all(
+        json(&entry.body)?.as_bytes(),
+        zstd::DEFAULT_COMPRESSION_LEVEL,
+    );
+    let packed = packed.map_err(|error| unpackable(error.to_string()))?;
+    if packed.len() > PACKED_MAX {
+        let size = packed.len();
+        return Err(unpackable(format!("it takes {size} bytes of {PACKED_MAX}")));
+    }
+    let own = Key {
+        pk: key::journal(cluster),
+        sk: sk.clone(),
+    };
+    let row = NewRow::new(&own)
+        .with("lane", entry.lane.as_str())
+        .with("body", packed)
+        .expires(expires);
+    table.write(Write::put(&own, row)).await?;
+    let partitions = match entry.about.len() {
+        0..=INDEXED_MAX => {
+            let about = entry.about.iter();
+            about.map(|one| key::journal_of(cluster, one)).collect()
+        }
+        _ => vec![key::journal_of_many(cluster)],
+    };
+    let turn = key::journal_of_turn(cluster, &entry.turn);
+    let writes = partitions.into_iter().chain([turn]).map(|pk| {
+        let key = Key { pk, sk: sk.clone() };
+        let row = NewRow::new(&key).expires(expires);
+        table.write(Write::put(&key, row))
+    });
+    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+    writes.try_for_each(|_| async { Ok(()) }).await
+}
+
+async fn latest(
+    table: &Table,
+    cluster: &ClusterName,
+    wanted: &Wanted,
+) -> Result<Vec<JournalEntry>, LedgerError> {
+    // A `#` follows each time, so that one that equals a bound is after it.
+    let (from, until) = (
+        format!("{:.3}", wanted.from),
+        format!("{:.3}", wanted.until),
+    );
+    let latest = |pk: String| {
+        let (from, until) = (from.as_str(), until.as_str());
+        async move { table.latest(&pk, from, until, wanted.most).await }
+    };
+    let Some(subject) = &wanted.about else {
+        let rows = latest(key::journal(cluster)).await?;
+        return rows.iter().map(entry).collect();
+    };
+    let (own, many) = futures::try_join!(
+        latest(key::journal_of(cluster, subject)),
+        latest(key::journal_of_many(cluster)),
+    )?;
+    let mut found: Vec<String> = own.iter().map(|row| row.sort_key().to_owned()).collect();
+    found.extend(many.iter().map(|row| row.sort_key().to_owned()));
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    let reads = stream::iter(found).map(|sk| read(table, cluster, sk));
+    let entries = reads.buffered(AT_ONCE);
+    let entries = entries.try_filter_map(|entry| async move {
+        Ok(entry.filter(|entry| entry.about.contains(subject)))
+    });
+    entries.take(wanted.most).try_collect().await
+}
+
+async fn read(
+    table: &Table,
+    cluster: &ClusterName,
+    sk: String,
+) -> Result<Option<JournalEntry>, LedgerError> {
+    let key = Key {
+        pk: key::journal(cluster),
+        sk,
+    };
+    let row = table.get(&key).await?;
+    row.as_ref().map(entry).transpose()
+}
+
+fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
+    let corrupt = |message: &str| row.corrupt(message.to_owned());
+    let (at, turn) = row
+        .sort_key()
+        .split_once('#')
+        .ok_or_else(|| corrupt("its sort key is no time and turn"))?;
+    let at: Timestamp = at
+        .parse()
+        .map_err(|_| corrupt("its sort key begins with no time"))?;
+    let lane = row.text("lane").unwrap_or_default();
+    let lane =
+        serde_json::from_value(lane.into()).map_err(|_| corrupt("attribute lane names none"))?;
+    let packed = row
+        .bytes("body")
+        .ok_or_else(|| corrupt("attribute body is missing"))?;
+    let mut text = String::new();
+    zstd::Decoder::new(packed)
+        .and_then(|reader| reader.take(UNPACKED_MAX).read_to_string(&mut text))
+        .map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
+    let body: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
+    let about = subjects(&body).collect();
+    Ok(JournalEntry {
+        turn: turn.into(),
+        at,
+        lane,
+        about,
+        body,
+    })
+}
+
+/// What the lines of a record say they are about.
+fn subjects(body: &serde_json::Value) -> impl Iterator<Item = Subject> {
+    let fields = body.as_object().into_iter().flat_map(|body| body.values());
+    let lines = fields.filter_map(|field| field.as_array()).flatten();
+    let about = lines.filter_map(|line| line.get("about")?.as_array());
+    about.flatten().filter_map(|one| one.as_str()?.parse().ok())
+}

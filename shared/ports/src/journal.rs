@@ -1,0 +1,61 @@
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{ClusterName, Lane, ids::TurnId, journal::Subject};
+use thiserror::Error;
+
+use crate::LedgerError;
+
+/// What turns decided, for a month (DESIGN §4): written by turns, read by people.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Keeps a record, to be found by its time, its turn and everything it is about. Repeating it changes nothing.
+    async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError>;
+    /// The latest of those wanted, latest first.
+    async fn latest(
+        &self,
+        cluster: &ClusterName,
+        wanted: &Wanted,
+    ) -> Result<Vec<JournalEntry>, LedgerError>;
+    async fn of_turn(
+        &self,
+        cluster: &ClusterName,
+        turn: &TurnId,
+    ) -> Result<Option<JournalEntry>, LedgerError>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalEntry {
+    pub turn: TurnId,
+    pub at: Timestamp,
+    pub lane: Lane,
+    /// The objects that `body` names as its subjects.
+    pub about: BTreeSet<Subject>,
+    pub body: serde_json::Value,
+}
+
+/// Which records: those of turns that began from `from` on and before `until`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub about: Option<Subject>,
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub most: usize,
+}
+
+/// Objects that are too large for the ledger, such as what turns saw.
+#[async_trait]
+pub trait Archive: Send + Sync {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError>;
+    /// `None` if it never was, or is gone.
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
+}
+
+#[derive(Clone, Debug, Error)]
+#[error("{action} of {name}: {message}")]
+pub struct ArchiveError {
+    pub action: &'static str,
+    pub name: String,
+    pub message: String,
+}

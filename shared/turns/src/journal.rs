@@ -1,0 +1,304 @@
+//! What a turn leaves for later: its record, and what it saw (DESIGN §4). Nobody decides by it: what goes wrong here is said
+//! and changes nothing else.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{InstanceType, Lane, NodePoolName, Snapshot, ids::TurnId, journal::Subject};
+use ports::{ArchiveError, JournalEntry, LedgerError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::{Report, World};
+
+/// What lasts is recorded so often.
+const REPEATED: SignedDuration = SignedDuration::from_mins(10);
+/// What a lane saw is kept no more often: a busy cluster's would cost more than the cluster's turns.
+const KEPT_EVERY: SignedDuration = SignedDuration::from_secs(10);
+/// What a quiet cluster looks like is kept so often, to compare and to review with.
+const QUIET_EVERY: SignedDuration = SignedDuration::from_hours(1);
+/// A snapshot of the largest clusters is a tenth of it.
+const UNPACKED_MAX: u64 = 2 << 30;
+
+/// The version of what [`pack`] writes.
+const VERSION: u32 = 1;
+
+/// Keeps a turn's record, where there is anything to be kept, and what it saw.
+pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapshot>) {
+    let now = world.clock.now();
+    let notable = match is_news(world, report, now).await {
+        Ok(news) => news,
+        Err(error) => return complain(report, &error),
+    };
+    if let Some(snapshot) = seen {
+        match is_kept(world, report, notable, now).await {
+            Ok(true) => match archive(world, report, snapshot).await {
+                Ok(name) => report.snapshot = Some(name),
+                Err(error) => complain(report, &error),
+            },
+            Ok(false) => {}
+            Err(error) => complain(report, &error),
+        }
+    }
+    if (notable || report.snapshot.is_some())
+        && let Err(error) = record(world, report).await
+    {
+        complain(report, &error);
+    }
+}
+
+fn complain(report: &mut Report, error: &dyn std::error::Error) {
+    report.problems.push(format!("journal: {error}"));
+}
+
+/// Whether a record would say anything that one of the last minutes does not.
+async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool, LedgerError> {
+    if !report.is_notable() {
+        return Ok(false);
+    }
+    let Some(state) = report.state() else {
+        return Ok(true);
+    };
+    let key = format!("journal/{}/{state}", report.lane);
+    let ledger = &world.ledger;
+    ledger
+        .once(&report.cluster, &key, now, now + REPEATED)
+        .await
+}
+
+/// Whether what was seen is kept, too.
+async fn is_kept(
+    world: &World,
+    report: &Report,
+    notable: bool,
+    now: Timestamp,
+) -> Result<bool, LedgerError> {
+    let lane = report.lane;
+    let once = async |what: &str, wait: SignedDuration| {
+        let key = format!("snapshot/{lane}/{what}");
+        let ledger = &world.ledger;
+        ledger.once(&report.cluster, &key, now, now + wait).await
+    };
+    if notable {
+        return once("decided", KEPT_EVERY).await;
+    }
+    Ok(lane == Lane::Disruption && once("quiet", QUIET_EVERY).await?)
+}
+
+async fn archive(
+    world: &World,
+    report: &Report,
+    snapshot: Snapshot,
+) -> Result<String, JournalError> {
+    let (cluster, lane, turn) = (&report.cluster, report.lane, &report.turn);
+    let name = format!("journal/{cluster}/{:.3}-{lane}-{turn}.json.zst", report.at);
+    world.archive.put(&name, pack(snapshot)?).await?;
+    Ok(name)
+}
+
+async fn record(world: &World, report: &Report) -> Result<(), JournalError> {
+    let entry = JournalEntry {
+        turn: report.turn.clone(),
+        at: report.at,
+        lane: report.lane,
+        about: report.about().cloned().collect::<BTreeSet<Subject>>(),
+        body: serde_json::to_value(report).map_err(io::Error::from)?,
+    };
+    world.journal.record(&report.cluster, &entry).await?;
+    Ok(())
+}
+
+#[derive(Debug, Error)]
+pub enum JournalError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error("what a turn saw cannot be packed or read")]
+    Pack(#[from] io::Error),
+    #[error("the record of turn {turn} cannot be read")]
+    Record {
+        turn: TurnId,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error(
+        "the record of turn {turn} was written by a newer version: use that version's `whittle`"
+    )]
+    NewerRecord { turn: TurnId },
+    #[error(
+        "what this turn saw was kept by a newer version (its format is {version}, known here is {VERSION}): use that version's `whittle`"
+    )]
+    Newer { version: u32 },
+}
+
+/// A snapshot as it is kept: NodePools that may use the same types share one list.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    version: u32,
+    lists: Vec<Arc<Vec<InstanceType>>>,
+    types: BTreeMap<NodePoolName, usize>,
+    snapshot: Snapshot,
+}
+
+/// A snapshot as it is kept, compressed.
+pub fn pack(mut snapshot: Snapshot) -> Result<Vec<u8>, io::Error> {
+    let mut lists: Vec<Arc<Vec<InstanceType>>> = Vec::new();
+    let mut types = BTreeMap::new();
+    for (pool, list) in std::mem::take(&mut snapshot.instance_types) {
+        let same = |known: &Arc<Vec<InstanceType>>| Arc::ptr_eq(known, &list) || *known == list;
+        let index = lists.iter().position(same).unwrap_or_else(|| {
+            lists.push(list);
+            lists.len() - 1
+        });
+        types.insert(pool, index);
+    }
+    let packed = Packed {
+        version: VERSION,
+        lists,
+        types,
+        snapshot,
+    };
+    let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+    serde_json::to_writer(&mut encoder, &packed)?;
+    encoder.finish()
+}
+
+/// What [`pack`] made.
+pub fn unpack(packed: &[u8]) -> Result<Snapshot, JournalError> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let mut text = Vec::new();
+    zstd::Decoder::new(packed)?
+        .take(UNPACKED_MAX)
+        .read_to_end(&mut text)?;
+    let Version { version } = serde_json::from_slice(&text).map_err(io::Error::from)?;
+    if version > VERSION {
+        return Err(JournalError::Newer { version });
+    }
+    let packed: Packed = serde_json::from_slice(&text).map_err(io::Error::from)?;
+    let mut snapshot = packed.snapshot;
+    for (pool, index) in packed.types {
+        if let Some(list) = packed.lists.get(index) {
+            snapshot.instance_types.insert(pool, Arc::clone(list));
+        }
+    }
+    Ok(snapshot)
+}
+
+impl Report {
+    /// The record of a turn.
+    pub fn read(entry: &JournalEntry) -> Result<Self, JournalError> {
+        let turn = entry.turn.clone();
+        let version = entry.body.get("version").and_then(Value::as_u64);
+        if version.is_some_and(|version| version > u64::from(Self::VERSION)) {
+            return Err(JournalError::NewerRecord { turn });
+        }
+        let record = serde_json::from_value(entry.body.clone());
+        record.map_err(|source| JournalError::Record { turn, source })
+    }
+
+    /// Everything that its lines are about.
+    pub fn about(&self) -> impl Iterator<Item = &Subject> {
+        self.lines().flat_map(|line| &line.about)
+    }
+
+    /// For a turn that did nothing and only says how things stand: that, for short.
+    fn state(&self) -> Option<String> {
+        let did = !(self.launched.is_empty()
+            && self.failed.is_empty()
+            && self.disrupted.is_empty()
+            && self.proposed.is_empty()
+            && (self.planned.is_empty() || self.stopped.is_some()));
+        if did {
+            return None;
+        }
+        let mut digest = Sha256::new();
+        let problems = self.problems.iter().map(String::as_str);
+        for text in self.lines().map(|line| &**line).chain(problems) {
+            digest.update(text);
+            digest.update([0]);
+        }
+        digest.update(format!("{:?}{:?}", self.outcome, self.stopped));
+        let digest = digest.finalize();
+        Some(
+            digest
+                .iter()
+                .take(8)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ids::TurnId, journal::Line};
+
+    use super::*;
+
+    fn report() -> Report {
+        let turn = TurnId("turn-1".into());
+        Report::new(
+            &"demo".into(),
+            Lane::Provisioner,
+            &turn,
+            Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    #[test]
+    fn only_how_things_stand_can_be_the_same_as_before() {
+        let waiting = |text: &str| Report {
+            unplaced: vec![Line::from(text)],
+            ..report()
+        };
+        assert_eq!(waiting("web: no").state(), waiting("web: no").state());
+        assert_ne!(waiting("web: no").state(), waiting("api: no").state());
+        let launched = Report {
+            launched: vec![Line::from("default-1 is i-1")],
+            ..waiting("web: no")
+        };
+        assert_eq!(launched.state(), None, "what was done is always news");
+    }
+
+    #[test]
+    fn planning_without_acting_is_how_things_stand() {
+        let planned = Report {
+            planned: vec![Line::from("launch")],
+            ..report()
+        };
+        assert_eq!(planned.state(), None);
+        let shadow = Report {
+            stopped: Some("the cluster is not active".into()),
+            ..planned
+        };
+        assert!(shadow.state().is_some());
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_says_so() {
+        let entry = |body: serde_json::Value| JournalEntry {
+            turn: "turn-1".into(),
+            at: Timestamp::UNIX_EPOCH,
+            lane: Lane::Provisioner,
+            about: BTreeSet::new(),
+            body,
+        };
+        let mut body = serde_json::to_value(report()).unwrap();
+        assert_eq!(Report::read(&entry(body.clone())).unwrap().turn.0, "turn-1");
+        body["version"] = 2.into();
+        let error = Report::read(&entry(body)).unwrap_err();
+        assert!(error.to_string().contains("newer version"), "{error}");
+        let error = Report::read(&entry(serde_json::json!({}))).unwrap_err();
+        assert!(error.to_string().contains("turn-1"), "{error}");
+    }
+}
