@@ -11,6 +11,22 @@ use model::{ClusterName, Experience, InstanceType};
 use ports::{Catalog, Clock, Upkeep};
 use serde_json::Value;
 
+/// Where a stack keeps what its functions decided.
+pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::DynamoLedger, ec2::Bucket)> {
+    let config = ec2::sdk_config().await;
+    let clock: Arc<dyn Clock> = Arc::new(At(crate::moment::now()));
+    let account = ec2::Account::new(&config, ec2::Options::default(), Arc::clone(&clock));
+    let memory = account.memory(stack).await.with_context(|| {
+        format!(
+            "cannot find stack {stack} in {}: --stack names the stack, and AWS_REGION its Region",
+            account.region()
+        )
+    })?;
+    let ledger =
+        ledger::DynamoLedger::new(&config, &memory.table, &memory.account, account.region());
+    Ok((ledger, ec2::Bucket::new(&config, &memory.bucket, clock)))
+}
+
 /// What EC2 offers.
 pub(crate) struct Region {
     account: ec2::Account,

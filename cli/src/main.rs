@@ -11,15 +11,19 @@ mod crds;
 mod decision;
 mod demo;
 mod doctor;
+mod explain;
 mod finding;
 mod import;
+mod journal;
 mod kops;
 mod launch_template;
 mod live;
+mod moment;
 mod objects;
 mod plan;
 mod prices;
 mod registry;
+mod replay;
 mod timing;
 mod workloads;
 
@@ -53,8 +57,12 @@ enum Command {
     Demo(demo::Arguments),
     /// Looks for what keeps Whittle from working for a cluster, with a remedy for each finding.
     Doctor(doctor::Arguments),
+    /// Says what was decided about a pod, node, NodeClaim or NodePool, when and why.
+    Explain(explain::Arguments),
     /// Turns Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings.
     Import(import::Arguments),
+    /// Lists what turns decided, and what came of it.
+    Journal(journal::Arguments),
     /// Turns InstanceGroups of kOps into NodePools.
     Kops(kops::Arguments),
     /// Shows what would be launched for manifests, and why.
@@ -63,6 +71,8 @@ enum Command {
     Prices(prices::Arguments),
     /// Registers a cluster, in shadow mode: it is planned for, and nothing is done.
     Register(registry::Register),
+    /// Plans what a turn saw again, also with other manifests or settings.
+    Replay(replay::Arguments),
     /// Takes a cluster out of the registry, in two steps: first nothing is done any more, then it is forgotten.
     Unregister(registry::Unregister),
 }
@@ -85,11 +95,14 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Convert(arguments) => return convert::run(arguments),
         Command::Demo(arguments) => demo::run(arguments)?,
         Command::Doctor(arguments) => return doctor::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments)?,
         Command::Import(arguments) => return import::run(arguments),
+        Command::Journal(arguments) => journal::run(arguments)?,
         Command::Kops(arguments) => return kops::run(arguments),
         Command::Plan(arguments) => plan::run(arguments)?,
         Command::Prices(arguments) => prices::run(arguments)?,
         Command::Register(arguments) => return registry::register(arguments),
+        Command::Replay(arguments) => replay::run(arguments)?,
         Command::Unregister(arguments) => return registry::unregister(arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `whittle plan`: what would be launched for these manifests or this cluster, or which nodes would go, and why.
 
-mod disruption;
+pub(crate) mod disruption;
 
 use std::{
     fmt::Write as _,
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn read(files: &[PathBuf]) -> Result<Manifests> {
+pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
     let mut manifests = Manifests::default();
     for file in files {
         let name = file.display().to_string();
@@ -261,6 +261,6 @@ fn names(pods: &[&PodRef]) -> String {
     shown.join(", ")
 }
 
-fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

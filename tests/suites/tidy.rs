@@ -52,10 +52,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "aws-rules",
-            // Only with the feature `aws`.
+            // Only with the feature `aws`, as is `ledger`.
             "ec2",
             "fakes",
             "k8s",
+            "ledger",
             "model",
             "plancheck",
             "planner",

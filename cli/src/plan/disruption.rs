@@ -65,7 +65,7 @@ pub(super) fn text(pass: &Pass, nodes: &[Outlook]) -> String {
     text
 }
 
-fn words(node: &Outlook) -> String {
+pub(crate) fn words(node: &Outlook) -> String {
     let would = node
         .alternative
         .as_ref()

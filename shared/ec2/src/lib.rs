@@ -28,4 +28,5 @@ mod zonal_shifts;
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
 pub use bucket::Bucket;
+pub use registry::StackMemory;
 pub use sdk::sdk_config;

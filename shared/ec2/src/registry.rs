@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use model::ClusterName;
 use ports::{CloudError, Registry, RegistryError, registry::RegistryEntry};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{Account, errors::refused};
@@ -34,7 +35,25 @@ impl Registry for Account {
     }
 }
 
+/// Where a stack keeps what its functions decided: the value of `/whittle/stacks/NAME`, which sam-template.yaml writes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct StackMemory {
+    pub account: String,
+    pub table: String,
+    pub bucket: String,
+}
+
 impl Account {
+    pub async fn memory(&self, stack: &str) -> Result<StackMemory, CloudError> {
+        let name = format!("/whittle/stacks/{stack}");
+        let value = self.parameter(&name).await?;
+        serde_json::from_str(&value).map_err(|error| CloudError::Invalid {
+            action: format!("reading {name}"),
+            code: "InvalidEntry".to_owned(),
+            message: error.to_string(),
+        })
+    }
+
     /// Changes a cluster's entry in place; what the change does not touch stays as it is.
     pub async fn change_entry(
         &self,

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{ClusterName, Lane, ids::TurnId, journal::Subject};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::LedgerError;
@@ -25,7 +26,7 @@ pub trait Journal: Send + Sync {
     ) -> Result<Option<JournalEntry>, LedgerError>;
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
     pub turn: TurnId,
     pub at: Timestamp,

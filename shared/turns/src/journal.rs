@@ -21,8 +21,10 @@ use crate::{Report, World};
 const REPEATED: SignedDuration = SignedDuration::from_mins(10);
 /// What a lane saw is kept no more often: a busy cluster's would cost more than the cluster's turns.
 const KEPT_EVERY: SignedDuration = SignedDuration::from_secs(10);
-/// What a quiet cluster looks like is kept so often, to compare and to review with.
+/// What a quiet cluster looks like is kept so often, to compare and to review with …
 const QUIET_EVERY: SignedDuration = SignedDuration::from_hours(1);
+/// … and sooner where it has other nodes.
+const OTHERWISE_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// A snapshot of the largest clusters is a tenth of it.
 const UNPACKED_MAX: u64 = 2 << 30;
 
@@ -37,7 +39,7 @@ pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapsh
         Err(error) => return complain(report, &error),
     };
     if let Some(snapshot) = seen {
-        match is_kept(world, report, notable, now).await {
+        match is_kept(world, report, &snapshot, notable, now).await {
             Ok(true) => match archive(world, report, snapshot).await {
                 Ok(name) => report.snapshot = Some(name),
                 Err(error) => complain(report, &error),
@@ -76,6 +78,7 @@ async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool,
 async fn is_kept(
     world: &World,
     report: &Report,
+    snapshot: &Snapshot,
     notable: bool,
     now: Timestamp,
 ) -> Result<bool, LedgerError> {
@@ -88,7 +91,12 @@ async fn is_kept(
     if notable {
         return once("decided", KEPT_EVERY).await;
     }
-    Ok(lane == Lane::Disruption && once("quiet", QUIET_EVERY).await?)
+    if lane != Lane::Disruption || !once("quiet", OTHERWISE_EVERY).await? {
+        return Ok(false);
+    }
+    let claims = snapshot.node_claims.iter();
+    let names = digest(claims.map(|claim| claim.name.as_str()));
+    once(&names, QUIET_EVERY).await
 }
 
 async fn archive(
@@ -221,22 +229,22 @@ impl Report {
         if did {
             return None;
         }
-        let mut digest = Sha256::new();
+        let ended = format!("{:?}{:?}", self.outcome, self.stopped);
         let problems = self.problems.iter().map(String::as_str);
-        for text in self.lines().map(|line| &**line).chain(problems) {
-            digest.update(text);
-            digest.update([0]);
-        }
-        digest.update(format!("{:?}{:?}", self.outcome, self.stopped));
-        let digest = digest.finalize();
-        Some(
-            digest
-                .iter()
-                .take(8)
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        let texts = self.lines().map(|line| &**line).chain(problems);
+        Some(digest(texts.chain([ended.as_str()])))
     }
+}
+
+fn digest<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut digest = Sha256::new();
+    for text in texts {
+        digest.update(text);
+        digest.update([0]);
+    }
+    let digest = digest.finalize();
+    let bytes = digest.iter().take(8);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

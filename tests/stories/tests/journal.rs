@@ -1,5 +1,10 @@
 //! What turns leave for later: records that are found by what they are about, and what was seen, to be planned again.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do, by panicking"
+)]
+
 use fakes::Fault;
 use jiff::Timestamp;
 use model::{Lane, journal::Subject};
@@ -34,14 +39,12 @@ async fn a_pod_can_be_asked_about() {
     let bought = told.iter().find(|report| !report.launched.is_empty());
     let bought = bought.expect("the turn that bought its node");
     assert_eq!(bought.lane, Lane::Provisioner);
-    let claim = bought.planned.iter().flat_map(|line| &line.about);
-    let claim = claim
-        .cloned()
-        .find(|one| matches!(one, Subject::NodeClaim(_)));
+    let mut claim = bought.planned.iter().flat_map(|line| &line.about);
+    let claim = claim.find(|one| matches!(one, Subject::NodeClaim(_)));
     let of_node = records(&rig, Some(Subject::Node(node))).await;
-    let of_node = of_node.iter().flat_map(Report::about);
+    let mut of_node = of_node.iter().flat_map(Report::about);
     assert!(
-        of_node.cloned().any(|one| Some(&one) == claim.as_ref()),
+        of_node.any(|one| Some(one) == claim),
         "the node is found by its name, and leads to its NodeClaim"
     );
 }

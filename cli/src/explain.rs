@@ -1,0 +1,215 @@
+//! `whittle explain`: what was decided about one object, when and why; and how it stood at a time.
+
+mod facts;
+
+use std::{collections::BTreeSet, io::Write};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, Lane, PodKey, journal::Subject};
+use ports::journal::Wanted;
+use turns::Report;
+
+use crate::{
+    journal::{
+        source::{self, Source},
+        told,
+    },
+    moment::{self, Moment},
+};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A pod, node, nodeclaim or nodepool and its name, as kubectl takes them: `pod web-1` or `pod/web-1`.
+    #[arg(required = true, num_args = 1..=2)]
+    object: Vec<String>,
+    /// The cluster, as it is registered.
+    #[arg(short, long)]
+    cluster: String,
+    /// Of a pod.
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// How it stood then, and what had been decided by then: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 2h30m.
+    #[arg(long, value_parser = moment::parse)]
+    at: Option<Moment>,
+    /// So many turns that decided something about it, the latest.
+    #[arg(long, default_value_t = 20)]
+    last: usize,
+    #[command(flatten)]
+    from: source::Origin,
+}
+
+/// Records are kept so long (DESIGN §4).
+const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// What a quiet cluster looks like is kept once an hour.
+const SEEN_WITHIN: SignedDuration = SignedDuration::from_hours(3);
+/// So many records are looked through for what a turn saw.
+const LOOKED_THROUGH: usize = 200;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let subject = subject(&arguments.object, &arguments.namespace)?;
+    let now = moment::now();
+    let until = arguments.at.map_or(Ok(now), |at| at.before(now))?;
+    if arguments.from.of_stack() && until < now - KEPT {
+        bail!(
+            "the journal keeps 30 days: it begins at {:.0}, and {until:.0} is before that",
+            now - KEPT
+        );
+    }
+    source::block_on(async {
+        let source = Source::open(&arguments.from).await?;
+        let cluster = ClusterName(arguments.cluster.clone());
+        let mut text = format!("{subject}\n");
+        let mut known = false;
+        if arguments.at.is_some()
+            && let Some(report) = seen(&source, &cluster, &subject, until).await?
+        {
+            let snapshot = source.snapshot(&report).await?;
+            let facts = facts::of(&snapshot, &subject, report.lane);
+            known = facts.is_some();
+            let facts = facts.unwrap_or_else(|| "  it was not there\n".to_owned());
+            text.push_str(&format!(
+                "\nAs turn {} saw it at {:.0}:\n{facts}",
+                report.turn, report.at
+            ));
+        }
+        // A turn that began at that moment counts.
+        let until = until + SignedDuration::from_millis(1);
+        let (reports, subjects) = history(arguments, &source, &cluster, &subject, until).await?;
+        if reports.is_empty() && !known {
+            bail!(
+                "the journal of cluster {cluster} says nothing about {subject} in the 30 days before {until:.0}: check its name{}, or \
+                 list what was decided with `whittle journal {cluster} --since 1d`",
+                match subject {
+                    Subject::Pod(_) => " and namespace",
+                    Subject::Node(_) | Subject::NodeClaim(_) | Subject::NodePool(_) => "",
+                }
+            );
+        }
+        for report in &reports {
+            let about = told::about(report, &|line| {
+                line.about.iter().any(|one| subjects.contains(one))
+            });
+            text.push('\n');
+            text.push_str(&about);
+        }
+        Ok(std::io::stdout().write_all(text.as_bytes())?)
+    })
+}
+
+/// `pod web`, `pod/web`, `po web` …
+fn subject(object: &[String], namespace: &str) -> Result<Subject> {
+    let joined = object.join("/");
+    let (kind, name) = joined.split_once('/').unwrap_or((&joined, ""));
+    if name.is_empty() || object.iter().any(String::is_empty) {
+        bail!("{joined:?} names no object: expected pod, node, nodeclaim or nodepool, and a name");
+    }
+    Ok(match kind {
+        "pod" | "pods" | "po" => match name.split_once('/') {
+            Some((namespace, name)) => Subject::Pod(PodKey::new(namespace, name)),
+            None => Subject::Pod(PodKey::new(namespace, name)),
+        },
+        "node" | "nodes" | "no" => Subject::Node(name.into()),
+        "nodeclaim" | "nodeclaims" => Subject::NodeClaim(name.into()),
+        "nodepool" | "nodepools" => Subject::NodePool(name.into()),
+        kind => bail!("{kind:?} is no kind: expected pod, node, nodeclaim or nodepool"),
+    })
+}
+
+/// What was decided about it, oldest first, and the names that it goes by: a node and its NodeClaim are one.
+async fn history(
+    arguments: &Arguments,
+    source: &Source,
+    cluster: &ClusterName,
+    subject: &Subject,
+    until: Timestamp,
+) -> Result<(Vec<Report>, BTreeSet<Subject>)> {
+    let wanted = |subject: &Subject| Wanted {
+        about: Some(subject.clone()),
+        from: until - KEPT,
+        until,
+        most: arguments.last,
+    };
+    let mut reports = read(source.latest(cluster, &wanted(subject)).await?);
+    let mut subjects = BTreeSet::from([subject.clone()]);
+    for other in same(&reports, subject) {
+        if subjects.insert(other.clone()) {
+            let found = read(source.latest(cluster, &wanted(&other)).await?);
+            reports.extend(found);
+        }
+    }
+    reports.sort_by(|a, b| (a.at, &a.turn).cmp(&(b.at, &b.turn)));
+    reports.dedup_by(|a, b| a.turn == b.turn && a.at == b.at);
+    let first = reports.len().saturating_sub(arguments.last);
+    Ok((reports.split_off(first), subjects))
+}
+
+fn read(entries: Vec<ports::JournalEntry>) -> Vec<Report> {
+    let entries = entries.iter();
+    let reports = entries.filter_map(|entry| match Report::read(entry) {
+        Ok(report) => Some(report),
+        Err(error) => {
+            eprintln!("whittle: {:#}", anyhow::Error::from(error));
+            None
+        }
+    });
+    reports.collect()
+}
+
+/// The NodeClaim of a node, or the node of a NodeClaim, as lines about nothing else name them.
+fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
+    let lines = reports.iter().flat_map(Report::lines);
+    let pairs = lines.filter_map(|line| match line.about.as_slice() {
+        [one, other] if one == subject => Some(other),
+        [other, one] if one == subject => Some(other),
+        _ => None,
+    });
+    let other = |other: &&Subject| match subject {
+        Subject::Node(_) => matches!(other, Subject::NodeClaim(_)),
+        Subject::NodeClaim(_) => matches!(other, Subject::Node(_)),
+        Subject::Pod(_) | Subject::NodePool(_) => false,
+    };
+    pairs.filter(other).cloned().collect()
+}
+
+/// The last turn by then whose view is kept; for nodes one that looked at all pods.
+async fn seen(
+    source: &Source,
+    cluster: &ClusterName,
+    subject: &Subject,
+    until: Timestamp,
+) -> Result<Option<Report>> {
+    let wanted = Wanted {
+        about: None,
+        from: until - SEEN_WITHIN,
+        until: until + SignedDuration::from_millis(1),
+        most: LOOKED_THROUGH,
+    };
+    let reports = read(source.latest(cluster, &wanted).await?);
+    let of_pod = matches!(subject, Subject::Pod(_));
+    let mut kept = reports
+        .into_iter()
+        .filter(|report| report.snapshot.is_some() && (of_pod || report.lane == Lane::Disruption));
+    Ok(kept.next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_named_as_for_kubectl() {
+        let read = |object: &[&str]| {
+            let object: Vec<String> = object.iter().map(|&text| text.to_owned()).collect();
+            subject(&object, "shop").map(|subject| subject.to_string())
+        };
+        assert_eq!(read(&["pod", "web"]).unwrap(), "pod/shop/web");
+        assert_eq!(read(&["po/web"]).unwrap(), "pod/shop/web");
+        assert_eq!(read(&["pod/other/web"]).unwrap(), "pod/other/web");
+        assert_eq!(read(&["nodeclaims", "a"]).unwrap(), "nodeclaim/a");
+        for object in [&["pod"][..], &["pod", ""], &["service", "web"]] {
+            assert!(read(object).is_err(), "{object:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `whittle journal`: what turns decided, and what came of it.
+
+mod directory;
+pub(crate) mod source;
+pub(crate) mod told;
+
+use std::{collections::BTreeSet, io::Write, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use model::{ClusterName, Lane, ids::TurnId};
+use ports::{Archive, Journal, JournalEntry, journal::Wanted};
+use turns::Report;
+
+use self::{directory::Directory, source::Source};
+use crate::moment::{self, Moment};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The cluster, as it is registered.
+    cluster: String,
+    /// Everything about this turn. Without it, what turns decided is listed, oldest first.
+    turn: Option<String>,
+    #[command(flatten)]
+    from: source::Origin,
+    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d or 2h30m.
+    #[arg(long, default_value = "1h", value_parser = moment::parse)]
+    since: Moment,
+    /// Until when, in the same forms; without it, now.
+    #[arg(long, value_parser = moment::parse)]
+    until: Option<Moment>,
+    /// Only what this function decided.
+    #[arg(long, value_parser = lane)]
+    lane: Option<Lane>,
+    /// So many records at most, the latest.
+    #[arg(long, default_value_t = 1_000)]
+    last: usize,
+    /// Goes on with what is decided from now on, until it is interrupted.
+    #[arg(short, long, conflicts_with_all = ["until", "export", "turn"])]
+    follow: bool,
+    /// Copies the records, and what turns saw, into this directory: `--from` reads it.
+    #[arg(long, conflicts_with = "turn")]
+    export: Option<PathBuf>,
+    /// How to print records.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    /// A record per line, whole.
+    Json,
+}
+
+/// The ledger is asked so often what is new.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
+
+fn lane(text: &str) -> Result<Lane, String> {
+    let lanes = Lane::WOKEN
+        .into_iter()
+        .chain([Lane::Interruption, Lane::Housekeeper]);
+    let mut lanes = lanes.filter(|lane| lane.as_str() == text);
+    lanes.next().ok_or_else(|| {
+        "expected provisioner, lifecycle, disruption, terminator, interruption or housekeeper"
+            .to_owned()
+    })
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    source::block_on(async {
+        let source = Source::open(&arguments.from).await?;
+        let cluster = ClusterName(arguments.cluster.clone());
+        match (&arguments.turn, &arguments.export) {
+            (Some(turn), _) => {
+                let entry = source.turn(&cluster, turn).await?;
+                print(arguments.output, &[entry], true)
+            }
+            (None, Some(directory)) => export(arguments, &source, &cluster, directory).await,
+            (None, None) => list(arguments, &source, &cluster).await,
+        }
+    })
+}
+
+/// The records asked for, oldest first.
+async fn records(
+    arguments: &Arguments,
+    source: &Source,
+    cluster: &ClusterName,
+    now: Timestamp,
+) -> Result<Vec<JournalEntry>> {
+    let wanted = Wanted {
+        about: None,
+        from: arguments.since.before(now)?,
+        until: arguments.until.map_or(Ok(now), |until| until.before(now))?,
+        most: arguments.last,
+    };
+    if wanted.from >= wanted.until {
+        bail!(
+            "--since {} is not before --until {}",
+            wanted.from,
+            wanted.until
+        );
+    }
+    let mut found = source.latest(cluster, &wanted).await?;
+    found.retain(|entry| arguments.lane.is_none_or(|lane| entry.lane == lane));
+    found.reverse();
+    Ok(found)
+}
+
+async fn list(arguments: &Arguments, source: &Source, cluster: &ClusterName) -> Result<()> {
+    let mut until = moment::now();
+    let found = records(arguments, source, cluster, until).await?;
+    if found.is_empty() && !arguments.follow {
+        eprintln!(
+            "whittle: nothing was decided in cluster {cluster} since {:.0}",
+            arguments.since.before(until)?
+        );
+    }
+    print(arguments.output, &found, false)?;
+    if !arguments.follow {
+        return Ok(());
+    }
+    let mut seen: BTreeSet<TurnId> = found.into_iter().map(|entry| entry.turn).collect();
+    loop {
+        tokio::time::sleep(LOOKED_EVERY).await;
+        // A turn is recorded when it ends, under the time it began.
+        let wanted = Wanted {
+            about: None,
+            from: until - jiff::SignedDuration::from_mins(6),
+            until: moment::now(),
+            most: arguments.last,
+        };
+        until = wanted.until;
+        let mut found = source.latest(cluster, &wanted).await?;
+        found.retain(|entry| arguments.lane.is_none_or(|lane| entry.lane == lane));
+        found.retain(|entry| seen.insert(entry.turn.clone()));
+        found.reverse();
+        print(arguments.output, &found, false)?;
+    }
+}
+
+/// A reader that goes away, as `head` does, ends the listing.
+fn print(output: Output, entries: &[JournalEntry], whole: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for entry in entries {
+        match output {
+            Output::Json => writeln!(out, "{}", serde_json::to_string(&entry.body)?)?,
+            Output::Text => match Report::read(entry) {
+                Ok(report) if whole => write!(out, "{}", told::whole(&report))?,
+                Ok(report) => write!(out, "{}", told::short(&report))?,
+                Err(error) => eprintln!("whittle: {:#}", anyhow::Error::from(error)),
+            },
+        }
+    }
+    Ok(out.flush()?)
+}
+
+async fn export(
+    arguments: &Arguments,
+    source: &Source,
+    cluster: &ClusterName,
+    directory: &std::path::Path,
+) -> Result<()> {
+    let found = records(arguments, source, cluster, moment::now()).await?;
+    let target = Directory::create(directory, cluster)?;
+    let (mut snapshots, mut lost) = (0_usize, 0_usize);
+    for entry in &found {
+        if let Some(name) = entry.body.get("snapshot").and_then(|name| name.as_str()) {
+            match source.archive.get(name).await? {
+                Some(object) => {
+                    target.put(name, object).await?;
+                    snapshots += 1;
+                }
+                None => lost += 1,
+            }
+        }
+        let recorded = target.record(cluster, entry).await;
+        recorded.with_context(|| format!("cannot write into {}", directory.display()))?;
+    }
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("; {lost} snapshots are not kept any more"),
+    };
+    let (records, directory) = (found.len(), directory.display());
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
+        "{records} records and {snapshots} snapshots are in {directory}{lost}."
+    )?;
+    Ok(())
+}

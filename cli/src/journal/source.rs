@@ -1,0 +1,105 @@
+//! Where records are read from: the ledger and bucket of a stack, or a directory that they were copied into.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use model::{ClusterName, Snapshot};
+use ports::{Archive, Journal, JournalEntry, journal::Wanted};
+use turns::Report;
+
+use super::Directory;
+
+#[derive(Args)]
+pub(crate) struct Origin {
+    /// The name of the stack that the functions were deployed as.
+    #[arg(long, default_value = "whittle")]
+    stack: String,
+    /// A directory that `whittle journal --export` wrote, instead of the stack. Nothing of AWS is asked.
+    #[arg(long = "from", conflicts_with = "stack")]
+    directory: Option<PathBuf>,
+}
+
+pub(crate) struct Source {
+    pub(crate) journal: Box<dyn Journal>,
+    pub(crate) archive: Box<dyn Archive>,
+}
+
+impl Origin {
+    /// Whether the journal ends after 30 days.
+    pub(crate) fn of_stack(&self) -> bool {
+        self.directory.is_none()
+    }
+}
+
+impl Source {
+    pub(crate) async fn open(arguments: &Origin) -> Result<Self> {
+        match &arguments.directory {
+            Some(directory) => Ok(Self {
+                journal: Box::new(Directory::open(directory)?),
+                archive: Box::new(Directory::open(directory)?),
+            }),
+            None => of_stack(&arguments.stack).await,
+        }
+    }
+
+    pub(crate) async fn latest(
+        &self,
+        cluster: &ClusterName,
+        wanted: &Wanted,
+    ) -> Result<Vec<JournalEntry>> {
+        let found = self.journal.latest(cluster, wanted).await;
+        found.with_context(|| format!("cannot read the journal of cluster {cluster}"))
+    }
+
+    pub(crate) async fn turn(&self, cluster: &ClusterName, turn: &str) -> Result<JournalEntry> {
+        let found = self.journal.of_turn(cluster, &turn.into()).await;
+        found
+            .with_context(|| format!("cannot read the journal of cluster {cluster}"))?
+            .ok_or_else(|| {
+                anyhow!(
+                    "cluster {cluster} has no record of turn {turn}: `whittle journal {cluster}` lists turns, for the last 30 days"
+                )
+            })
+    }
+
+    /// What a turn saw.
+    pub(crate) async fn snapshot(&self, report: &Report) -> Result<Snapshot> {
+        let turn = &report.turn;
+        let name = report.snapshot.as_ref().ok_or_else(|| {
+            anyhow!(
+                "what turn {turn} saw was not kept: that is kept of the provisioner and the disruption function, once in ten \
+                 seconds at most"
+            )
+        })?;
+        let object = self.archive.get(name).await?;
+        let object =
+            object.ok_or_else(|| anyhow!("what turn {turn} saw is not kept any more ({name})"))?;
+        let snapshot = turns::journal::unpack(&object);
+        snapshot.with_context(|| format!("cannot read what turn {turn} saw"))
+    }
+}
+
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+#[cfg(feature = "aws")]
+async fn of_stack(stack: &str) -> Result<Source> {
+    let (ledger, bucket) = crate::aws::memory_of(stack).await?;
+    Ok(Source {
+        journal: Box::new(ledger),
+        archive: Box::new(bucket),
+    })
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "as where AWS is asked")]
+async fn of_stack(_: &str) -> Result<Source> {
+    anyhow::bail!(
+        "the journal of a stack is in AWS, which this build cannot call: build it with `--features aws`, or read a copy with --from"
+    );
+}

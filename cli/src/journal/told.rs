@@ -1,0 +1,119 @@
+//! Records as people read them.
+
+use std::fmt::Write;
+
+use model::journal::Line;
+use turns::{Outcome, Report};
+
+/// So many lines of one kind are shown in a list.
+const SHOWN: usize = 5;
+
+/// What a turn decided and what came of it, for a list.
+pub(crate) fn short(report: &Report) -> String {
+    let mut text = head(report);
+    for (word, lines) in parts(report) {
+        for line in lines.iter().take(SHOWN) {
+            let _ = writeln!(text, "  {word:<9} {line}");
+        }
+        if let more @ 1.. = lines.len().saturating_sub(SHOWN) {
+            let _ = writeln!(text, "  {word:<9} and {more} more");
+        }
+    }
+    troubles(report, &mut text);
+    text
+}
+
+/// Everything that is known of a turn.
+pub(crate) fn whole(report: &Report) -> String {
+    let mut text = head(report);
+    let _ = writeln!(
+        text,
+        "  saw       generation {}, {} nodes, {} NodeClaims, {} pods",
+        report.generation, report.nodes, report.node_claims, report.pods
+    );
+    if let Some(generation) = report.committed {
+        let _ = writeln!(text, "  committed generation {generation}");
+    }
+    for (word, lines) in parts(report) {
+        for line in lines {
+            let _ = writeln!(text, "  {word:<9} {line}");
+        }
+    }
+    if report.postponed > 0 {
+        let _ = writeln!(
+            text,
+            "  left      {} pods to the next turn",
+            report.postponed
+        );
+    }
+    troubles(report, &mut text);
+    for complaint in &report.complaints {
+        let _ = writeln!(text, "  note      {complaint}");
+    }
+    if let Some(due) = report.due {
+        let _ = writeln!(text, "  next look {due:.0}");
+    }
+    let kept = match &report.snapshot {
+        Some(_) => format!("`whittle replay {} {}`", report.cluster, report.turn),
+        None => "not kept".to_owned(),
+    };
+    let _ = writeln!(text, "  snapshot  {kept}");
+    text
+}
+
+/// The lines that are about an object, each with what it was, when and by which turn.
+pub(crate) fn about(report: &Report, wanted: &dyn Fn(&Line) -> bool) -> String {
+    let mut text = String::new();
+    for (word, lines) in parts(report) {
+        for line in lines.iter().filter(|line| wanted(line)) {
+            let _ = writeln!(
+                text,
+                "{:.0}  {:<11}  {word:<9} {line}",
+                report.at,
+                report.lane.as_str()
+            );
+        }
+    }
+    if !text.is_empty() {
+        if let Some(stopped) = &report.stopped {
+            let _ = writeln!(text, "{:24}not done: {stopped}", "");
+        }
+        let _ = writeln!(text, "{:24}turn {}", "", report.turn);
+    }
+    text
+}
+
+fn head(report: &Report) -> String {
+    format!("{:.0}  {}  turn {}\n", report.at, report.lane, report.turn)
+}
+
+fn parts(report: &Report) -> [(&'static str, &[Line]); 8] {
+    [
+        ("plans", &report.planned),
+        ("expects", &report.expected),
+        ("decides", &report.proposed),
+        ("held back", &report.held_back),
+        ("refuses", &report.refused),
+        ("waiting", &report.unplaced),
+        ("launched", &report.launched),
+        ("failed", &report.failed),
+    ]
+}
+
+fn troubles(report: &Report, text: &mut String) {
+    match &report.outcome {
+        Outcome::Done | Outcome::Held => {}
+        Outcome::Postponed(why) => {
+            let _ = writeln!(text, "  postponed {why}");
+        }
+        Outcome::Failed(why) => {
+            let _ = writeln!(text, "  ended by  {why}");
+        }
+    }
+    if let Some(stopped) = &report.stopped {
+        let _ = writeln!(text, "  not done  {stopped}");
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "  problem   {problem}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `whittle replay`: what a turn saw, planned again, also with other manifests or settings.
+
+pub(crate) mod amend;
+mod outcome;
+
+use std::{io::Write, path::PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use model::{ClusterName, Lane, Snapshot};
+use turns::Report;
+
+use self::{amend::Amendment, outcome::Planned};
+use crate::journal::source::{self, Source};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The cluster, as it is registered.
+    cluster: String,
+    /// The turn, as `whittle journal` names it.
+    turn: String,
+    #[command(flatten)]
+    amendment: amend::Changes,
+    #[command(flatten)]
+    from: source::Origin,
+    /// Writes what the turn saw into this file, as JSON.
+    #[arg(long)]
+    save: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let amendment = Amendment::read(&arguments.amendment)?;
+    source::block_on(async {
+        let source = Source::open(&arguments.from).await?;
+        let cluster = ClusterName(arguments.cluster.clone());
+        let entry = source.turn(&cluster, &arguments.turn).await?;
+        let report = Report::read(&entry)?;
+        let lane = planned_by(&report)?;
+        let snapshot = source.snapshot(&report).await?;
+        if let Some(file) = &arguments.save {
+            std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
+        }
+        let text = told(&report, lane, &snapshot, &amendment)?;
+        Ok(std::io::stdout().write_all(text.as_bytes())?)
+    })
+}
+
+/// Which planner made the turn's plan from what it saw.
+fn planned_by(report: &Report) -> Result<Lane> {
+    match report.lane {
+        lane @ (Lane::Provisioner | Lane::Disruption) => Ok(lane),
+        lane @ (Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper) => {
+            bail!(
+                "turn {} is one of the {lane}, which does what each object asks for and chooses nothing: `whittle journal {} {}` says \
+                 all there is",
+                report.turn,
+                report.cluster,
+                report.turn
+            )
+        }
+    }
+}
+
+fn told(report: &Report, lane: Lane, snapshot: &Snapshot, amendment: &Amendment) -> Result<String> {
+    let then = Planned::of(lane, snapshot);
+    let mut text = format!(
+        "Turn {} of the {lane} at {:.0}, planned again from what it saw: {}\n",
+        report.turn,
+        report.at,
+        then.summary()
+    );
+    if amendment.is_empty() {
+        text.push_str(&then.text());
+        return Ok(text);
+    }
+    let mut changed = snapshot.clone();
+    for note in amendment.apply(&mut changed)? {
+        eprintln!("whittle: {note}");
+    }
+    let now = Planned::of(lane, &changed);
+    text.push_str(&format!("With the changes: {}\n", now.summary()));
+    text.push_str(&then.difference(&now));
+    Ok(text)
+}

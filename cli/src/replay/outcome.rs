@@ -1,0 +1,166 @@
+//! What is planned for a snapshot, in lines that can be compared: without the names of nodes that do not exist yet.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use model::{
+    Lane, NanosPerHour, Snapshot,
+    plan::{Action, Launch, Planned as Step, names},
+};
+
+/// The lines of a plan, each with how often it is there, and what it comes to.
+pub(super) struct Planned {
+    lines: BTreeMap<String, usize>,
+    /// Per hour: what new nodes cost, less what goes.
+    cost: NanosPerHour,
+    nodes: (usize, usize),
+    waiting: usize,
+}
+
+impl Planned {
+    pub(super) fn of(lane: Lane, snapshot: &Snapshot) -> Self {
+        match lane {
+            Lane::Disruption => Self::disruption(snapshot),
+            Lane::Provisioner
+            | Lane::Lifecycle
+            | Lane::Terminator
+            | Lane::Interruption
+            | Lane::Housekeeper => Self::provisioning(snapshot),
+        }
+    }
+
+    fn provisioning(snapshot: &Snapshot) -> Self {
+        let plan = planner::provision(snapshot, planner::Share::WHOLE);
+        let launches: Vec<&Launch> = plan.actions.iter().filter_map(launch).collect();
+        let cost = launches.iter().map(|launch| launch.cheapest.price.0).sum();
+        let mut lines = Vec::new();
+        lines.extend(launches.iter().map(|launch| line(launch)));
+        for alike in plan.nominations.chunk_by(|a, b| a.node == b.node) {
+            if let [first, ..] = alike
+                && let model::plan::Expected::Node(node) = &first.node
+            {
+                let pods = names(alike.iter().map(|one| &one.pod.key));
+                lines.push(format!("expect {pods} on {node}"));
+            }
+        }
+        for unplaced in &plan.unplaced {
+            let reasons: Vec<String> = unplaced.reasons.iter().map(ToString::to_string).collect();
+            lines.push(format!(
+                "leave {} waiting: {}",
+                unplaced.pod.key,
+                reasons.join("; ")
+            ));
+        }
+        Self {
+            lines: counted(lines),
+            cost: NanosPerHour(cost),
+            nodes: (launches.len(), 0),
+            waiting: plan.unplaced.len(),
+        }
+    }
+
+    fn disruption(snapshot: &Snapshot) -> Self {
+        let pass = planner::disrupt(snapshot);
+        let saved: i64 = pass.commands.iter().map(|one| one.savings.0).sum();
+        let new = pass.commands.iter().map(|one| one.replacements.len()).sum();
+        let gone = pass.commands.iter().map(|one| one.nodes.len()).sum();
+        let lines = pass.commands.iter().map(|one| {
+            let replacements: Vec<String> = one.replacements.iter().map(line).collect();
+            let gone = names(one.nodes.iter());
+            match replacements.as_slice() {
+                [] => format!("remove {gone} ({})", one.reason.as_str()),
+                new => format!(
+                    "replace {gone} ({}): {}",
+                    one.reason.as_str(),
+                    new.join(", ")
+                ),
+            }
+        });
+        let held = pass.exhausted.iter();
+        let held = held.map(|(pool, why)| format!("NodePool {pool} is held back: {why}"));
+        Self {
+            lines: counted(lines.chain(held)),
+            cost: NanosPerHour(-saved),
+            nodes: (new, gone),
+            waiting: 0,
+        }
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let (new, gone) = self.nodes;
+        let sign = if self.cost.0 < 0 { "-" } else { "+" };
+        let cost = NanosPerHour(self.cost.0.abs());
+        format!(
+            "{new} nodes come, {gone} go, {sign}${cost}/h, {} pods find no place",
+            self.waiting
+        )
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for (line, count) in &self.lines {
+            let _ = writeln!(text, "  {}{line}", times(*count));
+        }
+        text
+    }
+
+    /// What is there only before, and only after.
+    pub(super) fn difference(&self, other: &Self) -> String {
+        let mut text = String::new();
+        let lines = self.lines.keys().chain(other.lines.keys());
+        let lines: std::collections::BTreeSet<&String> = lines.collect();
+        let mut same = 0;
+        for line in lines {
+            let count = |one: &Self| one.lines.get(line).copied().unwrap_or(0);
+            let (before, after) = (count(self), count(other));
+            same += before.min(after);
+            if before > after {
+                let _ = writeln!(text, "- {}{line}", times(before - after));
+            }
+            if after > before {
+                let _ = writeln!(text, "+ {}{line}", times(after - before));
+            }
+        }
+        let _ = writeln!(text, "  {same} decisions are the same");
+        text
+    }
+}
+
+fn counted(lines: impl IntoIterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    for line in lines {
+        *counted.entry(line).or_default() += 1;
+    }
+    counted
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => String::new(),
+        count => format!("{count} × "),
+    }
+}
+
+fn line(launch: &Launch) -> String {
+    let one = &launch.cheapest;
+    format!(
+        "launch {} {} {} of NodePool {} from ${}/h for {} pods",
+        one.instance_type,
+        one.capacity_type,
+        one.zone,
+        launch.node_pool,
+        one.price,
+        launch.pods.len()
+    )
+}
+
+fn launch(step: &Step) -> Option<&Launch> {
+    match &step.action {
+        Action::Launch(launch) => Some(launch),
+        Action::DeleteNodeClaim(_)
+        | Action::UpdateNode(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => None,
+    }
+}

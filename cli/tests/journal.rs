@@ -1,0 +1,290 @@
+//! `whittle journal`, `explain` and `replay`, on what the turns of a small story recorded.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do, by panicking"
+)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use model::{NodeName, PodKey};
+use stories::{Relay, Rig, all_bound, secs};
+use tempfile::TempDir;
+
+/// Three pods got their nodes.
+struct Story {
+    directory: TempDir,
+    pod: PodKey,
+    node: NodeName,
+    end: String,
+}
+
+async fn story() -> Story {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(3);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    let directory = tempfile::tempdir().unwrap();
+    // The disruption function looks at the whole cluster every ten minutes at least.
+    rig.pass(secs(20 * 60)).await;
+    let (pod, node, end) = rig.sim.with(|world| {
+        let pod = world.api.pods.values().next().unwrap();
+        let node = pod.node_name.clone().unwrap();
+        (pod.key.clone(), node, world.now.to_string())
+    });
+    copy(&rig, directory.path());
+    Story {
+        directory,
+        pod,
+        node,
+        end,
+    }
+}
+
+/// As `whittle journal --export` does.
+fn copy(rig: &Rig, directory: &Path) {
+    rig.sim.with(|world| {
+        let records = world.ledger.of(&Rig::cluster()).journal.values();
+        let lines: Vec<String> = records
+            .map(|entry| serde_json::to_string(entry).unwrap())
+            .collect();
+        fs::write(directory.join("demo.jsonl"), lines.join("\n")).unwrap();
+        for (name, object) in &world.ledger.archive {
+            let path = directory.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, object).unwrap();
+        }
+    });
+}
+
+impl Story {
+    fn whittle(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_whittle"))
+            .args(arguments)
+            .arg("--from")
+            .arg(self.directory.path())
+            .output()
+            .unwrap()
+    }
+
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.whittle(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refuses(&self, arguments: &[&str]) -> String {
+        let output = self.whittle(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        let told = told(&output);
+        assert!(!told.contains("panicked"), "{told}");
+        told
+    }
+
+    /// The turn that bought the node.
+    fn bought(&self) -> String {
+        let list = self.list(&["--lane", "provisioner", "-o", "json"]);
+        let records = list.lines().map(|line| serde_json::from_str(line).unwrap());
+        let mut bought =
+            records.filter(|record: &serde_json::Value| record["launched"][0].is_object());
+        let bought = bought.next().unwrap();
+        bought["turn"].as_str().unwrap().to_owned()
+    }
+
+    fn list(&self, arguments: &[&str]) -> String {
+        let all = [
+            "journal",
+            "demo",
+            "--since",
+            "2000-01-01T00:00:00Z",
+            "--until",
+            "2100-01-01T00:00:00Z",
+        ];
+        self.says(&[&all[..], arguments].concat())
+    }
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn decisions_are_listed_and_shown_whole() {
+    let story = story().await;
+    let list = story.list(&[]);
+    assert!(list.contains("  provisioner  turn "), "{list}");
+    assert!(list.contains("  plans     launch default-"), "{list}");
+    assert!(list.contains("  launched  default-"), "{list}");
+    assert!(
+        !story
+            .list(&["--lane", "provisioner"])
+            .contains("  lifecycle  ")
+    );
+    let turn = story.bought();
+    let whole = story.says(&["journal", "demo", &turn]);
+    assert!(
+        whole.contains(&format!("whittle replay demo {turn}")),
+        "{whole}"
+    );
+    assert!(whole.contains("0 nodes, 0 NodeClaims, 3 pods"), "{whole}");
+}
+
+#[tokio::test]
+async fn a_pod_and_a_node_are_explained() {
+    let story = story().await;
+    let pod = story.pod.name.as_str();
+    let at = ["--at", story.end.as_str(), "--cluster", "demo"];
+    let explain = |object: &[&str]| story.says(&[&["explain"], object, &at[..]].concat());
+    let of_pod = explain(&["pod", pod]);
+    assert!(
+        of_pod.starts_with(&format!("pod/default/{pod}\n")),
+        "{of_pod}"
+    );
+    assert!(of_pod.contains("plans     launch default-"), "{of_pod}");
+    let placed = format!("on node {}", story.node);
+    assert!(of_pod.contains(&placed), "{placed}: {of_pod}");
+    let before = ["--at", "2026-01-01T00:02:45Z", "--cluster", "demo"];
+    let waited = story.says(&[&["explain", "pod", pod], &before[..]].concat());
+    assert!(
+        waited.contains("was to get a new node of NodePool default"),
+        "{waited}"
+    );
+    let of_node = explain(&[&format!("node/{}", story.node)]);
+    assert!(
+        of_node.contains("launch default-"),
+        "its NodeClaim's story is its own: {of_node}"
+    );
+    assert!(
+        of_node.contains("pods on it") && of_node.contains("stays"),
+        "{of_node}"
+    );
+    let of_pool = explain(&["nodepool", "default"]);
+    assert!(of_pool.contains("instance types are allowed"), "{of_pool}");
+}
+
+#[tokio::test]
+async fn a_turn_is_planned_again_with_other_manifests() {
+    let story = story().await;
+    let turn = story.bought();
+    let same = story.says(&["replay", "demo", &turn]);
+    assert!(same.contains("nodes come, 0 go"), "{same}");
+    let without = story.says(&["replay", "demo", &turn, "--without", "default"]);
+    assert!(
+        without.contains("With the changes: 0 nodes come"),
+        "{without}"
+    );
+    assert!(
+        without.contains("\n- launch ") && without.contains("\n+ leave default/"),
+        "{without}"
+    );
+    let pool = story.directory.path().join("pool.yaml");
+    fs::write(&pool, POOL).unwrap();
+    let pool = pool.to_str().unwrap();
+    let limited = story.says(&["replay", "demo", &turn, "--with", pool]);
+    assert!(limited.contains("3 pods find no place"), "{limited}");
+}
+
+const POOL: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  limits: {cpu: 0}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: []
+";
+
+#[tokio::test]
+async fn mistakes_are_told_and_nothing_is_done() {
+    let story = story().await;
+    let turn = story.bought();
+    let explain = ["explain", "--cluster", "demo"];
+    let broken = story.directory.path().join("broken.yaml");
+    fs::write(
+        &broken,
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nspec: [",
+    )
+    .unwrap();
+    let broken = broken.to_str().unwrap();
+    let other = story.directory.path().join("other.yaml");
+    fs::write(
+        &other,
+        POOL.replace("EC2NodeClass, name: default", "EC2NodeClass, name: gpu"),
+    )
+    .unwrap();
+    let other = other.to_str().unwrap();
+    for (arguments, part) in [
+        (
+            &[&explain[..], &["pod", "nobody"]].concat()[..],
+            "says nothing about pod/default/nobody",
+        ),
+        (
+            &[&explain[..], &["service", "web"]].concat(),
+            "expected pod, node, nodeclaim or nodepool",
+        ),
+        (
+            &[&explain[..], &["pod", "web", "--at", "noon"]].concat(),
+            "expected a time such as",
+        ),
+        (
+            &["journal", "demo", "turn-9999"],
+            "has no record of turn turn-9999",
+        ),
+        (&["journal", "other"], "other.jsonl"),
+        (
+            &[
+                "journal",
+                "demo",
+                "--since",
+                "2026-01-02T00:00:00Z",
+                "--until",
+                "2026-01-01T00:00:00Z",
+            ],
+            "is not before",
+        ),
+        (
+            &["replay", "demo", &turn, "--with", broken],
+            "nothing was replayed",
+        ),
+        (
+            &["replay", "demo", &turn, "--with", other],
+            "names EC2NodeClass gpu",
+        ),
+        (
+            &["replay", "demo", &turn, "--set", "optimize=never"],
+            "expected cost or upstream",
+        ),
+        (
+            &["replay", "demo", &turn, "--set", "colour=red"],
+            "expected preferencePolicy",
+        ),
+    ] {
+        let told = story.refuses(arguments);
+        assert!(told.contains(part), "{arguments:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_version_is_left_out_and_said() {
+    let story = story().await;
+    let file = story.directory.path().join("demo.jsonl");
+    let records = fs::read_to_string(&file).unwrap();
+    fs::write(&file, records.replacen("\"version\":1", "\"version\":2", 1)).unwrap();
+    let output = story.whittle(&[
+        "journal",
+        "demo",
+        "--since",
+        "2000-01-01T00:00:00Z",
+        "--until",
+        "2100-01-01T00:00:00Z",
+    ]);
+    assert!(output.status.success());
+    assert!(told(&output).contains("newer version"), "{}", told(&output));
+    assert!(!output.stdout.is_empty(), "the others are there");
+}
