@@ -5,6 +5,7 @@ mod approve;
 mod aws;
 mod catalogs;
 mod cluster;
+mod compare;
 mod conformance;
 mod convert;
 mod crds;
@@ -23,7 +24,9 @@ mod objects;
 mod plan;
 mod prices;
 mod registry;
+mod rehearsal;
 mod replay;
+mod review;
 mod timing;
 mod workloads;
 
@@ -49,6 +52,8 @@ enum Command {
     Approve(approve::Arguments),
     /// Lists the clusters that are registered.
     Clusters(registry::Clusters),
+    /// Sets a cluster that somebody else provides with nodes next to what Whittle would have done.
+    Compare(compare::Arguments),
     /// Decides recorded cases and prints one decision per line.
     Conformance(conformance::Arguments),
     /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
@@ -73,6 +78,8 @@ enum Command {
     Register(registry::Register),
     /// Plans what a turn saw again, also with other manifests or settings.
     Replay(replay::Arguments),
+    /// Rehearses the last days with other manifests: cost, evictions and risks, as Markdown.
+    Review(review::Arguments),
     /// Takes a cluster out of the registry, in two steps: first nothing is done any more, then it is forgotten.
     Unregister(registry::Unregister),
 }
@@ -91,6 +98,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Approve(arguments) => approve::run(arguments)?,
         Command::Clusters(arguments) => return registry::clusters(arguments),
+        Command::Compare(arguments) => compare::run(arguments)?,
         Command::Conformance(arguments) => conformance::run(arguments)?,
         Command::Convert(arguments) => return convert::run(arguments),
         Command::Demo(arguments) => demo::run(arguments)?,
@@ -103,6 +111,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Prices(arguments) => prices::run(arguments)?,
         Command::Register(arguments) => return registry::register(arguments),
         Command::Replay(arguments) => replay::run(arguments)?,
+        Command::Review(arguments) => return review::run(arguments),
         Command::Unregister(arguments) => return registry::unregister(arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -6,19 +6,17 @@
     reason = "helpers of tests fail as tests do, by panicking"
 )]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+mod recorded;
+
+use std::{fs, process::Output};
 
 use model::{NodeName, PodKey};
+use recorded::{Recorded, told};
 use stories::{Relay, Rig, all_bound, secs};
-use tempfile::TempDir;
 
 /// Three pods got their nodes.
 struct Story {
-    directory: TempDir,
+    recorded: Recorded,
     pod: PodKey,
     node: NodeName,
     end: String,
@@ -28,7 +26,6 @@ async fn story() -> Story {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
-    let directory = tempfile::tempdir().unwrap();
     // The disruption function looks at the whole cluster every ten minutes at least.
     rig.pass(secs(20 * 60)).await;
     let (pod, node, end) = rig.sim.with(|world| {
@@ -36,39 +33,17 @@ async fn story() -> Story {
         let node = pod.node_name.clone().unwrap();
         (pod.key.clone(), node, world.now.to_string())
     });
-    copy(&rig, directory.path());
     Story {
-        directory,
+        recorded: Recorded::of(&rig),
         pod,
         node,
         end,
     }
 }
 
-/// As `whittle journal --export` does.
-fn copy(rig: &Rig, directory: &Path) {
-    rig.sim.with(|world| {
-        let records = world.ledger.of(&Rig::cluster()).journal.values();
-        let lines: Vec<String> = records
-            .map(|entry| serde_json::to_string(entry).unwrap())
-            .collect();
-        fs::write(directory.join("demo.jsonl"), lines.join("\n")).unwrap();
-        for (name, object) in &world.ledger.archive {
-            let path = directory.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, object).unwrap();
-        }
-    });
-}
-
 impl Story {
     fn whittle(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_whittle"))
-            .args(arguments)
-            .arg("--from")
-            .arg(self.directory.path())
-            .output()
-            .unwrap()
+        self.recorded.whittle(arguments)
     }
 
     fn says(&self, arguments: &[&str]) -> String {
@@ -106,10 +81,6 @@ impl Story {
         ];
         self.says(&[&all[..], arguments].concat())
     }
-}
-
-fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[tokio::test]
@@ -181,7 +152,7 @@ async fn a_turn_is_planned_again_with_other_manifests() {
         without.contains("\n- launch ") && without.contains("\n+ leave default/"),
         "{without}"
     );
-    let pool = story.directory.path().join("pool.yaml");
+    let pool = story.recorded.path().join("pool.yaml");
     fs::write(&pool, POOL).unwrap();
     let pool = pool.to_str().unwrap();
     let limited = story.says(&["replay", "demo", &turn, "--with", pool]);
@@ -205,14 +176,14 @@ async fn mistakes_are_told_and_nothing_is_done() {
     let story = story().await;
     let turn = story.bought();
     let explain = ["explain", "--cluster", "demo"];
-    let broken = story.directory.path().join("broken.yaml");
+    let broken = story.recorded.path().join("broken.yaml");
     fs::write(
         &broken,
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nspec: [",
     )
     .unwrap();
     let broken = broken.to_str().unwrap();
-    let other = story.directory.path().join("other.yaml");
+    let other = story.recorded.path().join("other.yaml");
     fs::write(
         &other,
         POOL.replace("EC2NodeClass, name: default", "EC2NodeClass, name: gpu"),
@@ -273,7 +244,7 @@ async fn mistakes_are_told_and_nothing_is_done() {
 #[tokio::test]
 async fn a_record_of_a_newer_version_is_left_out_and_said() {
     let story = story().await;
-    let file = story.directory.path().join("demo.jsonl");
+    let file = story.recorded.path().join("demo.jsonl");
     let records = fs::read_to_string(&file).unwrap();
     fs::write(&file, records.replacen("\"version\":1", "\"version\":2", 1)).unwrap();
     let output = story.whittle(&[

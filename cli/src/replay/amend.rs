@@ -66,6 +66,15 @@ impl Amendment {
         Ok(amendment)
     }
 
+    /// No change.
+    pub(crate) fn none() -> Self {
+        Self {
+            objects: Vec::new(),
+            without: Vec::new(),
+            settings: Vec::new(),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.without.is_empty() && self.settings.is_empty()
     }

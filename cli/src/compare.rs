@@ -1,0 +1,191 @@
+//! `whittle compare`: a cluster that somebody else provides with nodes, next to what Whittle would have done.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io::Write,
+};
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use model::{ClusterName, NanosPerHour, NodeName, PodKey, Snapshot};
+
+use crate::{
+    journal::source::{self, Source},
+    moment::{self, Moment},
+    rehearsal::{Rehearsal, Rivals, Tally, views, waits},
+    replay::amend::Amendment,
+};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The cluster, as it is registered, in shadow mode.
+    cluster: String,
+    /// Nodes with this label, or this value of it, would be Whittle's, besides those with NodeClaims: such as `eks.amazonaws.com/nodegroup` where the
+    /// Cluster Autoscaler works.
+    #[arg(long, value_name = "LABEL[=VALUE]", value_parser = label)]
+    instead_of: Option<(String, Option<String>)>,
+    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d.
+    #[arg(long, default_value = "7d", value_parser = moment::parse)]
+    since: Moment,
+    /// Until when, in the same forms; without it, now.
+    #[arg(long, value_parser = moment::parse)]
+    until: Option<Moment>,
+    /// So many views of the cluster are gone through at most, spread over the time.
+    #[arg(long, default_value_t = 200)]
+    views: usize,
+    #[command(flatten)]
+    from: source::Origin,
+}
+
+fn label(text: &str) -> Result<(String, Option<String>), String> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (text, None),
+    };
+    match key.is_empty() {
+        true => Err("expected a label's key, or KEY=VALUE".to_owned()),
+        false => Ok((key.to_owned(), value)),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    source::block_on(async {
+        let source = Source::open(&arguments.from).await?;
+        let cluster = ClusterName(arguments.cluster.clone());
+        let now = moment::now();
+        let from = arguments.since.before(now)?;
+        let until = arguments.until.map_or(Ok(now), |until| until.before(now))?;
+        let turns = views::kept(&source, &cluster, from, until, arguments.views).await?;
+        let (nothing, rivals) = (Amendment::none(), Rivals(arguments.instead_of.clone()));
+        let mut ours = Rehearsal::new(&nothing, &rivals);
+        let mut theirs = Actual::default();
+        let mut seen = 0_usize;
+        for turn in &turns {
+            if let Some(snapshot) = views::open(&source, turn).await {
+                ours.see(&snapshot)?;
+                theirs.see(&snapshot, &rivals);
+                seen += 1;
+            }
+        }
+        let text = page(&cluster, seen, &theirs, &ours.tally);
+        Ok(std::io::stdout().write_all(text.as_bytes())?)
+    })
+}
+
+/// What happened, as far as views tell.
+#[derive(Default)]
+struct Actual {
+    last: Option<Last>,
+    spent: i128,
+    waited: i128,
+    seconds: i128,
+    moved: usize,
+    came: usize,
+    went: usize,
+}
+
+struct Last {
+    at: Timestamp,
+    cost: NanosPerHour,
+    waiting: usize,
+    nodes: BTreeSet<NodeName>,
+    places: BTreeMap<PodKey, NodeName>,
+}
+
+impl Actual {
+    fn see(&mut self, seen: &Snapshot, rivals: &Rivals) {
+        let nodes: BTreeSet<NodeName> = rivals.nodes(seen).into_iter().cloned().collect();
+        let pods = seen.pods.iter();
+        let places: BTreeMap<PodKey, NodeName> = pods
+            .filter(|pod| pod.owner.as_ref().is_none_or(|one| one.kind != "DaemonSet"))
+            .filter_map(|pod| Some((pod.key.clone(), pod.node_name.clone()?)))
+            .filter(|(_, node)| nodes.contains(node))
+            .collect();
+        let next = Last {
+            at: seen.now,
+            cost: rivals.cost(seen),
+            waiting: seen.pods.iter().filter(|pod| waits(pod)).count(),
+            nodes,
+            places,
+        };
+        if let Some(last) = self.last.replace(next)
+            && let Some(next) = &self.last
+        {
+            let seconds = i128::from(next.at.duration_since(last.at).as_secs());
+            self.seconds += seconds;
+            self.spent += i128::from(last.cost.0) * seconds;
+            self.waited += i128::try_from(last.waiting).unwrap_or_default() * seconds;
+            self.came += next.nodes.difference(&last.nodes).count();
+            self.went += last.nodes.difference(&next.nodes).count();
+            // Where the node is gone, its pods were moved.
+            let moved = last
+                .places
+                .values()
+                .filter(|node| !next.nodes.contains(node));
+            self.moved += moved.count();
+        }
+    }
+
+    fn cost(&self) -> NanosPerHour {
+        let mean = self.spent.checked_div(self.seconds).unwrap_or(0);
+        NanosPerHour(i64::try_from(mean).unwrap_or(i64::MAX))
+    }
+
+    fn waiting(&self) -> i128 {
+        (self.waited * 100).checked_div(self.seconds).unwrap_or(0)
+    }
+}
+
+/// Hours of a month, as AWS counts them.
+const HOURS: i64 = 730;
+
+fn page(cluster: &ClusterName, views: usize, theirs: &Actual, ours: &Tally) -> String {
+    let mut page = format!("Cluster {cluster}");
+    if let (Some((from, _)), Some((until, _))) = (ours.points.first(), ours.points.last()) {
+        let _ = write!(page, " from {from:.0} to {until:.0}, by {views} views");
+    }
+    let _ = writeln!(page, "\n\n{:34}{:>14}{:>14}", "", "as it was", "Whittle");
+    let mut row = |what: &str, was: String, would: String| {
+        let _ = writeln!(page, "{what:34}{was:>14}{would:>14}");
+    };
+    let month = |hour: NanosPerHour| format!("${}", NanosPerHour(hour.0.saturating_mul(HOURS)));
+    row(
+        "Nodes, per hour",
+        format!("${}", theirs.cost()),
+        format!("${}", ours.cost()),
+    );
+    row(
+        "Nodes, per month of 730 hours",
+        month(theirs.cost()),
+        month(ours.cost()),
+    );
+    row(
+        "Pods moved",
+        theirs.moved.to_string(),
+        ours.evictions.to_string(),
+    );
+    row(
+        "Nodes that came",
+        theirs.came.to_string(),
+        ours.launched.to_string(),
+    );
+    row(
+        "Nodes that went",
+        theirs.went.to_string(),
+        ours.removed.to_string(),
+    );
+    let hundredths = |number: i128| format!("{}.{:02}", number / 100, number % 100);
+    row(
+        "Pods waiting, on average",
+        hundredths(theirs.waiting()),
+        hundredths(ours.waiting()),
+    );
+    page.push_str(
+        "\nThe left column is what views of the cluster show: pods count as moved where their node went, and nodes that came and went \
+         between two views are not seen. The right one is rehearsed with the cluster's own NodePools: what is bought comes at once, \
+         and interruptions and failed launches are left out.\n",
+    );
+    page
+}

@@ -1,0 +1,269 @@
+//! What would have become of a cluster: its workload as turns saw it over time, on nodes that Whittle would have had for it.
+//!
+//! Every view brings the pods that came and went by then; those that wait are planned for, and nodes that are not worth having go.
+//! All goes as expected: what is bought comes at once and at the price it was chosen for, and nothing is interrupted.
+
+pub(crate) mod views;
+mod workload;
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use api::conditions::types::{CONSOLIDATABLE, INITIALIZED};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, NanosPerHour, NodeClaimName, NodePoolName, Snapshot,
+    labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
+    node::{ConditionStatus, Node},
+    node_claim::Condition,
+    node_pool::ConsolidateAfter,
+    plan::{Expected, Launch, Plan},
+};
+use planner::{Method, Reason, foresight};
+
+pub(crate) use self::workload::{Rivals, waits};
+use crate::replay::amend::Amendment;
+
+/// A look for disruptions is carried out before the next one begins, as in `whittle conformance`'s `converge` cases.
+const PER_LOOK: SignedDuration = SignedDuration::from_mins(5);
+/// Looks after one view: a day without views is not worth more.
+const LOOKS_MAX: i64 = 12;
+
+/// A stretch of time, so far.
+pub(crate) struct Rehearsal<'a> {
+    amendment: &'a Amendment,
+    rivals: &'a Rivals,
+    /// Whittle's nodes, and the pods on them.
+    snapshot: Option<Snapshot>,
+    /// New NodeClaims are numbered: plans name them by what they see, and the same may be seen twice.
+    launched: usize,
+    pub(crate) tally: Tally,
+}
+
+/// What it came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Nano-dollars per hour, times seconds.
+    spent: i128,
+    spent_on_spot: i128,
+    seconds: i128,
+    pub(crate) evictions: usize,
+    pub(crate) launched: usize,
+    pub(crate) removed: usize,
+    /// Pods that found no place, times seconds.
+    waited: i128,
+    /// The fewest instance types that a launch could choose from.
+    pub(crate) fewest_types: Option<usize>,
+    /// The fewest zones that nodes were in at a time, where there were several nodes.
+    pub(crate) fewest_zones: Option<usize>,
+    pub(crate) points: Vec<(Timestamp, NanosPerHour)>,
+}
+
+impl<'a> Rehearsal<'a> {
+    pub(crate) fn new(amendment: &'a Amendment, rivals: &'a Rivals) -> Self {
+        Self {
+            amendment,
+            rivals,
+            snapshot: None,
+            launched: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Goes on to the time of this view.
+    pub(crate) fn see(&mut self, seen: &Snapshot) -> Result<()> {
+        let before = self.snapshot.take();
+        let since = before.as_ref().map(|before| before.now);
+        if let Some(before) = &before {
+            let passed = seen.now.duration_since(before.now);
+            self.tally.pass(before, passed);
+        }
+        let mut snapshot = workload::follow(before, seen, self.rivals);
+        self.amendment.apply(&mut snapshot)?;
+        self.place(&mut snapshot);
+        self.consolidate(&mut snapshot, since);
+        snapshot.now = seen.now;
+        self.tally.look(&snapshot);
+        self.snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    /// Finds places for what waits.
+    fn place(&mut self, snapshot: &mut Snapshot) {
+        let mut plan = planner::provision(snapshot, planner::Share::WHOLE);
+        self.rename(&mut plan);
+        let replacements: Vec<Launch> = plan.actions.into_iter().filter_map(launch).collect();
+        self.tally.launch(&replacements);
+        let command = planner::Command {
+            reason: Reason::Underutilized,
+            method: Method::SingleNode,
+            nodes: Vec::new(),
+            delete: Vec::new(),
+            replacements,
+            nominations: plan.nominations,
+            packed: false,
+            savings: NanosPerHour(0),
+            because: String::new(),
+        };
+        foresight::carry_out(&command, snapshot);
+    }
+
+    fn consolidate(&mut self, snapshot: &mut Snapshot, since: Option<Timestamp>) {
+        let passed = since.map_or(PER_LOOK, |since| snapshot.now.duration_since(since));
+        let looks = (passed.as_secs() / PER_LOOK.as_secs()).clamp(1, LOOKS_MAX);
+        for _ in 0..looks {
+            make_consolidatable(snapshot);
+            let pass = planner::disrupt(snapshot);
+            if pass.commands.is_empty() {
+                break;
+            }
+            for mut command in pass.commands {
+                for launch in &mut command.replacements {
+                    launch.name = self.next_name(&launch.node_pool);
+                }
+                self.tally.launch(&command.replacements);
+                self.tally.removed += command.nodes.len();
+                self.tally.evictions += foresight::carry_out(&command, snapshot);
+            }
+            // Budgets count what goes within a look; the next one is later.
+            snapshot.now += PER_LOOK;
+        }
+    }
+
+    fn rename(&mut self, plan: &mut Plan) {
+        let mut names = Vec::new();
+        for planned in &mut plan.actions {
+            if let Action::Launch(launch) = &mut planned.action {
+                let name = self.next_name(&launch.node_pool);
+                names.push((std::mem::replace(&mut launch.name, name.clone()), name));
+            }
+        }
+        for nomination in &mut plan.nominations {
+            if let Expected::NodeClaim(known) = &mut nomination.node
+                && let Some((_, name)) = names.iter().find(|(old, _)| old == known)
+            {
+                *known = name.clone();
+            }
+        }
+    }
+
+    fn next_name(&mut self, pool: &NodePoolName) -> NodeClaimName {
+        self.launched += 1;
+        NodeClaimName(format!("{pool}-rehearsed-{}", self.launched))
+    }
+}
+
+fn launch(planned: model::plan::Planned) -> Option<Launch> {
+    match planned.action {
+        Action::Launch(launch) => Some(*launch),
+        Action::DeleteNodeClaim(_)
+        | Action::UpdateNode(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => None,
+    }
+}
+
+/// Views are further apart than NodePools make their nodes wait.
+fn make_consolidatable(snapshot: &mut Snapshot) {
+    let never = |pool: &&model::node_pool::NodePool| {
+        pool.disruption.consolidate_after == ConsolidateAfter::Never
+    };
+    let never: BTreeSet<NodePoolName> = snapshot
+        .node_pools
+        .iter()
+        .filter(never)
+        .map(|pool| pool.name.clone())
+        .collect();
+    for claim in &mut snapshot.node_claims {
+        let may = claim.node_pool().is_some_and(|pool| !never.contains(&pool));
+        if !may || !claim.is_true(INITIALIZED) || claim.is_true(CONSOLIDATABLE) {
+            continue;
+        }
+        let conditions = &mut claim.status.conditions;
+        conditions.retain(|condition| condition.kind != CONSOLIDATABLE);
+        conditions.push(Condition {
+            kind: CONSOLIDATABLE.to_owned(),
+            status: ConditionStatus::True,
+            reason: CONSOLIDATABLE.to_owned(),
+            message: String::new(),
+            last_transition: snapshot.now,
+            observed_generation: None,
+        });
+    }
+}
+
+impl Tally {
+    /// The nodes there were since the last view cost until this one.
+    fn pass(&mut self, snapshot: &Snapshot, passed: SignedDuration) {
+        let seconds = i128::from(passed.as_secs());
+        let cost = foresight::cost(snapshot);
+        self.seconds += seconds;
+        self.spent += i128::from(cost.0) * seconds;
+        self.spent_on_spot += i128::from(on_spot(snapshot).0) * seconds;
+        let waiting = snapshot.pods.iter().filter(|pod| waits(pod)).count();
+        self.waited += i128::try_from(waiting).unwrap_or_default() * seconds;
+    }
+
+    fn look(&mut self, snapshot: &Snapshot) {
+        self.points.push((snapshot.now, foresight::cost(snapshot)));
+        let zones: BTreeSet<&String> = managed(snapshot)
+            .filter_map(|node| node.labels.get(ZONE))
+            .collect();
+        if managed(snapshot).nth(1).is_some() {
+            let fewest = self.fewest_zones.unwrap_or(usize::MAX);
+            self.fewest_zones = Some(fewest.min(zones.len()));
+        }
+    }
+
+    fn launch(&mut self, launches: &[Launch]) {
+        self.launched += launches.len();
+        let fewest = launches.iter().map(|one| one.instance_types.len());
+        self.fewest_types = fewest.chain(self.fewest_types).min();
+    }
+
+    /// Per hour, on average.
+    pub(crate) fn cost(&self) -> NanosPerHour {
+        mean(self.spent, self.seconds)
+    }
+
+    pub(crate) fn cost_on_spot(&self) -> NanosPerHour {
+        mean(self.spent_on_spot, self.seconds)
+    }
+
+    /// Pods that found no place, on average, in hundredths.
+    pub(crate) fn waiting(&self) -> i128 {
+        (self.waited * 100).checked_div(self.seconds).unwrap_or(0)
+    }
+}
+
+fn mean(spent: i128, seconds: i128) -> NanosPerHour {
+    let mean = spent.checked_div(seconds).unwrap_or(0);
+    NanosPerHour(i64::try_from(mean).unwrap_or(i64::MAX))
+}
+
+fn managed(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
+    let ours: BTreeSet<_> = snapshot
+        .node_claims
+        .iter()
+        .filter_map(|claim| claim.status.node_name.as_ref())
+        .collect();
+    let nodes = snapshot.nodes.iter();
+    nodes.filter(move |node| ours.contains(&node.name))
+}
+
+fn on_spot(snapshot: &Snapshot) -> NanosPerHour {
+    let mut only = Snapshot::empty(
+        snapshot.cluster.clone(),
+        snapshot.now,
+        snapshot.settings.clone(),
+    );
+    only.instance_types.clone_from(&snapshot.instance_types);
+    let spot = |claim: &&model::node_claim::NodeClaim| {
+        claim.labels.get(CAPACITY_TYPE).map(String::as_str) == Some("spot")
+            && claim.labels.contains_key(INSTANCE_TYPE)
+    };
+    only.node_claims = snapshot.node_claims.iter().filter(spot).cloned().collect();
+    foresight::cost(&only)
+}

@@ -1,0 +1,48 @@
+//! The journal of a story, as `whittle journal --export` copies it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use stories::Rig;
+use tempfile::TempDir;
+
+pub(crate) struct Recorded(TempDir);
+
+impl Recorded {
+    pub(crate) fn of(rig: &Rig) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        rig.sim.with(|world| {
+            let records = world.ledger.of(&Rig::cluster()).journal.values();
+            let lines: Vec<String> = records
+                .map(|entry| serde_json::to_string(entry).unwrap())
+                .collect();
+            fs::write(directory.path().join("demo.jsonl"), lines.join("\n")).unwrap();
+            for (name, object) in &world.ledger.archive {
+                let path = directory.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, object).unwrap();
+            }
+        });
+        Self(directory)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn whittle(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_whittle"))
+            .args(arguments)
+            .arg("--from")
+            .arg(self.path())
+            .output()
+            .unwrap()
+    }
+}
+
+pub(crate) fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,124 @@
+//! `whittle review` and `whittle compare`, on some hours of a small cluster.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do, by panicking"
+)]
+
+mod recorded;
+
+use std::fs;
+
+use recorded::{Recorded, told};
+use stories::{Relay, Rig, all_bound, secs};
+
+const SINCE: [&str; 4] = [
+    "--since",
+    "2000-01-01T00:00:00Z",
+    "--until",
+    "2100-01-01T00:00:00Z",
+];
+
+/// Six pods come, four of them go after an hour.
+async fn hours() -> Recorded {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(6);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(3600)).await;
+    rig.scale(2);
+    rig.pass(secs(2 * 3600)).await;
+    Recorded::of(&rig)
+}
+
+const POOL: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  limits: {cpu: 0}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: []
+";
+
+#[tokio::test]
+async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
+    let hours = hours().await;
+    let review = |arguments: &[&str]| {
+        let all = [&["review", "demo"], &SINCE[..], arguments].concat();
+        let output = hours.whittle(&all);
+        let page = String::from_utf8(output.stdout.clone()).unwrap();
+        (output.status.code(), page, told(&output))
+    };
+    let (code, page, told) = review(&[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(page.starts_with("# Review of cluster demo\n"), "{page}");
+    assert!(page.contains("None that these views show."), "{page}");
+    let cost = page
+        .lines()
+        .find(|line| line.starts_with("| Cost per hour"));
+    let cost = cost.unwrap().split('|').map(str::trim);
+    let [was, is] = cost.skip(2).take(2).collect::<Vec<_>>()[..] else {
+        panic!("{page}");
+    };
+    assert_eq!(was, is, "nothing changes");
+    assert_ne!(was, "$0.0000", "{page}");
+    let pool = hours.path().join("pool.yaml");
+    fs::write(&pool, POOL).unwrap();
+    let (code, page, told) = review(&["--with", pool.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(page.contains("**Worse:** Pods find no place"), "{page}");
+    let (code, page, _) = review(&["--without", "default"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        page.contains("NodePool `default`: 1 node to be replaced"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn what_happened_is_set_next_to_what_whittle_would_have_done() {
+    let hours = hours().await;
+    let output = hours.whittle(&[&["compare", "demo"], &SINCE[..]].concat());
+    assert!(output.status.success(), "{}", told(&output));
+    let page = String::from_utf8(output.stdout).unwrap();
+    let row = |name: &str| {
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap();
+        let numbers = line.split_whitespace().rev().take(2);
+        numbers.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Whittle worked here: what it would have done is about what it did.
+    for cost in row("Nodes, per hour") {
+        assert_ne!(cost, "$0.0000", "{page}");
+    }
+    assert!(
+        row("Nodes that came").iter().all(|one| one != "0"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn too_few_views_and_mistakes_are_told() {
+    let hours = hours().await;
+    for (arguments, part) in [
+        (
+            &["review", "demo", "--since", "1h"][..],
+            "two are the least",
+        ),
+        (&["compare", "other"], "other.jsonl"),
+        (
+            &["compare", "demo", "--instead-of", "=x"],
+            "expected a label's key",
+        ),
+        (
+            &["review", "demo", "--with", "/nowhere.yaml"],
+            "cannot read /nowhere.yaml",
+        ),
+    ] {
+        let output = hours.whittle(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert_ne!(output.status.code(), Some(101), "{}", told(&output));
+        assert!(told(&output).contains(part), "{}", told(&output));
+    }
+}
