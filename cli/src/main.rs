@@ -21,12 +21,14 @@ mod launch_template;
 mod live;
 mod moment;
 mod objects;
+mod pause;
 mod plan;
 mod prices;
 mod registry;
 mod rehearsal;
 mod replay;
 mod review;
+mod stack;
 mod timing;
 mod workloads;
 
@@ -70,6 +72,8 @@ enum Command {
     Journal(journal::Arguments),
     /// Turns InstanceGroups of kOps into NodePools.
     Kops(kops::Arguments),
+    /// Holds Whittle back for a while: a cluster, a NodePool or the account.
+    Pause(pause::Arguments),
     /// Shows what would be launched for manifests, and why.
     Plan(plan::Arguments),
     /// Makes a Region's table of on-demand prices from answers of the AWS Price List.
@@ -80,6 +84,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Rehearses the last days with other manifests: cost, evictions and risks, as Markdown.
     Review(review::Arguments),
+    /// Ends a pause before its time.
+    Resume(pause::Resume),
     /// Takes a cluster out of the registry, in two steps: first nothing is done any more, then it is forgotten.
     Unregister(registry::Unregister),
 }
@@ -107,11 +113,13 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Import(arguments) => return import::run(arguments),
         Command::Journal(arguments) => journal::run(arguments)?,
         Command::Kops(arguments) => return kops::run(arguments),
+        Command::Pause(arguments) => return pause::pause(arguments),
         Command::Plan(arguments) => plan::run(arguments)?,
         Command::Prices(arguments) => prices::run(arguments)?,
         Command::Register(arguments) => return registry::register(arguments),
         Command::Replay(arguments) => replay::run(arguments)?,
         Command::Review(arguments) => return review::run(arguments),
+        Command::Resume(arguments) => return pause::resume(arguments),
         Command::Unregister(arguments) => return registry::unregister(arguments),
     }
     Ok(ExitCode::SUCCESS)

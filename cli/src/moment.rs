@@ -33,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place where commands that read the journal look at the clock"
+    reason = "the one place where commands that work with the ledger look at the clock"
 )]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()

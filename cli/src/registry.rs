@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 pub(crate) struct Clusters {
     #[command(flatten)]
     registry: Registry,
+    #[command(flatten)]
+    stack: crate::stack::Stack,
 }
 
 #[derive(Args)]
@@ -88,7 +90,7 @@ impl Register {
 }
 
 /// Parameter Store's and EKS' rules for names, which leave nothing to be quoted.
-fn name(text: &str) -> Result<String, String> {
+pub(crate) fn name(text: &str) -> Result<String, String> {
     const MOST: usize = 100;
     let may = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
     match !text.is_empty() && text.len() <= MOST && text.chars().all(may) {
@@ -154,7 +156,7 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
-    crate::aws::registry::clusters(arguments.registry.prefix())
+    crate::aws::registry::clusters(arguments.registry.prefix(), &arguments.stack)
 }
 
 #[cfg(not(feature = "aws"))]

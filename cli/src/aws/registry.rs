@@ -1,17 +1,23 @@
 //! Writing and reading the registry, and looking at what a cluster needs in its account before it is registered.
 
-use std::{io::Write, process::ExitCode};
+use std::{collections::BTreeMap, io::Write, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use ec2::{Account, EksCluster};
 use jiff::Timestamp;
+use model::{
+    ClusterName,
+    ledger::{Mode, Pause},
+};
 use ports::{CloudError, Registry, registry::RegistryEntry};
 use serde_json::{Value, json};
 
-use super::At;
+use super::{At, memory_of, pauses};
 use crate::{
     doctor::nodes::is_role,
     finding::{self, Finding, found},
+    journal::source::block_on,
+    stack::Stack,
 };
 
 async fn account(prefix: &str) -> Account {
@@ -29,13 +35,6 @@ async fn account(prefix: &str) -> Account {
         options,
         std::sync::Arc::new(At(now)),
     )
-}
-
-fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(work)
 }
 
 pub(crate) fn register(
@@ -256,49 +255,68 @@ pub(crate) fn unregister(prefix: &str, cluster: &str) -> Result<ExitCode> {
     })
 }
 
-pub(crate) fn clusters(prefix: &str) -> Result<ExitCode> {
+pub(crate) fn clusters(prefix: &str, stack: &Stack) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
         let entries = account.entries().await;
         let entries = entries.with_context(|| {
             format!("cannot read {prefix}: it takes ssm:GetParametersByPath on it")
         })?;
+        let mut paused = paused(&entries, stack).await;
         let mut out = std::io::stdout().lock();
         let mut broken = false;
         for entry in &entries {
-            let told = match &entry.body {
-                Ok(body) => match turns::Entry::read(body) {
-                    Ok(read) => {
-                        let kind = body.get("type").and_then(Value::as_str).unwrap_or("?");
-                        let mode = match read.mode {
-                            model::ledger::Mode::Active => "active",
-                            model::ledger::Mode::Shadow | model::ledger::Mode::Paused { .. } => {
-                                "shadow"
-                            }
-                        };
-                        format!("{kind}  {mode}")
-                    }
-                    Err(error) => {
-                        broken = true;
-                        format!("refused: {error}")
-                    }
-                },
-                Err(error) => {
-                    broken = true;
-                    format!("refused: {error}")
-                }
-            };
+            let told = told_of(entry);
+            broken |= told.is_err();
+            let told = told.unwrap_or_else(|refused| refused);
             writeln!(out, "{}  {told}", entry.cluster)?;
+            let pauses = paused
+                .as_mut()
+                .ok()
+                .and_then(|all| all.remove(&entry.cluster));
+            for pause in pauses.into_iter().flatten() {
+                writeln!(out, "  {pause}")?;
+            }
         }
         if entries.is_empty() {
             writeln!(out, "No cluster is registered in {}.", account.region())?;
         }
-        Ok(if broken {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
+        if let Err(error) = paused {
+            writeln!(
+                std::io::stderr(),
+                "whittle: pauses are not known: {error:#}"
+            )?;
+        }
+        Ok(match broken {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
         })
     })
+}
+
+/// Its type and mode, or why its entry is refused.
+fn told_of(entry: &RegistryEntry) -> Result<String, String> {
+    let body = entry.body.as_ref();
+    let body = body.map_err(|error| format!("refused: {error}"))?;
+    let read = turns::Entry::read(body).map_err(|error| format!("refused: {error}"))?;
+    let kind = body.get("type").and_then(Value::as_str).unwrap_or("?");
+    let mode = match read.mode {
+        Mode::Active => "active",
+        Mode::Shadow => "shadow",
+    };
+    Ok(format!("{kind}  {mode}"))
+}
+
+async fn paused(
+    entries: &[RegistryEntry],
+    stack: &Stack,
+) -> Result<BTreeMap<ClusterName, Vec<Pause>>> {
+    if entries.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let (ledger, _) = memory_of(&stack.name).await?;
+    let clusters = entries.iter().map(|entry| &entry.cluster);
+    pauses::of_clusters(&ledger, clusters, crate::moment::now()).await
 }
 
 #[cfg(test)]

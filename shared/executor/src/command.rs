@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use model::{
     Lane, Plan,
-    ledger::{Choice, Command, CommandState, Method},
+    ledger::{Choice, Command, CommandState, Method, PauseLevel},
     plan::Target,
 };
 use ports::ledger::{Commit, Committed};
@@ -63,7 +63,7 @@ impl Executor<'_> {
         delete: Vec<Target>,
         base: u64,
     ) -> Result<Proposed, Trouble> {
-        if let Some(stop) = self.may_act().await? {
+        if let Some(stop) = self.may_begin(PauseLevel::Voluntary).await? {
             return Ok(Proposed::Stopped(stop));
         }
         let now = self.clock.now();
@@ -77,9 +77,8 @@ impl Executor<'_> {
                     return Ok(command.map_or(Proposed::Lost, Proposed::Made));
                 }
                 Committed::NotActive => {
-                    return Ok(Proposed::Stopped(Stop::NotActive {
-                        mode: "no longer active".into(),
-                    }));
+                    let stop = self.may_begin(commit.held_by).await?;
+                    return Ok(Proposed::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
                 Committed::Raced { generation } => {
                     if self.is_proposed().await? {
@@ -118,6 +117,7 @@ impl Executor<'_> {
             plan,
             intents: Vec::new(),
             due: vec![(Lane::Disruption, due)],
+            held_by: PauseLevel::Voluntary,
             now,
         }
     }

@@ -1,6 +1,6 @@
 use model::{
     Action, Lane, Plan, Snapshot,
-    ledger::{Command, CommandState, Intent, IntentState},
+    ledger::{Command, CommandState, Intent, IntentState, PauseLevel},
 };
 use ports::ledger::{Commit, Committed, Record};
 
@@ -50,7 +50,7 @@ impl Executor<'_> {
             .filter(|order| !order.is_divisible())
             .map(|_| Size::of(&plan));
         self.drop_moved_pods(&snapshot, &mut plan).await?;
-        if let Some(stop) = self.may_act().await? {
+        if let Some(stop) = self.may_begin(held_by(order)).await? {
             return Ok(Commitment::Stopped(stop));
         }
         let mut tries = 0;
@@ -74,9 +74,8 @@ impl Executor<'_> {
                     })));
                 }
                 Committed::NotActive => {
-                    return Ok(Commitment::Stopped(Stop::NotActive {
-                        mode: "no longer active".into(),
-                    }));
+                    let stop = self.may_begin(commit.held_by).await?;
+                    return Ok(Commitment::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
                 Committed::Raced { generation } => {
                     let records = self
@@ -143,8 +142,17 @@ impl Executor<'_> {
             intents,
             commands: command.into_iter().collect(),
             due,
+            held_by: held_by(order),
             now,
         }
+    }
+}
+
+/// Disruption is chosen, whatever it is for; pods that wait are not.
+fn held_by(order: Option<&Order>) -> PauseLevel {
+    match order {
+        Some(_) => PauseLevel::Voluntary,
+        None => PauseLevel::All,
     }
 }
 

@@ -1,5 +1,5 @@
 use jiff::{SignedDuration, Timestamp};
-use model::ledger::Mode;
+use model::ledger::{Meta, Mode, PauseLevel};
 use ports::{CloudError, ClusterError, LedgerError, cluster::LeaderLease};
 use thiserror::Error;
 
@@ -10,12 +10,24 @@ use crate::Executor;
 pub enum Stop {
     #[error("the cluster is not active: its mode is {mode}")]
     NotActive { mode: String },
+    /// Who paused what until when, and why.
+    #[error("{paused}")]
+    Paused { paused: String },
     #[error("Karpenter's leader Lease is held by {holder}, not by this stack")]
     NotLeader { holder: String },
     #[error("the leader Lease of this stack is about to lapse")]
     LeaseLapses,
     #[error("the turn's time is over")]
     OutOfTime,
+}
+
+impl Stop {
+    /// What refused a commit is not seen any more.
+    pub(crate) fn changed() -> Self {
+        Self::NotActive {
+            mode: "no longer active".into(),
+        }
+    }
 }
 
 /// A call that did not work out.
@@ -33,25 +45,43 @@ pub enum Trouble {
 const LEADER_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
 impl Executor<'_> {
-    /// Whether acting is allowed now, read afresh: the mode (C4), the leader Lease (B1) and the clock.
+    /// Whether acting is allowed now, read afresh: the mode (C4), the leader Lease (B1) and the clock. Pauses hold back what is
+    /// chosen, and nothing else: that asks [`may_begin`](Self::may_begin).
     pub async fn may_act(&self) -> Result<Option<Stop>, Trouble> {
+        self.gate(None).await
+    }
+
+    /// Whether something that a pause of this level holds back may be begun now.
+    pub async fn may_begin(&self, level: PauseLevel) -> Result<Option<Stop>, Trouble> {
+        self.gate(Some(level)).await
+    }
+
+    async fn gate(&self, level: Option<PauseLevel>) -> Result<Option<Stop>, Trouble> {
         let now = self.clock.now();
         if now >= self.deadline {
             return Ok(Some(Stop::OutOfTime));
         }
         let meta = self.ledger.meta(self.cluster).await?;
-        let mode = meta.map(|meta| meta.mode);
-        if !mode.as_ref().is_some_and(|mode| mode.lets_act(self.lane)) {
-            let mode = match mode {
-                Some(Mode::Active) => "active".into(),
-                Some(Mode::Shadow) => "shadow".into(),
-                Some(Mode::Paused { owner, reason, .. }) => format!("paused by {owner} ({reason})"),
-                None => "not registered".into(),
-            };
-            return Ok(Some(Stop::NotActive { mode }));
+        if let Some(stop) = held_back(meta.as_ref(), level, now) {
+            return Ok(Some(stop));
         }
         let lease = self.api.leader_lease().await?;
         Ok(leads(lease.as_ref(), self.holder, self.deadline))
+    }
+}
+
+/// C4: by the mode, or by somebody.
+fn held_back(meta: Option<&Meta>, level: Option<PauseLevel>, now: Timestamp) -> Option<Stop> {
+    let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
+    let Some(meta) = meta else {
+        return not_active("not registered");
+    };
+    match meta.mode {
+        Mode::Shadow => not_active("shadow"),
+        Mode::Active => {
+            let paused = meta.paused(level?, now)?.to_string();
+            Some(Stop::Paused { paused })
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use model::{
     FreeAddresses,
     launch::{FleetRequest, Instance, LaunchRefusal},
-    ledger::{Call, Intent, IntentState, Lease},
+    ledger::{Call, Intent, IntentState, Lease, PauseLevel},
 };
 use ports::{CloudError, ledger::Moved};
 
@@ -43,7 +43,7 @@ impl Executor<'_> {
                 self.postpone(&group.members, postponed, &mut outcome).await;
                 continue;
             }
-            match self.may_act().await {
+            match self.may_begin(PauseLevel::All).await {
                 Ok(None) => {}
                 Ok(Some(stop)) => {
                     outcome

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use model::{
     ids::LaunchToken,
     launch::Instance,
-    ledger::{Call, Intent, IntentState, Lease},
+    ledger::{Call, Intent, IntentState, Lease, PauseLevel},
 };
 use ports::CloudError;
 
@@ -41,7 +41,7 @@ impl Executor<'_> {
         if lapsed.is_empty() && tokens.is_empty() {
             return Ok(outcome);
         }
-        if let Some(stop) = self.may_act().await? {
+        if let Some(stop) = self.may_begin(PauseLevel::All).await? {
             outcome
                 .unfinished
                 .extend(lapsed.iter().map(|intent| intent.name().clone()));

@@ -7,6 +7,7 @@ pub mod journal;
 pub mod lanes;
 pub mod launches;
 pub mod memories;
+pub mod pauses;
 mod released;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use model::{
     CapacityType, ClusterName, Lane, NanosPerHour, NodeClaimName, Plan, Resources, Uid,
     ids::{PlanId, TurnId},
     launch::{AllocationStrategy, FleetRequest},
-    ledger::{Call, Command, CommandState, Intent, IntentState, Lease, Mode, Notice},
+    ledger::{Call, Command, CommandState, Intent, IntentState, Lease, Mode, Notice, PauseLevel},
     node_claim::NodeClaimSpec,
     plan::{ExpectedOffering, Launch},
 };
@@ -42,8 +43,10 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     commits::c1_a_large_plan_is_committed_whole(ledger, &cluster("c1-large")).await;
     commits::c2_what_was_committed_since_is_answered_in_order(ledger, &cluster("c2")).await;
     commits::c3_unfenced_acts_bump_the_generation_once(ledger, &cluster("c3")).await;
-    commits::the_mirror_of_the_registry_keeps_generation_and_pause(ledger, &cluster("mirror"))
-        .await;
+    commits::the_mirror_of_the_registry_keeps_the_generation(ledger, &cluster("mirror")).await;
+    pauses::c4_a_pause_refuses_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
+    pauses::two_people_who_pause_at_once_see_each_other(ledger, &cluster("pauses")).await;
+    pauses::the_accounts_pauses_are_every_clusters(ledger, &cluster("account")).await;
     launches::intents_advance_only_under_their_lease(ledger, &cluster("intent")).await;
     launches::a1_a_hand_made_claim_is_adopted_once(ledger, &cluster("a1")).await;
     launches::a2_freezing_moves_all_members_or_none(ledger, &cluster("a2")).await;
@@ -169,6 +172,7 @@ fn commit(id: &str, base: u64, names: &[&str]) -> Commit {
             .collect(),
         commands: Vec::new(),
         due: vec![(Lane::Provisioner, at(60))],
+        held_by: PauseLevel::All,
         now: at(0),
     }
 }

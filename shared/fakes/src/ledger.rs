@@ -9,7 +9,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState,
-        LaneRow, Lease, Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
+        LaneRow, Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
         UnavailableOffering,
     },
 };
@@ -77,7 +77,8 @@ impl Ledger for Sim {
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        self.row("meta", cluster, |rows| rows.meta.clone()).await
+        self.port("meta", |world| Ok(world.ledger.meta(cluster)))
+            .await
     }
 
     async fn mirror_registry(
@@ -88,6 +89,23 @@ impl Ledger for Sim {
     ) -> Result<(), LedgerError> {
         self.row("mirror_registry", cluster, |rows| {
             rows.mirror_registry(registry, mode)
+        })
+        .await
+    }
+
+    async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError> {
+        self.port("pauses", |world| Ok(world.ledger.pauses(of).clone()))
+            .await
+    }
+
+    async fn store_pauses(
+        &self,
+        of: Option<&ClusterName>,
+        from: &[Pause],
+        to: &[Pause],
+    ) -> Result<Moved, LedgerError> {
+        self.port("store_pauses", |world| {
+            Ok(world.ledger.store_pauses(of, from, to))
         })
         .await
     }

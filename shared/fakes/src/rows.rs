@@ -8,7 +8,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, Holder, InstanceOwner, Intent, IntentState, LaneRow,
-        Lease, Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory, UnavailableOffering,
+        Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory, UnavailableOffering,
     },
 };
 use ports::{
@@ -27,6 +27,8 @@ pub struct Rows {
     pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
     pub buckets: BTreeMap<Api, TokenBucket>,
+    /// The account's.
+    pub pauses: Vec<Pause>,
     /// What is published for all functions.
     pub shelf: BTreeMap<String, Vec<u8>>,
     /// What is too large for the ledger.
@@ -37,6 +39,7 @@ pub struct Rows {
 #[derive(Default)]
 pub struct ClusterRows {
     pub meta: Option<Meta>,
+    pub pauses: Vec<Pause>,
     pub lanes: BTreeMap<Lane, LaneRow>,
     pub beat: Option<RelayBeat>,
     pub records: Vec<Record>,
@@ -60,6 +63,38 @@ pub struct ClusterRows {
 impl Rows {
     pub fn of(&mut self, cluster: &ClusterName) -> &mut ClusterRows {
         self.clusters.entry(cluster.clone()).or_default()
+    }
+
+    pub(crate) fn meta(&mut self, cluster: &ClusterName) -> Option<Meta> {
+        let of_account = self.pauses.clone();
+        let rows = self.of(cluster);
+        let mut meta = rows.meta.clone()?;
+        meta.pauses = rows.pauses.iter().cloned().chain(of_account).collect();
+        Some(meta)
+    }
+
+    pub(crate) fn pauses(&mut self, of: Option<&ClusterName>) -> &mut Vec<Pause> {
+        match of {
+            Some(cluster) => &mut self.of(cluster).pauses,
+            None => &mut self.pauses,
+        }
+    }
+
+    pub(crate) fn store_pauses(
+        &mut self,
+        of: Option<&ClusterName>,
+        from: &[Pause],
+        to: &[Pause],
+    ) -> Moved {
+        if of.is_some_and(|cluster| self.of(cluster).meta.is_none()) {
+            return Moved::No;
+        }
+        let pauses = self.pauses(of);
+        if *pauses != to && *pauses != from {
+            return Moved::No;
+        }
+        *pauses = to.to_vec();
+        Moved::Yes
     }
 
     pub(crate) fn experience(&mut self, cluster: &ClusterName, now: Timestamp) -> Experience {
@@ -193,15 +228,14 @@ impl ClusterRows {
             None => {
                 self.meta = Some(Meta {
                     generation: 0,
-                    mode: mode.clone(),
+                    mode: *mode,
                     registry: registry.clone(),
+                    pauses: Vec::new(),
                 })
             }
             Some(meta) => {
                 meta.registry = registry.clone();
-                if !matches!(meta.mode, Mode::Paused { .. }) {
-                    meta.mode = mode.clone();
-                }
+                meta.mode = *mode;
             }
         }
     }
@@ -214,7 +248,8 @@ impl ClusterRows {
         let Some(meta) = self.meta.as_mut() else {
             return Committed::NotActive;
         };
-        if meta.mode != Mode::Active {
+        let paused = Pause::of_cluster(&self.pauses, commit.held_by, commit.now);
+        if meta.mode != Mode::Active || paused.is_some() {
             return Committed::NotActive;
         }
         if meta.generation != commit.base {
@@ -371,6 +406,7 @@ impl ClusterRows {
             generation: 0,
             mode: Mode::Shadow,
             registry: serde_json::Value::Null,
+            pauses: Vec::new(),
         });
         if !(new.commands.is_empty() && new.notices.is_empty()) {
             meta.generation += 1;

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName,
     ids::PlanId,
-    ledger::{Command, Intent, Meta, Mode, Notice},
+    ledger::{Command, Intent, Meta, Mode, Notice, PauseLevel},
     plan::Plan,
 };
 use ports::{
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     commands,
     key::{self, Key},
-    lanes, launches,
+    lanes, launches, pauses,
     row::{NewRow, Row},
-    table::{Table, Write, Written},
+    table::{Table, Write},
 };
 
 /// Plans are read back by turns that lost a race, and by people for a while.
@@ -55,6 +55,7 @@ pub(crate) async fn meta(
         generation: row.unsigned("generation").unwrap_or(0),
         mode: row.json("modeBody")?,
         registry: row.json("registry")?,
+        pauses: pauses::of_row(&row)?,
     }))
 }
 
@@ -67,17 +68,11 @@ pub(crate) async fn mirror_registry(
     let registry = crate::row::json(registry)?;
     let key = Key::meta(cluster);
     let whole = Write::update(&key, "SET #registry = :registry, #generation = if_not_exists(#generation, :zero), #mode = :mode, #modeBody = :body")
-        .when("attribute_not_exists(#mode) OR #mode <> :paused")
-        .value("registry", registry.clone())
+        .value("registry", registry)
         .value("zero", 0_u64)
-        .value("mode", mode_name(mode))
-        .value("body", crate::row::json(mode)?)
-        .value("paused", PAUSED);
-    if let Written::Refused(_) = table.write(whole).await? {
-        table
-            .write(Write::update(&key, "SET #registry = :registry").value("registry", registry))
-            .await?;
-    }
+        .value("mode", mode_name(*mode))
+        .value("body", crate::row::json(mode)?);
+    table.write(whole).await?;
     let known = NewRow::new(&Key::registered(cluster));
     table
         .write(Write::put(&Key::registered(cluster), known))
@@ -85,14 +80,12 @@ pub(crate) async fn mirror_registry(
         .map(drop)
 }
 
-const PAUSED: &str = "paused";
 const ACTIVE: &str = "active";
 
-fn mode_name(mode: &Mode) -> &'static str {
+fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Active => ACTIVE,
         Mode::Shadow => "shadow",
-        Mode::Paused { .. } => PAUSED,
     }
 }
 
@@ -112,7 +105,7 @@ pub(crate) async fn commit(
     launches::stage(table, cluster, &commit.id, later, commit.now).await?;
     for _ in 0..TRIES {
         let mut writes = vec![
-            next_generation(cluster, commit.base).value("active", ACTIVE),
+            next_generation(cluster, commit),
             Write::put(
                 &Key::plan(cluster, generation),
                 header(
@@ -157,7 +150,11 @@ pub(crate) async fn commit(
             .as_ref()
             .and_then(|row| row.unsigned("generation"))
             .unwrap_or(0);
-        if meta.as_ref().and_then(|row| row.text("mode")) != Some(ACTIVE) {
+        let is_active = |row: &Row| {
+            row.text("mode") == Some(ACTIVE)
+                && pauses::held_until(row, commit.held_by).is_none_or(|until| until <= commit.now)
+        };
+        if !meta.as_ref().is_some_and(is_active) {
             return Ok(Committed::NotActive);
         }
         if found != commit.base {
@@ -170,11 +167,21 @@ pub(crate) async fn commit(
     })
 }
 
-fn next_generation(cluster: &ClusterName, base: u64) -> Write {
+fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
+    let condition = match commit.held_by {
+        PauseLevel::Voluntary => {
+            "#generation = :base AND #mode = :active AND (attribute_not_exists(#pausedAny) OR #pausedAny <= :now)"
+        }
+        PauseLevel::All => {
+            "#generation = :base AND #mode = :active AND (attribute_not_exists(#pausedAll) OR #pausedAll <= :now)"
+        }
+    };
     Write::update(&Key::meta(cluster), "SET #generation = :next")
-        .when("#generation = :base AND #mode = :active")
-        .value("next", base + 1)
-        .value("base", base)
+        .when(condition)
+        .value("next", commit.base + 1)
+        .value("base", commit.base)
+        .value("active", ACTIVE)
+        .value("now", commit.now)
 }
 
 async fn is_committed(

@@ -11,7 +11,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
     },
 };
 use ports::{
@@ -20,7 +20,8 @@ use ports::{
 };
 
 use crate::{
-    budget, commands, commit, experience, key, lanes, launches, memory, ownership, table::Table,
+    budget, commands, commit, experience, key, lanes, launches, memory, ownership, pauses,
+    table::Table,
 };
 
 /// The ledger of one account and Region.
@@ -92,7 +93,14 @@ impl Ledger for DynamoLedger {
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        commit::meta(&self.table, cluster).await
+        let (meta, of_account) = tokio::try_join!(
+            commit::meta(&self.table, cluster),
+            pauses::pauses(&self.table, &self.account, None),
+        )?;
+        Ok(meta.map(|mut meta| {
+            meta.pauses.extend(of_account);
+            meta
+        }))
     }
 
     async fn mirror_registry(
@@ -102,6 +110,19 @@ impl Ledger for DynamoLedger {
         mode: &Mode,
     ) -> Result<(), LedgerError> {
         commit::mirror_registry(&self.table, cluster, registry, mode).await
+    }
+
+    async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError> {
+        pauses::pauses(&self.table, &self.account, of).await
+    }
+
+    async fn store_pauses(
+        &self,
+        of: Option<&ClusterName>,
+        from: &[Pause],
+        to: &[Pause],
+    ) -> Result<Moved, LedgerError> {
+        pauses::store(&self.table, &self.account, of, from, to).await
     }
 
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {

@@ -148,6 +148,13 @@ impl Account {
         self.partition("SUBNET")
     }
 
+    pub(crate) fn pauses(&self) -> Key {
+        Key {
+            pk: self.partition("PAUSE"),
+            sk: "PAUSE".to_owned(),
+        }
+    }
+
     pub(crate) fn learned(&self) -> String {
         self.partition("LEARNED")
     }

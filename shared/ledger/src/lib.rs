@@ -20,6 +20,7 @@ mod lanes;
 mod launches;
 mod memory;
 mod ownership;
+mod pauses;
 mod purse;
 mod row;
 mod shelf;

@@ -1,6 +1,7 @@
 //! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
 
 mod command;
+mod pause;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use command::{Choice, Command, CommandState, Method};
+pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
 
 use crate::{
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
@@ -32,44 +34,24 @@ pub struct Meta {
     pub mode: Mode,
     /// Mirror of the registry entry.
     pub registry: serde_json::Value,
+    /// The cluster's, its NodePools' and its account's.
+    #[serde(default)]
+    pub pauses: Vec<Pause>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
 pub enum Mode {
     Active,
     /// Full turns that stop before commit.
     Shadow,
-    Paused {
-        owner: String,
-        reason: String,
-        until: Option<Timestamp>,
-        level: PauseLevel,
-    },
 }
 
-impl Mode {
-    /// Whether turns of a lane may act. A pause holds back what Whittle chooses to do; interruptions, dead nodes and deletes
-    /// that users order are seen to under any pause (PROTOCOL C4). The lesser one also lets launched nodes join.
-    pub fn lets_act(&self, lane: Lane) -> bool {
-        match self {
-            Self::Active => true,
-            Self::Shadow => false,
-            Self::Paused { level, .. } => match lane {
-                Lane::Terminator | Lane::Interruption => true,
-                Lane::Lifecycle => *level == PauseLevel::Voluntary,
-                Lane::Provisioner | Lane::Disruption | Lane::Housekeeper => false,
-            },
-        }
+impl Meta {
+    /// Why nothing of this level may be begun now (PROTOCOL C4): a pause of the cluster or its account.
+    pub fn paused(&self, level: PauseLevel, now: Timestamp) -> Option<Paused<'_>> {
+        Pause::of_cluster(&self.pauses, level, now)
     }
-}
-
-/// How much a pause holds back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PauseLevel {
-    Voluntary,
-    All,
 }
 
 /// `CLUSTER#c` / `LANE#f`.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     catalog::InstanceType,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
-    ledger::{Command, Intent, Notice},
+    ledger::{Command, Intent, Notice, Pause, PauseLevel, Paused},
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
@@ -54,6 +54,9 @@ pub struct Snapshot {
     /// NodeClaims that were compared with their NodeClass: how their node differs, if at all.
     #[serde(default)]
     pub drift: BTreeMap<NodeClaimName, Option<String>>,
+    /// What people hold back, of the cluster, its NodePools and its account.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<Pause>,
 }
 
 impl Snapshot {
@@ -82,7 +85,18 @@ impl Snapshot {
             notices: Vec::new(),
             nominated: BTreeMap::new(),
             drift: BTreeMap::new(),
+            pauses: Vec::new(),
         }
+    }
+
+    /// The pauses that hold back what `level` stands for at `now`, for nodes of this NodePool.
+    pub fn paused(
+        &self,
+        pool: Option<&NodePoolName>,
+        level: PauseLevel,
+        now: Timestamp,
+    ) -> Option<Paused<'_>> {
+        Pause::of_pool(&self.pauses, pool, level, now)
     }
 }
 

@@ -21,7 +21,7 @@ use api::{
 use jiff::Timestamp;
 use model::{
     Action, NodeClaimName, Snapshot,
-    ledger::IntentState,
+    ledger::{IntentState, PauseLevel},
     node::Node,
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Target},
@@ -134,12 +134,21 @@ impl<'a> View<'a> {
             None => false,
         };
         let begun = self.begun.get(&claim.name).copied();
+        let pool = claim.node_pool();
         let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
-        if is_due(at) {
-            return Some(timeout);
+        // What may not be launched is not late.
+        let unlaunched = claim.status.provider_id.is_empty();
+        let paused = |level| self.snapshot.paused(pool.as_ref(), level, now);
+        match paused(PauseLevel::All).filter(|_| unlaunched) {
+            Some(paused) => _ = is_due(paused.until()),
+            None if is_due(at) => return Some(timeout),
+            None => {}
         }
-        if is_due(expiration::at(claim)) {
-            return Some(Ending::Expired);
+        // Expiry is chosen: nothing is lost but the age of nodes.
+        match paused(PauseLevel::Voluntary) {
+            Some(paused) => _ = is_due(expiration::at(claim).max(paused.until())),
+            None if is_due(expiration::at(claim)) => return Some(Ending::Expired),
+            None => {}
         }
         let node = sight.registration.node()?;
         match self.wards.judge(claim, node, now) {

@@ -17,6 +17,7 @@ use std::{
 
 use model::{
     NodePoolName, Plan, PodKey, Snapshot,
+    ledger::PauseLevel,
     node_pool::NodePool,
     plan::{Nomination, PodRef, Refusal, Unplaced},
     pod::Pod,
@@ -32,6 +33,9 @@ use self::{
     question::{Asked, Ground},
 };
 use crate::inventory::Inventory;
+
+/// Each pod is told of so many NodePools that were not tried.
+const TOLD_OF: usize = 5;
 
 /// What to launch for the pods that wait, which of them existing nodes can take, and why the others have no place.
 pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
@@ -192,6 +196,7 @@ fn report(
             plan.actions.push(planned);
         }
     }
+    let paused = paused(snapshot);
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
@@ -201,9 +206,23 @@ fn report(
         });
         plan.unplaced.push(Unplaced {
             pod: reference(pod),
-            reasons: refusals.collect(),
+            reasons: refusals.chain(paused.clone()).collect(),
         });
     }
+}
+
+/// NodePools that were not tried, because somebody pauses them.
+fn paused(snapshot: &Snapshot) -> Vec<Refusal> {
+    let pools = snapshot.node_pools.iter();
+    let paused = pools.filter_map(|pool| {
+        let paused = snapshot.paused(Some(&pool.name), PauseLevel::All, snapshot.now)?;
+        Some(Refusal {
+            node_pool: Some(pool.name.clone()),
+            text: paused.to_string(),
+            limited: false,
+        })
+    });
+    paused.take(TOLD_OF).collect()
 }
 
 pub(crate) fn reference(pod: &Pod) -> PodRef {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::duration::parse_go_duration;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, NodeClaimName, Snapshot, node::Node, node_claim::NodeClaim, node_pool::NodePool,
-    resources::NODES,
+    Action, NodeClaimName, Snapshot, ledger::PauseLevel, node::Node, node_claim::NodeClaim,
+    node_pool::NodePool, resources::NODES,
 };
 
 use crate::{
@@ -37,6 +37,11 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
         let Some(replicas) = pool.replicas.and_then(|count| usize::try_from(count).ok()) else {
             continue;
         };
+        let paused = snapshot.paused(Some(&pool.name), PauseLevel::All, snapshot.now);
+        if let Some(until) = paused.and_then(|paused| paused.until()) {
+            decision.look_again(until);
+            continue;
+        }
         let fleet = Fleet::of(snapshot, pool, &leaving);
         let active = fleet.active.len() + fleet.coming;
         if active < replicas && pool.not_ready.is_some() {

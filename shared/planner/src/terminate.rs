@@ -5,6 +5,7 @@
 mod deadline;
 mod drain;
 mod foreign;
+mod held;
 mod mark;
 mod volumes;
 
@@ -62,6 +63,7 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
         launching: launching(snapshot),
+        held: held::Held::new(snapshot),
     };
     let mut decision = Decision::default();
     for claim in snapshot
@@ -69,7 +71,9 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
         .iter()
         .filter(|claim| is_ours(claim) && claim.deleted_at.is_some() && is_held(&claim.finalizers))
     {
-        view.end_claim(claim, &mut decision);
+        if !view.waits(claim, &mut decision) {
+            view.end_claim(claim, &mut decision);
+        }
     }
     for node in snapshot.nodes.iter().filter(|node| {
         node.deleted_at.is_some()
@@ -77,6 +81,7 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
             && is_held(&node.finalizers)
     }) {
         match view.claims.only(&node.provider_id) {
+            Some(claim) if view.waits(claim, &mut decision) => {}
             Some(claim) => view.end_node(node, claim, &mut decision),
             None => view.end_stray(node, &mut decision),
         }
@@ -91,9 +96,20 @@ struct View<'a> {
     nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
     launching: BTreeSet<&'a NodeClaimName>,
+    held: held::Held<'a>,
 }
 
 impl<'a> View<'a> {
+    /// Whether somebody's pause holds its drain up.
+    fn waits(&self, claim: &NodeClaim, decision: &mut Decision) -> bool {
+        let node = self.nodes.only(&claim.status.provider_id);
+        let paused = self.held.by(claim, node);
+        if let Some(until) = paused.as_ref().and_then(|paused| paused.until()) {
+            decision.look_again(until);
+        }
+        paused.is_some()
+    }
+
     /// A NodeClaim goes when its Nodes are gone and its instance is (spec/lifecycle §8.1).
     fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
         if let Some((update, note)) = deadline::stamp(claim) {

@@ -9,7 +9,7 @@ use model::{
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, RelayBeat, RelayCounter, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter, SweepMemory,
     },
     plan::Plan,
 };
@@ -51,17 +51,27 @@ pub trait Ledger: Send + Sync {
     async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError>;
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError>;
     /// Creates META (generation 0) or replaces its mirror of the registry and its mode; never moves the generation, and
-    /// never lifts a pause.
+    /// leaves pauses as they are.
     async fn mirror_registry(
         &self,
         cluster: &ClusterName,
         registry: &serde_json::Value,
         mode: &Mode,
     ) -> Result<(), LedgerError>;
+    /// The pauses of a cluster and its NodePools, or of the account, as they are written: lapsed ones too.
+    async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError>;
+    /// Replaces the pauses of a cluster and its NodePools, or of the account, if they are still `from`. A cluster that has no
+    /// META has no pauses.
+    async fn store_pauses(
+        &self,
+        of: Option<&ClusterName>,
+        from: &[Pause],
+        to: &[Pause],
+    ) -> Result<Moved, LedgerError>;
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError>;
 
-    /// C1: bodies first, then one transaction from `commit.base` to the next generation while the mode is active. Rows of a
-    /// plan that lost are never seen by anyone.
+    /// C1: bodies first, then one transaction from `commit.base` to the next generation while the mode is active and no pause
+    /// of the cluster holds it back. Rows of a plan that lost are never seen by anyone.
     async fn commit(
         &self,
         cluster: &ClusterName,
@@ -322,6 +332,8 @@ pub struct Commit {
     pub commands: Vec<Command>,
     /// Lanes that must see to what is committed, whatever becomes of this turn (L4).
     pub due: Vec<(Lane, Timestamp)>,
+    /// The least pause that holds it back.
+    pub held_by: PauseLevel,
     pub now: Timestamp,
 }
 
@@ -332,7 +344,7 @@ pub enum Committed {
     Raced {
         generation: u64,
     },
-    /// The cluster is not active: nothing may be committed.
+    /// The cluster is not active, or paused: nothing may be committed.
     NotActive,
 }
 

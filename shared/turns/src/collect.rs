@@ -49,13 +49,22 @@ struct Orphan {
     explained: bool,
 }
 
-/// Looks, if it is time to; `memory` keeps what was missing the last time. The brake does not hold what is approved.
+/// What people let garbage collection do.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Allowed {
+    /// The brake does not hold what is approved.
+    pub(crate) approved: bool,
+    /// All is paused: no instance is ended. NodeClaims of instances that are gone are dead nodes, which no pause delays.
+    pub(crate) paused: bool,
+}
+
+/// Looks, if it is time to; `memory` keeps what was missing the last time.
 pub(crate) async fn collect(
     world: &World,
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
     memory: &mut SweepMemory,
-    approved: bool,
+    allowed: Allowed,
 ) -> Result<Collected, TurnError> {
     let now = world.clock.now();
     if memory
@@ -86,6 +95,9 @@ pub(crate) async fn collect(
 
     let mut doomed = Vec::new();
     for instance in due(&memory.orphans, now) {
+        if allowed.paused {
+            break;
+        }
         if let Some(found) = instances.iter().find(|other| other.id == instance) {
             doomed.extend(judge(world, cluster, api, found).await?);
         }
@@ -96,7 +108,7 @@ pub(crate) async fn collect(
     // A list that shows nothing must not make the cluster look small.
     let size = instances.len().max(launched(&claims));
     let braked = brake(memory.unexplained.len() + unexplained, unexplained, size);
-    if let Some(braked) = braked.filter(|_| !approved) {
+    if let Some(braked) = braked.filter(|_| !allowed.approved) {
         return Ok(Collected {
             braked: Some(braked),
             ..Collected::default()

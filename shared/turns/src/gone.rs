@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId,
     launch::InstanceState,
-    ledger::{Absence, Holder, Meta, Mode, SweepMemory},
+    ledger::{Absence, Holder, Meta, Mode, PauseLevel, SweepMemory},
 };
 use ports::{Needs, ledger::Moved};
 
@@ -40,6 +40,11 @@ pub(crate) async fn bury(
         "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
         instances.len()
     );
+    if let Some(paused) = meta.paused(PauseLevel::All, now) {
+        let held = format!("{what_is_left}: nothing is collected, because {paused}");
+        report.alarms.push(held);
+        return Ok(());
+    }
     if meta.mode != Mode::Active {
         report.alarms.push(format!(
             "{what_is_left}: nothing is collected, because it is not active; remove its registry entry if it is gone for good"

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, NotificationClass, Wake,
     ids::TurnId,
-    ledger::{LaneRow, Lease, Meta, Mode, SweepMemory},
+    ledger::{LaneRow, Lease, Meta, Mode, PauseLevel, SweepMemory},
 };
 use ports::{
     Cluster, ClusterError, Needs,
@@ -138,17 +138,12 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnErr
         };
         look_up |= !isolated_vpc;
         let known = world.ledger.meta(cluster).await?;
-        let current =
-            |meta: &Meta| meta.registry == body && (meta.mode == mode || is_paused(&meta.mode));
+        let current = |meta: &Meta| meta.registry == body && meta.mode == mode;
         if !known.as_ref().is_some_and(current) {
             world.ledger.mirror_registry(cluster, &body, &mode).await?;
         }
     }
     Ok(look_up)
-}
-
-fn is_paused(mode: &Mode) -> bool {
-    matches!(mode, Mode::Paused { .. })
 }
 
 async fn one(
@@ -366,7 +361,9 @@ async fn keep(
             .ok()
             .and_then(|entry| entry.collect_until)
             .is_some_and(|until| now < until);
-        let collected = collect::collect(world, cluster, &api, memory, approved).await?;
+        let paused = meta.paused(PauseLevel::All, now).is_some();
+        let may = collect::Allowed { approved, paused };
+        let collected = collect::collect(world, cluster, &api, memory, may).await?;
         report.collected.extend(
             collected
                 .instances

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, Snapshot, Wake,
     ids::TurnId,
-    ledger::{Lease, Meta, RelayCounter},
+    ledger::{Lease, Meta, Mode, RelayCounter},
 };
 use ports::{
     CloudError, Cluster,
@@ -193,7 +193,12 @@ async fn turn(
 
 impl Turn<'_> {
     pub(crate) fn report(&self) -> Report {
-        Report::new(self.cluster, self.lane, self.id, self.now)
+        let live = self.meta.pauses.iter();
+        let live = live.filter(|pause| pause.is_live(self.now));
+        Report {
+            paused: live.map(ToString::to_string).collect(),
+            ..Report::new(self.cluster, self.lane, self.id, self.now)
+        }
     }
 
     pub(crate) fn executor(&self) -> Executor<'_> {
@@ -211,9 +216,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Shadow and paused turns stop before they commit or act (C4).
+    /// Shadow turns stop before they commit or act (C4). Pauses hold back only what is chosen: plans do without that.
     pub(crate) fn may_act(&self) -> bool {
-        self.meta.mode.lets_act(self.lane)
+        self.meta.mode == Mode::Active
     }
 
     /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (L4).

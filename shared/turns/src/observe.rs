@@ -5,9 +5,10 @@ use std::{
 
 use api::{EC2NodeClass, NodePool, names::group};
 use executor::ClassFacts;
+use jiff::Timestamp;
 use model::{
     Experience, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
-    ledger::{IntentState, RelayCounter},
+    ledger::{IntentState, Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     share_labels,
 };
@@ -51,7 +52,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let cluster = turn.cluster;
     let now = turn.world.clock.now();
     let meta = ledger.meta(cluster).await?;
-    let generation = meta.map_or(turn.meta.generation, |meta| meta.generation);
+    let meta = meta.unwrap_or_else(|| turn.meta.clone());
+    let (generation, pauses) = (meta.generation, meta.pauses);
     let beat = ledger.relay_beat(cluster).await?.unwrap_or_default();
     let (intents, commands, notices, nominated, experience) = tokio::try_join!(
         ledger.intents(cluster),
@@ -111,6 +113,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
         .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
+        .map(|pool| unless_paused(pool, &pauses, now))
         .collect();
     let instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> = pools
         .iter()
@@ -154,6 +157,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         notices,
         nominated,
         drift: BTreeMap::new(),
+        pauses,
     };
     let keeps_room = !snapshot.capacity_buffers.is_empty();
     if !at_once && (places && keeps_room || planner::any_leaves(&snapshot)) {
@@ -257,6 +261,18 @@ async fn say_unknown(turn: &Turn<'_>, class: &EC2NodeClass, error: &CloudError) 
     // Where that fails, too, what ended the turn says more.
     let mut unheard = turn.report();
     events::post(turn, &[event], &mut unheard).await;
+}
+
+/// Nothing is launched for a NodePool while somebody pauses all.
+fn unless_paused(
+    mut pool: model::node_pool::NodePool,
+    pauses: &[Pause],
+    now: Timestamp,
+) -> model::node_pool::NodePool {
+    if let Some(paused) = Pause::of_pool(pauses, Some(&pool.name), PauseLevel::All, now) {
+        pool.not_ready = Some(paused.to_string());
+    }
+    pool
 }
 
 /// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.

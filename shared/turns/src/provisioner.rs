@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use executor::{Commitment, LaunchFacts};
+use executor::{Commitment, LaunchFacts, Stop};
 use jiff::SignedDuration;
 use model::{
     FreeAddresses, Lane, NodeName, Plan, PodKey, Snapshot,
     journal::{Line, Subject},
-    ledger::Intent,
+    ledger::{Intent, PauseLevel},
     plan::{Expected, names},
 };
 use ports::LaunchBuilder;
@@ -37,7 +37,15 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    if turn.may_act() && take_over(turn, &observed, &*builder, &mut report).await? {
+    // C4: what was left is gone on with when the pause is over.
+    let paused = turn.meta.paused(PauseLevel::All, turn.now);
+    if let Some(until) = paused.as_ref().and_then(|paused| paused.until()) {
+        report.look_again(until);
+    }
+    if turn.may_act()
+        && paused.is_none()
+        && take_over(turn, &observed, &*builder, &mut report).await?
+    {
         observed = observe(turn, Pods::IfAnyMoves).await?;
     }
     let counter = observed.counter.clone();
@@ -133,6 +141,14 @@ async fn round_of(
         Commitment::Nothing => (planned, executor::Outcome::default()),
         Commitment::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
+            if let Stop::Paused { .. } = stop {
+                let waits = Plan {
+                    unplaced: planned.unplaced,
+                    ..Plan::default()
+                };
+                let said = events::of_plan(&waits, &snapshot.node_pools, turn.now);
+                events::post(turn, &said, report).await;
+            }
             return Ok(false);
         }
         Commitment::Lost => {

@@ -51,6 +51,9 @@ pub struct Report {
     pub problems: Vec<String>,
     /// What the turn could do its work in spite of.
     pub complaints: Vec<String>,
+    /// What people hold back: who, until when and why.
+    #[serde(default)]
+    pub paused: Vec<String>,
     /// Why nothing was done although something was planned.
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
@@ -104,6 +107,7 @@ impl Report {
             failed: Vec::new(),
             problems: Vec::new(),
             complaints: Vec::new(),
+            paused: Vec::new(),
             stopped: None,
             due: None,
             snapshot: None,
@@ -225,6 +229,7 @@ impl Report {
             failed = self.failed.len(),
             problems = self.problems.join("; "),
             complaints = self.complaints.join("; "),
+            paused = self.paused.join("; "),
             stopped = self.stopped.as_deref().unwrap_or_default(),
             "turn"
         );

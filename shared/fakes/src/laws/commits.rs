@@ -186,10 +186,7 @@ pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &
     assert_eq!(ledger.notices(c).await.unwrap().len(), 2);
 }
 
-pub async fn the_mirror_of_the_registry_keeps_generation_and_pause(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn the_mirror_of_the_registry_keeps_the_generation(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     ledger.commit(c, &commit("p", 0, &[])).await.unwrap();
     let entry = serde_json::json!({"mode": "shadow", "unknown": {"kept": [1, 2]}});

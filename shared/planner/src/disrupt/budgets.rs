@@ -6,6 +6,7 @@ use api::{conditions::types::INSTANCE_TERMINATING, duration::parse_go_duration};
 use jiff::Timestamp;
 use model::{
     NodePoolName, Snapshot,
+    ledger::PauseLevel,
     node::ConditionStatus,
     node_pool::{Budget, NodePool},
 };
@@ -18,8 +19,15 @@ use crate::inventory::Inventory;
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
     reason: Reason,
-    /// NodePools with nodes, none of which may go, and when a window of their budgets closes, which may change that.
-    closed: BTreeMap<NodePoolName, Option<Timestamp>>,
+    /// NodePools with nodes, none of which may go, and when that may change.
+    closed: BTreeMap<NodePoolName, Closed>,
+}
+
+#[derive(Clone)]
+struct Closed {
+    until: Option<Timestamp>,
+    /// By whom, if it is no budget that allows none.
+    paused: Option<String>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,12 +51,22 @@ impl Budgets {
         };
         for pool in &snapshot.node_pools {
             let count = counts.get(&pool.name).copied().unwrap_or_default();
-            let allowed = allowed(pool, reason, count.total, now);
+            let paused = snapshot.paused(Some(&pool.name), PauseLevel::Voluntary, now);
+            let allowed = match paused {
+                Some(_) => 0,
+                None => allowed(pool, reason, count.total, now),
+            };
             let left = allowed.saturating_sub(count.disrupting);
             budgets.left.insert(pool.name.clone(), left);
             if allowed == 0 && count.total > 0 {
-                let until = window_closes(pool, now);
-                budgets.closed.insert(pool.name.clone(), until);
+                let closed = Closed {
+                    until: match &paused {
+                        Some(paused) => paused.until(),
+                        None => window_closes(pool, now),
+                    },
+                    paused: paused.map(|paused| paused.to_string()),
+                };
+                budgets.closed.insert(pool.name.clone(), closed);
             }
         }
         budgets
@@ -56,19 +74,19 @@ impl Budgets {
 
     /// What to tell users of a NodePool whose budgets allow none of its nodes to go, however many are on their way.
     pub(super) fn closed(&self, pool: &NodePool) -> Option<String> {
-        self.closed.contains_key(&pool.name).then(|| {
-            trouble(pool).unwrap_or_else(|| {
-                let reason = self.reason.as_str();
-                format!(
-                    "No allowed disruptions for disruption reason {reason} due to blocking budget"
-                )
-            })
-        })
+        let closed = self.closed.get(&pool.name)?;
+        let reason = self.reason.as_str();
+        let by_budget = || {
+            format!("No allowed disruptions for disruption reason {reason} due to blocking budget")
+        };
+        let paused = closed.paused.as_ref();
+        let paused = paused.map(|paused| format!("No allowed disruptions: {paused}"));
+        Some(paused.or_else(|| trouble(pool)).unwrap_or_else(by_budget))
     }
 
     /// When it may be worth asking again.
     pub(super) fn opens(&self, pool: &NodePool) -> Option<Timestamp> {
-        self.closed.get(&pool.name).copied().flatten()
+        self.closed.get(&pool.name)?.until
     }
 
     pub(super) fn left(&self, pool: &NodePoolName) -> usize {

@@ -4,7 +4,7 @@ use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, NodeClaimName, Snapshot,
-    ledger::{Choice, Command, CommandState, Method},
+    ledger::{Choice, Command, CommandState, Method, PauseLevel},
     node::Node,
     node_claim::NodeClaim,
     plan::Planned,
@@ -156,15 +156,30 @@ impl<'a> View<'a> {
             .map(|claim| {
                 let node = self.nodes.only(&claim.status.provider_id);
                 let choice = command.choice.as_ref();
-                Left {
-                    claim,
-                    node,
-                    kept: choice
-                        .zip(node)
-                        .and_then(|(choice, node)| self.keeper(choice.method, claim, node)),
-                }
+                let kept = choice.and_then(|choice| {
+                    let by_node = || self.keeper(choice.method, claim, node?);
+                    self.pause(command.state, claim).or_else(by_node)
+                });
+                Left { claim, node, kept }
             })
             .collect()
+    }
+
+    /// What has begun to delete nodes goes on, unless all is paused.
+    fn pause(&self, state: CommandState, claim: &NodeClaim) -> Option<String> {
+        let level = match state {
+            CommandState::Deleting => PauseLevel::All,
+            CommandState::Proposed
+            | CommandState::Replacing
+            | CommandState::Done
+            | CommandState::RolledBack
+            | CommandState::Newer => PauseLevel::Voluntary,
+        };
+        let pool = claim.node_pool();
+        let paused = self
+            .snapshot
+            .paused(pool.as_ref(), level, self.snapshot.now);
+        paused.map(|paused| paused.to_string())
     }
 
     /// What came up since it was decided that keeps a node (DESIGN §7.5). Budgets of pods are left to their eviction.

@@ -1,0 +1,153 @@
+//! `whittle pause` and `resume`: a person holds Whittle back for a while, and lets go again (docs/operations.md).
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{ArgGroup, Args, ValueEnum};
+use jiff::SignedDuration;
+use model::ledger::{Pause, PauseLevel, PauseScope};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    what: What,
+    /// How much: "voluntary" is disruption that Whittle chooses, "all" is launches and drains under way too.
+    #[arg(long, value_enum, default_value = "voluntary")]
+    level: Level,
+    /// For how long, such as 4h; 30 days at most. It ends by itself.
+    #[arg(long = "for", default_value = "4h", value_parser = lasting)]
+    lasting: SignedDuration,
+    /// Why, for everybody who asks.
+    #[arg(long, value_parser = text)]
+    reason: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    what: What,
+}
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("where").required(true).args(["cluster", "account"])))]
+pub(crate) struct What {
+    /// The cluster, as it is registered.
+    #[arg(value_parser = crate::registry::name)]
+    cluster: Option<String>,
+    /// Every cluster that the stack serves, also those that are registered later.
+    #[arg(long)]
+    account: bool,
+    /// Only this NodePool of the cluster.
+    #[arg(long, conflicts_with = "account", value_name = "NAME", value_parser = text)]
+    node_pool: Option<String>,
+    /// Whose pause it is; without it, the user of this machine. Everybody has one of their own for each cluster and NodePool.
+    #[arg(long, value_name = "NAME", value_parser = text)]
+    who: Option<String>,
+    #[command(flatten)]
+    pub(crate) stack: crate::stack::Stack,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Voluntary,
+    All,
+}
+
+fn lasting(text: &str) -> Result<SignedDuration, String> {
+    api::duration::parse_go_duration(text)
+        .filter(|lasting| *lasting > SignedDuration::ZERO && *lasting <= Pause::LONGEST)
+        .ok_or_else(|| "expected a duration of up to 720h (30 days), such as 4h".to_owned())
+}
+
+/// All pauses of a cluster are read by every turn.
+const LONGEST_TEXT: usize = 200;
+
+fn text(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    match !text.is_empty() && text.len() <= LONGEST_TEXT && !text.contains(char::is_control) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "expected one line of 1 to {LONGEST_TEXT} characters"
+        )),
+    }
+}
+
+impl What {
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        self.cluster.as_deref()
+    }
+
+    pub(crate) fn scope(&self) -> PauseScope {
+        match &self.node_pool {
+            Some(name) => PauseScope::NodePool(name.as_str().into()),
+            None if self.account => PauseScope::Account,
+            None => PauseScope::Cluster,
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the name of the user is no configuration"
+    )]
+    pub(crate) fn who(&self) -> Result<String> {
+        let user = ["USER", "LOGNAME", "USERNAME"].iter();
+        let mut user = user.filter_map(|name| text(&std::env::var(name).ok()?).ok());
+        match self.who.clone().or_else(|| user.next()) {
+            Some(who) => Ok(who),
+            None => anyhow::bail!("who pauses is not known: say so with --who NAME"),
+        }
+    }
+
+    /// As messages call it.
+    pub(crate) fn name(&self) -> String {
+        match (&self.cluster, &self.node_pool) {
+            (Some(cluster), Some(pool)) => format!("NodePool {pool} of cluster {cluster}"),
+            (Some(cluster), None) => format!("cluster {cluster}"),
+            (None, _) => "the account".to_owned(),
+        }
+    }
+}
+
+pub(crate) fn pause(arguments: &Arguments) -> Result<ExitCode> {
+    let now = crate::moment::now();
+    let pause = Pause {
+        scope: arguments.what.scope(),
+        owner: arguments.what.who()?,
+        level: match arguments.level {
+            Level::Voluntary => PauseLevel::Voluntary,
+            Level::All => PauseLevel::All,
+        },
+        reason: arguments.reason.clone(),
+        since: now,
+        until: (now + arguments.lasting).round(jiff::Unit::Second)?,
+    };
+    put(&arguments.what, pause, now)
+}
+
+pub(crate) fn resume(arguments: &Resume) -> Result<ExitCode> {
+    lift(
+        &arguments.what,
+        &arguments.what.who()?,
+        crate::moment::now(),
+    )
+}
+
+#[cfg(feature = "aws")]
+use crate::aws::pauses::{lift, put};
+
+#[cfg(not(feature = "aws"))]
+fn put(what: &What, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode> {
+    anyhow::bail!(
+        "pause of {} until {} is written to the ledger in AWS, which this build cannot: build it with `--features aws`",
+        what.name(),
+        pause.until
+    )
+}
+
+#[cfg(not(feature = "aws"))]
+fn lift(what: &What, who: &str, _: jiff::Timestamp) -> Result<ExitCode> {
+    anyhow::bail!(
+        "resume lifts {who}'s pause of {} in AWS, which this build cannot: build it with `--features aws`",
+        what.name()
+    )
+}

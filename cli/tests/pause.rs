@@ -1,0 +1,172 @@
+//! `whittle pause` and `resume`: what is written, whom it names, and what is refused before anything is.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::process::{Command, Output};
+
+fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
+    whittle.args(arguments).envs(environment.iter().copied());
+    whittle.output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_asked() {
+    let reason = ["--reason", "a migration"];
+    for (arguments, part) in [
+        (&["pause", "demo"][..], "--reason <REASON>"),
+        (&["pause", "--reason", "why"], "<CLUSTER|--account>"),
+        (&["pause", "demo", "--account"], "cannot be used with"),
+        (&["pause", "demo", "--for", "31d"], "up to 720h (30 days)"),
+        (&["pause", "demo", "--for", "721h"], "up to 720h (30 days)"),
+        (&["pause", "demo", "--level", "some"], "voluntary, all"),
+        (
+            &[
+                "pause",
+                "--account",
+                "--node-pool",
+                "web",
+                "--reason",
+                "why",
+            ],
+            "cannot be used with",
+        ),
+        (
+            &["pause", "demo", "--reason", "\n"],
+            "expected one line of 1 to 200 characters",
+        ),
+        (&["resume"], "<CLUSTER|--account>"),
+    ] {
+        let refused = whittle(arguments, &[]);
+        assert!(!refused.status.success(), "{arguments:?}");
+        let told = told(&refused);
+        assert!(told.contains(part), "{arguments:?}: {told}");
+    }
+    let nobody = [("USER", ""), ("LOGNAME", ""), ("USERNAME", "")];
+    let refused = whittle(&[&["pause", "demo"], &reason[..]].concat(), &nobody);
+    assert!(
+        told(&refused).contains("say so with --who NAME"),
+        "{}",
+        told(&refused)
+    );
+}
+
+#[cfg(not(feature = "aws"))]
+#[test]
+fn a_build_without_aws_names_the_build_to_use() {
+    for arguments in [
+        &["pause", "demo", "--reason", "why", "--who", "ann"][..],
+        &["resume", "demo", "--who", "ann"],
+    ] {
+        let refused = whittle(arguments, &[]);
+        assert!(!refused.status.success());
+        let told = told(&refused);
+        assert!(told.contains("--features aws"), "{told}");
+    }
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn two_people_pause_and_each_resumes_their_own() {
+    use serde_json::json;
+
+    let moto = harness::Moto::start("demo");
+    let environment = [
+        ("AWS_ENDPOINT_URL", moto.endpoint()),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("USER", "ann"),
+    ];
+    let run = |arguments: &[&str]| {
+        let output = whittle(arguments, &environment);
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), shown + &told(&output))
+    };
+    let pause = ["pause", "prod", "--reason", "a migration"];
+    let (done, why) = run(&pause);
+    assert!(
+        !done && why.contains("cannot find stack whittle in us-east-1"),
+        "{why}"
+    );
+    assert!(why.contains("--stack"), "{why}");
+
+    let memory = json!({"account": "123456789012", "table": "whittle-ledger", "bucket": "whittle"});
+    moto.call(
+        "ssm",
+        "put_parameter",
+        json!({"Name": "/whittle/stacks/whittle", "Type": "String", "Value": memory.to_string()}),
+    );
+    let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
+    let text = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
+    let table = json!({
+        "TableName": "whittle-ledger", "BillingMode": "PAY_PER_REQUEST",
+        "KeySchema": [key("pk", "HASH"), key("sk", "RANGE")], "AttributeDefinitions": [text("pk"), text("sk")],
+    });
+    moto.call("dynamodb", "create_table", table);
+    let (done, why) = run(&pause);
+    assert!(
+        !done && why.contains("the ledger knows no cluster prod"),
+        "{why}"
+    );
+
+    let meta = json!({"TableName": "whittle-ledger", "Item": {
+        "pk": {"S": "CLUSTER#prod"}, "sk": {"S": "META"}, "generation": {"N": "0"},
+        "mode": {"S": "active"}, "modeBody": {"S": r#"{"mode":"active"}"#}, "registry": {"S": "{}"},
+    }});
+    moto.call("dynamodb", "put_item", meta);
+    let entry = json!({"Name": "/whittle/clusters/prod", "Type": "String",
+        "Value": r#"{"type":"eks","mode":"active"}"#});
+    moto.call("ssm", "put_parameter", entry);
+
+    let (done, shown) = run(&pause);
+    assert!(done, "{shown}");
+    assert!(
+        shown.starts_with("cluster prod is paused (voluntary) until "),
+        "{shown}"
+    );
+    let web = ["pause", "prod", "--node-pool", "web", "--level", "all"];
+    let bens = ["--for", "30m", "--reason", "an incident", "--who", "ben"];
+    let (done, shown) = run(&[&web[..], &bens].concat());
+    assert!(done, "{shown}");
+    assert!(
+        shown.contains("Besides, the cluster is paused (voluntary) by ann until "),
+        "{shown}"
+    );
+    let account = ["pause", "--account", "--reason", "a freeze", "--who", "cat"];
+    assert!(run(&account).0);
+
+    let (done, shown) = run(&["clusters"]);
+    assert!(done, "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(
+        matches!(&lines[..], ["prod  eks  active", ann, ben, cat]
+            if ann.contains("by ann") && ann.ends_with("a migration")
+            && ben.contains("NodePool web is paused (all) by ben")
+            && cat.contains("the account is paused (voluntary) by cat")),
+        "{shown}"
+    );
+
+    let (done, why) = run(&["resume", "prod", "--who", "ben"]);
+    assert!(!done, "{why}");
+    assert!(why.contains("ben has not paused cluster prod"), "{why}");
+    assert!(why.contains("by ann until"), "{why}");
+    let (done, shown) = run(&["resume", "prod"]);
+    assert!(done, "{shown}");
+    assert!(
+        shown.starts_with("ann's pause of cluster prod is over."),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("Besides, NodePool web is paused (all) by ben"),
+        "{shown}"
+    );
+    assert!(run(&["resume", "--account", "--who", "cat"]).0);
+    assert!(run(&["resume", "prod", "--node-pool", "web", "--who", "ben"]).0);
+    let (_, shown) = run(&["clusters"]);
+    assert_eq!(shown, "prod  eks  active\n");
+}

@@ -1,0 +1,88 @@
+//! What people hold back: a list in META of each cluster, which turns read anyway, and one row for the account.
+
+use jiff::Timestamp;
+use model::{
+    ClusterName,
+    ledger::{Pause, PauseLevel, PauseScope},
+};
+use ports::{LedgerError, ledger::Moved};
+
+use crate::{
+    key::{Account, Key},
+    row::{self, Row},
+    table::{Table, Write, Written},
+};
+
+fn key(account: &Account, of: Option<&ClusterName>) -> Key {
+    of.map_or_else(|| account.pauses(), Key::meta)
+}
+
+pub(crate) async fn pauses(
+    table: &Table,
+    account: &Account,
+    of: Option<&ClusterName>,
+) -> Result<Vec<Pause>, LedgerError> {
+    match table.get(&key(account, of)).await? {
+        Some(row) => of_row(&row),
+        None => Ok(Vec::new()),
+    }
+}
+
+pub(crate) fn of_row(row: &Row) -> Result<Vec<Pause>, LedgerError> {
+    match row.text(LIST) {
+        Some(_) => row.json(LIST),
+        None => Ok(Vec::new()),
+    }
+}
+
+const LIST: &str = "pauses";
+
+/// Until when the whole cluster is paused; in attributes of their own, for the condition of commits.
+pub(crate) fn held_until(row: &Row, level: PauseLevel) -> Option<Timestamp> {
+    row.time(match level {
+        PauseLevel::Voluntary => "pausedAny",
+        PauseLevel::All => "pausedAll",
+    })
+}
+
+pub(crate) async fn store(
+    table: &Table,
+    account: &Account,
+    of: Option<&ClusterName>,
+    from: &[Pause],
+    to: &[Pause],
+) -> Result<Moved, LedgerError> {
+    let condition = match (of, from) {
+        (Some(_), []) => {
+            "attribute_exists(#registry) AND (attribute_not_exists(#pauses) OR #pauses = :from)"
+        }
+        (None, []) => "attribute_not_exists(#pauses) OR #pauses = :from",
+        (_, [_, ..]) => "#pauses = :from",
+    };
+    let list = row::json(&to)?;
+    let write = Write::update(
+        &key(account, of),
+        "SET #pauses = :to, #pausedAny = :any, #pausedAll = :all",
+    )
+    .when(condition)
+    .value("from", row::json(&from)?)
+    .value("to", list.clone())
+    .value("any", last(to, PauseLevel::Voluntary))
+    .value("all", last(to, PauseLevel::All));
+    Ok(match table.write(write).await? {
+        // Repeated, because its answer was lost.
+        Written::Refused(Some(row)) if row.text(LIST) == Some(&list) => Moved::Yes,
+        written => written.into(),
+    })
+}
+
+/// When the last pause of the whole cluster ends that holds back what this level stands for.
+fn last(pauses: &[Pause], level: PauseLevel) -> Timestamp {
+    let whole = pauses
+        .iter()
+        .filter(|pause| pause.scope == PauseScope::Cluster && pause.level >= level);
+    whole
+        .map(|pause| pause.until)
+        .max()
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+}

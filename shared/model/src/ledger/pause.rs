@@ -1,0 +1,265 @@
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ids::NodePoolName;
+
+/// What one person holds back, and for how long. Several people's pauses stand side by side, and each lifts only their own.
+///
+/// No pause delays interruptions, dead nodes and deletes that users order (DESIGN §7.10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    pub scope: PauseScope,
+    pub owner: String,
+    pub level: PauseLevel,
+    pub reason: String,
+    pub since: Timestamp,
+    /// From here on it holds back nothing, without anybody's doing.
+    pub until: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PauseScope {
+    /// Every cluster of the account and Region.
+    Account,
+    Cluster,
+    NodePool(NodePoolName),
+}
+
+/// How much a pause holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PauseLevel {
+    /// Disruption that Whittle chooses: emptiness, drift, consolidation and expiry. Pods get nodes as ever, and drains that
+    /// have begun end.
+    Voluntary,
+    /// Launches too, and drains that Whittle chose and that have begun.
+    All,
+}
+
+/// There is no room for another pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{} pauses stand already, which is the most: resume some of them",
+    Pause::MOST
+)]
+pub struct TooManyPauses;
+
+impl Pause {
+    /// What is forgotten must end some day.
+    pub const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+    /// All of a row's are read by every turn.
+    pub const MOST: usize = 20;
+
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.until > now
+    }
+
+    /// Whether it holds back at least what `level` stands for.
+    fn holds(&self, level: PauseLevel, now: Timestamp) -> bool {
+        self.level >= level && self.is_live(now)
+    }
+
+    /// Those of a cluster or its account as a whole.
+    pub fn of_cluster(pauses: &[Self], level: PauseLevel, now: Timestamp) -> Option<Paused<'_>> {
+        let whole = |pause: &&Self| pause.scope <= PauseScope::Cluster;
+        Paused::of(pauses.iter().filter(whole), level, now)
+    }
+
+    /// Those that concern a NodePool: its own, its cluster's and its account's.
+    pub fn of_pool<'a>(
+        pauses: &'a [Self],
+        pool: Option<&NodePoolName>,
+        level: PauseLevel,
+        now: Timestamp,
+    ) -> Option<Paused<'a>> {
+        let concerns = |pause: &&Self| match &pause.scope {
+            PauseScope::Account | PauseScope::Cluster => true,
+            PauseScope::NodePool(name) => Some(name) == pool,
+        };
+        Paused::of(pauses.iter().filter(concerns), level, now)
+    }
+
+    /// Those that stand when `pause` is put, in place of the same owner's for the same scope.
+    pub fn put(pauses: &[Self], pause: Self, now: Timestamp) -> Result<Vec<Self>, TooManyPauses> {
+        let (_, mut rest) = Self::lift(pauses, &pause.scope, &pause.owner, now);
+        if rest.len() >= Self::MOST {
+            return Err(TooManyPauses);
+        }
+        rest.push(pause);
+        Ok(rest)
+    }
+
+    /// What an owner lifts, if anything, and those that stand then.
+    pub fn lift(
+        pauses: &[Self],
+        scope: &PauseScope,
+        owner: &str,
+        now: Timestamp,
+    ) -> (Option<Self>, Vec<Self>) {
+        let live = pauses.iter().filter(|pause| pause.is_live(now)).cloned();
+        let (own, rest): (Vec<_>, Vec<_>) =
+            live.partition(|pause| pause.owner == owner && pause.scope == *scope);
+        (own.into_iter().next(), rest)
+    }
+}
+
+/// Pauses that hold something back now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paused<'a>(Vec<&'a Pause>);
+
+impl<'a> Paused<'a> {
+    fn of(
+        pauses: impl Iterator<Item = &'a Pause>,
+        level: PauseLevel,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let holding: Vec<_> = pauses.filter(|pause| pause.holds(level, now)).collect();
+        (!holding.is_empty()).then_some(Self(holding))
+    }
+
+    /// When the last of them ends.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.0.iter().map(|pause| pause.until).max()
+    }
+}
+
+/// Who paused what until when, and why.
+impl fmt::Display for Paused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, pause) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{pause}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            scope,
+            owner,
+            level,
+            reason,
+            until,
+            ..
+        } = self;
+        write!(
+            f,
+            "{scope} is paused ({level}) by {owner} until {until:.0}: {reason}"
+        )
+    }
+}
+
+impl fmt::Display for PauseScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account => f.write_str("the account"),
+            Self::Cluster => f.write_str("the cluster"),
+            Self::NodePool(name) => write!(f, "NodePool {name}"),
+        }
+    }
+}
+
+impl fmt::Display for PauseLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Voluntary => "voluntary",
+            Self::All => "all",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(minutes * 60).unwrap()
+    }
+
+    fn pause(owner: &str, scope: PauseScope, level: PauseLevel, until: i64) -> Pause {
+        Pause {
+            scope,
+            owner: owner.into(),
+            level,
+            reason: "a migration".into(),
+            since: at(0),
+            until: at(until),
+        }
+    }
+
+    #[test]
+    fn two_peoples_pauses_stand_side_by_side_and_each_lifts_their_own() {
+        let level = PauseLevel::Voluntary;
+        let one = pause("ann", PauseScope::Cluster, level, 10);
+        let other = pause("ben", PauseScope::Cluster, level, 20);
+        let both = Pause::put(std::slice::from_ref(&one), other.clone(), at(1)).unwrap();
+        assert_eq!(both, [one.clone(), other.clone()]);
+        let (lifted, left) = Pause::lift(&both, &PauseScope::Cluster, "ann", at(1));
+        assert_eq!((lifted, left), (Some(one), vec![other.clone()]));
+        let (lifted, left) = Pause::lift(&both, &PauseScope::Account, "ben", at(1));
+        assert_eq!((lifted, left), (None, both.clone()), "another scope");
+        let told = Pause::of_cluster(&both, level, at(1)).unwrap();
+        assert_eq!(
+            told.to_string(),
+            "the cluster is paused (voluntary) by ann until 1970-01-01T00:10:00Z: a migration; \
+             the cluster is paused (voluntary) by ben until 1970-01-01T00:20:00Z: a migration"
+        );
+        assert_eq!(told.until(), Some(at(20)));
+    }
+
+    #[test]
+    fn a_pause_ends_by_itself_and_its_owner_may_put_another_in_its_place() {
+        let first = pause("ann", PauseScope::Cluster, PauseLevel::All, 10);
+        let all = [first];
+        assert!(Pause::of_cluster(&all, PauseLevel::All, at(9)).is_some());
+        assert!(Pause::of_cluster(&all, PauseLevel::All, at(10)).is_none());
+        let second = pause("ann", PauseScope::Cluster, PauseLevel::Voluntary, 30);
+        let put = Pause::put(&all, second.clone(), at(1)).unwrap();
+        assert_eq!(put, [second]);
+    }
+
+    #[test]
+    fn a_level_holds_back_what_the_lesser_one_does_and_a_node_pools_concerns_no_other() {
+        let all = [
+            pause(
+                "ann",
+                PauseScope::NodePool("web".into()),
+                PauseLevel::All,
+                9,
+            ),
+            pause("ben", PauseScope::Account, PauseLevel::Voluntary, 9),
+        ];
+        let of = |pool: &str, level| {
+            let pool = NodePoolName::from(pool);
+            Pause::of_pool(&all, Some(&pool), level, at(1)).map(|paused| paused.0.len())
+        };
+        assert_eq!(of("web", PauseLevel::All), Some(1));
+        assert_eq!(of("web", PauseLevel::Voluntary), Some(2));
+        assert_eq!(of("db", PauseLevel::All), None);
+        assert_eq!(of("db", PauseLevel::Voluntary), Some(1));
+        assert_eq!(Pause::of_cluster(&all, PauseLevel::All, at(1)), None);
+    }
+
+    #[test]
+    fn pauses_are_bounded_and_lapsed_ones_make_room() {
+        let of = |index: usize, until| {
+            pause(
+                &format!("p{index}"),
+                PauseScope::Cluster,
+                PauseLevel::All,
+                until,
+            )
+        };
+        let full: Vec<_> = (0..Pause::MOST).map(|index| of(index, 10)).collect();
+        assert_eq!(Pause::put(&full, of(99, 20), at(1)), Err(TooManyPauses));
+        assert_eq!(Pause::put(&full, of(99, 20), at(10)).unwrap().len(), 1);
+    }
+}
