@@ -76,6 +76,17 @@ pub enum Course {
     Cordon,
 }
 
+impl Course {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Replace => "replace",
+            Self::Force => "force",
+            Self::Cordon => "cordon",
+        }
+    }
+}
+
 impl InterruptionKind {
     pub const ALL: [Self; 11] = [
         Self::SpotInterrupted,

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, NotificationClass, Wake,
     ids::TurnId,
+    journal::{Line, Subject},
     ledger::{LaneRow, Lease, Meta, Mode, PauseLevel, SweepMemory},
 };
 use ports::{
@@ -16,7 +18,7 @@ use ports::{
 use serde::Serialize;
 
 use crate::{
-    Entry, TurnError, World, budget, collect, gone, interruption,
+    Entry, Report, TurnError, World, budget, collect, gone, interruption, journal,
     leader::{self, Step},
     metrics,
     notifications::{self, News},
@@ -46,6 +48,19 @@ const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// Wakes of one sweep are spread over this.
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
+/// So many clusters are looked at together: one whose API server is slow keeps none of the others waiting.
+const SWEPT_AT_ONCE: usize = 32;
+
+impl SweepReport {
+    fn absorb(&mut self, other: Self) {
+        self.woken.extend(other.woken);
+        self.collected.extend(other.collected);
+        self.alarms.extend(other.alarms);
+        self.problems.extend(other.problems);
+        self.complaints.extend(other.complaints);
+    }
+}
+
 /// One sweep.
 pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
     let mut report = SweepReport::default();
@@ -63,19 +78,21 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         },
     };
     let clusters = world.ledger.clusters().await?;
-    report.clusters = clusters.len();
-    for (index, cluster) in clusters.iter().enumerate() {
-        if let Err(error) = one(
-            world,
-            cluster,
-            turn,
-            place(index, clusters.len()),
-            &mut report,
-        )
-        .await
-        {
-            report.problems.push(format!("{cluster}: {error}"));
-        }
+    let count = clusters.len();
+    report.clusters = count;
+    let each = clusters.into_iter().enumerate().map(|(index, cluster)| {
+        let place = place(index, count);
+        Box::pin(async move {
+            let mut report = SweepReport::default();
+            if let Err(error) = one(world, &cluster, turn, place, &mut report).await {
+                report.problems.push(format!("{cluster}: {error}"));
+            }
+            report
+        })
+    });
+    let mut swept = stream::iter(each).buffered(SWEPT_AT_ONCE);
+    while let Some(swept) = swept.next().await {
+        report.absorb(swept);
     }
     match Box::pin(interruption::poll(world, turn)).await {
         Ok(outcomes) => {
@@ -86,7 +103,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         Err(error) => report.problems.push(format!("instance status: {error}")),
     }
     // Last, because wakes do not wait for it.
-    if is_public && !clusters.is_empty() {
+    if is_public && count > 0 {
         let now = world.clock.now();
         let prices = world.upkeep.renew_prices(look_up, now).await;
         report.complaints.extend(prices);
@@ -188,7 +205,7 @@ async fn one(
             .problems
             .push(format!("{cluster}: zonal shifts: {error}"));
     }
-    let kept = keep(world, cluster, &meta, &lanes, &mut memory, report).await;
+    let kept = keep(world, cluster, turn, &meta, &lanes, &mut memory, report).await;
     let destinations = Entry::read(&meta.registry).map(|entry| entry.destinations);
     let destinations = destinations.unwrap_or_default();
     if let Err(error) =
@@ -315,10 +332,33 @@ async fn wake_restless(
     Ok(())
 }
 
+/// So that people can ask what became of an instance that nobody owned.
+async fn remember(
+    world: &World,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    collected: &collect::Collected,
+) {
+    if collected.instances.is_empty() && collected.claims.is_empty() {
+        return;
+    }
+    let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
+    let instances = collected.instances.iter();
+    let instances = instances.map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
+    let claims = collected.claims.iter().map(|name| {
+        let text = format!("delete nodeclaim/{name}: its instance is gone");
+        Line::new(text, [Subject::NodeClaim(name.clone())])
+    });
+    report.planned = instances.chain(claims).collect();
+    report.stopped.clone_from(&collected.braked);
+    journal::note(world, &report).await;
+}
+
 /// What needs the cluster itself: its leader Lease, and garbage collection.
 async fn keep(
     world: &World,
     cluster: &ClusterName,
+    turn: &TurnId,
     meta: &Meta,
     lanes: &[(Lane, LaneRow)],
     memory: &mut SweepMemory,
@@ -376,6 +416,7 @@ async fn keep(
                 .iter()
                 .map(|name| format!("{cluster}/{name}")),
         );
+        remember(world, cluster, turn, &collected).await;
         metrics::publish(world, cluster, collected.metrics);
         if !collected.claims.is_empty() {
             world

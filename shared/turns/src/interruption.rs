@@ -18,6 +18,7 @@ use model::{
     ClusterName, Interruption, Lane, NotificationClass, Wake,
     ids::TurnId,
     interruption::Course,
+    journal::{Line, Subject},
     launch::Instance,
     ledger::{Meta, Mode, Notice},
 };
@@ -34,7 +35,7 @@ use self::{
     owners::Whose,
 };
 use crate::{
-    Entry, TurnError, World, metrics,
+    Entry, Report, TurnError, World, journal, metrics,
     notifications::{self, News},
     reach,
 };
@@ -253,11 +254,31 @@ impl Work<'_> {
         };
         if !endings.is_empty() {
             self.hasten(api.as_deref(), &endings).await;
+            self.remember(&endings).await;
         } else if outcomes.iter().any(expected) {
             // Its end is seen sooner: finalizers wait for it.
             self.wake(&[Lane::Terminator], "instance-ends").await;
         }
         outcomes
+    }
+
+    /// So that people can ask what became of a node.
+    async fn remember(&self, endings: &[Ending<'_>]) {
+        let now = self.world.clock.now();
+        let mut report = Report::new(self.cluster, Lane::Interruption, self.turn, now);
+        let lines = endings.iter().map(|ending| {
+            let claim = ending.claim.iter();
+            let about = claim.flat_map(|claim| {
+                let node = claim.status.node_name.clone().map(Subject::Node);
+                [Subject::NodeClaim(claim.name.clone())]
+                    .into_iter()
+                    .chain(node)
+            });
+            let course = ending.course.as_str();
+            Line::new(format!("{}: {course}", ending.fact.announcement()), about)
+        });
+        report.planned = lines.collect();
+        journal::note(self.world, &report).await;
     }
 
     fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) {

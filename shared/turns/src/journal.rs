@@ -55,6 +55,13 @@ pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapsh
     }
 }
 
+/// A record of what was done outside a lane's turn.
+pub(crate) async fn note(world: &World, report: &Report) {
+    if let Err(error) = record(world, report).await {
+        tracing::warn!(cluster = %report.cluster, %error, "no journal record");
+    }
+}
+
 fn complain(report: &mut Report, error: &dyn std::error::Error) {
     report.problems.push(format!("journal: {error}"));
 }

@@ -124,3 +124,27 @@ async fn a_journal_that_cannot_be_written_stops_nothing() {
     let said = rig.transcript.iter().any(|line| line.contains("journal"));
     assert!(said, "{:#?}", rig.transcript);
 }
+
+#[tokio::test]
+async fn an_interrupted_node_can_be_asked_about() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    let (instance, node) = rig.sim.with(|world| {
+        let pod = world.api.pods.values().next().unwrap();
+        let instance = world.account.alive().next().unwrap();
+        (instance.id.clone(), pod.node_name.clone().unwrap())
+    });
+    let kind = model::InterruptionKind::SpotInterrupted;
+    rig.announce(&instance, kind, Some(secs(120)))
+        .await
+        .unwrap();
+    let told = records(&rig, Some(Subject::Node(node))).await;
+    let warned = told.last().unwrap();
+    assert_eq!(warned.lane, Lane::Interruption);
+    let line = warned.planned.first().unwrap();
+    assert!(
+        line.contains(&instance.0) && line.ends_with(": drain"),
+        "{line}"
+    );
+}
