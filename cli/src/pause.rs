@@ -73,6 +73,7 @@ fn text(text: &str) -> Result<String, String> {
 }
 
 impl What {
+    #[cfg(feature = "aws")]
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()
     }
