@@ -7,7 +7,7 @@
 
 mod deployed;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, process::Command, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use deployed::{
@@ -43,8 +43,40 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
     });
     deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
 
+    the_journal_tells_it(&deployed);
+
     deployed.cluster.scale("web", 0);
     deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+}
+
+/// As people ask: by the name of the stack.
+fn the_journal_tells_it(deployed: &Deployed<'_>) {
+    let whittle = |arguments: &[&str]| {
+        let output = Command::new(harness::built_program("whittle"))
+            .args(arguments)
+            .env_clear()
+            .envs(deployed.aws.environment())
+            // The stack's own parameter is where CloudFormation is.
+            .env("AWS_ENDPOINT_URL_SSM", deployed.aws.ministack.endpoint())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let records = whittle(&["journal", CLUSTER, "--lane", "provisioner", "-o", "json"]);
+    let mut records = records
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let bought = records.find(|record| record["launched"][0].is_object());
+    let bought = bought.unwrap_or_else(|| panic!("no record of a launch"));
+    let pod = bought["planned"][0]["about"].as_array().unwrap();
+    let pod = pod.iter().filter_map(Value::as_str);
+    let pod = pod.filter(|one| one.starts_with("pod/")).last().unwrap();
+    let explained = whittle(&["explain", pod, "--cluster", CLUSTER]);
+    assert!(explained.contains("launch default-"), "{explained}");
+    let again = whittle(&["replay", CLUSTER, bought["turn"].as_str().unwrap()]);
+    assert!(again.contains("launch m5."), "{again}");
 }
 
 /// Pods run as soon as their node is ready; the names of node and NodeClaim are put on its instance beside that.
