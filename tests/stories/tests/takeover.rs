@@ -1,6 +1,7 @@
 //! A cluster that Karpenter provided with nodes: Whittle watches, takes over, and hands back (DESIGN §6, PROTOCOL B).
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "helpers of tests fail as tests do, by panicking"
 )]
