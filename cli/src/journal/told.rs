@@ -87,9 +87,10 @@ fn head(report: &Report) -> String {
     format!("{:.0}  {}  turn {}\n", report.at, report.lane, report.turn)
 }
 
-fn parts(report: &Report) -> [(&'static str, &[Line]); 8] {
+fn parts(report: &Report) -> [(&'static str, &[Line]); 9] {
     [
         ("plans", &report.planned),
+        ("would", &report.shadowed),
         ("expects", &report.expected),
         ("decides", &report.proposed),
         ("held back", &report.held_back),

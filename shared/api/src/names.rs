@@ -181,6 +181,8 @@ pub mod annotation {
     pub const BOOT_ID: &str = "whittle.sh/boot-id";
     /// On a NodePool: what became of its last registrations.
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
+    /// On a NodePool: `shadow` only says what would be done for it; `active` is the default.
+    pub const MODE: &str = "whittle.sh/mode";
     /// On a NodePool: what becomes of its nodes when EC2 recommends to rebalance them, `ignore` (as upstream, and the
     /// default), `replace`, `drain` or `cordon`.
     pub const REBALANCE: &str = "whittle.sh/rebalance";

@@ -5,6 +5,8 @@ mod commands;
 mod orders;
 mod told;
 
+pub(crate) use self::told::about;
+
 use std::collections::BTreeSet;
 
 use executor::Executor;
@@ -21,6 +23,7 @@ use crate::{
     metrics,
     observe::{Observed, Pods, observe},
     provisioner::seen,
+    shadow,
 };
 
 /// A turn that lost every race for the generation tries again after this.
@@ -160,6 +163,7 @@ async fn search(
                 Line::new(format!("NodePool {pool}: {why}"), [about])
             });
             report.held_back.extend(held);
+            report.shadowed = shadow::disruptions(&observed.snapshot);
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;
             if let Some(due) = pass.due {

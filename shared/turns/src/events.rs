@@ -4,7 +4,7 @@ use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Exp
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget, Unreadable};
 
-use crate::{Report, interruption, lane::Turn, transitions::Transition};
+use crate::{Report, interruption, lane::Turn, shadow, transitions::Transition};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
@@ -94,7 +94,8 @@ pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timesta
 
 /// Values of a NodePool's annotations that say nothing, so that the defaults hold.
 pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event> {
-    let complaints = interruption::complaints(pool);
+    let mut complaints = interruption::complaints(pool);
+    complaints.extend(shadow::complaint(pool));
     if complaints.is_empty() {
         return Vec::new();
     }

@@ -35,6 +35,7 @@ mod reach;
 mod registrations;
 mod relay_version;
 mod report;
+mod shadow;
 mod shifts;
 mod sweep;
 mod terminator;

@@ -18,6 +18,7 @@ use crate::{
     TurnError, events,
     gated::{self, Gated},
     lane::Turn,
+    shadow,
 };
 
 /// Everything one turn saw.
@@ -53,7 +54,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let now = turn.world.clock.now();
     let meta = ledger.meta(cluster).await?;
     let meta = meta.unwrap_or_else(|| turn.meta.clone());
-    let (generation, pauses) = (meta.generation, meta.pauses);
+    let (generation, mut pauses) = (meta.generation, meta.pauses);
     let beat = ledger.relay_beat(cluster).await?.unwrap_or_default();
     let (intents, commands, notices, nominated, experience) = tokio::try_join!(
         ledger.intents(cluster),
@@ -107,6 +108,11 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let price_complaints = turn.world.catalog.complaints().await;
     let mut problems = Vec::new();
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
+    pauses.extend(
+        node_pools
+            .iter()
+            .filter_map(|pool| shadow::pause(pool, now)),
+    );
     let unreadable_pools = pools.unreadable;
     let wanted = wanted_classes(&node_pools, &node_claims);
     let classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;

@@ -17,6 +17,7 @@ use crate::{
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
+    shadow,
 };
 
 /// Plans in one turn: further ones only follow missing capacity.
@@ -110,6 +111,7 @@ async fn round_of(
     let plan = planner::provision(snapshot, turn.world.share);
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
+    report.shadowed = shadow::launches(snapshot, turn.world.share);
     let plan = checked.plan;
     if !plan.unplaced.is_empty()
         && let Some(until) = observed.experience.next_lapse()

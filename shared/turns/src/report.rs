@@ -28,6 +28,9 @@ pub struct Report {
     pub node_claims: usize,
     /// What was planned and why, one line each.
     pub planned: Vec<Line>,
+    /// What would be done for NodePools in shadow mode.
+    #[serde(default)]
+    pub shadowed: Vec<Line>,
     /// Pods that are expected on nodes which exist or are on their way.
     #[serde(default)]
     pub expected: Vec<Line>,
@@ -95,6 +98,7 @@ impl Report {
             nodes: 0,
             node_claims: 0,
             planned: Vec::new(),
+            shadowed: Vec::new(),
             expected: Vec::new(),
             proposed: Vec::new(),
             disrupted: Vec::new(),
@@ -128,6 +132,7 @@ impl Report {
     /// Worth a journal record: something was decided, refused or went wrong.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
+            && self.shadowed.is_empty()
             && self.expected.is_empty()
             && self.proposed.is_empty()
             && self.refused.is_empty()
@@ -185,6 +190,7 @@ impl Report {
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         [
             &self.planned,
+            &self.shadowed,
             &self.expected,
             &self.proposed,
             &self.disrupted,

@@ -51,6 +51,8 @@ pub struct TooManyPauses;
 impl Pause {
     /// What is forgotten must end some day.
     pub const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+    /// The end of what stands until somebody takes it away; nobody can pause so long.
+    pub const FOR_GOOD: Timestamp = Timestamp::MAX;
     /// All of a row's are read by every turn.
     pub const MOST: usize = 20;
 
@@ -121,9 +123,10 @@ impl<'a> Paused<'a> {
         (!holding.is_empty()).then_some(Self(holding))
     }
 
-    /// When the last of them ends.
+    /// When the last of them ends by itself, if ever.
     pub fn until(&self) -> Option<Timestamp> {
-        self.0.iter().map(|pause| pause.until).max()
+        let last = self.0.iter().map(|pause| pause.until).max();
+        last.filter(|last| *last != Pause::FOR_GOOD)
     }
 }
 
@@ -150,10 +153,11 @@ impl fmt::Display for Pause {
             until,
             ..
         } = self;
-        write!(
-            f,
-            "{scope} is paused ({level}) by {owner} until {until:.0}: {reason}"
-        )
+        write!(f, "{scope} is paused ({level}) by {owner}")?;
+        if *until != Self::FOR_GOOD {
+            write!(f, " until {until:.0}")?;
+        }
+        write!(f, ": {reason}")
     }
 }
 

@@ -132,7 +132,7 @@ pub(super) fn line(text: String, targets: &[Target]) -> Line {
 }
 
 /// Whom a command concerns: what it removes and the pods that move.
-pub(super) fn about(command: &planner::Command) -> Vec<Subject> {
+pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
     let claims = command.delete.iter();
     let claims = claims.map(|one| Subject::NodeClaim(one.name.clone()));
     let nodes = command.nodes.iter();

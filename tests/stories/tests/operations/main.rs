@@ -1,6 +1,12 @@
 //! How people hold Whittle back, and what they cannot hold back (DESIGN §7.10).
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do, by panicking"
+)]
+
 mod pausing;
+mod shadowing;
 
 use fakes::World;
 use stories::{Relay, Rig, all_bound, secs};

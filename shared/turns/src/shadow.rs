@@ -1,0 +1,108 @@
+//! NodePools that Whittle only watches (annotation `whittle.sh/mode: shadow`): what it would do for them is said, and nothing is
+//! done.
+
+use std::collections::BTreeSet;
+
+use api::{NodePool, names::annotation::MODE};
+use jiff::Timestamp;
+use model::{
+    Action, NodePoolName, Snapshot,
+    journal::Line,
+    ledger::{Pause, PauseLevel, PauseScope},
+};
+
+use crate::disruption::about;
+
+const SHADOW: &str = "shadow";
+const ACTIVE: &str = "active";
+
+/// What holds everything back for a NodePool in shadow mode. A mode that cannot be read is no reason to act.
+pub(crate) fn pause(pool: &NodePool, now: Timestamp) -> Option<Pause> {
+    let mode = pool.metadata.annotations.get(MODE)?;
+    (mode != ACTIVE).then(|| Pause {
+        scope: PauseScope::NodePool(pool.metadata.name.as_str().into()),
+        owner: format!("annotation {MODE}"),
+        level: PauseLevel::All,
+        reason: "what would be done is in the journal".to_owned(),
+        since: now,
+        until: Pause::FOR_GOOD,
+    })
+}
+
+/// What is wrong with a NodePool's mode.
+pub(crate) fn complaint(pool: &NodePool) -> Option<String> {
+    let mode = pool.metadata.annotations.get(MODE)?;
+    let known = mode == SHADOW || mode == ACTIVE;
+    (!known).then(|| {
+        format!(
+            "annotation {MODE} is {mode:?}: expected {SHADOW} or {ACTIVE}; until then nothing is done for this NodePool"
+        )
+    })
+}
+
+/// The NodePools in shadow mode, and the snapshot as it would be without that; `None` where there are none.
+fn lifted(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
+    let for_good = |pause: &&Pause| pause.until == Pause::FOR_GOOD;
+    let standing = snapshot.pauses.iter().filter(for_good);
+    let pools: BTreeSet<NodePoolName> = standing
+        .filter_map(|pause| match &pause.scope {
+            PauseScope::NodePool(name) => Some(name.clone()),
+            PauseScope::Account | PauseScope::Cluster => None,
+        })
+        .collect();
+    if pools.is_empty() {
+        return None;
+    }
+    let mut lifted = snapshot.clone();
+    lifted.pauses.retain(|pause| !for_good(&pause));
+    let (level, now) = (PauseLevel::All, snapshot.now);
+    for pool in &mut lifted.node_pools {
+        let paused = |pauses: &[Pause]| {
+            Pause::of_pool(pauses, Some(&pool.name), level, now).map(|paused| paused.to_string())
+        };
+        let before = paused(&snapshot.pauses);
+        if before.is_some() && pool.not_ready == before {
+            pool.not_ready = paused(&lifted.pauses);
+        }
+    }
+    Some((pools, lifted))
+}
+
+/// What would be launched.
+pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
+    let Some((pools, lifted)) = lifted(snapshot) else {
+        return Vec::new();
+    };
+    let plan = planner::provision(&lifted, share);
+    let would = plan.actions.iter().filter(|planned| match &planned.action {
+        Action::Launch(launch) => pools.contains(&launch.node_pool),
+        Action::DeleteNodeClaim(_)
+        | Action::UpdateNode(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => false,
+    });
+    would.map(Line::from).collect()
+}
+
+/// What would be disrupted.
+pub(crate) fn disruptions(snapshot: &Snapshot) -> Vec<Line> {
+    let Some((pools, lifted)) = lifted(snapshot) else {
+        return Vec::new();
+    };
+    let concerned = |command: &planner::Command| {
+        command.delete.iter().any(|target| {
+            let mut claims = lifted.node_claims.iter();
+            let claim = claims.find(|claim| claim.name == target.name);
+            claim
+                .and_then(|claim| claim.node_pool())
+                .is_some_and(|pool| pools.contains(&pool))
+        })
+    };
+    let commands = planner::disrupt(&lifted).commands;
+    let would = commands.iter().filter(|command| concerned(command));
+    would
+        .map(|command| Line::new(command.because.as_str(), about(command)))
+        .collect()
+}
