@@ -3,7 +3,8 @@
 
 mod crds;
 mod network;
-pub(crate) mod nodes;
+mod nodes;
+mod pools;
 mod workloads;
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
@@ -20,7 +21,7 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered: its entry and its account are looked at.
+    /// The cluster, as it is registered: its entry, its account and its objects are looked at.
     cluster: Option<String>,
     /// The kubeconfig context of the cluster whose objects are looked at.
     #[arg(long, required_unless_present_any = ["manifests", "cluster"])]
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
 }
 
 /// Lists of a cluster, with the kind of their items.
-const LISTS: &[(&str, &str)] = &[
+pub(crate) const LISTS: &[(&str, &str)] = &[
     ("/api/v1/pods", "Pod"),
     ("/api/v1/nodes", "Node"),
     ("/api/v1/services", "Service"),
@@ -78,18 +79,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     )]
     let now = arguments.now.unwrap_or_else(Timestamp::now);
     let objects = match &arguments.context {
-        Some(context) => Objects::of_cluster(context, LISTS)?,
-        None => Objects::of_files(&arguments.manifests)?,
+        Some(context) => Some(Objects::of_cluster(context, LISTS)?),
+        None if arguments.manifests.is_empty() => None,
+        None => Some(Objects::of_files(&arguments.manifests)?),
     };
-    let mut findings = match &arguments.cluster {
-        Some(cluster) => registered(
-            &arguments.registry,
-            cluster,
-            &nodes::roles_not_mapped(&objects),
-        )?,
-        None => Vec::new(),
+    let findings = match &arguments.cluster {
+        Some(cluster) => registered(&arguments.registry, cluster, objects, now)?,
+        None => judge(&objects.unwrap_or_default(), now),
     };
-    findings.extend(judge(&objects, now));
     let mut out = std::io::stdout().lock();
     if findings.is_empty() {
         writeln!(out, "Nothing was found.")?;
@@ -104,25 +101,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// `roles` are those of nodes that only access entries may let in.
 #[cfg(feature = "aws")]
-fn registered(registry: &Registry, cluster: &str, roles: &[String]) -> Result<Vec<Finding>> {
-    crate::aws::registry::doctor(registry.prefix(), cluster, roles)
+fn registered(
+    registry: &Registry,
+    cluster: &str,
+    objects: Option<Objects>,
+    now: Timestamp,
+) -> Result<Vec<Finding>> {
+    crate::aws::registry::doctor(registry.prefix(), cluster, objects, now)
 }
 
 #[cfg(not(feature = "aws"))]
-fn registered(registry: &Registry, cluster: &str, _: &[String]) -> Result<Vec<Finding>> {
+fn registered(
+    registry: &Registry,
+    cluster: &str,
+    _: Option<Objects>,
+    _: Timestamp,
+) -> Result<Vec<Finding>> {
     anyhow::bail!(
         "looking at {}/{cluster} calls AWS, which this build cannot: build it with `--features aws`, or leave the cluster out",
         registry.prefix()
     )
 }
 
-fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {
+/// What the objects of a cluster show.
+pub(crate) fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {
     let checks = crds::checks(objects)
         .into_iter()
         .chain(workloads::checks(objects))
         .chain(network::checks(objects))
+        .chain(pools::checks(objects))
         .chain(nodes::checks(objects, now));
     found(checks)
 }

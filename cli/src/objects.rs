@@ -30,29 +30,34 @@ impl Objects {
             .build()?;
         runtime.block_on(async {
             let client = k8s::from_kubeconfig(context).await?;
-            let get = async |path: &str| {
-                let request = http::Request::get(path).body(Vec::new())?;
-                let answer: Result<Value, _> = client.request(request).await;
-                answer.with_context(|| format!("cannot read {path} of context {context}"))
-            };
-            let served = get("/apis").await?;
-            let mut objects = Vec::new();
-            for (path, kind) in lists.iter().filter(|(path, _)| is_served(&served, path)) {
-                let list = get(path).await?;
-                for mut item in list
-                    .get("items")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default()
-                {
-                    if let Value::Object(item) = &mut item {
-                        item.insert("kind".to_owned(), (*kind).into());
-                    }
-                    objects.push(item);
-                }
-            }
-            Ok(Self(objects))
+            let read = Self::of_client(&client, lists).await;
+            read.with_context(|| format!("cannot read the cluster of context {context}"))
         })
+    }
+
+    pub(crate) async fn of_client(client: &k8s::Client, lists: &[(&str, &str)]) -> Result<Self> {
+        let get = async |path: &str| {
+            let request = http::Request::get(path).body(Vec::new())?;
+            let answer: Result<Value, _> = client.request(request).await;
+            answer.with_context(|| format!("cannot read {path}"))
+        };
+        let served = get("/apis").await?;
+        let mut objects = Vec::new();
+        for (path, kind) in lists.iter().filter(|(path, _)| is_served(&served, path)) {
+            let list = get(path).await?;
+            for mut item in list
+                .get("items")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default()
+            {
+                if let Value::Object(item) = &mut item {
+                    item.insert("kind".to_owned(), (*kind).into());
+                }
+                objects.push(item);
+            }
+        }
+        Ok(Self(objects))
     }
 
     pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {

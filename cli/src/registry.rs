@@ -41,6 +41,11 @@ pub(crate) struct Register {
     /// The cluster's settings, as JSON.
     #[arg(long, value_name = "JSON", value_parser = object)]
     settings: Option<Value>,
+    #[command(flatten)]
+    stack: crate::stack::Stack,
+    /// A kubeconfig context to look at its objects with; else the entry's own credentials, or yours for EKS, are used.
+    #[arg(long)]
+    context: Option<String>,
     /// Write over an entry that is there.
     #[arg(long)]
     replace: bool,
@@ -141,12 +146,17 @@ fn object(text: &str) -> Result<Value, String> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
-    crate::aws::registry::register(
-        arguments.registry.prefix(),
-        &arguments.cluster,
-        &arguments.entry(),
-        arguments.replace,
-    )
+    use crate::{aws::registry, doctor::LISTS, objects::Objects};
+    let context = arguments.context.as_deref();
+    let asked = registry::Registering {
+        replace: arguments.replace,
+        stack: &arguments.stack.name,
+        objects: context
+            .map(|context| Objects::of_cluster(context, LISTS))
+            .transpose()?,
+    };
+    let (prefix, entry) = (arguments.registry.prefix(), arguments.entry());
+    registry::register(prefix, &arguments.cluster, &entry, asked)
 }
 
 #[cfg(feature = "aws")]
@@ -162,10 +172,13 @@ pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
 #[cfg(not(feature = "aws"))]
 pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     anyhow::bail!(
-        "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{}",
+        "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{} \
+         (stack {}, context {:?})",
         arguments.entry(),
         arguments.registry.prefix(),
-        arguments.cluster
+        arguments.cluster,
+        arguments.stack.name,
+        arguments.context,
     )
 }
 

@@ -122,10 +122,16 @@ mod with_aws {
             shown.contains("2. the service-linked role of EC2 Spot is missing"),
             "{shown}"
         );
-        assert!(
-            shown.contains("aws eks create-access-entry --cluster-name prod"),
-            "{shown}"
-        );
+        for part in [
+            "aws eks create-access-entry --cluster-name prod",
+            // What doctor looks at, register has looked at.
+            "45. EC2NodeClasses without subnets or security groups",
+            "the API server is not reached from here",
+            "44. quotas",
+            "provision: https://sqs.us-east-1.amazonaws.com/123456789012/whittle-provision\n",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
         assert_eq!(
             entry(&moto, "prod"),
             json!({"type": "eks", "reach": "public", "mode": "shadow", "settings": {"reservedENIs": "0"}})
@@ -142,7 +148,12 @@ mod with_aws {
             told(&twice)
         );
         let private = ["register", "prod", "--replace", "--reach", "vpc:vpc-1"];
-        assert!(run(&private).status.success());
+        let shown = run(&private);
+        assert!(shown.status.success(), "{}", told(&shown));
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let queue =
+            "terminate: https://sqs.us-east-1.amazonaws.com/123456789012/whittle-vpc-1-terminate\n";
+        assert!(shown.contains(queue), "{shown}");
         assert_eq!(entry(&moto, "prod")["reach"], "vpc:vpc-1");
         let again = run(&["register", "prod", "--replace"]);
         assert!(again.status.success(), "{}", told(&again));
@@ -152,8 +163,11 @@ mod with_aws {
         let looked = run(&["doctor", "prod"]);
         assert!(!looked.status.success());
         let shown = String::from_utf8_lossy(&looked.stdout).into_owned();
-        assert!(shown.starts_with("1 found"), "{shown}{}", told(&looked));
-        assert!(shown.contains("prod has no public endpoint"), "{shown}");
+        assert!(
+            shown.contains("prod has no public endpoint"),
+            "{shown}{}",
+            told(&looked)
+        );
 
         let mut active = entry(&moto, "prod");
         active
@@ -213,6 +227,15 @@ mod with_aws {
                 "type": "endpoint", "reach": "public", "mode": "shadow",
                 "endpoint": "https://api.kops.example.com", "credentials": "/whittle/credentials/kops",
             })
+        );
+
+        let twin = [&["register", "kops-again"], &arguments[2..]].concat();
+        let refused = whittle(&twin, &environment);
+        assert!(!refused.status.success());
+        let why = told(&refused);
+        assert!(
+            why.contains("its endpoint is registered already, as /whittle/clusters/kops:"),
+            "{why}"
         );
 
         let broken =

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
-use ec2::{Account, EksCluster};
+use ec2::Account;
 use jiff::Timestamp;
 use model::{
     ClusterName,
@@ -12,20 +12,20 @@ use model::{
 use ports::{CloudError, Registry, registry::RegistryEntry};
 use serde_json::{Value, json};
 
-use super::{At, memory_of, pauses};
+use super::{
+    At,
+    checks::{self, is_eks},
+    memory_of, pauses,
+};
 use crate::{
-    doctor::nodes::is_role,
     finding::{self, Finding, found},
     journal::source::block_on,
+    moment::now,
+    objects::Objects,
     stack::Stack,
 };
 
 async fn account(prefix: &str) -> Account {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one reading of the clock of this command"
-    )]
-    let now = Timestamp::now();
     let options = ec2::Options {
         registry_prefix: prefix.to_owned(),
         ..ec2::Options::default()
@@ -33,22 +33,45 @@ async fn account(prefix: &str) -> Account {
     Account::new(
         &ec2::sdk_config().await,
         options,
-        std::sync::Arc::new(At(now)),
+        std::sync::Arc::new(At(now())),
     )
+}
+
+/// What is asked for besides the entry.
+pub(crate) struct Registering<'a> {
+    pub(crate) replace: bool,
+    /// The stack that serves the cluster.
+    pub(crate) stack: &'a str,
+    /// The cluster's objects, where somebody may read them better than the entry's credentials.
+    pub(crate) objects: Option<Objects>,
 }
 
 pub(crate) fn register(
     prefix: &str,
     cluster: &str,
     entry: &Value,
-    replace: bool,
+    asked: Registering<'_>,
 ) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
         let name = format!("{prefix}/{cluster}");
-        let findings = look(&account, cluster, entry).await;
+        let findings = async {
+            if let Some(endpoint) = turns::endpoint(entry) {
+                let entries = account.entries().await;
+                let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
+                if let Some(twin) = twin(&entries, cluster, endpoint) {
+                    bail!(
+                        "its endpoint is registered already, as {prefix}/{twin}: unregister that one first"
+                    );
+                }
+            }
+            checks::all(&account, cluster, entry, asked.objects, now()).await
+        };
+        let findings = findings.await;
         let findings = findings.with_context(|| format!("{cluster} is not registered"))?;
-        let done = account.put_entry(&cluster.into(), entry, replace).await;
+        let done = account
+            .put_entry(&cluster.into(), entry, asked.replace)
+            .await;
         match done {
             Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
                 "cluster {cluster} is registered already, as {name}: choose another name, or write over it with --replace"
@@ -59,6 +82,7 @@ pub(crate) fn register(
                 )
             })?,
         }
+        let queues = queues(&account, cluster, entry, asked.stack).await;
         let mut out = std::io::stdout().lock();
         writeln!(
             out,
@@ -69,103 +93,45 @@ pub(crate) fn register(
             writeln!(out, "{} found:", findings.len())?;
             write!(out, "{}", finding::text(&findings))?;
         }
-        write!(out, "{}", next_steps(cluster, entry))?;
+        write!(out, "{}", next_steps(cluster, entry, &queues))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// What the account lacks for the cluster; what makes it impossible to work with is an error.
-async fn look(account: &Account, cluster: &str, entry: &Value) -> Result<Vec<Finding>> {
-    let mut checks = Vec::new();
-    if entry.get("type") == Some(&json!("eks")) {
-        let described = account.describe_eks_cluster(&cluster.into()).await;
-        let described = match described {
-            Err(CloudError::NotFound { .. }) => bail!(
-                "EKS has no cluster {cluster} in {}. Name its Region by AWS_REGION: a stack serves the clusters \
-                 of its own. A cluster that is none of EKS takes --endpoint and --credentials",
-                account.region()
-            ),
-            described => described.with_context(|| format!("cannot look at cluster {cluster}"))?,
-        };
-        let from_outside = entry
-            .get("reach")
-            .is_none_or(|reach| *reach == json!("public"));
-        checks.extend(of_eks(cluster, &described, from_outside));
-    } else if let Some(parameter) = entry.get("credentials").and_then(Value::as_str) {
-        let held = account.holds_credentials(&cluster.into(), parameter).await;
-        held.with_context(|| format!("cannot use the credentials in {parameter}"))?;
-    }
-    let spot = account.has_spot_role().await;
-    let spot = spot.context("cannot look for the service-linked role of EC2 Spot")?;
-    checks.push(spot_role(spot));
-    Ok(found(checks))
-}
-
-fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Finding> {
-    let one = |found: bool, what: String| found.then_some(what).into_iter().collect();
-    let EksCluster {
-        status,
-        public_endpoint,
-        authentication_mode,
-    } = described;
-    vec![
-        Finding::new(
-            "the cluster is not active",
-            one(status != "ACTIVE", format!("{cluster} is {status}")),
-            "wait until it is: aws eks wait cluster-active --name <cluster>",
-        ),
-        Finding::new(
-            "the API server is not reached from outside its VPC",
-            one(
-                from_outside && !public_endpoint,
-                format!("{cluster} has no public endpoint"),
-            ),
-            "give the stack a lane in its VPC (VpcLaneId, docs/deployment.md) and register it with --reach vpc:<id> --replace, or \
-             switch the public endpoint on, for the functions' addresses at least",
-        ),
-        Finding::new(
-            "roles are let in by the ConfigMap aws-auth alone",
-            one(
-                authentication_mode == "CONFIG_MAP",
-                format!("{cluster} has authentication mode CONFIG_MAP"),
-            ),
-            "map the functions' roles in aws-auth, each to the group whittle:<function>, or change the mode to \
-             API_AND_CONFIG_MAP: aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
-        ),
-    ]
-}
-
-fn unknown_roles(roles: &[String], entries: Result<Vec<String>, CloudError>) -> Finding {
-    let entries = match entries {
-        Ok(entries) => entries,
-        Err(error) => {
-            return Finding::new(
-                "30. whether the roles of nodes are let in cannot be seen",
-                vec![error.to_string()],
-                "let whoever runs this command call eks:ListAccessEntries",
-            );
-        }
+/// Another name under which the same API server is registered: two entries would be two brains with one Lease.
+fn twin(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<String> {
+    let same = |other: &&RegistryEntry| {
+        let body = other.body.as_ref().ok();
+        other.cluster.as_str() != cluster && body.and_then(turns::endpoint) == Some(endpoint)
     };
-    let known = |role: &&String| entries.iter().any(|arn| is_role(arn, role));
-    Finding::new(
-        "30. roles of nodes that neither an access entry nor aws-auth lets in: their nodes never join",
-        roles.iter().filter(|role| !known(role)).cloned().collect(),
-        "aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_LINUX, or EC2_WINDOWS",
-    )
+    let twin = entries.iter().find(same)?;
+    Some(twin.cluster.to_string())
 }
 
-fn spot_role(exists: bool) -> Finding {
-    let missing = (!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned());
-    Finding::new(
-        "2. the service-linked role of EC2 Spot is missing, so that the first spot launch is refused",
-        missing.into_iter().collect(),
-        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
-    )
+/// Lines for the chart's values: the queues of the functions that serve the cluster's reach.
+async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) -> String {
+    const LANES: [&str; 4] = ["provision", "lifecycle", "disrupt", "terminate"];
+    let number = account.account_of_entry(&cluster.into()).await;
+    // Who may write the entry only reads the number from the console.
+    let number = number
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| "<account>".to_owned());
+    let reach = entry.get("reach").and_then(Value::as_str);
+    let lane = match reach.and_then(|reach| reach.strip_prefix("vpc:")) {
+        Some(vpc) => format!("{stack}-{vpc}"),
+        None => stack.to_owned(),
+    };
+    let (region, domain) = (account.region(), account.domain());
+    let line = |queue: &str| {
+        format!("       {queue}: https://sqs.{region}.{domain}/{number}/{lane}-{queue}\n")
+    };
+    LANES.into_iter().map(line).collect()
 }
 
-fn next_steps(cluster: &str, entry: &Value) -> String {
+fn next_steps(cluster: &str, entry: &Value, queues: &str) -> String {
     let mut text = String::from("Next:\n");
-    if entry.get("type") == Some(&json!("eks")) {
+    if is_eks(entry) {
         text.push_str(&format!(
             "  1. Let each function in, by its role in the stack's outputs (provisioner, lifecycle, disruption, terminator,\n     \
              interruption, housekeeper):\n     aws eks create-access-entry --cluster-name {cluster} --principal-arn <role> \
@@ -174,11 +140,12 @@ fn next_steps(cluster: &str, entry: &Value) -> String {
     } else {
         text.push_str("  1. Give the credentials' user or groups the chart's ClusterRoles.\n");
     }
-    text.push_str(
-        "  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n  \
-         3. whittle doctor --context <context>\n  \
+    text.push_str(&format!(
+        "  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n     \
+         with the queues of its functions as stack.queues in values.yaml:\n{queues}  \
+         3. whittle doctor {cluster} --context <context>\n  \
          4. When the journal says what you want: set \"mode\" to \"active\" in the entry, with Karpenter scaled to 0.\n",
-    );
+    ));
     text
 }
 
@@ -196,9 +163,14 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
     })
 }
 
-/// What is wrong with a registered cluster's entry, and what its account lacks for it.
-/// `roles` are those of nodes that only access entries may let in.
-pub(crate) fn doctor(prefix: &str, cluster: &str, roles: &[String]) -> Result<Vec<Finding>> {
+/// What is wrong with a registered cluster's entry, and all that is looked at for it. Objects that are not given are read from
+/// the cluster itself.
+pub(crate) fn doctor(
+    prefix: &str,
+    cluster: &str,
+    objects: Option<Objects>,
+    at: Timestamp,
+) -> Result<Vec<Finding>> {
     block_on(async {
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?.body;
@@ -214,11 +186,7 @@ pub(crate) fn doctor(prefix: &str, cluster: &str, roles: &[String]) -> Result<Ve
             "mend the parameter, or write it anew: whittle register <cluster> --replace",
         )]);
         if let Ok(entry) = &entry {
-            findings.extend(look(&account, cluster, entry).await?);
-            if !roles.is_empty() && entry.get("type") == Some(&json!("eks")) {
-                let entries = account.access_entries(&cluster.into()).await;
-                findings.extend(found([unknown_roles(roles, entries)]));
-            }
+            findings.extend(checks::all(&account, cluster, entry, objects, at).await?);
         }
         Ok(findings)
     })
@@ -317,52 +285,4 @@ async fn paused(
     let (ledger, _) = memory_of(&stack.name).await?;
     let clusters = entries.iter().map(|entry| &entry.cluster);
     pauses::of_clusters(&ledger, clusters, crate::moment::now()).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_role_is_known_by_its_name_whatever_its_path() {
-        let roles = ["node".to_owned(), "other".to_owned()];
-        let entries = [
-            "arn:aws:iam::123456789012:role/team/node",
-            "arn:aws:iam::123456789012:user/other",
-        ];
-        let entries = entries.map(str::to_owned).to_vec();
-        assert_eq!(unknown_roles(&roles, Ok(entries)).objects, ["other"]);
-        let denied = CloudError::Denied {
-            action: "eks:ListAccessEntries".into(),
-            message: "no".into(),
-        };
-        let told = unknown_roles(&roles, Err(denied));
-        assert_eq!(told.objects, ["eks:ListAccessEntries was denied: no"]);
-    }
-
-    #[test]
-    fn what_eks_says_of_a_cluster_becomes_findings() {
-        let of = |status: &str, public_endpoint, mode: &str, from_outside| {
-            let described = EksCluster {
-                status: status.into(),
-                public_endpoint,
-                authentication_mode: mode.into(),
-            };
-            let findings = found(of_eks("demo", &described, from_outside)).into_iter();
-            findings
-                .flat_map(|finding| finding.objects)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(of("ACTIVE", true, "API", true), Vec::<String>::new());
-        assert_eq!(of("CREATING", true, "", true), ["demo is CREATING"]);
-        assert_eq!(
-            of("ACTIVE", false, "CONFIG_MAP", true),
-            [
-                "demo has no public endpoint",
-                "demo has authentication mode CONFIG_MAP"
-            ]
-        );
-        let inside = of("ACTIVE", false, "API", false);
-        assert_eq!(inside, Vec::<String>::new(), "a lane reaches it");
-    }
 }

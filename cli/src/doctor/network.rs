@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::nodes::{any_windows, requirement};
+use super::pools::{any_windows, requirement};
 use crate::{
     finding::Finding,
     objects::{Objects, short_name, text},
@@ -13,6 +13,7 @@ pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
         windows_addresses(objects),
         windows_names(objects),
         no_cni(objects),
+        old_cni(objects),
         more_pods_than_addresses(objects),
         ipv6(objects),
     ]
@@ -72,6 +73,29 @@ fn no_cni(objects: &Objects) -> Finding {
             .into_iter()
             .collect(),
         "install the VPC CNI: aws eks create-addon --addon-name vpc-cni --cluster-name <cluster>",
+    )
+}
+
+/// A VPC CNI has a table of instance types from the time of its release.
+fn old_cni(objects: &Objects) -> Finding {
+    const OLDEST: (u64, u64) = (1, 18);
+    let image = |set: &Value| {
+        let containers = set.pointer("/spec/template/spec/containers")?.as_array()?;
+        let mut images = containers.iter().map(|one| text(one, "/image"));
+        let image = images.find(|image| image.contains("amazon-k8s-cni:"))?;
+        let (_, tag) = image.rsplit_once(':')?;
+        let mut parts = tag.trim_start_matches('v').split('.');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        let version = (number()?, number()?);
+        (version < OLDEST).then(|| tag.to_owned())
+    };
+    let old = named(objects, "DaemonSet", VPC_CNI).and_then(image);
+    Finding::new(
+        "31. a VPC CNI from before v1.18, which does not know newer instance types",
+        old.map(|tag| format!("DaemonSet kube-system/{VPC_CNI}: {tag}"))
+            .into_iter()
+            .collect(),
+        "aws eks update-addon --addon-name vpc-cni --cluster-name <cluster>",
     )
 }
 

@@ -14,35 +14,10 @@ pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
         not_launched(objects),
         not_initialized(objects, now),
         nodes_not_ready(objects),
-        few_spot_types(objects),
-        limits(objects),
         stuck(objects, now),
         full_subnets(objects),
         unreadable_volumes(objects),
     ]
-}
-
-/// The roles of nodes that the ConfigMap aws-auth does not let in; access entries may.
-pub(super) fn roles_not_mapped(objects: &Objects) -> Vec<String> {
-    let mut maps = objects.of_kind("ConfigMap");
-    let map = maps.find(|map| text(map, "/metadata/name") == "aws-auth");
-    let mapped = map.map_or("", |map| text(map, "/data/mapRoles"));
-    let classes = objects.of_kind("EC2NodeClass");
-    let roles = classes.map(|class| text(class, "/spec/role"));
-    let roles = roles.filter_map(|role| role.rsplit('/').next());
-    let missing = |role: &&str| {
-        let mut words = mapped.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-        !role.is_empty() && !words.any(|word| is_role(word, role))
-    };
-    let mut roles: Vec<String> = roles.filter(missing).map(str::to_owned).collect();
-    roles.sort();
-    roles.dedup();
-    roles
-}
-
-/// Whether an ARN, with a path or without, is that of a role.
-pub(crate) fn is_role(arn: &str, role: &str) -> bool {
-    arn.contains(":role/") && arn.rsplit('/').next() == Some(role)
 }
 
 /// Events with this reason whose message has one of these words, by what they are about.
@@ -170,81 +145,10 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
     )
 }
 
-fn requirements(pool: &Value) -> impl Iterator<Item = &Value> {
-    let requirements = pool.pointer("/spec/template/spec/requirements");
-    requirements.and_then(Value::as_array).into_iter().flatten()
-}
-
-/// The values of a NodePool's requirement.
-pub(super) fn requirement<'a>(pool: &'a Value, key: &str, operator: &str) -> Option<Vec<&'a str>> {
-    let is_it = |one: &&Value| text(one, "/key") == key && text(one, "/operator") == operator;
-    let values = requirements(pool).find(is_it)?.get("values")?.as_array()?;
-    Some(values.iter().filter_map(Value::as_str).collect())
-}
-
-pub(super) fn startup_taints(pool: &Value) -> impl Iterator<Item = &str> {
-    let taints = pool.pointer("/spec/template/spec/startupTaints");
-    let taints = taints.and_then(Value::as_array).into_iter().flatten();
-    taints.map(|taint| text(taint, "/key"))
-}
-
-/// Whether any EC2NodeClass makes Windows nodes.
-pub(super) fn any_windows(objects: &Objects) -> bool {
-    let is_windows = |class: &Value| {
-        let terms = class.pointer("/spec/amiSelectorTerms");
-        let terms = terms.and_then(Value::as_array).into_iter().flatten();
-        let mut aliases = terms.map(|term| text(term, "/alias"));
-        text(class, "/spec/amiFamily").starts_with("Windows")
-            || aliases.any(|alias| alias.starts_with("windows"))
-    };
-    objects.of_kind("EC2NodeClass").any(is_windows)
-}
-
-/// Only where types are listed: what families come to depends on the Region.
-fn few_spot_types(objects: &Objects) -> Finding {
-    const ENOUGH: usize = 20;
-    let found = objects.of_kind("NodePool").filter_map(|pool| {
-        let capacity = requirement(pool, "karpenter.sh/capacity-type", "In")?;
-        let types = requirement(pool, "node.kubernetes.io/instance-type", "In")?;
-        let few = capacity.contains(&"spot") && types.len() < ENOUGH;
-        few.then(|| format!("{}: {} types", short_name(pool), types.len()))
-    });
-    Finding::new(
-        "42. NodePools for spot that list few types",
-        found.collect(),
-        "allow 20 types for spot, and 15 at least for spot-to-spot consolidation",
-    )
-}
-
-fn limits(objects: &Objects) -> Finding {
-    let found = objects.of_kind("NodePool").flat_map(|pool| {
-        let limits = pool.pointer("/spec/limits").and_then(Value::as_object);
-        let used = |name: &str| pool.pointer("/status/resources")?.get(name);
-        let limits = limits.into_iter().flatten();
-        limits.filter_map(move |(name, limit)| {
-            let used = used(name)?;
-            let (used, limit) = (plain(used), plain(limit));
-            let reached = amount(name, &used)? >= amount(name, &limit)?;
-            reached.then(|| format!("{}: {used} of {limit} {name} are used", short_name(pool)))
-        })
-    });
-    Finding::new(
-        "47. NodePools that are at their limits",
-        found.collect(),
-        "raise spec.limits, or let another NodePool take the rest",
-    )
-}
-
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn amount(name: &str, quantity: &str) -> Option<i64> {
-    let mut amounts = model::Resources::default();
-    amounts.set_quantity(name, quantity).ok()?;
-    Some(amounts.get(name))
 }
 
 fn stuck(objects: &Objects, now: Timestamp) -> Finding {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::nodes::{any_windows, startup_taints};
+use super::pools::{any_windows, startup_taints};
 use crate::{
     finding::Finding,
     objects::{Objects, name, short_name, text},

@@ -34,6 +34,8 @@ pub struct EksCluster {
     /// Such as `ACTIVE`.
     pub status: String,
     pub public_endpoint: bool,
+    /// The addresses that the public endpoint admits.
+    pub public_cidrs: Vec<String>,
     /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty where EKS does not say.
     pub authentication_mode: String,
 }
@@ -110,40 +112,11 @@ impl Account {
         Ok(EksCluster {
             status: status.map_or_else(String::new, |status| status.as_str().to_owned()),
             public_endpoint: network.is_none_or(|network| network.endpoint_public_access),
+            public_cidrs: network
+                .and_then(|network| network.public_access_cidrs.clone())
+                .unwrap_or_default(),
             authentication_mode: mode.map_or_else(String::new, |mode| mode.as_str().to_owned()),
         })
-    }
-
-    /// The ARNs of the roles and users that EKS lets in by access entries; none where the cluster has the ConfigMap aws-auth
-    /// only.
-    pub async fn access_entries(&self, cluster: &ClusterName) -> Result<Vec<String>, CloudError> {
-        let call = self
-            .eks
-            .list_access_entries()
-            .cluster_name(cluster.as_str());
-        let mut pages = call.into_paginator().send();
-        let mut entries = Vec::new();
-        while let Some(page) = pages.next().await {
-            match page.map_err(refused("eks:ListAccessEntries")) {
-                Ok(page) => entries.extend(page.access_entries.unwrap_or_default()),
-                Err(CloudError::Invalid { code, .. }) if code == "InvalidRequestException" => {
-                    return Ok(Vec::new());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(entries)
-    }
-
-    /// Whether the account has the service-linked role that every spot launch needs (spec/troubles 2).
-    pub async fn has_spot_role(&self) -> Result<bool, CloudError> {
-        const ROLE: &str = "AWSServiceRoleForEC2Spot";
-        let found = self.iam.get_role().role_name(ROLE).send().await;
-        match found.map_err(refused("iam:GetRole")) {
-            Ok(_) => Ok(true),
-            Err(CloudError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 
     pub(crate) async fn eks_cluster(

@@ -149,7 +149,10 @@ fn discovery<T>(answer: Result<T, CloudError>) -> Result<Discovery<T>, CloudErro
 }
 
 impl Account {
-    async fn subnets(&self, class: &EC2NodeClass) -> Result<Vec<SubnetFact>, CloudError> {
+    pub(crate) async fn subnets(
+        &self,
+        class: &EC2NodeClass,
+    ) -> Result<Vec<SubnetFact>, CloudError> {
         let mut found = BTreeMap::new();
         for query in subnet_queries(&class.spec.subnet_selector_terms) {
             let call = self
@@ -174,7 +177,7 @@ impl Account {
         Ok(found.into_values().collect())
     }
 
-    async fn security_groups(
+    pub(crate) async fn security_groups(
         &self,
         class: &EC2NodeClass,
     ) -> Result<Vec<SecurityGroup>, CloudError> {

@@ -22,6 +22,7 @@ mod registry;
 mod request;
 mod sdk;
 mod session;
+mod standing;
 mod upkeep;
 mod zonal_shifts;
 
@@ -30,3 +31,4 @@ pub use account::{Account, Options};
 pub use bucket::Bucket;
 pub use registry::StackMemory;
 pub use sdk::sdk_config;
+pub use standing::AccessEntry;

@@ -105,6 +105,24 @@ impl Account {
         done.map_err(refused("ssm:DeleteParameter")).map(drop)
     }
 
+    /// The account's number, as the ARN of a cluster's entry has it; `None` where Parameter Store does not say.
+    pub async fn account_of_entry(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<Option<String>, CloudError> {
+        let get = self.ssm.get_parameter();
+        let get = get.name(format!("{}/{cluster}", self.registry_prefix));
+        let answer = get.send().await.map_err(refused("ssm:GetParameter"))?;
+        let arn = answer.parameter.and_then(|parameter| parameter.arn);
+        let number = arn.and_then(|arn| arn.split(':').nth(4).map(str::to_owned));
+        Ok(number.filter(|number| !number.is_empty()))
+    }
+
+    /// Where the Region's endpoints are, such as `amazonaws.com`.
+    pub fn domain(&self) -> &'static str {
+        crate::access::domain(&self.region)
+    }
+
     pub fn region(&self) -> &str {
         &self.region
     }

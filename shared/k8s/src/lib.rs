@@ -12,4 +12,4 @@ mod transport;
 
 pub use cluster::KubeCluster;
 pub use connect::{Access, ConnectError, Credentials, from_kubeconfig};
-pub use kube::Client;
+pub use kube::{Client, Error};

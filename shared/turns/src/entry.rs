@@ -82,6 +82,16 @@ impl Entry {
     }
 }
 
+/// The API server of an entry that names one, in the form in which two of the same are equal. Those of EKS are known by the names
+/// of their entries, of which there are no two.
+pub fn endpoint(entry: &Value) -> Option<&str> {
+    let is_named = entry.get("type").and_then(Value::as_str) == Some("endpoint");
+    let endpoint = entry.get("endpoint").and_then(Value::as_str);
+    endpoint
+        .filter(|_| is_named)
+        .map(|endpoint| endpoint.trim_end_matches('/'))
+}
+
 fn settings(raw: &Value) -> Result<Settings, EntryError> {
     if !raw.is_object() {
         return Err(error("settings", raw, "a JSON object"));

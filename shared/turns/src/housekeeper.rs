@@ -1,7 +1,7 @@
 //! The sweep over all clusters: mirrors the registry, holds the leader Leases, wakes lanes that are not provably quiet and
 //! collects garbage. One cluster in trouble never keeps the others waiting.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ use ports::{
 use serde::Serialize;
 
 use crate::{
-    Entry, Report, TurnError, World, budget, collect, gone, interruption, journal,
+    Entry, Report, TurnError, World, budget, collect, entry, gone, interruption, journal,
     leader::{self, Step},
     metrics,
     notifications::{self, News},
@@ -133,7 +133,16 @@ fn place(index: usize, clusters: usize) -> SignedDuration {
 /// Copies registry entries to META, where turns read them. Says whether any cluster lets the Price List be asked.
 async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnError> {
     let mut look_up = false;
+    let mut entries = Vec::new();
     for entry in world.registry.entries().await? {
+        let known = world.ledger.meta(&entry.cluster).await?;
+        entries.push((entry, known));
+    }
+    // Of two entries for one API server, the one that acts has it.
+    let acts = |meta: &Meta| meta.mode != Mode::Shadow;
+    entries.sort_by_key(|(_, known)| !known.as_ref().is_some_and(acts));
+    let mut seen: BTreeMap<String, ClusterName> = BTreeMap::new();
+    for (entry, known) in entries {
         let cluster = &entry.cluster;
         let read = entry.body.and_then(|body| {
             let entry = Entry::read(&body).map_err(|error| error.to_string())?;
@@ -142,7 +151,9 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnErr
         let (
             body,
             Entry {
-                mode, isolated_vpc, ..
+                mut mode,
+                isolated_vpc,
+                ..
             },
         ) = match read {
             Ok(read) => read,
@@ -154,7 +165,18 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnErr
             }
         };
         look_up |= !isolated_vpc;
-        let known = world.ledger.meta(cluster).await?;
+        // They would hold one Lease together, and both act: the other only watches.
+        if let Some(endpoint) = entry::endpoint(&body) {
+            match seen.get(endpoint) {
+                Some(other) => {
+                    mode = Mode::Shadow;
+                    report.alarms.push(format!(
+                        "registry entry of {cluster}: its endpoint {endpoint} is that of {other}, too: unregister one of them"
+                    ));
+                }
+                None => drop(seen.insert(endpoint.to_owned(), cluster.clone())),
+            }
+        }
         let current = |meta: &Meta| meta.registry == body && meta.mode == mode;
         if !known.as_ref().is_some_and(current) {
             world.ledger.mirror_registry(cluster, &body, &mode).await?;

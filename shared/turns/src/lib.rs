@@ -52,7 +52,7 @@ use ports::{
 };
 use thiserror::Error;
 
-pub use entry::{Entry, EntryError};
+pub use entry::{Entry, EntryError, endpoint};
 pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{
     Delivery, InterruptionOutcome, InterruptionReport, Message, deliver, interrupt,

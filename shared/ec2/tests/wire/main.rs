@@ -34,4 +34,5 @@ mod prices;
 mod recorded;
 mod recorded_types;
 mod registry;
+mod standing;
 mod zonal_shifts;

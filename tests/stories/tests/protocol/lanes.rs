@@ -3,8 +3,8 @@
 use crate::{at, points_until, run, with_pending_pods};
 use fakes::Fault;
 use model::ids::TurnId;
-use model::ledger::{IntentState, LaneRow, Lease};
-use model::{Lane, PodKey};
+use model::ledger::{IntentState, LaneRow, Lease, Mode};
+use model::{ClusterName, Lane, PodKey};
 use stories::{Relay, Rig, cpu, secs};
 use turns::Outcome;
 
@@ -148,6 +148,41 @@ async fn an_unknown_cluster_and_a_bad_entry_are_told_apart() {
             .any(|alarm| alarm.contains("mode is \"on\"")),
         "{report:?}"
     );
+}
+
+/// Two entries of one API server, both active: the one that was there goes on, whatever the other is called.
+#[tokio::test]
+async fn a_cluster_that_is_registered_twice_is_acted_on_once() {
+    let rig = Rig::ready(Relay::Dead).await;
+    let turn = TurnId::from("t");
+    let entry = |endpoint: &str| {
+        Ok(serde_json::json!({"type": "endpoint", "endpoint": endpoint, "mode": "active"}))
+    };
+    let served = rig.sim.with(|world| {
+        world.registry[0].body = entry("https://api.example.com");
+        world.registry[0].cluster.clone()
+    });
+    turns::housekeep(&rig.world, &turn).await.unwrap();
+    rig.sim.with(|world| {
+        let twin = ports::registry::RegistryEntry {
+            cluster: "a-twin".into(),
+            body: entry("https://api.example.com/"),
+        };
+        world.registry.insert(0, twin);
+    });
+    for _ in 0..2 {
+        let report = turns::housekeep(&rig.world, &turn).await.unwrap();
+        let told = format!(
+            "registry entry of a-twin: its endpoint https://api.example.com is that of {served}, too: unregister one of them"
+        );
+        assert!(report.alarms.contains(&told), "{report:?}");
+        let mode = async |cluster: &ClusterName| {
+            let meta = rig.world.ledger.meta(cluster).await.unwrap();
+            meta.unwrap().mode
+        };
+        assert_eq!(mode(&served).await, Mode::Active);
+        assert_eq!(mode(&"a-twin".into()).await, Mode::Shadow);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,212 @@
+//! Everything that is looked at for a cluster: by `register` before anybody works with it, and by `doctor` at any time. It only
+//! reads.
+
+mod access;
+mod capacity;
+
+use anyhow::{Context, Result, bail};
+use ec2::{Account, ClusterAccess, ClusterCredentials, EksCluster};
+use jiff::Timestamp;
+use k8s::{Access, Credentials};
+use ports::CloudError;
+use serde_json::{Value, json};
+
+use crate::{
+    doctor,
+    finding::{Finding, found},
+    objects::Objects,
+};
+
+/// What is wrong; what makes it impossible to work with the cluster is an error. Objects that are not given are read from the
+/// cluster itself.
+pub(super) async fn all(
+    account: &Account,
+    cluster: &str,
+    entry: &Value,
+    objects: Option<Objects>,
+    now: Timestamp,
+) -> Result<Vec<Finding>> {
+    let from_outside = entry
+        .get("reach")
+        .is_none_or(|reach| *reach == json!("public"));
+    let mut findings = Vec::new();
+    let mut described = None;
+    if is_eks(entry) {
+        let eks = eks(account, cluster).await?;
+        findings.extend(of_eks(cluster, &eks, from_outside));
+        described = Some(eks);
+    } else if let Some(parameter) = entry.get("credentials").and_then(Value::as_str) {
+        let held = account.holds_credentials(&cluster.into(), parameter).await;
+        held.with_context(|| format!("cannot use the credentials in {parameter}"))?;
+    }
+    let objects = match (objects, from_outside) {
+        (Some(objects), _) => objects,
+        (None, true) => {
+            let (objects, reached) = read(account, cluster, entry).await?;
+            findings.extend(reached);
+            objects
+        }
+        (None, false) => {
+            findings.push(unseen("it is reached from its VPC alone".to_owned()));
+            Objects::default()
+        }
+    };
+    findings.extend(access::checks(account, cluster, described.as_ref(), &objects).await?);
+    findings.extend(capacity::checks(account, cluster, &objects).await?);
+    let mut findings = found(findings);
+    findings.extend(doctor::judge(&objects, now));
+    Ok(findings)
+}
+
+pub(super) fn is_eks(entry: &Value) -> bool {
+    entry.get("type") == Some(&json!("eks"))
+}
+
+/// Finds one thing, or nothing.
+fn one(what: Option<String>) -> Vec<String> {
+    what.into_iter().collect()
+}
+
+async fn eks(account: &Account, cluster: &str) -> Result<EksCluster> {
+    match account.describe_eks_cluster(&cluster.into()).await {
+        Err(CloudError::NotFound { .. }) => bail!(
+            "EKS has no cluster {cluster} in {}. Name its Region by AWS_REGION: a stack serves the clusters \
+             of its own. A cluster that is none of EKS takes --endpoint and --credentials",
+            account.region()
+        ),
+        described => described.with_context(|| format!("cannot look at cluster {cluster}")),
+    }
+}
+
+fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Finding> {
+    let EksCluster {
+        status,
+        public_endpoint,
+        public_cidrs,
+        authentication_mode,
+    } = described;
+    let everyone = public_cidrs.is_empty() || public_cidrs.iter().any(|cidr| cidr == "0.0.0.0/0");
+    vec![
+        Finding::new(
+            "the cluster is not active",
+            one((status != "ACTIVE").then(|| format!("{cluster} is {status}"))),
+            "wait until it is: aws eks wait cluster-active --name <cluster>",
+        ),
+        Finding::new(
+            "the API server is not reached from outside its VPC",
+            one((from_outside && !public_endpoint)
+                .then(|| format!("{cluster} has no public endpoint"))),
+            "give the stack a lane in its VPC (VpcLaneId, docs/deployment.md) and register it with --reach vpc:<id> --replace, or \
+             switch the public endpoint on, for the functions' addresses at least",
+        ),
+        Finding::new(
+            "the public endpoint admits some addresses only, and functions outside a VPC have any",
+            one((from_outside && *public_endpoint && !everyone)
+                .then(|| format!("{cluster} admits {}", public_cidrs.join(", ")))),
+            "give the stack a lane in its VPC and register it with --reach vpc:<id> --replace, or attach the functions to subnets \
+             (SubnetIds) behind NAT gateways whose addresses it admits",
+        ),
+        Finding::new(
+            "roles are let in by the ConfigMap aws-auth alone",
+            one((authentication_mode == "CONFIG_MAP")
+                .then(|| format!("{cluster} has authentication mode CONFIG_MAP"))),
+            "map the functions' roles in aws-auth, each to the group whittle:<function>, or change the mode to \
+             API_AND_CONFIG_MAP: aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
+        ),
+    ]
+}
+
+/// The cluster's objects, as its own endpoint shows them to whoever runs this command; what it does not show is a finding.
+async fn read(
+    account: &Account,
+    cluster: &str,
+    entry: &Value,
+) -> Result<(Objects, Option<Finding>)> {
+    let access = account.cluster_access(&cluster.into(), entry).await;
+    let access = client_access(access.with_context(|| format!("cannot reach cluster {cluster}"))?);
+    let endpoint = access.endpoint.clone();
+    let unreached = |error: anyhow::Error| {
+        let finding = Finding::new(
+            "the API server is not reached from here",
+            vec![format!("{endpoint}: {error:#}")],
+            "look at its address, its certificate authority and what it admits; a cluster in a VPC is registered with --reach vpc:<id>",
+        );
+        Ok((Objects::default(), Some(finding)))
+    };
+    let client = match access.client() {
+        Ok(client) => client,
+        Err(error) => return unreached(error.into()),
+    };
+    let version = http::Request::get("/version").body(Vec::new())?;
+    let answer: Result<Value, _> = client.request(version).await;
+    if let Some(error) = answer.err().filter(|error| !is_answer(error)) {
+        return unreached(error.into());
+    }
+    match Objects::of_client(&client, doctor::LISTS).await {
+        Ok(objects) => Ok((objects, None)),
+        Err(error) => Ok((Objects::default(), Some(unseen(format!("{error:#}"))))),
+    }
+}
+
+/// An API server that refuses has been reached.
+fn is_answer(error: &k8s::Error) -> bool {
+    matches!(error, k8s::Error::Api(_))
+}
+
+fn unseen(why: String) -> Finding {
+    Finding::new(
+        "what is in the cluster was not looked at",
+        vec![why],
+        "whittle doctor <cluster> --context <a context of your kubeconfig that may read it>",
+    )
+}
+
+fn client_access(access: ClusterAccess) -> Access {
+    Access {
+        endpoint: access.endpoint,
+        certificate_authority: access.certificate_authority,
+        credentials: match access.credentials {
+            ClusterCredentials::BearerToken(token) => Credentials::BearerToken(token),
+            ClusterCredentials::ClientCertificate { certificate, key } => {
+                Credentials::ClientCertificate { certificate, key }
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_eks_says_of_a_cluster_becomes_findings() {
+        let of = |status: &str, cidrs: &[&str], mode: &str, from_outside| {
+            let described = EksCluster {
+                status: status.into(),
+                public_endpoint: !cidrs.is_empty(),
+                public_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
+                authentication_mode: mode.into(),
+            };
+            let findings = found(of_eks("demo", &described, from_outside)).into_iter();
+            findings
+                .flat_map(|finding| finding.objects)
+                .collect::<Vec<_>>()
+        };
+        const ALL: &[&str] = &["0.0.0.0/0"];
+        assert_eq!(of("ACTIVE", ALL, "API", true), Vec::<String>::new());
+        assert_eq!(of("CREATING", ALL, "", true), ["demo is CREATING"]);
+        assert_eq!(
+            of("ACTIVE", &[], "CONFIG_MAP", true),
+            [
+                "demo has no public endpoint",
+                "demo has authentication mode CONFIG_MAP"
+            ]
+        );
+        let office = of("ACTIVE", &["198.51.100.0/24"], "API", true);
+        assert_eq!(office, ["demo admits 198.51.100.0/24"]);
+        for cidrs in [&[][..], &["198.51.100.0/24"]] {
+            let inside = of("ACTIVE", cidrs, "API", false);
+            assert_eq!(inside, Vec::<String>::new(), "a lane reaches it");
+        }
+    }
+}

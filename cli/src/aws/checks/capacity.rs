@@ -1,0 +1,147 @@
+//! What the account has for nodes: the role of EC2 Spot, quotas, subnets and security groups.
+
+use anyhow::{Context, Result};
+use api::EC2NodeClass;
+use ec2::Account;
+use model::resources::CPU;
+use serde_json::{Value, json};
+
+use super::one;
+use crate::{
+    finding::Finding,
+    objects::{Objects, short_name},
+};
+
+pub(super) async fn checks(
+    account: &Account,
+    cluster: &str,
+    objects: &Objects,
+) -> Result<Vec<Finding>> {
+    let spot = account.has_role("AWSServiceRoleForEC2Spot").await;
+    let spot = spot.context("cannot look for the service-linked role of EC2 Spot")?;
+    Ok(vec![
+        spot_role(spot),
+        quotas(account, most_cpus(objects)).await,
+        nothing_selected(account, cluster, objects).await,
+    ])
+}
+
+fn spot_role(exists: bool) -> Finding {
+    Finding::new(
+        "2. the service-linked role of EC2 Spot is missing, so that the first spot launch is refused",
+        one((!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned())),
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    )
+}
+
+/// Quotas of virtual processors that run at a time, by their codes.
+const QUOTAS: [(&str, &str); 2] = [
+    ("L-1216C47A", "on-demand instances of standard families"),
+    ("L-34B43A08", "spot instances of standard families"),
+];
+
+/// As many as a new account lacks for a handful of nodes.
+const FEW_CPUS: i64 = 32;
+
+/// The most that a NodePool may have by its own limit.
+fn most_cpus(objects: &Objects) -> i64 {
+    let limits = objects.of_kind("NodePool").filter_map(|pool| {
+        let mut amounts = model::Resources::default();
+        let limit = pool.pointer("/spec/limits/cpu")?;
+        let limit = limit
+            .as_str()
+            .map_or_else(|| limit.to_string(), str::to_owned);
+        amounts.set_quantity(CPU, &limit).ok()?;
+        Some(amounts.get(CPU) / 1000)
+    });
+    limits.max().unwrap_or(0).max(FEW_CPUS)
+}
+
+async fn quotas(account: &Account, wanted: i64) -> Finding {
+    let mut low = Vec::new();
+    for (code, about) in QUOTAS {
+        low.extend(match account.ec2_quota(code).await {
+            Ok(value) => too_low(code, about, value, wanted),
+            Err(error) => Some(format!("{code} ({about}) cannot be seen: {error}")),
+        });
+    }
+    Finding::new(
+        "44. quotas that NodePools may reach before their limits",
+        low,
+        "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code <code> --desired-value <vCPU>, or lower \
+         spec.limits.cpu; whoever runs this command needs servicequotas:GetServiceQuota",
+    )
+}
+
+fn too_low(code: &str, about: &str, value: f64, wanted: i64) -> Option<String> {
+    #[expect(clippy::cast_precision_loss, reason = "compared with a number of AWS'")]
+    let is_low = value < wanted as f64;
+    is_low.then(|| format!("{code} ({about}): {value} vCPU, {wanted} may be wanted"))
+}
+
+/// Of EC2NodeClasses; before there are any, of the tag that their selectors usually have.
+async fn nothing_selected(account: &Account, cluster: &str, objects: &Objects) -> Finding {
+    let usual = usual_class(cluster);
+    let mut classes: Vec<&Value> = objects.of_kind("EC2NodeClass").collect();
+    if classes.is_empty() {
+        classes.push(&usual);
+    }
+    let mut nothing = Vec::new();
+    for class in classes {
+        let name = short_name(class);
+        let read: Result<EC2NodeClass, _> = serde_json::from_value(class.clone());
+        let selected = match read {
+            Ok(read) => account.selected(&read).await,
+            // Its NodePools are told of it by the API server's own schema.
+            Err(error) => {
+                nothing.push(format!("{name} cannot be read: {error}"));
+                continue;
+            }
+        };
+        match selected {
+            Ok((subnets, groups)) => nothing.extend(
+                [("subnet", subnets), ("security group", groups)]
+                    .into_iter()
+                    .filter(|(_, count)| *count == 0)
+                    .map(|(what, _)| format!("{name} selects no {what}")),
+            ),
+            Err(error) => nothing.push(format!("{name}: {error}")),
+        }
+    }
+    Finding::new(
+        "45. EC2NodeClasses without subnets or security groups",
+        nothing,
+        "aws ec2 create-tags --resources <subnets and security group> --tags Key=karpenter.sh/discovery,Value=<cluster>, or mend \
+         the selectors",
+    )
+}
+
+fn usual_class(cluster: &str) -> Value {
+    let terms = json!([{ "tags": { "karpenter.sh/discovery": cluster } }]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": { "name": format!("with the tag karpenter.sh/discovery={cluster}") },
+        "spec": { "amiSelectorTerms": [], "subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_told_of_where_less_is_allowed_than_node_pools_may_want() {
+        let low = too_low("L-1216C47A", "on-demand", 5.0, 32);
+        assert_eq!(
+            low.as_deref(),
+            Some("L-1216C47A (on-demand): 5 vCPU, 32 may be wanted")
+        );
+        assert_eq!(too_low("L-1216C47A", "on-demand", 32.0, 32), None);
+    }
+
+    #[test]
+    fn the_class_before_there_are_any_can_be_read() {
+        let read: EC2NodeClass = serde_json::from_value(usual_class("demo")).unwrap();
+        assert_eq!(read.spec.subnet_selector_terms.len(), 1);
+    }
+}

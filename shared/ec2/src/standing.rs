@@ -1,0 +1,135 @@
+//! What an account has ready for a cluster before anybody works with it: who is let in, roles, quotas, tags.
+
+use api::EC2NodeClass;
+use model::ClusterName;
+use ports::CloudError;
+use serde_json::{Value, json};
+
+use crate::{
+    Account,
+    access::domain,
+    errors::{cloud_error, refused},
+    request::{Request, send},
+};
+
+/// Somebody whom EKS lets into a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessEntry {
+    /// The ARN of a role or user.
+    pub principal: String,
+    /// Whom Kubernetes takes it for.
+    pub groups: Vec<String>,
+}
+
+impl Account {
+    /// Whom EKS lets in by access entries; nobody where the cluster has the ConfigMap aws-auth only.
+    pub async fn access_entries(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<Vec<AccessEntry>, CloudError> {
+        let call = self
+            .eks
+            .list_access_entries()
+            .cluster_name(cluster.as_str());
+        let mut pages = call.into_paginator().send();
+        let mut principals = Vec::new();
+        while let Some(page) = pages.next().await {
+            match page.map_err(refused("eks:ListAccessEntries")) {
+                Ok(page) => principals.extend(page.access_entries.unwrap_or_default()),
+                Err(CloudError::Invalid { code, .. }) if code == "InvalidRequestException" => {
+                    return Ok(Vec::new());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut entries = Vec::new();
+        for principal in principals {
+            let call = self.eks.describe_access_entry();
+            let call = call.cluster_name(cluster.as_str());
+            let answer = call.principal_arn(&principal).send().await;
+            match answer.map_err(refused("eks:DescribeAccessEntry")) {
+                Ok(answer) => entries.push(AccessEntry {
+                    principal,
+                    groups: answer
+                        .access_entry
+                        .and_then(|entry| entry.kubernetes_groups)
+                        .unwrap_or_default(),
+                }),
+                // It went in the meantime.
+                Err(CloudError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Whether the account has a role of this name, without its path.
+    pub async fn has_role(&self, name: &str) -> Result<bool, CloudError> {
+        let found = self.iam.get_role().role_name(name).send().await;
+        match found.map_err(refused("iam:GetRole")) {
+            Ok(_) => Ok(true),
+            Err(CloudError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The value of a quota of EC2, such as `L-1216C47A`, in its own unit.
+    pub async fn ec2_quota(&self, code: &str) -> Result<f64, CloudError> {
+        const ACTION: &str = "servicequotas:GetServiceQuota";
+        let headers = [
+            ("content-type", "application/x-amz-json-1.1"),
+            ("x-amz-target", "ServiceQuotasV20190624.GetServiceQuota"),
+        ];
+        let endpoint = self.config.endpoint_url().map_or_else(
+            || {
+                let region = &self.region;
+                format!("https://servicequotas.{region}.{}", domain(region))
+            },
+            |url| url.trim_end_matches('/').to_owned(),
+        );
+        let request = Request {
+            operation: ACTION,
+            service: Some("servicequotas"),
+            method: "POST",
+            endpoint,
+            path: "/".to_owned(),
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            body: json!({ "ServiceCode": "ec2", "QuotaCode": code })
+                .to_string()
+                .into(),
+        };
+        let unknown = |message: String| CloudError::Unknown {
+            action: ACTION.to_owned(),
+            message,
+        };
+        let now = self.clock.now().into();
+        let answer = send(&self.config, &self.region, now, request).await;
+        let (status, body) = answer.map_err(unknown)?;
+        let said: Value = serde_json::from_str(&body).unwrap_or_default();
+        if let Some(value) = said.pointer("/Quota/Value").and_then(Value::as_f64) {
+            return Ok(value);
+        }
+        let text = |names: [&str; 2]| {
+            let mut found = names.iter().filter_map(|name| said.get(name)?.as_str());
+            found.next().unwrap_or_default()
+        };
+        // Such as com.amazonaws.servicequotas#NoSuchResourceException.
+        let code = text(["__type", "code"]).rsplit('#').next();
+        match code.filter(|code| !code.is_empty() && (400..500).contains(&status)) {
+            Some(code) => Err(cloud_error(
+                ACTION,
+                code.to_owned(),
+                text(["message", "Message"]).to_owned(),
+            )),
+            None => Err(unknown(format!("HTTP {status}: {body}"))),
+        }
+    }
+
+    /// How many subnets and security groups an EC2NodeClass selects now.
+    pub async fn selected(&self, class: &EC2NodeClass) -> Result<(usize, usize), CloudError> {
+        let (subnets, groups) = futures::join!(self.subnets(class), self.security_groups(class));
+        Ok((subnets?.len(), groups?.len()))
+    }
+}

@@ -1,0 +1,93 @@
+//! What moto does not have: access entries of EKS and Service Quotas, by recorded answers.
+
+use std::sync::Arc;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use ec2::{AccessEntry, Account, Options};
+use ports::CloudError;
+
+use crate::aws::{FixedClock, config};
+
+/// Answers by what a request's address or body holds; the first that fits.
+#[derive(Clone, Debug)]
+struct Answers(&'static [(&'static str, u16, &'static str)]);
+
+impl HttpConnector for Answers {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = request.body().bytes().unwrap_or_default();
+        let asked = format!("{} {}", request.uri(), String::from_utf8_lossy(body));
+        let found = self.0.iter().find(|(part, ..)| asked.contains(part));
+        let (_, status, body) = found.unwrap_or_else(|| panic!("nobody expected {asked}"));
+        let mut answer = HttpResponse::new((*status).try_into().unwrap(), SdkBody::from(*body));
+        if *status >= 400 {
+            let code = body.split('"').nth(3).unwrap_or_default();
+            answer
+                .headers_mut()
+                .insert("x-amzn-errortype", code.to_owned());
+        }
+        HttpConnectorFuture::ready(Ok(answer))
+    }
+}
+
+fn account(answers: &'static [(&'static str, u16, &'static str)]) -> Account {
+    let http = http_client_fn(move |_, _| SharedHttpConnector::new(Answers(answers)));
+    let config = config().to_builder().http_client(http).build();
+    Account::new(&config, Options::default(), Arc::new(FixedClock))
+}
+
+#[tokio::test]
+async fn whom_eks_lets_in_comes_with_the_groups() {
+    let account = account(&[
+        (
+            "role%2Fp",
+            200,
+            r#"{"accessEntry": {"principalArn": "arn:aws:iam::123456789012:role/p", "kubernetesGroups": ["whittle:provisioner"]}}"#,
+        ),
+        (
+            "role%2Fgone",
+            404,
+            r#"{"__type": "ResourceNotFoundException", "message": "deleted just now"}"#,
+        ),
+        (
+            "access-entries",
+            200,
+            r#"{"accessEntries": ["arn:aws:iam::123456789012:role/p", "arn:aws:iam::123456789012:role/gone"]}"#,
+        ),
+    ]);
+    let entries = account.access_entries(&"demo".into()).await.unwrap();
+    let expected = AccessEntry {
+        principal: "arn:aws:iam::123456789012:role/p".to_owned(),
+        groups: vec!["whittle:provisioner".to_owned()],
+    };
+    assert_eq!(entries, [expected]);
+}
+
+#[tokio::test]
+async fn a_quota_is_a_number_of_virtual_processors() {
+    let account = account(&[
+        (
+            "L-1216C47A",
+            200,
+            r#"{"Quota": {"ServiceCode": "ec2", "QuotaCode": "L-1216C47A", "Value": 640.0, "Unit": "None"}}"#,
+        ),
+        (
+            "L-34B43A08",
+            400,
+            r#"{"__type": "com.amazonaws.servicequotas#AccessDeniedException", "Message": "not you"}"#,
+        ),
+        ("L-0", 500, "busy"),
+    ]);
+    let quota = account.ec2_quota("L-1216C47A").await;
+    assert!((quota.unwrap() - 640.0).abs() < f64::EPSILON);
+    let denied = account.ec2_quota("L-34B43A08").await;
+    assert!(
+        matches!(&denied, Err(CloudError::Denied { action, .. }) if action == "servicequotas:GetServiceQuota"),
+        "{denied:?}"
+    );
+    let busy = account.ec2_quota("L-0").await;
+    assert!(matches!(busy, Err(CloudError::Unknown { .. })), "{busy:?}");
+}
