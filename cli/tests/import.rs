@@ -29,7 +29,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_page_comes_out_as_it_says() {
-    let pages: [(&str, &[&str], i32); 5] = [
+    let pages: [(&str, &[&str], i32); 7] = [
         (
             "asg",
             &[
@@ -56,7 +56,43 @@ fn every_page_comes_out_as_it_says() {
             ],
             0,
         ),
-        ("mng-refused", &["mng", "-f", "mng-refused.json"], 1),
+        (
+            "asg-refused",
+            &[
+                "asg",
+                "-f",
+                "asg-refused.json",
+                "--launch-template",
+                "templates-refused.json",
+            ],
+            1,
+        ),
+        (
+            "flags-refused",
+            &[
+                "asg",
+                "-f",
+                "asg.json",
+                "--launch-template",
+                "templates.json",
+                "--name",
+                "batch",
+                "--autoscaler-flag",
+                "max-nodes-total=10",
+                "--autoscaler-flag",
+                "max-empty-bulk-delete=few",
+                "--autoscaler-flag",
+                "scale-down-unneeded-time=soon",
+                "--autoscaler-flag",
+                "expander=grpc",
+            ],
+            1,
+        ),
+        (
+            "mng-refused",
+            &["mng", "-f", "mng-refused.json", "mng-odd.json"],
+            1,
+        ),
         (
             "preflight",
             &[
@@ -189,6 +225,8 @@ fn options_of_the_node_termination_handler_become_settings() {
     for (page, refused) in [
         ("nth", false),
         ("nth-template", false),
+        ("nth-heartbeat", true),
+        ("nth-odd", true),
         ("nth-refused", true),
         ("nth-secret", true),
     ] {

@@ -48,12 +48,26 @@ fn every_group(groups: &str) -> Vec<String> {
 
 #[test]
 fn every_page_comes_out_as_it_says() {
-    for name in ["groups", "refused", "wrong-cluster"] {
+    for name in [
+        "bare",
+        "changed",
+        "gates",
+        "groups",
+        "refused",
+        "wrong-cluster",
+    ] {
         let groups = fs::read_to_string(page(&format!("{name}.yaml"))).unwrap();
-        let mut arguments = vec!["--root-device=/dev/sda1".to_owned()];
-        arguments.extend(every_group(&groups));
+        let before = fs::read_to_string(page(&format!("{name}.before.yaml"))).unwrap_or_default();
+        let mut arguments = Vec::new();
+        if name != "bare" {
+            arguments.push("--root-device=/dev/sda1".to_owned());
+            arguments.extend(every_group(&groups));
+        }
+        if !before.is_empty() {
+            arguments.push("--previous=before.yaml".to_owned());
+        }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = convert(&groups, &[SCRIPT], &arguments);
+        let output = convert(&groups, &[SCRIPT, ("before.yaml", &before)], &arguments);
         let shown = format!(
             "{}\n=== told\n{}",
             text(&output.stdout),

@@ -321,6 +321,9 @@ pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
             group.source == Source::Asg
                 && other.source == Source::Asg
                 && group.template.is_some()
+                // What is refused of one is told of it.
+                && group.refusals.is_empty()
+                && other.refusals.is_empty()
                 && (
                     &other.template,
                     &other.labels,
