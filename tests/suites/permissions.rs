@@ -6,7 +6,10 @@
     reason = "what is not there fails the test"
 )]
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use harness::{ACCOUNT, REGION};
 use iam_rs::{
@@ -56,6 +59,63 @@ fn each_role_may_do_its_work_and_nothing_else() {
         wrong.extend(judged(&role.may_not, false));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Errors name the action that was asked for, so the code of the functions has all but those that an SDK's error names itself.
+#[test]
+fn every_action_that_functions_ask_for_is_allowed_to_one_of_them() {
+    let allowed: BTreeSet<String> = roles()
+        .into_iter()
+        .flat_map(|role| role.may)
+        .map(|call| call.r#do)
+        .collect();
+    let mut named = BTreeSet::new();
+    for krate in ["ec2", "ledger", "shell"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../shared/{krate}/src"));
+        actions(&source, &mut named);
+    }
+    for other in OF_PEOPLE.iter().chain(BY_PARAMETER) {
+        assert!(named.remove(*other), "{other} is asked for by nobody");
+    }
+    assert!(named.len() > 20, "{named:?}");
+    let missing: Vec<&String> = named.difference(&allowed).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// What people ask for with `whittle register`, `unregister` and `doctor`, under their own permissions.
+const OF_PEOPLE: &[&str] = &[
+    "eks:DescribeAccessEntry",
+    "eks:ListAccessEntries",
+    "iam:GetRole",
+    "servicequotas:GetServiceQuota",
+    "ssm:DeleteParameter",
+    "ssm:PutParameter",
+];
+
+/// Allowed for what the parameter NotificationTargetArns names, which is nothing by default.
+const BY_PARAMETER: &[&str] = &["events:PutEvents", "sns:Publish"];
+
+/// Texts such as `"ec2:RunInstances"` below a folder.
+fn actions(folder: &Path, named: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            actions(&path, named);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let is_action = |text: &&str| {
+            let parts = text.split_once(':');
+            parts.is_some_and(|(service, action)| {
+                let plain = |c: char| c.is_ascii_lowercase() || c == '-' || c == '2' || c == '3';
+                !service.is_empty()
+                    && service.chars().all(plain)
+                    && action.starts_with(|c: char| c.is_ascii_uppercase())
+                    && action.chars().all(|c| c.is_ascii_alphanumeric())
+            })
+        };
+        named.extend(text.split('"').filter(is_action).map(str::to_owned));
+    }
 }
 
 #[test]

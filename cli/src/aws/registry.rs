@@ -284,5 +284,5 @@ async fn paused(
     }
     let (ledger, _) = memory_of(&stack.name).await?;
     let clusters = entries.iter().map(|entry| &entry.cluster);
-    pauses::of_clusters(&ledger, clusters, crate::moment::now()).await
+    pauses::of_clusters(&ledger, clusters, now()).await
 }
