@@ -174,6 +174,13 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
         );
     }
     println!("turns: peak RSS of quiet turns: {} MiB", memory("VmHWM:")?);
+    let largest = bench
+        .sim
+        .with(|world| world.ledger.archive.values().map(Vec::len).max());
+    println!(
+        "turns: the largest snapshot of the journal: {} KiB",
+        largest.unwrap_or_default() >> 10
+    );
     // The end of its input ends the server.
     drop(server.stdin.take());
     server.wait()?;
