@@ -13,8 +13,11 @@ use model::{ClusterName, NanosPerHour, NodeName, PodKey, Snapshot};
 
 use crate::{
     journal::source::{self, Source},
-    moment::{self, Moment},
-    rehearsal::{Rehearsal, Rivals, Tally, views, waits},
+    rehearsal::{
+        Rehearsal, Rivals, Tally,
+        views::{self, Stretch},
+        waits,
+    },
     replay::amend::Amendment,
 };
 
@@ -26,15 +29,8 @@ pub(crate) struct Arguments {
     /// Cluster Autoscaler works.
     #[arg(long, value_name = "LABEL[=VALUE]", value_parser = label)]
     instead_of: Option<(String, Option<String>)>,
-    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d.
-    #[arg(long, default_value = "7d", value_parser = moment::parse)]
-    since: Moment,
-    /// Until when, in the same forms; without it, now.
-    #[arg(long, value_parser = moment::parse)]
-    until: Option<Moment>,
-    /// So many views of the cluster are gone through at most, spread over the time.
-    #[arg(long, default_value_t = 200)]
-    views: usize,
+    #[command(flatten)]
+    stretch: Stretch,
     #[command(flatten)]
     from: source::Origin,
 }
@@ -54,10 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
-        let now = moment::now();
-        let from = arguments.since.before(now)?;
-        let until = arguments.until.map_or(Ok(now), |until| until.before(now))?;
-        let turns = views::kept(&source, &cluster, from, until, arguments.views).await?;
+        let turns = views::kept(&source, &cluster, &arguments.stretch).await?;
         let (nothing, rivals) = (Amendment::none(), Rivals(arguments.instead_of.clone()));
         let mut ours = Rehearsal::new(&nothing, &rivals);
         let mut theirs = Actual::default();

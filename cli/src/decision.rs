@@ -2,7 +2,7 @@
 
 use model::{
     NanosPerHour, Plan, labels,
-    plan::{Action, Launch, Planned, Unplaced},
+    plan::{Launch, Unplaced},
     resources::amount_text,
     selector::NodeSelectorRequirement,
 };
@@ -10,7 +10,8 @@ use planner::{Blocked, Command, Pass};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn provisioning(plan: &Plan) -> Value {
-    let launches: Vec<&Launch> = plan.actions.iter().filter_map(launch).collect();
+    let launches = plan.actions.iter();
+    let launches: Vec<&Launch> = launches.filter_map(|one| one.action.launch()).collect();
     let cost: i64 = launches.iter().map(|launch| launch.cheapest.price.0).sum();
     let errors: Vec<Value> = plan.unplaced.iter().map(error).collect();
     json!({
@@ -57,14 +58,6 @@ fn command(command: &Command) -> Value {
         "delete": command.nodes,
         "replace": replacements.collect::<Vec<_>>(),
     })
-}
-
-fn launch(planned: &Planned) -> Option<&Launch> {
-    if let Action::Launch(launch) = &planned.action {
-        Some(launch)
-    } else {
-        None
-    }
 }
 
 fn new_node(launch: &Launch) -> Value {

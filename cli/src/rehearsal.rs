@@ -92,7 +92,8 @@ impl<'a> Rehearsal<'a> {
     fn place(&mut self, snapshot: &mut Snapshot) {
         let mut plan = planner::provision(snapshot, planner::Share::WHOLE);
         self.rename(&mut plan);
-        let replacements: Vec<Launch> = plan.actions.into_iter().filter_map(launch).collect();
+        let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+        let replacements: Vec<Launch> = launches.cloned().collect();
         self.tally.launch(&replacements);
         let command = planner::Command {
             reason: Reason::Underutilized,
@@ -150,18 +151,6 @@ impl<'a> Rehearsal<'a> {
     fn next_name(&mut self, pool: &NodePoolName) -> NodeClaimName {
         self.launched += 1;
         NodeClaimName(format!("{pool}-rehearsed-{}", self.launched))
-    }
-}
-
-fn launch(planned: model::plan::Planned) -> Option<Launch> {
-    match planned.action {
-        Action::Launch(launch) => Some(*launch),
-        Action::DeleteNodeClaim(_)
-        | Action::UpdateNode(_)
-        | Action::UpdateNodeClaim(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => None,
     }
 }
 

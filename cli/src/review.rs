@@ -8,9 +8,11 @@ use model::{ClusterName, NanosPerHour, NodePoolName, Snapshot};
 
 use crate::{
     journal::source::{self, Source},
-    moment::{self, Moment},
     plan::counted,
-    rehearsal::{Rehearsal, Rivals, Tally, views},
+    rehearsal::{
+        Rehearsal, Rivals, Tally,
+        views::{self, Stretch},
+    },
     replay::amend::{Amendment, Changes},
 };
 
@@ -20,15 +22,8 @@ pub(crate) struct Arguments {
     cluster: String,
     #[command(flatten)]
     changes: Changes,
-    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d.
-    #[arg(long, default_value = "7d", value_parser = moment::parse)]
-    since: Moment,
-    /// Until when, in the same forms; without it, now.
-    #[arg(long, value_parser = moment::parse)]
-    until: Option<Moment>,
-    /// So many views of the cluster are gone through at most, spread over the time.
-    #[arg(long, default_value_t = 200)]
-    views: usize,
+    #[command(flatten)]
+    stretch: Stretch,
     /// More than this, in percent of what it was, is worse.
     #[arg(long, default_value_t = 10)]
     cost: u32,
@@ -47,10 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
-        let now = moment::now();
-        let from = arguments.since.before(now)?;
-        let until = arguments.until.map_or(Ok(now), |until| until.before(now))?;
-        let turns = views::kept(&source, &cluster, from, until, arguments.views).await?;
+        let turns = views::kept(&source, &cluster, &arguments.stretch).await?;
         let (nothing, rivals) = (Amendment::none(), Rivals::default());
         let mut before = Rehearsal::new(&nothing, &rivals);
         let mut after = Rehearsal::new(&changes, &rivals);

@@ -11,7 +11,7 @@ mod recorded;
 use std::{fs, process::Output};
 
 use model::{NodeName, PodKey};
-use recorded::{Recorded, told};
+use recorded::{LIMITED, Recorded, told};
 use stories::{Relay, Rig, all_bound, secs};
 
 /// Three pods got their nodes.
@@ -153,23 +153,11 @@ async fn a_turn_is_planned_again_with_other_manifests() {
         "{without}"
     );
     let pool = story.recorded.path().join("pool.yaml");
-    fs::write(&pool, POOL).unwrap();
+    fs::write(&pool, LIMITED).unwrap();
     let pool = pool.to_str().unwrap();
     let limited = story.says(&["replay", "demo", &turn, "--with", pool]);
     assert!(limited.contains("3 pods find no place"), "{limited}");
 }
-
-const POOL: &str = "
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  limits: {cpu: 0}
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      requirements: []
-";
 
 #[tokio::test]
 async fn mistakes_are_told_and_nothing_is_done() {
@@ -186,7 +174,7 @@ async fn mistakes_are_told_and_nothing_is_done() {
     let other = story.recorded.path().join("other.yaml");
     fs::write(
         &other,
-        POOL.replace("EC2NodeClass, name: default", "EC2NodeClass, name: gpu"),
+        LIMITED.replace("EC2NodeClass, name: default", "EC2NodeClass, name: gpu"),
     )
     .unwrap();
     let other = other.to_str().unwrap();

@@ -9,7 +9,7 @@ mod recorded;
 
 use std::fs;
 
-use recorded::{Recorded, told};
+use recorded::{LIMITED, Recorded, told};
 use stories::{Relay, Rig, all_bound, secs};
 
 const SINCE: [&str; 4] = [
@@ -29,18 +29,6 @@ async fn hours() -> Recorded {
     rig.pass(secs(2 * 3600)).await;
     Recorded::of(&rig)
 }
-
-const POOL: &str = "
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  limits: {cpu: 0}
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      requirements: []
-";
 
 #[tokio::test]
 async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
@@ -65,7 +53,7 @@ async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
     assert_eq!(was, is, "nothing changes");
     assert_ne!(was, "$0.0000", "{page}");
     let pool = hours.path().join("pool.yaml");
-    fs::write(&pool, POOL).unwrap();
+    fs::write(&pool, LIMITED).unwrap();
     let (code, page, told) = review(&["--with", pool.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{told}");
     assert!(page.contains("**Worse:** Pods find no place"), "{page}");

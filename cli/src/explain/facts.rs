@@ -49,7 +49,7 @@ fn of_pod(snapshot: &Snapshot, key: &PodKey, lane: Lane) -> Option<String> {
     }
     let plan = planner::provision(snapshot, planner::Share::WHOLE);
     let own = |pod: &model::plan::PodRef| pod.key == *key;
-    for launch in plan.actions.iter().filter_map(launch) {
+    for launch in plan.actions.iter().filter_map(|one| one.action.launch()) {
         if launch.pods.iter().any(own) {
             let one = &launch.cheapest;
             let _ = writeln!(
@@ -74,18 +74,6 @@ fn of_pod(snapshot: &Snapshot, key: &PodKey, lane: Lane) -> Option<String> {
         }
     }
     Some(text)
-}
-
-fn launch(planned: &model::plan::Planned) -> Option<&model::plan::Launch> {
-    match &planned.action {
-        model::Action::Launch(launch) => Some(launch),
-        model::Action::DeleteNodeClaim(_)
-        | model::Action::UpdateNode(_)
-        | model::Action::UpdateNodeClaim(_)
-        | model::Action::Evict { .. }
-        | model::Action::DeletePod { .. }
-        | model::Action::Terminate { .. } => None,
-    }
 }
 
 fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) -> String {

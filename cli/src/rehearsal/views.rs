@@ -1,24 +1,42 @@
 //! Which views of a stretch of time a rehearsal goes through.
 
 use anyhow::{Result, bail};
-use jiff::Timestamp;
+use clap::Args;
 use model::{ClusterName, Lane, Snapshot};
 use ports::journal::Wanted;
 use turns::Report;
 
-use crate::journal::source::Source;
+use crate::{
+    journal::source::Source,
+    moment::{self, Moment},
+};
+
+/// Which time, and how closely it is looked at.
+#[derive(Args)]
+pub(crate) struct Stretch {
+    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d.
+    #[arg(long, default_value = "7d", value_parser = moment::parse)]
+    since: Moment,
+    /// Until when, in the same forms; without it, now.
+    #[arg(long, value_parser = moment::parse)]
+    until: Option<Moment>,
+    /// So many views of the cluster are gone through at most, spread over the time.
+    #[arg(long, default_value_t = 200)]
+    views: usize,
+}
 
 /// So many records are looked through.
 const RECORDS_MAX: usize = 100_000;
 
-/// The turns whose views are kept, oldest first; of more than `most` such that are spread over the time.
+/// The turns whose views are kept, oldest first; of too many such that are spread over the time.
 pub(crate) async fn kept(
     source: &Source,
     cluster: &ClusterName,
-    from: Timestamp,
-    until: Timestamp,
-    most: usize,
+    stretch: &Stretch,
 ) -> Result<Vec<Report>> {
+    let now = moment::now();
+    let from = stretch.since.before(now)?;
+    let until = stretch.until.map_or(Ok(now), |until| until.before(now))?;
     let wanted = Wanted {
         about: None,
         from,
@@ -41,7 +59,7 @@ pub(crate) async fn kept(
             reports.len()
         );
     }
-    Ok(spread(reports, most))
+    Ok(spread(reports, stretch.views))
 }
 
 /// The provisioner looks at pods only where one waits.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use model::{
     Lane, NanosPerHour, Snapshot,
-    plan::{Action, Launch, Planned as Step, names},
+    plan::{Launch, names},
 };
 
 /// The lines of a plan, each with how often it is there, and what it comes to.
@@ -30,7 +30,8 @@ impl Planned {
 
     fn provisioning(snapshot: &Snapshot) -> Self {
         let plan = planner::provision(snapshot, planner::Share::WHOLE);
-        let launches: Vec<&Launch> = plan.actions.iter().filter_map(launch).collect();
+        let launches = plan.actions.iter();
+        let launches: Vec<&Launch> = launches.filter_map(|one| one.action.launch()).collect();
         let cost = launches.iter().map(|launch| launch.cheapest.price.0).sum();
         let mut lines = Vec::new();
         lines.extend(launches.iter().map(|launch| line(launch)));
@@ -151,16 +152,4 @@ fn line(launch: &Launch) -> String {
         one.price,
         launch.pods.len()
     )
-}
-
-fn launch(step: &Step) -> Option<&Launch> {
-    match &step.action {
-        Action::Launch(launch) => Some(launch),
-        Action::DeleteNodeClaim(_)
-        | Action::UpdateNode(_)
-        | Action::UpdateNodeClaim(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => None,
-    }
 }

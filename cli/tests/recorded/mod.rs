@@ -9,6 +9,19 @@ use std::{
 use stories::Rig;
 use tempfile::TempDir;
 
+/// The NodePool of the story, without room for anything.
+pub(crate) const LIMITED: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  limits: {cpu: 0}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: []
+";
+
 pub(crate) struct Recorded(TempDir);
 
 impl Recorded {

@@ -99,17 +99,8 @@ pub(crate) fn drop_pods(plan: &mut Plan, gone: impl Fn(&PodRef) -> bool) {
 }
 
 pub(crate) fn launches(plan: &Plan) -> impl Iterator<Item = &Launch> {
-    plan.actions
-        .iter()
-        .filter_map(|planned| match &planned.action {
-            Action::Launch(launch) => Some(&**launch),
-            Action::DeleteNodeClaim(_)
-            | Action::UpdateNode(_)
-            | Action::UpdateNodeClaim(_)
-            | Action::Evict { .. }
-            | Action::DeletePod { .. }
-            | Action::Terminate { .. } => None,
-        })
+    let actions = plan.actions.iter();
+    actions.filter_map(|planned| planned.action.launch())
 }
 
 pub(crate) fn deletions(plan: &Plan) -> impl Iterator<Item = &Target> {

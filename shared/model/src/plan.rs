@@ -74,6 +74,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// The node that it buys.
+    pub fn launch(&self) -> Option<&Launch> {
+        match self {
+            Self::Launch(launch) => Some(launch),
+            Self::DeleteNodeClaim(_)
+            | Self::UpdateNode(_)
+            | Self::UpdateNodeClaim(_)
+            | Self::Evict { .. }
+            | Self::DeletePod { .. }
+            | Self::Terminate { .. } => None,
+        }
+    }
+
     /// The NodeClaim that it deletes.
     pub fn deletion(&self) -> Option<&Target> {
         match self {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use api::{NodePool, names::annotation::MODE};
 use jiff::Timestamp;
 use model::{
-    Action, NodePoolName, Snapshot,
+    NodePoolName, Snapshot,
     journal::Line,
     ledger::{Pause, PauseLevel, PauseScope},
 };
@@ -74,14 +74,9 @@ pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> 
         return Vec::new();
     };
     let plan = planner::provision(&lifted, share);
-    let would = plan.actions.iter().filter(|planned| match &planned.action {
-        Action::Launch(launch) => pools.contains(&launch.node_pool),
-        Action::DeleteNodeClaim(_)
-        | Action::UpdateNode(_)
-        | Action::UpdateNodeClaim(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => false,
+    let would = plan.actions.iter().filter(|planned| {
+        let launch = planned.action.launch();
+        launch.is_some_and(|launch| pools.contains(&launch.node_pool))
     });
     would.map(Line::from).collect()
 }
