@@ -1,5 +1,7 @@
 //! A running cluster, as its API server has it: the snapshot that a turn would plan from, but for what the ledger knows.
 
+#[cfg(feature = "aws")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context as _, Result};
@@ -21,17 +23,62 @@ pub(crate) fn observe(
         .build()?;
     runtime.block_on(async {
         let client = k8s::from_kubeconfig(context).await?;
-        // The Lease is not looked at: nothing is done to the cluster.
-        let cluster = KubeCluster::new(client, "kube-system");
         let (source, mut problems) = match types {
             Some(types) => (Source::Table(types), Vec::new()),
             None => Source::unless_given(snapshot.now).await?,
         };
-        let read = read(&cluster, snapshot, &source).await;
+        let live = Live::new(client, source);
+        let read = live.observe(snapshot).await;
         problems
             .extend(read.with_context(|| format!("cannot read the cluster of context {context}"))?);
         Ok(problems)
     })
+}
+
+/// A cluster that may be looked at more than once.
+pub(crate) struct Live {
+    cluster: KubeCluster,
+    source: Source,
+    /// What is the matter with instance types and prices.
+    notes: Vec<String>,
+}
+
+impl Live {
+    fn new(client: k8s::Client, source: Source) -> Self {
+        Self {
+            // The Lease is not looked at: nothing is done to the cluster.
+            cluster: KubeCluster::new(client, "kube-system"),
+            source,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of_table(client: k8s::Client, types: Vec<InstanceType>) -> Self {
+        Self::new(client, Source::Table(types))
+    }
+
+    /// Without types, those that EC2 offers where it can be asked, and else those of us-east-1.
+    pub(crate) async fn lenient(
+        client: k8s::Client,
+        types: Option<Vec<InstanceType>>,
+        now: Timestamp,
+    ) -> Result<Self> {
+        if let Some(types) = types {
+            return Ok(Self::of_table(client, types));
+        }
+        let (source, notes) = Source::unless_given(now).await?;
+        Ok(Self {
+            notes,
+            ..Self::new(client, source.or_table()?)
+        })
+    }
+
+    /// Fills the snapshot; returns what users should know of that.
+    pub(crate) async fn observe(&self, snapshot: &mut Snapshot) -> Result<Vec<String>> {
+        let mut problems = self.notes.clone();
+        problems.extend(read(&self.cluster, snapshot, &self.source).await?);
+        Ok(problems)
+    }
 }
 
 /// Where instance types come from.
@@ -39,6 +86,9 @@ enum Source {
     Table(Vec<InstanceType>),
     #[cfg(feature = "aws")]
     Region(Box<crate::aws::Region>),
+    /// The table, once EC2 has refused.
+    #[cfg(feature = "aws")]
+    RegionOrTable(Box<crate::aws::Region>, Vec<InstanceType>, AtomicBool),
 }
 
 impl Source {
@@ -57,11 +107,45 @@ impl Source {
         Ok((Self::Table(table), vec![note.to_owned()]))
     }
 
-    async fn types(&self, class: &EC2NodeClass) -> Result<Arc<Vec<InstanceType>>> {
+    #[cfg_attr(
+        not(feature = "aws"),
+        expect(clippy::unnecessary_wraps, reason = "as where EC2 is asked")
+    )]
+    fn or_table(self) -> Result<Self> {
+        Ok(match self {
+            #[cfg(feature = "aws")]
+            Self::Region(region) => Self::RegionOrTable(
+                region,
+                crate::catalogs::us_east_1()?,
+                AtomicBool::new(false),
+            ),
+            other => other,
+        })
+    }
+
+    async fn types(
+        &self,
+        class: &EC2NodeClass,
+        problems: &mut Vec<String>,
+    ) -> Result<Arc<Vec<InstanceType>>> {
         match self {
             Self::Table(types) => Ok(Arc::new(offered(types, class))),
             #[cfg(feature = "aws")]
             Self::Region(region) => region.instance_types(class).await,
+            #[cfg(feature = "aws")]
+            Self::RegionOrTable(region, table, refused) => {
+                if !refused.load(Ordering::Relaxed) {
+                    match region.instance_types(class).await {
+                        Ok(types) => return Ok(types),
+                        Err(_) => refused.store(true, Ordering::Relaxed),
+                    }
+                }
+                let note = "EC2 does not answer with these credentials: instance types and prices are those of us-east-1";
+                if !problems.iter().any(|known| known == note) {
+                    problems.push(note.to_owned());
+                }
+                Ok(Arc::new(offered(table, class)))
+            }
         }
     }
 }
@@ -113,7 +197,7 @@ async fn read(
             pool.not_ready.get_or_insert(reason);
         }
         let offered = match class.filter(|_| pool.not_ready.is_none()) {
-            Some(class) => source.types(class).await?,
+            Some(class) => source.types(class, &mut problems).await?,
             None => Arc::default(),
         };
         if offered.is_empty() && pool.not_ready.is_none() {

@@ -9,6 +9,7 @@ mod compare;
 mod conformance;
 mod convert;
 mod crds;
+mod dashboard;
 mod decision;
 mod demo;
 mod doctor;
@@ -60,6 +61,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
     Convert(convert::Arguments),
+    /// Shows nodes, costs, decisions and what waits on a local web page.
+    Dashboard(dashboard::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
     Demo(demo::Arguments),
     /// Looks for what keeps Whittle from working for a cluster, with a remedy for each finding.
@@ -107,6 +110,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Conformance(arguments) => conformance::run(arguments)?,
         Command::Convert(arguments) => return convert::run(arguments),
+        Command::Dashboard(arguments) => dashboard::run(arguments)?,
         Command::Demo(arguments) => demo::run(arguments)?,
         Command::Doctor(arguments) => return doctor::run(arguments),
         Command::Explain(arguments) => explain::run(arguments)?,

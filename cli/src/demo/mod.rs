@@ -3,6 +3,7 @@
 //! Everything but AWS and the machines is real: turns plan, check, commit and act, and talk to the cluster over HTTP.
 
 mod audience;
+mod exhibit;
 mod kubectl;
 mod lanes;
 mod picture;
@@ -29,6 +30,7 @@ use sandbox::WorldClock;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
+pub(crate) use self::exhibit::Exhibit;
 use self::{
     audience::{Audience, Told, tell},
     screen::{Screen, print},

@@ -37,6 +37,7 @@ const BOOT: SignedDuration = SignedDuration::from_secs(30);
 pub(super) struct World {
     sandbox: Sandbox,
     clock: WorldClock,
+    client: k8s::Client,
     kubectl: Kubectl,
     pictures: watch::Receiver<Arc<Picture>>,
     tasks: JoinSet<()>,
@@ -75,7 +76,7 @@ impl World {
         for crd in api::schema::crds() {
             kubectl.apply_one(&crd.manifest).await?;
         }
-        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client, LEASE_NAMESPACE));
+        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), LEASE_NAMESPACE));
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
         let memory = Arc::new(fakes::Sim::new(CLUSTER));
@@ -123,10 +124,15 @@ impl World {
         Ok(Self {
             sandbox,
             clock,
+            client,
             kubectl,
             pictures,
             tasks,
         })
+    }
+
+    pub(super) fn client(&self) -> k8s::Client {
+        self.client.clone()
     }
 
     pub(super) fn kubectl(&self) -> &Kubectl {

@@ -1,0 +1,78 @@
+//! Decisions as the page shows them: of turns, and of events in a cluster.
+
+use jiff::Timestamp;
+use model::journal::{Line, Subject};
+use serde_json::Value;
+use turns::{Outcome, Report};
+
+use super::document::Decision;
+use crate::objects::text;
+
+/// What a turn did to nodes, or would have done where it may not act, and what went wrong. What other lanes do shows in the nodes
+/// themselves.
+pub(crate) fn of_report(report: &Report) -> Vec<Decision> {
+    let would = match report.stopped {
+        Some(_) => "would ",
+        None => "",
+    };
+    let acts = report.planned.iter().filter_map(|line| {
+        let (act, why) = line.split_once(": ")?;
+        let (act, _) = act.split_once(' ')?;
+        let is_told = ["launch", "delete"].contains(&act);
+        is_told.then(|| decision(report.at, &format!("{would}{act}"), &subject(line), why))
+    });
+    let failed = match &report.outcome {
+        Outcome::Failed(error) => Some(error),
+        Outcome::Done | Outcome::Held | Outcome::Postponed(_) => None,
+    };
+    let lane = report.lane.as_str();
+    let lines = report.failed.iter().chain(&report.refused);
+    let lines = lines.map(|line| trouble(report.at, lane, &subject(line), line));
+    let texts = report.problems.iter().chain(failed);
+    let texts = texts.map(|text| trouble(report.at, lane, "", text));
+    acts.chain(lines).chain(texts).collect()
+}
+
+/// The first object with a box of its own, else the first there is.
+fn subject(line: &Line) -> String {
+    let mut nodes = line.about.iter().filter_map(|subject| match subject {
+        Subject::NodeClaim(name) => Some(name.to_string()),
+        Subject::Node(name) => Some(name.to_string()),
+        Subject::Pod(_) | Subject::NodePool(_) => None,
+    });
+    let first = line.about.first().map(Subject::to_string);
+    nodes.next().or(first).unwrap_or_default()
+}
+
+pub(super) fn of_event(event: &Value) -> Option<Decision> {
+    let at = ["/lastTimestamp", "/eventTime", "/firstTimestamp"]
+        .into_iter()
+        .find_map(|field| text(event, field).parse().ok())?;
+    let told = match text(event, "/type") {
+        "Warning" => trouble,
+        _ => decision,
+    };
+    Some(told(
+        at,
+        text(event, "/reason"),
+        text(event, "/involvedObject/name"),
+        text(event, "/message"),
+    ))
+}
+
+pub(crate) fn decision(at: Timestamp, act: &str, subject: &str, why: &str) -> Decision {
+    Decision {
+        at,
+        act: act.to_owned(),
+        subject: subject.to_owned(),
+        why: why.to_owned(),
+        is_trouble: false,
+    }
+}
+
+pub(crate) fn trouble(at: Timestamp, act: &str, subject: &str, why: &str) -> Decision {
+    Decision {
+        is_trouble: true,
+        ..decision(at, act, subject, why)
+    }
+}

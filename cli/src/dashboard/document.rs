@@ -1,0 +1,304 @@
+//! What the page shows, as one document: the answer of `GET /api/state`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{
+    CapacityType, NanosPerHour, Plan, Snapshot,
+    labels::{INSTANCE_TYPE, NODE_POOL, ZONE},
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    plan::{Action, Expected},
+    pod::{Pod, PodPhase},
+    resources::{CPU, MEMORY},
+};
+use serde::Serialize;
+
+use crate::decision::dollars;
+
+/// Another one whenever a reader of the version before could be misled.
+pub(crate) const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct State {
+    pub(crate) version: u32,
+    /// Grows with every change.
+    pub(crate) revision: u64,
+    /// When it was so.
+    pub(crate) at: Timestamp,
+    pub(crate) source: Source,
+    /// Why nothing newer is shown.
+    pub(crate) problems: Vec<String>,
+    /// What is shown in spite of.
+    pub(crate) notes: Vec<String>,
+    pub(crate) nodes: Vec<NodeBox>,
+    pub(crate) pending: Vec<Pending>,
+    /// The oldest first.
+    pub(crate) decisions: Vec<Decision>,
+    /// The oldest first; each holds until the next.
+    pub(crate) costs: Vec<Cost>,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Source {
+    /// Such as `context` or `demo`.
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+}
+
+/// A node, or what is to become one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeBox {
+    pub(crate) name: String,
+    pub(crate) claim: Option<String>,
+    /// Empty for nodes that no NodePool made.
+    pub(crate) pool: String,
+    pub(crate) zone: String,
+    pub(crate) capacity_type: String,
+    pub(crate) instance_type: String,
+    /// Dollars, where the price is known.
+    pub(crate) hourly: Option<f64>,
+    pub(crate) state: Stage,
+    pub(crate) since: Option<Timestamp>,
+    /// Allocatable millicores.
+    pub(crate) cpu: i64,
+    /// Allocatable bytes.
+    pub(crate) memory: i64,
+    pub(crate) pods: Vec<Placed>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Stage {
+    /// There is no machine yet.
+    Launching,
+    /// A machine that is no usable node yet.
+    Joining,
+    Ready,
+    NotReady,
+    Cordoned,
+    Leaving,
+}
+
+/// Namespace and name, requested millicores and bytes, and 1 for a DaemonSet's: short, because there are many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Placed(String, i64, i64, u8);
+
+/// A pod without a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Pending {
+    pub(crate) name: String,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) cpu: i64,
+    pub(crate) memory: i64,
+    /// What is planned for it, or what each NodePool lacks.
+    pub(crate) reasons: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Decision {
+    pub(crate) at: Timestamp,
+    /// What was done, such as `launch`, or an event's reason.
+    pub(crate) act: String,
+    /// To whom: a node, a NodeClaim, a pod.
+    pub(crate) subject: String,
+    pub(crate) why: String,
+    pub(crate) is_trouble: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Cost {
+    pub(crate) at: Timestamp,
+    /// Dollars.
+    pub(crate) hourly: f64,
+}
+
+/// Of what NodePools may buy: by type, zone and capacity type.
+type Prices<'a> = BTreeMap<(&'a str, &'a str, CapacityType), NanosPerHour>;
+
+/// Nodes, and NodeClaims that are none yet, by name.
+pub(crate) fn nodes(snapshot: &Snapshot) -> Vec<NodeBox> {
+    let prices = prices(snapshot);
+    let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| is_there(pod)) {
+        if let Some(node) = &pod.node_name {
+            pods.entry(node.as_str()).or_default().push(pod);
+        }
+    }
+    let claims: BTreeMap<&str, &NodeClaim> = snapshot
+        .node_claims
+        .iter()
+        .filter_map(|claim| Some((claim.status.node_name.as_ref()?.as_str(), claim)))
+        .collect();
+    let of_node = |node: &Node| {
+        let pods = pods.get(node.name.as_str());
+        let claim = claims.get(node.name.as_str()).copied();
+        a_node(node, claim, pods.map_or(&[], Vec::as_slice), &prices)
+    };
+    let mut all: Vec<NodeBox> = snapshot.nodes.iter().map(of_node).collect();
+    let joined = |claim: &&NodeClaim| {
+        let mut nodes = snapshot.nodes.iter();
+        let name = claim.status.node_name.as_ref();
+        name.is_some_and(|name| nodes.any(|node| node.name == *name))
+    };
+    let on_their_way = snapshot.node_claims.iter().filter(|claim| !joined(claim));
+    all.extend(on_their_way.map(|claim| a_claim(claim, &prices)));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+fn is_there(pod: &Pod) -> bool {
+    !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+fn prices(snapshot: &Snapshot) -> Prices<'_> {
+    let types = snapshot.instance_types.values().flat_map(|types| &**types);
+    let offerings = types.flat_map(|kind| {
+        let offerings = kind.offerings.iter();
+        let offerings = offerings.filter(|offering| offering.reservation.is_none());
+        offerings.map(|one| {
+            let key = (kind.name.as_str(), one.zone.as_str(), one.capacity_type);
+            (key, one.price)
+        })
+    });
+    offerings.collect()
+}
+
+fn labelled(labels: &BTreeMap<String, String>, prices: &Prices<'_>) -> NodeBox {
+    let text = |key: &str| labels.get(key).cloned().unwrap_or_default();
+    let (zone, instance_type) = (text(ZONE), text(INSTANCE_TYPE));
+    let capacity_type = text(model::labels::CAPACITY_TYPE);
+    let bought = capacity_type.parse::<CapacityType>().ok();
+    let price =
+        bought.and_then(|bought| prices.get(&(instance_type.as_str(), zone.as_str(), bought)));
+    NodeBox {
+        name: String::new(),
+        claim: None,
+        pool: text(NODE_POOL),
+        hourly: price.map(|price| dollars(*price)),
+        zone,
+        capacity_type,
+        instance_type,
+        state: Stage::Launching,
+        since: None,
+        cpu: 0,
+        memory: 0,
+        pods: Vec::new(),
+    }
+}
+
+fn a_node(node: &Node, claim: Option<&NodeClaim>, pods: &[&Pod], prices: &Prices<'_>) -> NodeBox {
+    let leaves = node.deleted_at.is_some() || claim.is_some_and(|claim| claim.deleted_at.is_some());
+    let initialized = claim.is_none_or(|claim| claim.is_true("Initialized"));
+    let state = match (leaves, initialized, node.ready.status, node.unschedulable) {
+        (true, ..) => Stage::Leaving,
+        (_, false, ..) => Stage::Joining,
+        (_, _, ConditionStatus::True, false) => Stage::Ready,
+        (_, _, ConditionStatus::True, true) => Stage::Cordoned,
+        (_, _, ConditionStatus::False | ConditionStatus::Unknown, _) => Stage::NotReady,
+    };
+    NodeBox {
+        name: node.name.to_string(),
+        claim: claim.map(|claim| claim.name.to_string()),
+        state,
+        since: node.created_at,
+        cpu: node.allocatable.get(CPU),
+        memory: node.allocatable.get(MEMORY),
+        pods: pods.iter().map(|pod| placed(pod)).collect(),
+        ..labelled(&node.labels, prices)
+    }
+}
+
+fn a_claim(claim: &NodeClaim, prices: &Prices<'_>) -> NodeBox {
+    let launched = !claim.status.provider_id.is_empty();
+    NodeBox {
+        name: claim.name.to_string(),
+        claim: Some(claim.name.to_string()),
+        state: match (claim.deleted_at, launched) {
+            (Some(_), _) => Stage::Leaving,
+            (None, true) => Stage::Joining,
+            (None, false) => Stage::Launching,
+        },
+        since: claim.created_at,
+        cpu: claim.status.allocatable.get(CPU),
+        memory: claim.status.allocatable.get(MEMORY),
+        ..labelled(&claim.labels, prices)
+    }
+}
+
+fn placed(pod: &Pod) -> Placed {
+    let is_daemon = pod
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "DaemonSet");
+    Placed(
+        pod.key.to_string(),
+        pod.requests.get(CPU),
+        pod.requests.get(MEMORY),
+        u8::from(is_daemon),
+    )
+}
+
+/// Pods without a node, each with what this plan has for it.
+pub(crate) fn pending(snapshot: &Snapshot, plan: &Plan) -> Vec<Pending> {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for unplaced in &plan.unplaced {
+        let told = unplaced
+            .reasons
+            .iter()
+            .map(|refusal| match &refusal.node_pool {
+                Some(pool) => format!("NodePool {pool}: {}", refusal.text),
+                None => refusal.text.clone(),
+            });
+        reasons.insert(unplaced.pod.key.to_string(), told.collect());
+    }
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            let bought = &launch.cheapest;
+            let told = format!(
+                "a node of NodePool {} is wanted for it: {} {} in {} or the like",
+                launch.node_pool, bought.instance_type, bought.capacity_type, bought.zone
+            );
+            let pods = launch.pods.iter();
+            reasons.extend(pods.map(|pod| (pod.key.to_string(), vec![told.clone()])));
+        }
+    }
+    for nomination in &plan.nominations {
+        let told = match &nomination.node {
+            Expected::Node(name) => format!("it is expected on node {name}"),
+            Expected::NodeClaim(name) => format!("NodeClaim {name} is on its way for it"),
+        };
+        reasons.insert(nomination.pod.key.to_string(), vec![told]);
+    }
+    let waiting = snapshot.pods.iter().filter(|pod| is_pending(pod));
+    waiting
+        .map(|pod| {
+            let name = pod.key.to_string();
+            Pending {
+                reasons: reasons.remove(&name).unwrap_or_else(|| elsewhere(pod)),
+                name,
+                since: pod.created_at,
+                cpu: pod.requests.get(CPU),
+                memory: pod.requests.get(MEMORY),
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn is_pending(pod: &Pod) -> bool {
+    pod.node_name.is_none() && pod.deletion.is_none() && pod.phase == PodPhase::Pending
+}
+
+/// Why no NodePool has anything to do with it.
+fn elsewhere(pod: &Pod) -> Vec<String> {
+    let why = match pod.scheduling_gates.as_slice() {
+        [] if pod.unschedulable => "nothing is planned for it".to_owned(),
+        [] => "the scheduler has not found it unschedulable".to_owned(),
+        gates => format!("it waits for its scheduling gates: {}", gates.join(", ")),
+    };
+    vec![why]
+}

@@ -1,0 +1,132 @@
+//! What was seen last, for whoever asks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use super::document::{Cost, Decision, NodeBox, Pending, Source, State, VERSION};
+
+/// So many of the newest are kept.
+const DECISIONS: usize = 1_000;
+const COSTS: usize = 2_000;
+
+pub(crate) struct Hub {
+    state: Mutex<Kept>,
+}
+
+struct Kept {
+    state: State,
+    /// The document as it is served; none since something changed.
+    text: Option<Arc<str>>,
+}
+
+/// One look.
+pub(super) struct Seen {
+    pub(super) at: Timestamp,
+    pub(super) nodes: Vec<NodeBox>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Hub {
+    pub(crate) fn new(source: Source, at: Timestamp) -> Self {
+        let state = State {
+            version: VERSION,
+            revision: 0,
+            at,
+            source,
+            problems: Vec::new(),
+            notes: Vec::new(),
+            nodes: Vec::new(),
+            pending: Vec::new(),
+            decisions: Vec::new(),
+            costs: Vec::new(),
+        };
+        Self {
+            state: Mutex::new(Kept { state, text: None }),
+        }
+    }
+
+    /// The document, unless it is the one that is known already.
+    pub(super) fn after(&self, revision: Option<u64>) -> serde_json::Result<Option<Arc<str>>> {
+        let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if revision == Some(kept.state.revision) {
+            return Ok(None);
+        }
+        if let Some(text) = &kept.text {
+            return Ok(Some(Arc::clone(text)));
+        }
+        let text: Arc<str> = serde_json::to_string(&kept.state)?.into();
+        kept.text = Some(Arc::clone(&text));
+        Ok(Some(text))
+    }
+
+    pub(super) fn show(&self, seen: Seen) {
+        let hourly = seen.nodes.iter().filter_map(|node| node.hourly).sum();
+        self.change(|state| {
+            let is_same = state.nodes == seen.nodes
+                && state.pending == seen.pending
+                && state.notes == seen.notes
+                && state.problems.is_empty()
+                && !state.costs.is_empty();
+            if is_same {
+                return false;
+            }
+            state.at = seen.at;
+            state.nodes = seen.nodes;
+            state.pending = seen.pending;
+            state.notes = seen.notes;
+            state.problems.clear();
+            #[expect(clippy::float_cmp, reason = "the same sum of the same prices")]
+            let is_new = state.costs.last().is_none_or(|last| last.hourly != hourly);
+            if is_new {
+                state.costs.push(Cost {
+                    at: seen.at,
+                    hourly,
+                });
+                keep_newest(&mut state.costs, COSTS);
+            }
+            true
+        });
+    }
+
+    /// What was seen stays.
+    pub(super) fn trouble(&self, problem: String) {
+        self.change(|state| {
+            let is_new = state.problems != [problem.as_str()];
+            state.problems = vec![problem];
+            is_new
+        });
+    }
+
+    /// Those that are known already are passed over.
+    pub(crate) fn decided(&self, decisions: Vec<Decision>) {
+        self.change(|state| {
+            let new: Vec<Decision> = decisions
+                .into_iter()
+                .filter(|one| !state.decisions.contains(one))
+                .collect();
+            if new.is_empty() {
+                return false;
+            }
+            state.decisions.extend(new);
+            // Of the same moment, in the order in which they were told.
+            state.decisions.sort_by_key(|one| one.at);
+            keep_newest(&mut state.decisions, DECISIONS);
+            true
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State) -> bool) {
+        let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut kept.state) {
+            kept.state.revision += 1;
+            kept.text = None;
+        }
+    }
+}
+
+fn keep_newest<T>(all: &mut Vec<T>, most: usize) {
+    let surplus = all.len().saturating_sub(most);
+    all.drain(..surplus);
+}

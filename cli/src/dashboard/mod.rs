@@ -1,0 +1,149 @@
+//! `whittle dashboard`: nodes, costs, decisions and what waits, on a local web page.
+
+pub(crate) mod decisions;
+pub(crate) mod document;
+pub(crate) mod hub;
+mod recorded;
+mod server;
+mod watch;
+
+use std::{io::Write, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args};
+use jiff::Timestamp;
+use model::InstanceType;
+
+use self::{document::Source, hub::Hub, recorded::Recorded, server::Server, watch::Watch};
+use crate::{
+    catalogs,
+    demo::Exhibit,
+    journal::source::{self, Origin},
+    live::Live,
+    moment::{self, Moment},
+};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Time goes faster there.
+const PAUSE_IN_DEMO: Duration = Duration::from_millis(300);
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub(crate) struct Arguments {
+    /// The running cluster of this kubeconfig context. Nothing is done to it.
+    #[arg(long, group = "what")]
+    context: Option<String>,
+    /// What the journal has of this cluster, as it is registered.
+    #[arg(long, group = "what", value_name = "CLUSTER")]
+    journal: Option<String>,
+    /// The simulated account and cluster of `whittle demo`, while its story is told.
+    #[arg(long, group = "what")]
+    demo: bool,
+    #[command(flatten)]
+    from: Origin,
+    /// Of the journal, since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d or 2h30m.
+    #[arg(long, default_value = "1h", value_parser = moment::parse)]
+    since: Moment,
+    /// Of the journal, until when, in the same forms; without it, now and on.
+    #[arg(long, value_parser = moment::parse)]
+    until: Option<Moment>,
+    /// The port on 127.0.0.1; 0 is any that is free.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Instance types and their prices, as JSON. Without it, what EC2 offers in a build with AWS; else those of us-east-1.
+    #[arg(long)]
+    catalog: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    runtime.block_on(Box::pin(dashboard(arguments)))
+}
+
+async fn dashboard(arguments: &Arguments) -> Result<()> {
+    let types = arguments.catalog.as_deref().map(catalogs::read);
+    let types = types.transpose()?;
+    let server = Server::bind(arguments.port).await?;
+    if let Some(context) = &arguments.context {
+        let watch = of_context(context, types).await?;
+        let hub = hub("context", context, moment::now());
+        serve(server, &hub, watch.run(Arc::clone(&hub))).await
+    } else if let Some(cluster) = &arguments.journal {
+        let recorded = of_journal(arguments, cluster).await?;
+        let hub = hub("journal", cluster, moment::now());
+        serve(server, &hub, recorded.run(Arc::clone(&hub))).await
+    } else {
+        let exhibit = Exhibit::open().await?;
+        let hub = hub(
+            "demo",
+            "a simulated account and cluster",
+            exhibit.clock().now(),
+        );
+        let watch = of_demo(&exhibit, types)?;
+        let looking = watch.run(Arc::clone(&hub));
+        let playing = Box::pin(exhibit.play(Arc::clone(&hub)));
+        tokio::select! {
+            served = serve(server, &hub, looking) => served,
+            played = playing => played,
+        }
+    }
+}
+
+fn hub(kind: &'static str, name: &str, at: Timestamp) -> Arc<Hub> {
+    let name = name.to_owned();
+    Arc::new(Hub::new(Source { kind, name }, at))
+}
+
+/// Until somebody ends it.
+async fn serve(server: Server, hub: &Arc<Hub>, looking: impl Future<Output = ()>) -> Result<()> {
+    let address = server.address();
+    {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{address}\nOpen it in a browser; Ctrl-C ends it.")?;
+        out.flush()?;
+    }
+    tokio::select! {
+        served = server.serve(Arc::clone(hub)) => served,
+        () = looking => Ok(()),
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for Ctrl-C"),
+    }
+}
+
+async fn of_journal(arguments: &Arguments, cluster: &str) -> Result<Recorded> {
+    let until = arguments.until.map(|until| until.before(moment::now()));
+    Ok(Recorded {
+        source: source::Source::open(&arguments.from).await?,
+        cluster: cluster.into(),
+        since: arguments.since,
+        until: until.transpose()?,
+    })
+}
+
+async fn of_context(context: &str, types: Option<Vec<InstanceType>>) -> Result<Watch> {
+    let client = k8s::from_kubeconfig(context).await?;
+    Ok(Watch {
+        live: Live::lenient(client.clone(), types, moment::now()).await?,
+        client,
+        clock: Box::new(moment::now),
+        pause: PAUSE,
+        reads_events: true,
+    })
+}
+
+fn of_demo(exhibit: &Exhibit, types: Option<Vec<InstanceType>>) -> Result<Watch> {
+    let clock = exhibit.clock();
+    Ok(Watch {
+        live: Live::of_table(
+            exhibit.client(),
+            types.map_or_else(catalogs::us_east_1, Ok)?,
+        ),
+        client: exhibit.client(),
+        clock: Box::new(move || clock.now()),
+        pause: PAUSE_IN_DEMO,
+        reads_events: false,
+    })
+}

@@ -1,0 +1,154 @@
+//! The page and its document, for the person who started the program alone: on this machine's own address, to requests that name
+//! it so (a page of elsewhere may have its name resolve to this machine), with a token that only the printed address has. Nothing
+//! can be changed by it.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+use super::hub::Hub;
+
+/// Of the page: as they are served.
+const FILES: &[(&str, &str, &str)] = &[
+    ("index.html", HTML, include_str!("page/index.html")),
+    ("style.css", "text/css", include_str!("page/style.css")),
+    ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+    ("main.js", JS, include_str!("page/main.js")),
+    ("costs.js", JS, include_str!("page/costs.js")),
+    ("details.js", JS, include_str!("page/details.js")),
+    ("lists.js", JS, include_str!("page/lists.js")),
+    ("nodes.js", JS, include_str!("page/nodes.js")),
+    ("theme.js", JS, include_str!("page/theme.js")),
+    ("words.js", JS, include_str!("page/words.js")),
+];
+const HTML: &str = "text/html; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+
+/// Nothing from elsewhere is loaded, and nobody puts the page into another.
+const HEADERS: [(header::HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+pub(super) struct Server {
+    listener: TcpListener,
+    port: u16,
+    token: String,
+}
+
+struct Shared {
+    hub: Arc<Hub>,
+    token: String,
+    hosts: [String; 2],
+}
+
+impl Server {
+    /// Port 0 is any that is free.
+    pub(super) async fn bind(port: u16) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await;
+        let listener = listener.with_context(|| {
+            format!("cannot listen on 127.0.0.1:{port}: choose another --port, or leave it out")
+        })?;
+        let port = listener.local_addr().context("cannot listen")?.port();
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).context("the system gives no random numbers")?;
+        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self {
+            listener,
+            port,
+            token,
+        })
+    }
+
+    /// To be opened in a browser.
+    pub(super) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+    }
+
+    pub(super) async fn serve(self, hub: Arc<Hub>) -> Result<()> {
+        let port = self.port;
+        let shared = Arc::new(Shared {
+            hub,
+            token: self.token,
+            hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
+        });
+        let router = Router::new()
+            .route("/", get(async || file(Path("index.html".to_owned())).await))
+            .route("/{file}", get(file))
+            .route("/api/state", get(state))
+            .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
+            .with_state(shared);
+        let served = axum::serve(self.listener, router).await;
+        served.context("cannot go on serving the page")
+    }
+}
+
+/// Only requests that name this machine's own address, and answers with the headers of all.
+async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let mut answer = match shared.hosts.iter().any(|known| known == host) {
+        true => next.run(request).await,
+        false => {
+            let why = format!("host {host:?} is not served: open the address that was printed\n");
+            (StatusCode::FORBIDDEN, why).into_response()
+        }
+    };
+    for (name, value) in HEADERS {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn file(Path(name): Path<String>) -> Response {
+    match FILES.iter().find(|(known, ..)| *known == name) {
+        Some((_, kind, text)) => ([(header::CONTENT_TYPE, *kind)], *text).into_response(),
+        None => (StatusCode::NOT_FOUND, "there is no such file\n").into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+struct After {
+    /// The revision that is known.
+    after: Option<i64>,
+}
+
+async fn state(
+    State(shared): State<Arc<Shared>>,
+    Query(After { after }): Query<After>,
+    headers: HeaderMap,
+) -> Response {
+    let token = headers.get("x-whittle-token");
+    if token.is_none_or(|token| token != shared.token.as_str()) {
+        let why = "open the whole address that `whittle dashboard` printed: its token is missing or of another run";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    let known = after.and_then(|after| u64::try_from(after).ok());
+    match shared.hub.after(known) {
+        Ok(Some(text)) => (
+            [(header::CONTENT_TYPE, "application/json")],
+            text.to_string(),
+        )
+            .into_response(),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

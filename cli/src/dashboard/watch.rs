@@ -1,0 +1,82 @@
+//! Looks at a cluster again and again. One that does not answer is told of, and looked at later.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use model::{Plan, Snapshot};
+use serde_json::Value;
+
+use super::{
+    decisions,
+    document::{self, Decision},
+    hub::{Hub, Seen},
+};
+use crate::{cluster, live::Live};
+
+pub(super) struct Watch {
+    pub(super) live: Live,
+    pub(super) client: k8s::Client,
+    pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Between two looks.
+    pub(super) pause: Duration,
+    /// Events of the cluster are read as decisions.
+    pub(super) reads_events: bool,
+}
+
+impl Watch {
+    pub(super) async fn run(self, hub: Arc<Hub>) {
+        loop {
+            match Box::pin(self.look()).await {
+                Ok((seen, decisions)) => {
+                    hub.show(seen);
+                    hub.decided(decisions);
+                }
+                Err(error) => hub.trouble(format!("{error:#}; it is tried again")),
+            }
+            tokio::time::sleep(self.pause).await;
+        }
+    }
+
+    async fn look(&self) -> Result<(Seen, Vec<Decision>)> {
+        let at = (self.clock)();
+        let mut snapshot = cluster::empty(at, cluster::aws_settings());
+        let notes = self.live.observe(&mut snapshot).await?;
+        let decisions = match self.reads_events {
+            true => self.events().await?,
+            false => Vec::new(),
+        };
+        // Planning may take a second where thousands wait.
+        let seen = tokio::task::spawn_blocking(move || seen(&snapshot, notes)).await;
+        Ok((seen.context("planning ended early")?, decisions))
+    }
+
+    /// What Whittle, or a Karpenter beside it, told of.
+    async fn events(&self) -> Result<Vec<Decision>> {
+        let mut told = Vec::new();
+        for component in ["whittle", "karpenter"] {
+            let path = format!("/api/v1/events?limit=500&fieldSelector=source%3D{component}");
+            let request = http::Request::get(&path).body(Vec::new())?;
+            let answer: Result<Value, _> = self.client.request(request).await;
+            let answer = answer.with_context(|| format!("cannot read {path}"))?;
+            let events = answer.get("items").and_then(Value::as_array);
+            told.extend(events.into_iter().flatten().filter_map(decisions::of_event));
+        }
+        told.sort();
+        Ok(told)
+    }
+}
+
+/// What there is, and what is planned for what waits.
+pub(super) fn seen(snapshot: &Snapshot, notes: Vec<String>) -> Seen {
+    let plan = match snapshot.pods.iter().any(document::is_pending) {
+        true => planner::provision(snapshot, planner::Share::WHOLE),
+        false => Plan::default(),
+    };
+    Seen {
+        at: snapshot.now,
+        nodes: document::nodes(snapshot),
+        pending: document::pending(snapshot, &plan),
+        notes,
+    }
+}

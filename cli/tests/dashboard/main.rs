@@ -1,0 +1,432 @@
+//! `whittle dashboard`, as people and browsers meet it: a demo and running clusters, looked at by a headless Chromium.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
+
+mod browser;
+mod cluster;
+mod served;
+
+use std::path::Path;
+
+use model::PodKey;
+use serde_json::{Value, json};
+use stories::{Relay, Rig, all_bound, secs};
+
+use browser::Browser;
+use served::Dashboard;
+
+/// Pictures of the documentation are taken anew with `UPDATE_EXPECT=1`.
+fn picture(name: &str, browser: &mut Browser) {
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images");
+        std::fs::write(folder.join(name), browser.screenshot()).unwrap();
+    }
+}
+
+const COUNT: &str = "document.querySelectorAll('.node').length";
+const FOCUSED: &str = "document.activeElement.dataset.name ?? document.activeElement.id";
+
+#[test]
+fn the_demo_is_shown_while_its_story_is_told() {
+    let dashboard = Dashboard::start(&["--demo"], &[]);
+    let mut page = Browser::open(&dashboard.address, 1280, 800);
+    page.until("document.querySelectorAll('.node.ready').length >= 2");
+    page.until("/^(launch|delete) /.test(document.querySelector('#decisions li')?.innerText.slice(9) ?? '') || document.querySelectorAll('#decisions li').length > 4");
+    let decisions = page.text("document.querySelector('#decisions').innerText");
+    assert!(
+        decisions.contains("kubectl apply -f node-pool.yaml"),
+        "{decisions}"
+    );
+    assert!(decisions.contains("launch default-"), "{decisions}");
+    assert!(
+        page.text("document.querySelector('#costs svg').getAttribute('aria-label')")
+            .contains("at most")
+    );
+    // Wide enough that all there is to see is there.
+    page.until("document.querySelectorAll('.node.ready').length >= 6");
+    picture("dashboard-light.png", &mut page);
+    page.prefer("dark");
+    picture("dashboard-dark.png", &mut page);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_shown_to_the_mouse_the_keyboard_and_assistive_technology() {
+    let cluster = cluster::of(4, 3).await;
+    let served = Dashboard::of(&cluster);
+    tokio::task::spawn_blocking(move || look_around(&served))
+        .await
+        .unwrap();
+}
+
+fn look_around(dashboard: &Dashboard) {
+    let mut page = Browser::open(&dashboard.address, 1280, 800);
+    page.until(&format!("{COUNT} === 4"));
+
+    // Waiting pods say why.
+    let pending = page.text("document.querySelector('#pending').innerText");
+    assert!(pending.contains("default/huge"), "{pending}");
+    assert!(pending.contains("no NodePool"), "{pending}");
+
+    // The mouse.
+    page.click(".node[data-name='node-0001']");
+    page.until("document.querySelector('#details h2')?.innerText === 'node-0001'");
+    let details = page.text("document.querySelector('#details').innerText");
+    for part in [
+        "m5.large",
+        "on-demand",
+        "us-east-1a",
+        "default/web-0001-2",
+        "300m of 2",
+    ] {
+        assert!(details.contains(part), "{part}: {details}");
+    }
+    page.click("#details .close");
+    page.until("document.querySelector('#details').hidden");
+
+    // The keyboard.
+    assert_eq!(
+        page.text(FOCUSED),
+        "node-0001",
+        "focus goes back to where it came from"
+    );
+    page.press("ArrowRight");
+    assert_eq!(page.text(FOCUSED), "node-0002");
+    page.press("Home");
+    assert_eq!(page.text(FOCUSED), "node-0000");
+    page.press("ArrowLeft");
+    assert_eq!(
+        page.text(FOCUSED),
+        "node-0000",
+        "there is none before the first"
+    );
+    page.press("Enter");
+    page.until("document.querySelector('#details h2')?.innerText === 'node-0000'");
+    page.press("Escape");
+    page.until("document.querySelector('#details').hidden");
+    let headings =
+        "[...document.querySelectorAll('.group h2')].map(one => one.firstChild.textContent).join()";
+    assert_eq!(page.text(headings), "default");
+    page.press("g");
+    assert_eq!(page.text(headings), "us-east-1a,us-east-1b");
+    page.press("ArrowDown");
+    assert_eq!(
+        page.text(FOCUSED),
+        "node-0003",
+        "the nearest of the next row"
+    );
+    page.press("/");
+    assert_eq!(page.text(FOCUSED), "filter");
+    page.press("g");
+    assert_eq!(
+        page.text("document.querySelector('#filter').value"),
+        "g",
+        "typing is no command"
+    );
+    page.press("Escape");
+
+    // Light and dark, as the system is and as somebody chooses.
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    page.prefer("light");
+    let light = page.text(ground);
+    page.prefer("dark");
+    let dark = page.text(ground);
+    assert_ne!(light, dark);
+    page.press("t");
+    assert_eq!(
+        page.text(ground),
+        light,
+        "light is chosen, whatever the system prefers"
+    );
+    page.press("t");
+    page.prefer("light");
+    assert_eq!(page.text(ground), dark);
+
+    // Everything that can be acted on has a name, and nodes say how they are.
+    let told = page.accessible();
+    let acted = ["button", "combobox", "searchbox", "textbox", "link"];
+    for (role, name) in &told {
+        assert!(
+            !acted.contains(&role.as_str()) || !name.is_empty(),
+            "a {role} without a name"
+        );
+    }
+    let node = told
+        .iter()
+        .find(|(_, name)| name.starts_with("Node node-0002"));
+    let (role, name) = node.unwrap();
+    assert_eq!(role, "button");
+    assert_eq!(
+        name,
+        "Node node-0002, m5.large on-demand in us-east-1a, ready, CPU 15 %, memory 2 %, 3 pods"
+    );
+    for region in ["Nodes", "Cost per hour", "Decisions"] {
+        assert!(
+            told.iter()
+                .any(|(role, name)| role == "region" && name == region),
+            "{region}"
+        );
+    }
+}
+
+/// Three pods got their nodes, in an hour that is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_journal_is_shown() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(3);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    // The disruption function looks at the whole cluster every ten minutes at least.
+    rig.pass(secs(20 * 60)).await;
+    let folder = tempfile::tempdir().unwrap();
+    copy(&rig, folder.path());
+    let look = move || {
+        let dashboard = of_journal(folder.path());
+        let mut page = Browser::open(&dashboard.address, 1280, 800);
+        page.until("document.querySelectorAll('.node.ready').length > 0");
+        let decisions = page.text("document.querySelector('#decisions').innerText");
+        assert!(decisions.contains("launch default-"), "{decisions}");
+        page.click("#decisions button");
+        page.until("document.querySelector('#details').hidden === false");
+        let details = page.text("document.querySelector('#details').innerText");
+        assert!(details.contains("web-"), "{details}");
+    };
+    tokio::task::spawn_blocking(look).await.unwrap();
+}
+
+/// The whole time that a copy of the journal has.
+fn of_journal(folder: &Path) -> Dashboard {
+    let from = folder.to_str().unwrap();
+    let whole = [
+        "--since",
+        "2000-01-01T00:00:00Z",
+        "--until",
+        "2100-01-01T00:00:00Z",
+    ];
+    Dashboard::start(
+        &[&["--journal", "demo", "--from", from], &whole[..]].concat(),
+        &[],
+    )
+}
+
+/// Puts so many nodes with ten pods each into what turns saw, in place of the one there was.
+fn multiply(rig: &Rig, nodes: usize) {
+    rig.sim.with(|world| {
+        for object in world.ledger.archive.values_mut() {
+            let mut snapshot = turns::journal::unpack(object).unwrap();
+            let (Some(node), Some(pod)) = (snapshot.nodes.pop(), snapshot.pods.pop()) else {
+                continue;
+            };
+            snapshot.node_claims.clear();
+            for number in 0..nodes {
+                let mut node = node.clone();
+                node.name = format!("node-{number:04}").as_str().into();
+                let zone = format!("us-east-1{}", if number < nodes / 2 { "a" } else { "b" });
+                node.labels
+                    .insert("topology.kubernetes.io/zone".to_owned(), zone);
+                for nth in 0..10 {
+                    let mut pod = pod.clone();
+                    pod.key = PodKey::new("default", format!("web-{number:04}-{nth}"));
+                    pod.node_name = Some(node.name.clone());
+                    snapshot.pods.push(pod);
+                }
+                snapshot.nodes.push(node);
+            }
+            *object = turns::journal::pack(snapshot).unwrap();
+        }
+    });
+}
+
+/// As `whittle journal --export` does.
+fn copy(rig: &Rig, folder: &Path) {
+    rig.sim.with(|world| {
+        let records = world.ledger.of(&Rig::cluster()).journal.values();
+        let lines: Vec<String> = records
+            .map(|entry| serde_json::to_string(entry).unwrap())
+            .collect();
+        std::fs::write(folder.join("demo.jsonl"), lines.join("\n")).unwrap();
+        for (name, object) in &world.ledger.archive {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, object).unwrap();
+        }
+    });
+}
+
+/// Prints what frames take while the page is scrolled through; how fast machines are is not judged.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_nodes_are_shown() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(20 * 60)).await;
+    multiply(&rig, 2_000);
+    let folder = tempfile::tempdir().unwrap();
+    copy(&rig, folder.path());
+    let scrolled = move || {
+        let served = of_journal(folder.path());
+        let mut page = Browser::open(&served.address, 1280, 800);
+        page.until(&format!("{COUNT} === 2000"));
+        let frames = page.value(
+            "new Promise((done) => {
+                const map = document.querySelector('#map');
+                const frames = [];
+                let last;
+                const step = (now) => {
+                    if (last !== undefined) frames.push(now - last);
+                    last = now;
+                    map.scrollTop += 40;
+                    if (frames.length < 120) requestAnimationFrame(step);
+                    else done(frames);
+                };
+                requestAnimationFrame(step);
+            })",
+        );
+        let mut frames: Vec<f64> = frames
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        frames.sort_by(f64::total_cmp);
+        let at = |share: usize| frames[(frames.len() - 1) * share / 100];
+        println!(
+            "frames while 2,000 nodes are scrolled: median {:.1} ms, 95 % {:.1} ms, longest {:.1} ms",
+            at(50),
+            at(95),
+            at(100)
+        );
+        assert!(
+            page.value("document.querySelector('#map').scrollTop")
+                .as_f64()
+                .unwrap()
+                > 100.0
+        );
+        page.value("document.querySelector('#map').scrollTop = 0");
+        page.press("g");
+        page.until("document.querySelectorAll('.group').length === 2");
+        assert_eq!(page.value(COUNT), json!(2000));
+    };
+    tokio::task::spawn_blocking(scrolled).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_vanishes_is_told_of_and_what_was_seen_stays() {
+    let cluster = cluster::of(2, 1).await;
+    let served = Dashboard::of(&cluster);
+    let (opened, gone) = (
+        tokio::sync::oneshot::channel(),
+        tokio::sync::oneshot::channel(),
+    );
+    let (tell, wait) = (opened.0, gone.1);
+    let look = tokio::task::spawn_blocking(move || {
+        let mut page = Browser::open(&served.address, 800, 600);
+        page.until(&format!("{COUNT} === 2"));
+        tell.send(()).unwrap();
+        wait.blocking_recv().unwrap();
+        page.until("document.querySelector('#trouble').hidden === false");
+        let told = page.text("document.querySelector('#trouble').innerText");
+        assert!(told.contains("it is tried again"), "{told}");
+        assert!(!told.contains("backtrace"), "{told}");
+        assert_eq!(page.value(COUNT), json!(2));
+        // Then the program itself.
+        drop(served);
+        page.until(
+            "document.querySelector('#trouble').innerText.includes('does not answer any more')",
+        );
+        assert_eq!(page.value(COUNT), json!(2));
+    });
+    opened.1.await.unwrap();
+    cluster.server.stop().await;
+    gone.0.send(()).unwrap();
+    look.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_who_was_given_the_address_is_answered_and_nothing_can_be_changed() {
+    let cluster = cluster::of(1, 1).await;
+    let served = Dashboard::of(&cluster);
+    let asked = move || {
+        let host = served.host();
+        let token = format!("x-whittle-token: {}\r\n", served.token());
+        let state = |host: &str, more: &str| {
+            served.answer(&format!(
+                "GET /api/state HTTP/1.1\r\nhost: {host}\r\n{more}"
+            ))
+        };
+        assert!(state(&host, &token).starts_with("HTTP/1.1 200"));
+        assert!(state(&host, &token).contains("\"version\":1"));
+        let without = state(&host, "");
+        assert!(without.starts_with("HTTP/1.1 403"), "{without}");
+        assert!(
+            without.contains("its token is missing or of another run"),
+            "{without}"
+        );
+        assert!(state(&host, "x-whittle-token: guess\r\n").starts_with("HTTP/1.1 403"));
+        // A name of elsewhere that resolves to this machine.
+        let rebound = state("evil.example.com", &token);
+        assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
+        let page = served.answer(&format!("GET / HTTP/1.1\r\nhost: {host}\r\n"));
+        assert!(
+            page.to_lowercase()
+                .contains("content-security-policy: default-src 'self'"),
+            "{page}"
+        );
+        assert!(
+            !page.contains("://"),
+            "nothing of elsewhere is loaded: {page}"
+        );
+        for method in ["POST", "PUT", "DELETE", "PATCH"] {
+            let answer = served.answer(&format!(
+                "{method} /api/state HTTP/1.1\r\nhost: {host}\r\n{token}"
+            ));
+            assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+        }
+        let missing = served.answer(&format!(
+            "GET /..%2fCargo.toml HTTP/1.1\r\nhost: {host}\r\n"
+        ));
+        assert!(missing.starts_with("HTTP/1.1 404"), "{missing}");
+    };
+    tokio::task::spawn_blocking(asked).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_refused_are_told_of_on_the_page() {
+    let mut cluster = cluster::of(1, 1).await;
+    cluster.forget_the_token();
+    let served = Dashboard::of(&cluster);
+    let look = move || {
+        let mut page = Browser::open(&served.address, 800, 600);
+        page.until("document.querySelector('#trouble').hidden === false");
+        let told = page.text("document.querySelector('#trouble').innerText");
+        assert!(
+            told.contains("denied") || told.contains("Unauthorized"),
+            "{told}"
+        );
+        assert_eq!(page.value(COUNT), json!(0));
+        assert!(
+            page.text("document.querySelector('#groups').innerText")
+                .is_empty()
+                || page
+                    .text("document.querySelector('#groups').innerText")
+                    .contains("no nodes")
+        );
+    };
+    tokio::task::spawn_blocking(look).await.unwrap();
+}
+
+#[test]
+fn what_is_not_there_is_named_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
+    let told = served::refused(&["--context", "nowhere"], &kubeconfig);
+    assert!(
+        told.contains("context \"nowhere\" cannot be used: look at `kubectl config get-contexts`"),
+        "{told}"
+    );
+    let told = served::refused(&[], &kubeconfig);
+    assert!(told.contains("--context"), "{told}");
+}

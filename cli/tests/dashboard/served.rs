@@ -1,0 +1,82 @@
+//! `whittle dashboard` as a process of its own.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use crate::cluster::Cluster;
+
+/// Ends when it is dropped.
+pub(crate) struct Dashboard {
+    process: Child,
+    pub(crate) address: String,
+}
+
+impl Dashboard {
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &Path)]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_whittle"))
+            .arg("dashboard")
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let mut told = BufReader::new(process.stdout.take().unwrap());
+        told.read_line(&mut address).unwrap();
+        assert!(address.starts_with("http://127.0.0.1:"), "{address}");
+        Self {
+            process,
+            address: address.trim().to_owned(),
+        }
+    }
+
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/us-east-1.json.gz");
+        let catalog = catalog.display().to_string();
+        Self::start(
+            &["--context", "sandbox", "--catalog", &catalog],
+            &[("KUBECONFIG", &cluster.kubeconfig())],
+        )
+    }
+
+    pub(crate) fn host(&self) -> String {
+        let rest = self.address.strip_prefix("http://").unwrap();
+        rest.split('/').next().unwrap().to_owned()
+    }
+
+    pub(crate) fn token(&self) -> String {
+        self.address.split_once("token=").unwrap().1.to_owned()
+    }
+
+    /// The whole answer to these lines.
+    pub(crate) fn answer(&self, lines: &str) -> String {
+        let mut stream = TcpStream::connect(self.host()).unwrap();
+        write!(stream, "{lines}connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// What is said where nothing is served.
+pub(crate) fn refused(arguments: &[&str], kubeconfig: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .arg("dashboard")
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
