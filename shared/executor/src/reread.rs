@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Plan, PodKey, Snapshot, plan::PodRef, pod::Pod};
 
@@ -15,7 +15,7 @@ impl Executor<'_> {
         snapshot: &Snapshot,
         plan: &mut Plan,
     ) -> Result<(), Trouble> {
-        let wanted: Vec<PodRef> = rebase::launches(plan)
+        let wanted: BTreeSet<PodRef> = rebase::launches(plan)
             .flat_map(|launch| launch.pods.iter().cloned())
             .collect();
         if wanted.is_empty() {
@@ -43,6 +43,10 @@ impl Executor<'_> {
         let seen: BTreeMap<&PodKey, &Pod> =
             snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect();
         rebase::drop_pods(plan, |pod| {
+            // What goes to nodes that are there causes no launch, and was not read.
+            if !wanted.contains(pod) {
+                return false;
+            }
             // Pods that the snapshot does not have are not real ones: room kept free (spec/scheduling §27).
             let Some(before) = seen.get(&pod.key) else {
                 return false;

@@ -5,7 +5,7 @@ use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 use crate::{
-    newest, outdated, oversized, replacing, rolled_back, states, told, types, unmarked, wait,
+    grow, newest, outdated, oversized, replacing, rolled_back, states, told, types, unmarked, wait,
 };
 
 fn all_over(world: &mut fakes::World) -> bool {
@@ -45,6 +45,38 @@ async fn a_node_that_is_too_large_is_replaced_by_a_smaller_one() {
         );
     });
     assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_node_is_replaced_although_some_of_its_pods_go_to_nodes_that_are_there() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.disruption.consolidate_after = serde_json::from_value(json!("Never")).unwrap();
+    });
+    rig.scale(5);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(60)).await;
+    grow(&rig, "other", 2);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(60)).await;
+    // Room for one of the five.
+    grow(&rig, "other", 1);
+    rig.pass(secs(60)).await;
+    assert_eq!(types(&rig), ["m5.2xlarge", "m5.xlarge"]);
+    let drifted = rig.sim.with(|world| {
+        let mut instances = world.account.instances.values_mut();
+        let large = instances.find(|one| one.instance_type == "m5.2xlarge");
+        let large = large.unwrap();
+        large.security_groups.insert("sg-old".into());
+        large.id.clone()
+    });
+    let replaced = |world: &mut fakes::World| {
+        let ends = |one: &model::launch::Instance| one.id == drifted && one.state.is_alive();
+        !world.account.instances.values().any(ends) && all_bound(world) && consistent(world)
+    };
+    wait(&mut rig, 900, replaced).await;
+    assert!(rig.sim.with(settled) && rig.sim.with(unmarked));
 }
 
 #[tokio::test]
