@@ -42,7 +42,11 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut observed = observe(turn, Pods::IfAnyLeaves).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
-    if turn.may_act() {
+    let stop = match turn.may_act() && is_obliged(&observed.snapshot) {
+        true => executor.may_act().await?,
+        false => None,
+    };
+    if turn.may_act() && stop.is_none() {
         obey_notices(turn, &observed.snapshot, &mut report).await?;
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
@@ -73,7 +77,13 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         &mut report,
     )
     .await?;
-    release_foreign(turn, &observed.snapshot, &drained, &mut report).await?;
+    match stop {
+        None => release_foreign(turn, &observed.snapshot, &drained, &mut report).await?,
+        Some(stop) => {
+            report.stopped = Some(stop.to_string());
+            report.look_again(turn.now + LOOK_AGAIN * 2);
+        }
+    }
     if applied.acted {
         // Acting changed objects that the next step is judged by.
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
@@ -95,6 +105,11 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         full_look: Some(counter),
         seen: None,
     })
+}
+
+/// Whether something is to be done that no plan says: what others announced, and launches that nobody waits for any more (B1).
+fn is_obliged(snapshot: &Snapshot) -> bool {
+    !snapshot.notices.is_empty() || unlaunched(snapshot).next().is_some()
 }
 
 /// Whether this is the first step of a drain.

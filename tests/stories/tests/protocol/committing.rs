@@ -2,8 +2,10 @@
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::Fault;
-use model::Lane;
-use model::ledger::{Pause, PauseLevel, PauseScope};
+use model::{
+    InterruptionKind, Lane,
+    ledger::{Pause, PauseLevel, PauseScope},
+};
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 #[tokio::test]
@@ -174,4 +176,56 @@ async fn b1_without_the_leader_lease_nothing_is_committed() {
     rig.sim.with(|world| {
         assert!(world.account.requests.is_empty() && world.api.node_claims.is_empty())
     });
+}
+
+#[tokio::test]
+async fn b1_without_the_leader_lease_no_notice_is_obeyed_and_no_launch_is_ended() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.scale(1);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let instance = rig.sim.with(|world| {
+        let lease = world.api.leader.as_mut().unwrap();
+        lease.holder = "karpenter-6d5f".into();
+        world.account.instances.keys().next().unwrap().clone()
+    });
+    let recorded = rig
+        .announce(
+            &instance,
+            InterruptionKind::SpotInterrupted,
+            Some(secs(120)),
+        )
+        .await;
+    assert!(recorded.is_ok(), "the fact cannot be read again");
+    let report = run(&mut rig, Lane::Terminator).await;
+    assert!(
+        report
+            .stopped
+            .is_some_and(|why| why.contains("karpenter-6d5f"))
+    );
+    assert!(
+        report.due.is_some(),
+        "it is obeyed as soon as we lead again"
+    );
+    rig.sim.with(|world| {
+        assert!(
+            world
+                .api
+                .node_claims
+                .values()
+                .all(|claim| claim.deleted_at.is_none())
+        );
+        assert_eq!(world.account.alive().count(), 1);
+        // As a deleted NodeClaim whose launch nobody waits for.
+        for claim in world.api.node_claims.values_mut() {
+            claim.status.provider_id.clear();
+        }
+        let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
+        let now = world.now;
+        names
+            .iter()
+            .for_each(|name| world.api.order_deletion(name, now));
+    });
+    run(&mut rig, Lane::Terminator).await;
+    rig.sim
+        .with(|world| assert_eq!(world.account.alive().count(), 1, "b1"));
 }
