@@ -179,10 +179,22 @@ async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnErr
         }
         let current = |meta: &Meta| meta.registry == body && meta.mode == mode;
         if !known.as_ref().is_some_and(current) {
+            if mode == Mode::Active {
+                look_afresh(world, cluster).await?;
+            }
             world.ledger.mirror_registry(cluster, &body, &mode).await?;
         }
     }
     Ok(look_up)
+}
+
+/// Whoever may act from now on has looked while it might not: what it left undone is nobody's news (L4).
+async fn look_afresh(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    for lane in Lane::WOKEN {
+        world.ledger.make_due(cluster, lane, now).await?;
+    }
+    Ok(())
 }
 
 async fn one(
@@ -406,8 +418,12 @@ async fn keep(
     };
     let leads = match step {
         Step::Nothing => lease.is_some_and(|lease| lease.holder == world.holder),
-        Step::Write(lease) => {
-            let lease = api.hold_leader_lease(&lease).await?;
+        Step::Write(write) => {
+            let led = lease.is_some_and(|lease| lease.holder == world.holder);
+            if !led && write.holder == world.holder {
+                look_afresh(world, cluster).await?;
+            }
+            let lease = api.hold_leader_lease(&write).await?;
             lease.holder == world.holder
         }
         Step::Foreign { holder } => {

@@ -5,7 +5,7 @@ use fakes::Fault;
 use model::ids::TurnId;
 use model::ledger::{IntentState, LaneRow, Lease, Mode};
 use model::{ClusterName, Lane, PodKey};
-use stories::{Relay, Rig, cpu, secs};
+use stories::{Relay, Rig, all_bound, cpu, secs};
 use turns::Outcome;
 
 #[tokio::test]
@@ -214,4 +214,39 @@ async fn one_pod_that_nothing_fits_does_not_stop_the_others() {
         assert_eq!(said.unwrap().reason, "FailedScheduling");
         assert_eq!(world.account.instances.len(), 1);
     });
+}
+
+#[tokio::test]
+async fn l4_what_waited_while_nobody_might_act_is_looked_at_once_somebody_may() {
+    let hold_back: [fn(&Rig, bool); 2] = [
+        |rig, held| {
+            let mode = if held { "shadow" } else { "active" };
+            rig.sim.with(|world| {
+                for entry in &mut world.registry {
+                    entry.body.as_mut().unwrap()["mode"] = mode.into();
+                }
+            });
+        },
+        |rig, held| {
+            rig.sim.with(|world| {
+                let lease = world.api.leader.as_mut().unwrap();
+                lease.holder = if held {
+                    "karpenter-6d5f".into()
+                } else {
+                    String::new()
+                };
+            });
+        },
+    ];
+    for hold in hold_back {
+        let mut rig = Rig::ready(Relay::Watching).await;
+        hold(&rig, true);
+        rig.pass(secs(90)).await;
+        rig.scale(1);
+        rig.pass(secs(90)).await;
+        hold(&rig, false);
+        // Two sweeps, and a node that joins.
+        let bound = rig.until(secs(180), all_bound).await;
+        assert!(bound.is_some(), "{:#?}", rig.transcript);
+    }
 }
