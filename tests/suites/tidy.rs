@@ -68,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // Tests, which reach down as development dependencies.
     ("harness", &[]),
+    ("protocol", &[]),
     ("scenarios", &[]),
     ("stories", &["fakes", "model", "ports", "turns"]),
     ("whittle-tests", &[]),
