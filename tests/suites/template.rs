@@ -164,6 +164,51 @@ fn every_function_and_dead_letter_queue_has_an_alarm_that_says_what_to_do() {
     }
 }
 
+/// Counted for the stack, whichever function of whichever reach finds it.
+fn is_of_stack(name: &str, alarm: &Value) -> bool {
+    let dimensions = alarm["Properties"]["Dimensions"].to_string();
+    dimensions.contains(r#""stack""#) || name == "LedgerThrottledAlarm"
+}
+
+#[test]
+fn alarms_are_one_of_each_for_a_stack_and_watch_what_functions_write() {
+    let template = template(STACK);
+    let alarms = of_type(&template, "AWS::CloudWatch::Alarm");
+    let counted = |name: &&str| {
+        let named = json!(name);
+        let mut alarms = alarms.iter();
+        alarms.any(|(_, alarm)| {
+            alarm["Namespace"] == "Whittle"
+                && alarm["MetricName"] == named
+                && alarm["Dimensions"]
+                    == json!([{"Name": "stack", "Value": {"Ref": "AWS::StackName"}}])
+        })
+    };
+    let written = include_str!("../../shared/turns/src/metrics/troubles.rs");
+    let names = written
+        .split('"')
+        .filter(|text| text.starts_with("whittle_"));
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let unwatched: Vec<_> = names.iter().filter(|name| !counted(name)).collect();
+    assert_eq!(unwatched, Vec::<&&str>::new());
+    for (name, alarm) in &alarms {
+        assert!(!alarm.to_string().contains(r#""cluster""#), "{name}");
+    }
+    let math = |name: &str| template["Resources"][name]["Properties"]["Metrics"].to_string();
+    for queue in [
+        "ProvisionQueue",
+        "LifecycleQueue",
+        "DisruptQueue",
+        "TerminateQueue",
+    ] {
+        assert!(math("OldestWakeAlarm").contains(queue), "{queue}");
+    }
+    for metric in ["ReadThrottleEvents", "WriteThrottleEvents"] {
+        assert!(math("LedgerThrottledAlarm").contains(metric), "{metric}");
+    }
+}
+
 /// Types that CloudFormation tags, of those in the templates.
 const TAGGED: [&str; 6] = [
     "AWS::DynamoDB::Table",
@@ -283,8 +328,7 @@ fn the_functions_within_a_vpc_are_those_of_the_stack() {
         "AWS::CloudWatch::Alarm",
     ];
     for (name, one) in stack["Resources"].as_object().unwrap() {
-        // What sweeps find is counted for the stack, whichever housekeeper finds it.
-        if taken_over.contains(&one["Type"].as_str().unwrap()) && name != "PersonNeededAlarm" {
+        if taken_over.contains(&one["Type"].as_str().unwrap()) && !is_of_stack(name, one) {
             assert_eq!(normal(one), normal(&lane["Resources"][name]), "{name}");
         }
     }

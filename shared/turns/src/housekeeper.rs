@@ -9,7 +9,7 @@ use model::{
     ClusterName, Lane, NotificationClass, Wake,
     ids::TurnId,
     journal::{Line, Subject},
-    ledger::{LaneRow, Lease, Meta, Mode, PauseLevel, SweepMemory},
+    ledger::{Intent, IntentState, LaneRow, Lease, Meta, Mode, PauseLevel, SweepMemory},
 };
 use ports::{
     Cluster, ClusterError, Needs,
@@ -39,6 +39,8 @@ pub struct SweepReport {
     /// What needs a person: foreign leaders, the brake, entries that cannot be read.
     pub alarms: Vec<String>,
     pub problems: Vec<String>,
+    /// How many relays have fallen silent although their cluster has nodes.
+    pub silent: u64,
     /// What everything works in spite of, such as old prices or a relay of an unknown version.
     pub complaints: Vec<String>,
 }
@@ -58,6 +60,7 @@ impl SweepReport {
         self.alarms.extend(other.alarms);
         self.problems.extend(other.problems);
         self.complaints.extend(other.complaints);
+        self.silent += other.silent;
     }
 }
 
@@ -109,6 +112,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         report.complaints.extend(prices);
     }
     metrics::publish_alarms(world, report.alarms.len());
+    metrics::publish_silent(world, report.silent);
     tracing::info!(
         clusters = report.clusters,
         woken = report.woken.join(", "),
@@ -349,6 +353,9 @@ async fn wake_restless(
         }
         Some(Fit::Supported) | None => heard,
     };
+    if !heard && beat.is_some() && has_nodes(world, cluster).await? {
+        report.silent += 1;
+    }
     for lane in Lane::WOKEN {
         let row = lanes
             .iter()
@@ -386,6 +393,13 @@ async fn remember(
     report.planned = instances.chain(claims).collect();
     report.stopped.clone_from(&collected.braked);
     journal::note(world, &report).await;
+}
+
+/// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (PROTOCOL A1).
+async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
+    let intents = world.ledger.intents(cluster).await?;
+    let launched = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
+    Ok(intents.iter().any(launched))
 }
 
 /// What needs the cluster itself: its leader Lease, and garbage collection.

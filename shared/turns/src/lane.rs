@@ -141,6 +141,7 @@ pub async fn run(
     if let Err(error) = notifications::put(world, cluster, &destinations, news).await {
         report.problems.push(format!("no notification: {error}"));
     }
+    metrics::publish_troubles(world, &report);
     metrics::publish(world, cluster, std::mem::take(&mut report.metrics));
     report.log();
     Ok(report)

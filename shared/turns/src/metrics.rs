@@ -2,6 +2,7 @@
 
 mod disruption;
 mod lifecycle;
+mod troubles;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub(crate) use self::{
         of_search,
     },
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
+    troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},
 };
 use crate::World;
 

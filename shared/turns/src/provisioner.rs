@@ -27,6 +27,8 @@ const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
 /// What could not be planned at once is planned by the next turn: at once if this one changed anything, else after this, as
 /// upstream tries again (spec/scheduling §10).
 const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
+/// A node takes a minute or two; what waits for longer than this is counted for an alarm.
+const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
@@ -243,6 +245,7 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
     seen(observed, report);
     report.refuse(&checked.refused);
     report.postponed = checked.plan.postponed.len();
+    report.troubles.waiting = waiting_long(observed);
     // Of the last round only.
     report.limited.clear();
     for unplaced in &checked.plan.unplaced {
@@ -284,6 +287,17 @@ fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
         let pods = pods.into_iter().cloned().map(Subject::Pod);
         Line::new(text, [node].into_iter().chain(pods))
     })
+}
+
+/// Pods that ask for a node and have for so long that somebody should look.
+fn waiting_long(observed: &Observed) -> u64 {
+    let now = observed.snapshot.now;
+    let pods = observed.snapshot.pods.iter();
+    let long = pods.filter(|pod| {
+        let since = pod.created_at.map(|at| now.duration_since(at));
+        planner::is_provisionable(pod) && since.is_some_and(|since| since >= WAITS_LONG)
+    });
+    u64::try_from(long.count()).unwrap_or(u64::MAX)
 }
 
 /// What the snapshot amounted to.

@@ -9,6 +9,8 @@ use plancheck::{Decision, Refused};
 use ports::Metric;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::{INSUFFICIENT_CAPACITY, Troubles};
+
 /// One turn: its journal record, and its log line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +66,9 @@ pub struct Report {
     /// What was seen, where it is kept: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
+    /// What alarms of the stack are on.
+    #[serde(skip)]
+    pub(crate) troubles: Troubles,
     /// What was counted and timed; the record of a decision does without.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
@@ -115,6 +120,7 @@ impl Report {
             stopped: None,
             due: None,
             snapshot: None,
+            troubles: Troubles::default(),
             metrics: Vec::new(),
         }
     }
@@ -126,6 +132,7 @@ impl Report {
     /// Notes what could not be done for want of EC2 calls, and goes on with it when there are some.
     pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
         self.stopped = Some(what.to_owned());
+        self.troubles.throttled += 1;
         self.look_again(until);
     }
 
@@ -166,6 +173,9 @@ impl Report {
     }
 
     pub(crate) fn take(&mut self, outcome: &executor::Outcome) {
+        let events = outcome.events.iter();
+        let lacking = events.filter(|event| event.reason == INSUFFICIENT_CAPACITY);
+        self.troubles.insufficient_capacity += u64::try_from(lacking.count()).unwrap_or(u64::MAX);
         self.launched
             .extend(outcome.launched.iter().map(|(claim, instance)| {
                 let about = Subject::NodeClaim(claim.clone());

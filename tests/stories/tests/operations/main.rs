@@ -5,6 +5,7 @@
     reason = "helpers of tests fail as tests do, by panicking"
 )]
 
+mod alarming;
 mod pausing;
 mod shadowing;
 

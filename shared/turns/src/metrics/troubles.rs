@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+
+use ports::metrics::{Measured, Metric};
+
+use crate::{Outcome, Report, World};
+
+/// What a turn met that alarms of the stack are on, whichever cluster it happened to: one series for all of them each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    /// EC2, or our own budget of calls to it, made something wait.
+    pub(crate) throttled: u64,
+    /// Launches that ended for want of capacity.
+    pub(crate) insufficient_capacity: u64,
+    /// Pods that have waited for a place for long.
+    pub(crate) waiting: u64,
+}
+
+/// The reason that events have which tell of missing capacity.
+pub(crate) const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
+
+/// Counts what went wrong in a turn. A turn in which nothing did writes nothing: every series costs.
+pub(crate) fn publish_troubles(world: &World, report: &Report) {
+    let Troubles {
+        throttled,
+        insufficient_capacity,
+        waiting,
+    } = report.troubles;
+    let (failed, postponed) = match report.outcome {
+        Outcome::Failed(_) => (1, 0),
+        Outcome::Postponed(_) => (0, 1),
+        Outcome::Done | Outcome::Held => (0, 0),
+    };
+    let counts = [
+        ("whittle_turn_errors_total", failed),
+        ("whittle_throttled_total", throttled.max(postponed)),
+        ("whittle_insufficient_capacity_total", insufficient_capacity),
+        ("whittle_pods_waiting_total", waiting),
+    ];
+    publish(world, counts.into_iter());
+}
+
+/// Counts relays that have fallen silent although their cluster has nodes.
+pub(crate) fn publish_silent(world: &World, relays: u64) {
+    publish(world, [("whittle_relays_silent_total", relays)].into_iter());
+}
+
+fn publish(world: &World, counts: impl Iterator<Item = (&'static str, u64)>) {
+    let counts = counts.filter(|(_, count)| *count > 0);
+    let metrics: Vec<Metric> = counts
+        .map(|(name, count)| Metric {
+            name,
+            labels: BTreeMap::new(),
+            value: Measured::Count(count),
+        })
+        .collect();
+    if !metrics.is_empty() {
+        world.metrics.publish(None, world.clock.now(), &metrics);
+    }
+}

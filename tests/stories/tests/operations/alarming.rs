@@ -1,0 +1,70 @@
+//! What alarms of the stack are on is counted when it happens, and only then.
+
+use fakes::{Fault, World};
+use ports::metrics::Measured;
+use stories::{Relay, Rig, secs};
+
+use crate::in_service;
+
+fn counted(world: &World, name: &str) -> u64 {
+    let metrics = world.metrics.iter().filter(|metric| metric.name == name);
+    let counts = metrics.map(|metric| match metric.value {
+        Measured::Count(count) => count,
+        Measured::Took(_) => 0,
+    });
+    counts.sum()
+}
+
+fn of(rig: &Rig, name: &str) -> u64 {
+    rig.sim.with(|world| counted(world, name))
+}
+
+#[tokio::test]
+async fn a_cluster_in_which_all_goes_well_counts_nothing() {
+    let mut rig = in_service(3).await;
+    rig.pass(secs(1_200)).await;
+    let written: Vec<_> = rig.sim.with(|world| {
+        let metrics = world.metrics.iter().map(|metric| metric.name);
+        metrics
+            .filter(|name| name.starts_with("whittle_"))
+            .collect()
+    });
+    assert_eq!(written, Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_turn_that_fails_is_counted() {
+    let mut rig = in_service(1).await;
+    rig.sim.fail_next("nodes", Fault::Unavailable);
+    rig.scale(9);
+    rig.pass(secs(60)).await;
+    assert_eq!(of(&rig, "whittle_turn_errors_total"), 1);
+}
+
+#[tokio::test]
+async fn pods_that_wait_for_more_than_ten_minutes_are_counted() {
+    let mut rig = in_service(1).await;
+    rig.sim
+        .with(|world| world.api.scale("web", 2, stories::cpu(900_000)));
+    rig.pass(secs(500)).await;
+    assert_eq!(of(&rig, "whittle_pods_waiting_total"), 0);
+    rig.pass(secs(900)).await;
+    assert!(of(&rig, "whittle_pods_waiting_total") > 0);
+}
+
+#[tokio::test]
+async fn a_relay_that_falls_silent_is_counted_where_there_are_nodes() {
+    let mut rig = in_service(1).await;
+    rig.relay = Relay::Dead;
+    rig.pass(secs(300)).await;
+    assert!(of(&rig, "whittle_relays_silent_total") > 0);
+
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.relay = Relay::Dead;
+    rig.pass(secs(300)).await;
+    assert_eq!(
+        of(&rig, "whittle_relays_silent_total"),
+        0,
+        "there are no nodes"
+    );
+}
