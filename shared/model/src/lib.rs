@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod budget;
+pub mod caps;
 pub mod catalog;
 pub mod experience;
 pub mod ids;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    caps::Caps,
     catalog::InstanceType,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Intent, Notice, Pause, PauseLevel, Paused},
@@ -54,6 +55,9 @@ pub struct Snapshot {
     /// NodeClaims that were compared with their NodeClass: how their node differs, if at all.
     #[serde(default)]
     pub drift: BTreeMap<NodeClaimName, Option<String>>,
+    /// The cluster's; those of NodePools are in their annotations.
+    #[serde(default, skip_serializing_if = "Caps::is_unlimited")]
+    pub caps: Caps,
     /// What people hold back, of the cluster, its NodePools and its account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
@@ -85,6 +89,7 @@ impl Snapshot {
             notices: Vec::new(),
             nominated: BTreeMap::new(),
             drift: BTreeMap::new(),
+            caps: Caps::default(),
             pauses: Vec::new(),
         }
     }

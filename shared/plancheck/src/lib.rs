@@ -9,6 +9,7 @@
 mod bits;
 mod budget;
 mod capacity;
+mod caps;
 mod catalog;
 mod identity;
 mod label;
@@ -82,6 +83,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     volumes::check(&world, &placements, &mut findings);
     topology::check(&world, &placements, &mut findings);
     limits::check(&world, plan, &placements, &mut findings);
+    caps::check(&world, plan, &mut findings);
     removal::check(&world, plan, &placements, &mut findings);
     findings.0.into_iter().collect()
 }

@@ -32,6 +32,7 @@ use model::{NodeClaimName, NodePoolName, Snapshot, ledger};
 
 pub use model::ledger::Method;
 
+pub(crate) use self::price::of_node as price_of_node;
 pub use self::{
     candidates::Blocked,
     command::Command,

@@ -1,6 +1,7 @@
 //! Provisioning: pods without a place become launches, nominations and reasons (spec/scheduling §1).
 
 pub(crate) mod buffers;
+pub(crate) mod caps;
 pub(crate) mod default_spread;
 pub(crate) mod drivers;
 pub(crate) mod intake;
@@ -44,6 +45,16 @@ pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
 
 /// The same with the search handed in, so that a caller with a clock can time it.
 pub fn provision_with(
+    snapshot: &Snapshot,
+    share: Share,
+    solve: impl FnMut(&Input<'_>) -> Answer,
+) -> Plan {
+    let mut plan = uncapped(&caps::closed(snapshot), share, solve);
+    caps::hold(snapshot, &mut plan);
+    plan
+}
+
+fn uncapped(
     snapshot: &Snapshot,
     share: Share,
     mut solve: impl FnMut(&Input<'_>) -> Answer,
@@ -196,7 +207,7 @@ fn report(
             plan.actions.push(planned);
         }
     }
-    let paused = paused(snapshot);
+    let held_back = held_back(snapshot);
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
@@ -206,23 +217,31 @@ fn report(
         });
         plan.unplaced.push(Unplaced {
             pod: reference(pod),
-            reasons: refusals.chain(paused.clone()).collect(),
+            reasons: refusals.chain(held_back.clone()).collect(),
         });
     }
 }
 
-/// NodePools that were not tried, because somebody pauses them.
-fn paused(snapshot: &Snapshot) -> Vec<Refusal> {
+/// NodePools that were not tried, because somebody pauses or caps them.
+fn held_back(snapshot: &Snapshot) -> Vec<Refusal> {
+    let refusal = |pool: &NodePool, text, limited| Refusal {
+        node_pool: Some(pool.name.clone()),
+        text,
+        limited,
+    };
     let pools = snapshot.node_pools.iter();
     let paused = pools.filter_map(|pool| {
         let paused = snapshot.paused(Some(&pool.name), PauseLevel::All, snapshot.now)?;
-        Some(Refusal {
-            node_pool: Some(pool.name.clone()),
-            text: paused.to_string(),
-            limited: false,
-        })
+        Some(refusal(pool, paused.to_string(), false))
     });
-    paused.take(TOLD_OF).collect()
+    let capped = caps::capped(snapshot)
+        .into_iter()
+        .filter_map(|(name, why)| {
+            let mut pools = snapshot.node_pools.iter();
+            let pool = pools.find(|pool| pool.name == name)?;
+            Some(refusal(pool, why, true))
+        });
+    paused.chain(capped).take(TOLD_OF).collect()
 }
 
 pub(crate) fn reference(pod: &Pod) -> PodRef {

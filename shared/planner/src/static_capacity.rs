@@ -17,7 +17,10 @@ use crate::{
     inventory::is_daemon,
     lifecycle::target,
     pods_of_nodes::PodsOfNodes,
-    provision::launch::{Names, of_template},
+    provision::{
+        caps,
+        launch::{Names, of_template},
+    },
 };
 
 /// A NodePool at its limit gets its nodes when others have gone, and one that is not ready when it is.
@@ -52,6 +55,7 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
             fleet.shrink(snapshot, fleet.active.len() - replicas, &mut decision);
         }
     }
+    caps::hold(snapshot, &mut decision.plan);
     decision
 }
 

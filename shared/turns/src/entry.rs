@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use api::{duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{
+    NanosPerHour,
+    caps::Caps,
     interruption::Course,
     ledger::Mode,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
@@ -37,6 +39,8 @@ pub struct Entry {
     pub foreign: Foreign,
     /// `settings.notifications`: who is told of decisions outside the cluster; nobody by default.
     pub(crate) destinations: Vec<Destination>,
+    /// `settings.guards`: what the cluster's nodes may cost and number.
+    pub caps: Caps,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -77,6 +81,7 @@ impl Entry {
             foreign: foreign(&raw_settings)?,
             destinations: notifications::destinations(&raw_settings)?,
             collect_until: collect_until(entry)?,
+            caps: caps(&raw_settings)?,
             raw_settings,
         })
     }
@@ -175,6 +180,37 @@ fn collect_until(entry: &Value) -> Result<Option<Timestamp>, EntryError> {
     let expected = "a time such as \"2026-01-31T12:00:00Z\"";
     read.map(Some)
         .ok_or_else(|| error("approvals.collectUntil", value, expected))
+}
+
+/// A key that is not known may be meant to hold something back, so it is refused.
+fn caps(raw: &Value) -> Result<Caps, EntryError> {
+    const FIELD: &str = "settings.guards";
+    let Some(guards) = raw.get("guards") else {
+        return Ok(Caps::default());
+    };
+    let Some(guards) = guards.as_object() else {
+        return Err(error(FIELD, guards, "a JSON object"));
+    };
+    let mut caps = Caps::default();
+    for (key, value) in guards {
+        let field = format!("{FIELD}.{key}");
+        match key.as_str() {
+            "dollarsPerHour" => {
+                let price = value.as_str().and_then(NanosPerHour::from_dollars);
+                let expected = "dollars as text, such as \"12.50\"";
+                caps.price = Some(price.ok_or_else(|| error(&field, value, expected))?);
+            }
+            "nodes" => {
+                let nodes = value.as_u64().and_then(|nodes| u32::try_from(nodes).ok());
+                caps.nodes = Some(nodes.ok_or_else(|| error(&field, value, "a number of nodes"))?);
+            }
+            _ => {
+                let expected = "no such guard: docs/operations.md has them all";
+                return Err(error(&field, value, expected));
+            }
+        }
+    }
+    Ok(caps)
 }
 
 /// A launch is looked for and repeated within its first two minutes (PROTOCOL A3), so it has at least three.
@@ -351,6 +387,23 @@ mod tests {
             ),
         ] {
             let bad = serde_json::json!({"settings": {"nodeTerminationHandler": options}});
+            assert_eq!(Entry::read(&bad).unwrap_err().to_string(), told);
+        }
+        for (guards, told) in [
+            (
+                serde_json::json!({"dollarsPerHour": 12.5}),
+                "settings.guards.dollarsPerHour is 12.5: expected dollars as text, such as \"12.50\"",
+            ),
+            (
+                serde_json::json!({"nodes": -1}),
+                "settings.guards.nodes is -1: expected a number of nodes",
+            ),
+            (
+                serde_json::json!({"node": 1}),
+                "settings.guards.node is 1: expected no such guard: docs/operations.md has them all",
+            ),
+        ] {
+            let bad = serde_json::json!({"settings": {"guards": guards}});
             assert_eq!(Entry::read(&bad).unwrap_err().to_string(), told);
         }
         let bad = serde_json::json!({"approvals": {"collectUntil": "tomorrow"}});

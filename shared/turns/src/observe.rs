@@ -163,6 +163,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         notices,
         nominated,
         drift: BTreeMap::new(),
+        caps: turn.entry.caps,
         pauses,
     };
     let keeps_room = !snapshot.capacity_buffers.is_empty();

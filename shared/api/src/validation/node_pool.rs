@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use model::{NanosPerHour, caps::Caps};
+
 use super::requirement::restricted;
 use super::{Problem, requirement};
 use crate::karpenter::{NodePool, Taint, TaintEffect};
@@ -12,7 +14,17 @@ pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     let mut problems = labels(pool);
     problems.extend(taints(pool));
     problems.extend(requirements(pool));
+    problems.extend(cap(pool));
     problems
+}
+
+/// What its nodes may cost: from doubt, nothing is bought.
+fn cap(pool: &NodePool) -> Option<Problem> {
+    let text = pool.metadata.annotations.get(Caps::ANNOTATION)?;
+    let read = NanosPerHour::from_dollars(text);
+    let field = format!("metadata.annotations[{}]", Caps::ANNOTATION);
+    read.is_none()
+        .then(|| Problem::new(field, text, Caps::DOLLARS))
 }
 
 const OTHER_THAN_NODE_POOL: &str = "another label: this one is set to the NodePool's name";

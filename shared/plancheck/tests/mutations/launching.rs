@@ -1,5 +1,7 @@
 //! What is launched: the NodePool and the instance types.
 
+use model::caps::Caps;
+
 use super::*;
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
@@ -172,3 +174,37 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "reservation cr-1, where no instance is left",
     ),
 ];
+
+#[test]
+fn no_launch_passes_a_cap() {
+    type Cap = (fn(&mut World), usize, &'static str);
+    let caps: [Cap; 3] = [
+        (
+            |w| w.snapshot.caps.nodes = Some(0),
+            DIVERSE,
+            "the cluster would pass its cap of 0 nodes",
+        ),
+        (
+            |w| w.snapshot.caps.price = Some(NanosPerHour(1)),
+            DIVERSE,
+            "the cluster would pass its cap of $0.0000 an hour",
+        ),
+        (
+            |w| {
+                let annotations = &mut w.pool("default").annotations;
+                annotations.insert(Caps::ANNOTATION.to_owned(), "0".to_owned());
+            },
+            PLAIN,
+            "NodePool default would pass its cap of $0.0000 an hour",
+        ),
+    ];
+    for (cap, launch, told) in caps {
+        let mut world = World::valid();
+        cap(&mut world);
+        let offences = check(&world.snapshot, &world.plan);
+        let is_it = |one: &Offence| one.subject == at(launch) && one.text.contains(told);
+        assert!(offences.iter().any(is_it), "{told}: {offences:#?}");
+        let checked = filter(&world.snapshot, world.plan);
+        assert_eq!(check(&world.snapshot, &checked.plan), [], "{told}");
+    }
+}

@@ -18,7 +18,7 @@ const CAPACITY_TYPES: [CapacityType; 3] = [
 ];
 
 /// What a node of this type costs where it is, whether or not another could be had; nothing where that is not known.
-pub(super) fn of_node(kind: &InstanceType, labels: &BTreeMap<String, String>) -> NanosPerHour {
+pub(crate) fn of_node(kind: &InstanceType, labels: &BTreeMap<String, String>) -> NanosPerHour {
     let (zone, capacity_type) = (labels.get(ZONE), labels.get(CAPACITY_TYPE));
     let own = kind.offerings.iter().find(|offering| {
         Some(&offering.zone) == zone

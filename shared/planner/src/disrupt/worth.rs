@@ -223,17 +223,11 @@ impl Terms {
     }
 }
 
-/// Of whole dollars and up to nine decimal places, and not more than a thousand of them.
+/// Less than a thousand dollars.
 fn nano_dollars(text: &str) -> Option<i64> {
-    const DOLLAR: i64 = 1_000_000_000;
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || decimals.len() > 9 || !is_number(whole) || !is_number(decimals) {
-        return None;
-    }
-    let whole: i64 = whole.parse().ok().filter(|whole| *whole < 1_000)?;
-    let decimals: i64 = format!("{decimals:0<9}").parse().ok()?;
-    Some(whole * DOLLAR + decimals)
+    const MOST: NanosPerHour = NanosPerHour(1_000_000_000_000);
+    let price = NanosPerHour::from_dollars(text).filter(|price| *price < MOST);
+    price.map(|price| price.0)
 }
 
 fn dollars(nanos: i128) -> NanosPerHour {

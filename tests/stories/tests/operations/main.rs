@@ -6,7 +6,9 @@
 )]
 
 mod alarming;
+mod guarding;
 mod pausing;
+mod resting;
 mod shadowing;
 
 use fakes::World;

@@ -1,0 +1,126 @@
+//! What nodes may cost and number, in a NodePool and in the cluster, all launches of a plan together.
+
+use std::collections::BTreeMap;
+
+use model::{Action, NanosPerHour, Plan, caps::Caps, labels, ledger::Notice};
+
+use crate::{Findings, Subject, world::World};
+
+/// What is there and stays, in nano-dollars an hour, and how many nodes that is.
+#[derive(Clone, Copy, Default)]
+struct Total(i64, u32);
+
+pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
+    let capped_pools: BTreeMap<&str, Caps> = world
+        .pools
+        .iter()
+        .map(|(name, pool)| (*name, Caps::of_pool(pool)))
+        .filter(|(_, caps)| !caps.is_unlimited())
+        .collect();
+    let of_cluster = world.snapshot.caps;
+    if capped_pools.is_empty() && of_cluster.is_unlimited() {
+        return;
+    }
+    let (mut cluster, mut pools) = standing(world);
+    for (index, planned) in plan.actions.iter().enumerate() {
+        let Action::Launch(launch) = &planned.action else {
+            continue;
+        };
+        let price = launch.cheapest.price.0;
+        let name = launch.node_pool.as_str();
+        let pool = pools.entry(name.to_owned()).or_default();
+        let caps = capped_pools.get(name).copied().unwrap_or_default();
+        let offence = passes(caps, pool.with(price))
+            .map(|what| format!("NodePool {name} would pass its cap of {what}"))
+            .or_else(|| {
+                let what = passes(of_cluster, cluster.with(price))?;
+                Some(format!("the cluster would pass its cap of {what}"))
+            });
+        match offence {
+            Some(offence) => findings.add(
+                Subject::Action(index),
+                format!("NodeClaim {}: {offence}", launch.name),
+            ),
+            None => {
+                *pool = pool.with(price);
+                cluster = cluster.with(price);
+            }
+        }
+    }
+}
+
+impl Total {
+    fn with(self, price: i64) -> Self {
+        Self(self.0.saturating_add(price), self.1.saturating_add(1))
+    }
+}
+
+fn passes(caps: Caps, after: Total) -> Option<String> {
+    let Total(price, nodes) = after;
+    if let Some(most) = caps.nodes.filter(|most| nodes > *most) {
+        return Some(format!("{most} nodes"));
+    }
+    let most = caps.price.filter(|most| price > most.0)?;
+    Some(format!("${most} an hour with ${}", NanosPerHour(price)))
+}
+
+/// Machines that stay after the plan, and launches under way.
+fn standing(world: &World<'_>) -> (Total, BTreeMap<String, Total>) {
+    let mut cluster = Total::default();
+    let mut pools: BTreeMap<String, Total> = BTreeMap::new();
+    let mut count = |pool: Option<&str>, price: i64| {
+        cluster = cluster.with(price);
+        if let Some(pool) = pool {
+            let of_pool = pools.entry(pool.to_owned()).or_default();
+            *of_pool = of_pool.with(price);
+        }
+    };
+    for machine in &world.machines {
+        let ours = machine.claim.filter(|claim| claim.deleted_at.is_none());
+        let Some(claim) = ours.filter(|_| !machine.going) else {
+            continue;
+        };
+        let id = claim.status.provider_id.as_str();
+        let is_its = |notice: &&Notice| id.ends_with(&format!("/{}", notice.instance));
+        let mut own = world.snapshot.notices.iter().filter(is_its);
+        if own.any(Notice::dooms) {
+            continue;
+        }
+        let price = price_of(world, machine.node_pool(), &claim.labels);
+        count(machine.node_pool(), price);
+    }
+    for in_flight in world.in_flight.values() {
+        let deleted = in_flight
+            .claim
+            .is_some_and(|claim| claim.deleted_at.is_some());
+        let live = in_flight.intent.filter(|intent| intent.is_in_flight());
+        match (live, in_flight.claim) {
+            (Some(intent), _) if !deleted => {
+                let launch = &intent.launch;
+                count(Some(launch.node_pool.as_str()), launch.cheapest.price.0);
+            }
+            (None, Some(claim)) if !deleted => {
+                count(claim.labels.get(labels::NODE_POOL).map(String::as_str), 0);
+            }
+            _ => {}
+        }
+    }
+    (cluster, pools)
+}
+
+fn price_of(world: &World<'_>, pool: Option<&str>, of: &BTreeMap<String, String>) -> i64 {
+    let known = world.snapshot.instance_types.iter();
+    let types = known.filter(|(name, _)| Some(name.as_str()) == pool);
+    let name = of.get(labels::INSTANCE_TYPE);
+    let mut types = types.flat_map(|(_, types)| types.iter());
+    let Some(kind) = types.find(|kind| Some(&kind.name) == name) else {
+        return 0;
+    };
+    let (zone, bought) = (of.get(labels::ZONE), of.get(labels::CAPACITY_TYPE));
+    let mut offerings = kind.offerings.iter();
+    let own = offerings.find(|offering| {
+        Some(&offering.zone) == zone
+            && bought.map(String::as_str) == Some(offering.capacity_type.as_str())
+    });
+    own.map_or(0, |offering| offering.price.0)
+}

@@ -1,0 +1,212 @@
+//! Caps on what nodes cost and number: launches that would pass one are held back, each with the reason for its pods.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use model::{
+    Action, NanosPerHour, NodeClaimName, NodePoolName, Plan, Snapshot,
+    caps::Caps,
+    labels::INSTANCE_TYPE,
+    node_claim::NodeClaim,
+    plan::{Expected, Launch, Refusal, Unplaced},
+};
+
+use crate::{by_instance::instance_of, disrupt::price_of_node};
+
+/// What nodes come to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    price: i64,
+    nodes: u32,
+}
+
+impl Sum {
+    fn add(&mut self, price: NanosPerHour) {
+        self.price = self.price.saturating_add(price.0);
+        self.nodes = self.nodes.saturating_add(1);
+    }
+}
+
+/// The sums so far, and what they may become.
+struct Purse<'a> {
+    snapshot: &'a Snapshot,
+    pools: BTreeMap<&'a NodePoolName, (Caps, Sum)>,
+    all: Sum,
+}
+
+/// The snapshot with NodePools closed in which nothing more may be launched, so that others are tried.
+pub(crate) fn closed(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
+    let Some(purse) = Purse::of(snapshot) else {
+        return Cow::Borrowed(snapshot);
+    };
+    let shut: Vec<(usize, String)> = snapshot
+        .node_pools
+        .iter()
+        .enumerate()
+        .filter(|(_, pool)| pool.not_ready.is_none())
+        .filter_map(|(at, pool)| Some((at, purse.exhausted(&pool.name)?)))
+        .collect();
+    if shut.is_empty() {
+        return Cow::Borrowed(snapshot);
+    }
+    let mut snapshot = snapshot.clone();
+    for (at, why) in shut {
+        if let Some(pool) = snapshot.node_pools.get_mut(at) {
+            pool.not_ready = Some(why);
+        }
+    }
+    Cow::Owned(snapshot)
+}
+
+/// NodePools whose caps, or whose cluster's, let nothing more be launched, with what to tell of it.
+pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
+    let Some(purse) = Purse::of(snapshot) else {
+        return Vec::new();
+    };
+    let pools = snapshot.node_pools.iter();
+    let capped = pools.filter_map(|pool| Some((pool.name.clone(), purse.exhausted(&pool.name)?)));
+    capped.collect()
+}
+
+/// Takes launches out of a plan that would pass a cap, and says so to the pods that cause them.
+pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
+    let Some(mut purse) = Purse::of(snapshot) else {
+        return;
+    };
+    let mut held = Vec::new();
+    plan.actions.retain(|planned| {
+        let Action::Launch(launch) = &planned.action else {
+            return true;
+        };
+        let trouble = purse.take(launch);
+        let fits = trouble.is_none();
+        held.extend(trouble.map(|why| (launch.clone(), why)));
+        fits
+    });
+    for (launch, why) in held {
+        let gone = Expected::NodeClaim(launch.name.clone());
+        plan.nominations
+            .retain(|nomination| nomination.node != gone);
+        plan.unplaced.extend(launch.pods.iter().map(|pod| Unplaced {
+            pod: pod.clone(),
+            reasons: vec![Refusal {
+                node_pool: Some(launch.node_pool.clone()),
+                text: why.clone(),
+                limited: true,
+            }],
+        }));
+    }
+}
+
+impl<'a> Purse<'a> {
+    /// `None` where nobody caps anything.
+    fn of(snapshot: &'a Snapshot) -> Option<Self> {
+        let pools = snapshot.node_pools.iter();
+        let pools = pools.map(|pool| (&pool.name, (Caps::of_pool(pool), Sum::default())));
+        let mut purse = Self {
+            snapshot,
+            pools: pools.collect(),
+            all: Sum::default(),
+        };
+        let mut caps = purse.pools.values();
+        if snapshot.caps.is_unlimited() && caps.all(|(caps, _)| caps.is_unlimited()) {
+            return None;
+        }
+        let going = |claim: &NodeClaim| {
+            let instance = instance_of(&claim.status.provider_id);
+            let mut notices = snapshot.notices.iter();
+            claim.deleted_at.is_some()
+                || notices
+                    .any(|notice| notice.dooms() && Some(&notice.instance) == instance.as_ref())
+        };
+        let intents = snapshot
+            .intents
+            .iter()
+            .filter(|intent| intent.is_in_flight());
+        let intents: BTreeMap<_, _> = intents
+            .map(|intent| (intent.name(), &intent.launch))
+            .collect();
+        for claim in snapshot.node_claims.iter().filter(|claim| !going(claim)) {
+            let pool = claim.node_pool();
+            let price = match intents.get(&claim.name) {
+                Some(launch) => launch.cheapest.price,
+                None => price(snapshot, pool.as_ref(), claim),
+            };
+            purse.count(pool.as_ref(), price);
+        }
+        let shown =
+            |name: &NodeClaimName| snapshot.node_claims.iter().any(|claim| claim.name == *name);
+        for (name, launch) in intents {
+            if !shown(name) {
+                purse.count(Some(&launch.node_pool), launch.cheapest.price);
+            }
+        }
+        Some(purse)
+    }
+
+    fn count(&mut self, pool: Option<&NodePoolName>, price: NanosPerHour) {
+        self.all.add(price);
+        if let Some((_, sum)) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+            sum.add(price);
+        }
+    }
+
+    /// Why nothing more may be launched for a NodePool, however cheap.
+    fn exhausted(&self, pool: &NodePoolName) -> Option<String> {
+        let (caps, sum) = self.pools.get(pool)?;
+        let types = self.snapshot.instance_types.get(pool);
+        let types = types.into_iter().flat_map(|types| types.iter());
+        let offerings = types.flat_map(|kind| &kind.offerings);
+        let open = offerings.filter(|offering| offering.available);
+        let least = open.map(|offering| offering.price).min();
+        let least = least.unwrap_or_default();
+        let of_pool = format!("NodePool {pool}");
+        over(&of_pool, *caps, *sum, least)
+            .or_else(|| over("the cluster", self.snapshot.caps, self.all, least))
+    }
+
+    fn take(&mut self, launch: &Launch) -> Option<String> {
+        let price = launch.cheapest.price;
+        let of_pool = self.pools.get(&launch.node_pool);
+        let of_pool = of_pool.and_then(|(caps, sum)| {
+            over(
+                &format!("NodePool {}", launch.node_pool),
+                *caps,
+                *sum,
+                price,
+            )
+        });
+        let trouble = of_pool.or_else(|| over("the cluster", self.snapshot.caps, self.all, price));
+        if trouble.is_none() {
+            self.count(Some(&launch.node_pool), price);
+        }
+        trouble
+    }
+}
+
+/// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
+fn over(whose: &str, caps: Caps, sum: Sum, price: NanosPerHour) -> Option<String> {
+    let Sum {
+        price: spent,
+        nodes,
+    } = sum;
+    if let Some(most) = caps.nodes.filter(|most| nodes >= *most) {
+        return Some(format!(
+            "{whose} is capped at {most} nodes and has {nodes}: nothing is removed for that, and nothing new is launched"
+        ));
+    }
+    let most = caps
+        .price
+        .filter(|most| spent.saturating_add(price.0) > most.0)?;
+    Some(format!(
+        "{whose} is capped at ${most} an hour and costs ${}: nothing is removed for that, and nothing new is launched that would pass it",
+        NanosPerHour(spent)
+    ))
+}
+
+fn price(snapshot: &Snapshot, pool: Option<&NodePoolName>, claim: &NodeClaim) -> NanosPerHour {
+    let name = claim.labels.get(INSTANCE_TYPE);
+    let types = pool.and_then(|pool| snapshot.instance_types.get(pool));
+    let mut types = types.into_iter().flat_map(|types| types.iter());
+    let kind = types.find(|kind| Some(&kind.name) == name);
+    kind.map_or(NanosPerHour(0), |kind| price_of_node(kind, &claim.labels))
+}
