@@ -123,6 +123,14 @@ impl Source {
         })
     }
 
+    #[cfg_attr(
+        not(feature = "aws"),
+        expect(
+            clippy::ptr_arg,
+            unused_variables,
+            reason = "only AWS can refuse to answer"
+        )
+    )]
     async fn types(
         &self,
         class: &EC2NodeClass,

@@ -72,7 +72,8 @@ fn the_journal_tells_it(deployed: &Deployed<'_>) {
     let bought = bought.unwrap_or_else(|| panic!("no record of a launch"));
     let pod = bought["planned"][0]["about"].as_array().unwrap();
     let pod = pod.iter().filter_map(Value::as_str);
-    let pod = pod.filter(|one| one.starts_with("pod/")).last().unwrap();
+    let mut pods = pod.filter(|one| one.starts_with("pod/"));
+    let pod = pods.next().unwrap();
     let explained = whittle(&["explain", pod, "--cluster", CLUSTER]);
     assert!(explained.contains("launch default-"), "{explained}");
     let again = whittle(&["replay", CLUSTER, bought["turn"].as_str().unwrap()]);
