@@ -169,7 +169,7 @@ fn is_of_stack(name: &str, alarm: &Value) -> bool {
     let dimensions = alarm
         .pointer("/Properties/Dimensions")
         .map(Value::to_string);
-    dimensions.is_some_and(|text| text.contains(r#""stack""#)) || name == "LedgerThrottledAlarm"
+    dimensions.is_some_and(|text| text.contains(r#""stack""#)) || name.starts_with("Ledger")
 }
 
 #[test]
@@ -197,17 +197,16 @@ fn alarms_are_one_of_each_for_a_stack_and_watch_what_functions_write() {
     for (name, alarm) in &alarms {
         assert!(!alarm.to_string().contains(r#""cluster""#), "{name}");
     }
-    let math = |name: &str| template["Resources"][name]["Properties"]["Metrics"].to_string();
-    for queue in [
-        "ProvisionQueue",
-        "LifecycleQueue",
-        "DisruptQueue",
-        "TerminateQueue",
-    ] {
-        assert!(math("OldestWakeAlarm").contains(queue), "{queue}");
+    let watches = |name: &str, what: &str| {
+        let alarm = template["Resources"][name]["Properties"].to_string();
+        assert!(alarm.contains(what), "{name}: {what}");
+    };
+    for lane in ["Provision", "Lifecycle", "Disrupt", "Terminate"] {
+        watches(&format!("{lane}WakeOldAlarm"), &format!("{lane}Queue"));
     }
-    for metric in ["ReadThrottleEvents", "WriteThrottleEvents"] {
-        assert!(math("LedgerThrottledAlarm").contains(metric), "{metric}");
+    for kind in ["Read", "Write"] {
+        let metric = format!("{kind}ThrottleEvents");
+        watches(&format!("Ledger{kind}sThrottledAlarm"), &metric);
     }
 }
 

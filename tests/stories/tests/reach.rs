@@ -56,6 +56,8 @@ async fn each_housekeeper_wakes_the_clusters_of_its_reach() {
 async fn a_cluster_whose_reach_nobody_serves_is_told() {
     let mut rig = behind_a_vpc().await;
     let outside = rig.world.clone();
+    // Its lanes are due from now on, and nobody looks.
+    sweep(&mut rig, &outside).await;
     rig.sim.advance(secs(20 * 60));
     let report = sweep(&mut rig, &outside).await;
     let [alarm] = report.alarms.as_slice() else {

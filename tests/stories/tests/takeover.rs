@@ -32,7 +32,9 @@ async fn karpenters() -> Rig {
         let now = world.now;
         let lease = world.api.leader.as_mut().unwrap();
         lease.holder = "karpenter-7d9c".to_owned();
+        lease.duration_seconds = 15;
         lease.renewed_at = Some(now);
+        lease.resource_version = Some("karpenter-0".to_owned());
     });
     rig.transcript.clear();
     rig
@@ -88,10 +90,12 @@ async fn while_somebody_else_leads_nothing_is_done() {
     let before = rig.sim.with(alive);
     mode(&rig, "active");
     rig.scale(8);
-    for _ in 0..10 {
+    for renewal in 1..=10 {
         rig.sim.with(|world| {
             let now = world.now;
-            world.api.leader.as_mut().unwrap().renewed_at = Some(now);
+            let lease = world.api.leader.as_mut().unwrap();
+            lease.renewed_at = Some(now);
+            lease.resource_version = Some(format!("karpenter-{renewal}"));
         });
         rig.pass(secs(60)).await;
     }
