@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e bench bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ functions: tools
 
 e2e: functions ## Deploy the stack into a local AWS and watch it work
 	cargo nextest run --locked --workspace $(WITH_AWS) -E 'binary(e2e)'
+
+# Optimized, and of the simulation alone: it links no AWS SDK. SIM_PROFILE=dev where it is built for tests anyway.
+SIM_PROFILE ?= cli
+sim: ## Run seeds of the simulation (SEEDS=1000 SIM_FIRST=0, or SIM_SEED=… for one; SIM_ALL=true goes on after a failure)
+	SIM_COMMIT=$$(git rev-parse --short HEAD) cargo run --quiet --locked --profile $(SIM_PROFILE) -p simulation
 
 # The turns' own costs are measured without the SDK, the relay's memory in the build that the tests share.
 bench: tools ## Print the numbers: zip sizes and cold start; turns and relay with 500 nodes and 5,000 pods; the catalog

@@ -70,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("harness", &[]),
     ("protocol", &[]),
     ("scenarios", &[]),
+    ("simulation", &["api", "fakes", "model", "ports", "turns"]),
     ("stories", &["fakes", "model", "ports", "turns"]),
     ("whittle-tests", &[]),
 ];

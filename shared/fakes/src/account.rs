@@ -35,6 +35,8 @@ pub struct Account {
     pub troubles: BTreeMap<InstanceId, InterruptionKind>,
     /// Lists and descriptions show nothing at all.
     pub blind: bool,
+    /// Instances that lists leave out, as a truncated one does; descriptions by id show them.
+    pub unlisted: BTreeSet<InstanceId>,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
     /// Launch templates, and the NodeClass each was made for.

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{convert::Scalable, kubernetes::PodTemplate};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodeClaimName, NodeName, PodKey, Resources, Uid,
+    InstanceId, NodeClaimName, NodeName, PodKey, Resources, Uid,
     node::Node,
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -41,6 +41,8 @@ pub struct ApiServer {
     pub silent: BTreeSet<NodeName>,
     /// Instances that start from now on do not join.
     pub closed: bool,
+    /// Instances whose kubelet has registered its Node: it does so when it starts, and never again.
+    pub joined: BTreeSet<InstanceId>,
     /// Pods whose kubelet never says that they have ended.
     pub stuck: BTreeSet<PodKey>,
     /// How far the API server's clock is ahead of everybody else's.
@@ -56,6 +58,7 @@ pub struct Deployment {
     pub replicas: usize,
     pub requests: Resources,
     pub node_selector: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Deployment {
@@ -75,6 +78,7 @@ impl Deployment {
         Pod {
             requests,
             node_selector: self.node_selector.clone(),
+            annotations: self.annotations.clone(),
             scheduler_name: "default-scheduler".into(),
             termination_grace_seconds: Some(5),
             ..Pod::default()

@@ -91,7 +91,9 @@ impl Cloud for Sim {
         self.port("list_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             let listed = |instance: &&Instance| {
-                instance.state != InstanceState::Terminated && is_of(instance, cluster)
+                instance.state != InstanceState::Terminated
+                    && is_of(instance, cluster)
+                    && !world.account.unlisted.contains(&instance.id)
             };
             Ok(world
                 .account

@@ -1,3 +1,4 @@
+use jiff::{SignedDuration, Timestamp};
 use ports::{CloudError, ClusterError, LedgerError, QueueError, RegistryError};
 
 /// How one port call fails.
@@ -11,6 +12,37 @@ pub enum Fault {
     Unavailable,
     /// No answer, but it was done.
     LostAnswer,
+}
+
+/// One run of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub id: u64,
+    /// How far its clock is ahead of the world's.
+    pub skew: SignedDuration,
+}
+
+/// Decides what becomes of every port call of a [`Process`].
+pub trait Weather: Send {
+    fn fate(&mut self, process: u64, call: &'static str, now: Timestamp) -> Fate;
+}
+
+/// What becomes of one port call; by default it is answered at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// How often it gives way to others first.
+    pub gives_way: u64,
+    /// Until it takes effect.
+    pub takes: SignedDuration,
+    pub fault: Option<Fault>,
+    pub dies: Option<Death>,
+}
+
+/// When a process ends, seen from the effect of its last call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    Before,
+    After,
 }
 
 /// Ends a process at a certain point: from then on every port call fails and does nothing, until it is mended.

@@ -2,8 +2,8 @@
 //! the ledger, the queues and a clock, all over one shared state and all with faults on demand.
 //!
 //! [`Sim`] implements every port. Tests reach behind it with [`Sim::with`], let time pass with [`Sim::advance`] and break
-//! things with [`Fuse`] (the process dies at a certain port call), [`Fault`] (one call fails) and the account's own
-//! settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this one
+//! things with [`Fuse`] (the process dies at a certain port call), [`Fault`] (one call fails), [`Weather`] (what becomes of
+//! every call of a [`Process`]) and the account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this one
 //! and the real one.
 //!
 //! It stands in for adapters, so it must never depend on one, nor on planning or executing.
@@ -25,7 +25,7 @@ mod stand_ins;
 
 pub use account::{Account, Tokens};
 pub use api_server::{ApiServer, Deployment};
-pub use fault::{Fault, Fuse};
+pub use fault::{Death, Fate, Fault, Fuse, Process, Weather};
 pub use notifier::Told;
 pub use provider::{instance_type, node_class, node_pool};
 pub use rows::Rows;

@@ -14,7 +14,7 @@ use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 use crate::{
     account::Account,
     api_server::ApiServer,
-    fault::{Fault, Fuse, Trouble},
+    fault::{Death, Fate, Fault, Fuse, Process, Trouble, Weather},
     notifier::Told,
     provider,
     rows::Rows,
@@ -22,7 +22,10 @@ use crate::{
 
 /// A handle on the simulated world; clones share it.
 #[derive(Clone)]
-pub struct Sim(Arc<Mutex<World>>);
+pub struct Sim {
+    world: Arc<Mutex<World>>,
+    process: Option<Process>,
+}
 
 /// Something that others do to the world meanwhile.
 pub type Happening = fn(&mut World);
@@ -68,6 +71,10 @@ pub struct World {
     under_way: BTreeMap<Timestamp, usize>,
     /// Decides how turns that run together interleave; 0 runs each to its end.
     pub interleaving: u64,
+    /// Decides what becomes of the calls of processes.
+    pub weather: Option<Box<dyn Weather>>,
+    /// Processes that ended in the middle of a call. Nobody answers them: whoever runs one drops it.
+    pub dead: BTreeSet<u64>,
 }
 
 impl Sim {
@@ -83,7 +90,7 @@ impl Sim {
                 serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"}),
             ),
         };
-        Self(Arc::new(Mutex::new(World {
+        let world = World {
             now,
             account: Account::default(),
             api: ApiServer::default(),
@@ -107,12 +114,26 @@ impl Sim {
             overlapping: false,
             under_way: BTreeMap::new(),
             interleaving: 0,
-        })))
+            weather: None,
+            dead: BTreeSet::new(),
+        };
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            process: None,
+        }
+    }
+
+    /// The same world as one process reaches it.
+    pub fn of(&self, process: Process) -> Self {
+        Self {
+            world: self.world.clone(),
+            process: Some(process),
+        }
     }
 
     /// Looks at or changes the world directly, without passing a port.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lets time pass in steps of a second, with everything that happens by itself.
@@ -166,7 +187,11 @@ impl Sim {
     ) -> Result<T, E> {
         Yield(self.with(|world| world.next_pause())).await;
         self.overlap().await;
-        self.with(|world| {
+        let fate = self.fate(call);
+        Yield(fate.gives_way).await;
+        self.sleep(fate.takes).await;
+        self.may_die(fate.dies == Some(Death::Before)).await;
+        let answer = self.with(|world| {
             if !world.fuse.pass() {
                 return Err(E::of(Fault::Unavailable, call));
             }
@@ -180,7 +205,7 @@ impl Sim {
             if world.down.contains(call) {
                 return Err(E::of(Fault::Unavailable, call));
             }
-            let fault = world.take_fault(call);
+            let fault = world.take_fault(call).or(fate.fault);
             match fault {
                 Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
                 Some(_) | None => {}
@@ -193,7 +218,35 @@ impl Sim {
                 return Err(E::of(Fault::LostAnswer, call));
             }
             answer
+        });
+        self.may_die(fate.dies == Some(Death::After)).await;
+        answer
+    }
+
+    fn fate(&self, call: &'static str) -> Fate {
+        let Some(process) = self.process else {
+            return Fate::default();
+        };
+        self.with(|world| {
+            let now = world.now;
+            let weather = world.weather.as_mut();
+            weather.map_or_else(Fate::default, |weather| weather.fate(process.id, call, now))
         })
+    }
+
+    /// Gives way until so much time has passed.
+    async fn sleep(&self, time: SignedDuration) {
+        let until = self.with(|world| world.now + time);
+        while self.with(|world| world.now < until) {
+            Yield(1).await;
+        }
+    }
+
+    async fn may_die(&self, dies: bool) {
+        if let Some(process) = self.process.filter(|_| dies) {
+            self.with(|world| world.dead.insert(process.id));
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -269,7 +322,10 @@ impl Metrics for Sim {
 
 impl Clock for Sim {
     fn now(&self) -> Timestamp {
-        self.with(|world| world.now)
+        let skew = self
+            .process
+            .map_or(SignedDuration::ZERO, |process| process.skew);
+        self.with(|world| world.now + skew)
     }
 }
 

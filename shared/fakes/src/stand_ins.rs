@@ -26,6 +26,26 @@ impl World {
         self.run_deployments();
         self.remove_deleted_pods();
         self.schedule();
+        self.run_disruption_controller();
+    }
+
+    /// Says how many pods each PodDisruptionBudget with a number in `minAvailable` can spare; others are left as they are.
+    fn run_disruption_controller(&mut self) {
+        for budget in &mut self.api.disruption_budgets {
+            let least = budget.min_available.as_ref();
+            let Some(least) = least.and_then(|text| text.parse::<i64>().ok()) else {
+                continue;
+            };
+            let healthy = self.api.pods.values().filter(|pod| {
+                let selector = budget.selector.as_ref();
+                pod.key.namespace == budget.key.namespace
+                    && pod.ready
+                    && pod.deletion.is_none()
+                    && selector.is_some_and(|selector| selector.matches(&pod.labels))
+            });
+            let healthy = i64::try_from(healthy.count()).unwrap_or(i64::MAX);
+            budget.disruptions_allowed = (healthy - least).max(0);
+        }
     }
 
     fn run_kubelets(&mut self) {
@@ -42,6 +62,7 @@ impl World {
                 && age >= JOINS_AFTER
                 && !self.api.closed
                 && !self.api.nodes.contains_key(&name)
+                && self.api.joined.insert(instance.id.clone())
             {
                 let node = self.joining_node(&name, &instance);
                 self.api.nodes.insert(name.clone(), node);

@@ -1,0 +1,394 @@
+//! What others do to a cluster, and how they stop.
+
+mod relay;
+
+use api::{EC2NodeClass, NodePool};
+use fakes::{Sim, World};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    CapacityType, InstanceId, Interruption, InterruptionKind, PodKey, Resources,
+    launch::InstanceState, selector::LabelSelector, snapshot::PodDisruptionBudget,
+};
+use ports::cluster::LeaderLease;
+
+pub(crate) use self::relay::Relay;
+use crate::{
+    dice::Dice,
+    play::Play,
+    script::{DEPLOYMENTS, Setting, What},
+};
+
+const POOL: &str = "default";
+/// What AWS gives a spot instance.
+const NOTICE: SignedDuration = SignedDuration::from_secs(120);
+
+pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
+    sim.with(|world| {
+        let class: EC2NodeClass = fakes::node_class("default");
+        world.api.node_classes.insert("default".into(), class);
+        let mut pool = fakes::node_pool(POOL, setting.consolidate_after);
+        shape(&mut pool, setting);
+        world.api.node_pools.insert(POOL.into(), pool);
+        if setting.disruption_budget {
+            world.api.disruption_budgets.push(PodDisruptionBudget {
+                key: PodKey::new("default", "web"),
+                selector: Some(LabelSelector {
+                    match_labels: [("app".to_owned(), "web".to_owned())].into(),
+                    match_expressions: Vec::new(),
+                }),
+                disruptions_allowed: 0,
+                max_unavailable: None,
+                min_available: Some("1".to_owned()),
+                always_allow_unhealthy: false,
+            });
+        }
+        if setting.do_not_disrupt {
+            let held = world.api.deployments.entry("held".into()).or_default();
+            held.requests = requests("held");
+            let key = api::names::annotation::DO_NOT_DISRUPT.to_owned();
+            held.annotations.insert(key, "true".to_owned());
+        }
+    });
+}
+
+fn shape(pool: &mut NodePool, setting: &Setting) {
+    let template = &mut pool.spec.template.spec;
+    if setting.spot {
+        for requirement in &mut template.requirements {
+            if requirement.key == model::labels::CAPACITY_TYPE {
+                requirement.values = vec!["spot".to_owned(), "on-demand".to_owned()];
+            }
+        }
+    }
+    let json = |text: &str| serde_json::Value::from(text);
+    if let Some(period) = setting.termination_grace_period {
+        template.termination_grace_period = serde_json::from_value(json(period)).ok();
+    }
+    if let Some(after) = setting.expire_after
+        && let Ok(after) = serde_json::from_value(json(after))
+    {
+        template.expire_after = after;
+    }
+    budget(pool, setting.budget);
+    if let Some(cores) = setting.limit {
+        limit(pool, cores);
+    }
+}
+
+fn budget(pool: &mut NodePool, nodes: i64) {
+    for budget in &mut pool.spec.disruption.budgets {
+        budget.nodes = nodes.to_string();
+    }
+    touch(pool);
+}
+
+fn limit(pool: &mut NodePool, cores: i64) {
+    let limits = serde_json::json!({"cpu": cores.to_string()});
+    pool.spec.limits = serde_json::from_value(limits).ok();
+    touch(pool);
+}
+
+/// What an API server does when a spec changes.
+fn touch(pool: &mut NodePool) {
+    pool.metadata.generation = pool.metadata.generation.map(|generation| generation + 1);
+}
+
+fn requests(deployment: &str) -> Resources {
+    let cores = match deployment {
+        "web" => 1_500,
+        "batch" => 700,
+        _ => 300,
+    };
+    Resources::from([("cpu", cores), ("memory", 512 << 20)])
+}
+
+pub(crate) fn happen(play: &mut Play, what: &What) {
+    let now = play.now();
+    let mut dice = Dice::new(u64::try_from(play.seconds).unwrap_or(0), 4);
+    let sim = play.sim.clone();
+    play.last_change = play.seconds;
+    match what {
+        What::Scale {
+            deployment,
+            replicas,
+        } => sim.with(|world| world.api.scale(deployment, *replicas, requests(deployment))),
+        What::SpotStorm { nodes } => {
+            for _ in 0..*nodes {
+                let id = sim.with(|world| some_instance(world, &mut dice, true));
+                announce(play, id, InterruptionKind::SpotInterrupted, Some(NOTICE));
+            }
+        }
+        What::Rebalance => {
+            let id = sim.with(|world| some_instance(world, &mut dice, true));
+            announce(play, id, InterruptionKind::RebalanceRecommendation, None);
+        }
+        What::InstanceDies => {
+            let id = sim.with(|world| some_instance(world, &mut dice, false));
+            if let Some(id) = &id {
+                sim.with(|world| world.account.terminate(id, world.now));
+            }
+            announce(play, id, InterruptionKind::InstanceTerminated, None);
+        }
+        What::NodeDeleted => sim.with(|world| {
+            let names: Vec<_> = world.api.nodes.keys().cloned().collect();
+            if let Some(name) = dice.pick(&names) {
+                world.api.order_node_deletion(name, now);
+            }
+        }),
+        What::NodeClaimDeleted => sim.with(|world| {
+            let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
+            if let Some(name) = dice.pick(&names) {
+                world.api.order_deletion(name, now);
+            }
+        }),
+        What::PodDeleted => sim.with(|world| {
+            let keys: Vec<_> = world.api.pods.keys().cloned().collect();
+            if let Some(key) = dice.pick(&keys) {
+                world.api.pods.remove(key);
+            }
+        }),
+        What::NodeClassEdited => sim.with(|world| {
+            for class in world.api.node_classes.values_mut() {
+                class.spec.user_data = Some(format!("edited at {now}"));
+                class.metadata.generation =
+                    class.metadata.generation.map(|generation| generation + 1);
+            }
+        }),
+        What::LimitEdited { cores } => edit(&sim, |pool| limit(pool, *cores)),
+        What::BudgetEdited { nodes } => edit(&sim, |pool| budget(pool, *nodes)),
+        What::NoCapacity { choice, seconds } => {
+            let offering = offering(*choice);
+            sim.with(|world| world.account.no_capacity.insert(offering));
+            relieve(play, now, *seconds, what);
+        }
+        What::Blind { seconds } => {
+            sim.with(|world| world.account.blind = true);
+            relieve(play, now, *seconds, what);
+        }
+        What::Truncated { hidden, seconds } => {
+            sim.with(|world| {
+                let ids: Vec<InstanceId> =
+                    world.account.alive().map(|one| one.id.clone()).collect();
+                world.account.unlisted.extend(ids.into_iter().take(*hidden));
+            });
+            relieve(play, now, *seconds, what);
+        }
+        What::ZoneOutage { seconds } => {
+            sim.with(|world| {
+                world.account.blind = true;
+                world.api.silent.extend(world.api.nodes.keys().cloned());
+            });
+            relieve(play, now, *seconds, what);
+        }
+        What::KubeletSilent { seconds } => {
+            sim.with(|world| {
+                let nodes: Vec<_> = world.api.nodes.keys().cloned().collect();
+                world.api.silent.extend(dice.pick(&nodes).cloned());
+            });
+            relieve(play, now, *seconds, what);
+        }
+        What::RelayDead { seconds } => {
+            play.relay.dead_until(play.seconds + seconds);
+        }
+        What::Shadow { seconds } => {
+            register(&sim, "shadow", None);
+            relieve(play, now, *seconds, what);
+        }
+        What::KarpenterLeads { seconds } => {
+            lead(&sim, "karpenter-5d8c");
+            relieve(play, now, *seconds, what);
+        }
+        What::Down { seconds, .. }
+        | What::Faults { seconds, .. }
+        | What::Slow { seconds, .. }
+        | What::Crashes { seconds, .. }
+        | What::WakesLost { seconds, .. }
+        | What::WakesDoubled { seconds, .. }
+        | What::WakesLate { seconds, .. }
+        | What::SweepsMissed { seconds } => {
+            play.sky
+                .add(now + SignedDuration::from_secs(*seconds), what.clone());
+        }
+    }
+}
+
+/// Ends what lasts for a while, and what AWS announced.
+pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
+    let sim = play.sim.clone();
+    let over: Vec<What> = play
+        .reliefs
+        .extract_if(.., |(at, _)| *at <= now)
+        .map(|(_, what)| what)
+        .collect();
+    for what in over {
+        sim.with(|world| match &what {
+            What::NoCapacity { choice, .. } => {
+                world.account.no_capacity.remove(&offering(*choice));
+            }
+            What::Blind { .. } => world.account.blind = false,
+            What::Truncated { .. } => world.account.unlisted.clear(),
+            What::ZoneOutage { .. } => {
+                world.account.blind = false;
+                world.api.silent.clear();
+            }
+            What::KubeletSilent { .. } => world.api.silent.clear(),
+            _ => {}
+        });
+        match what {
+            What::Shadow { .. } => register(&sim, "active", None),
+            // It steps down: an orderly end leaves the Lease to nobody.
+            What::KarpenterLeads { .. } => lead(&sim, ""),
+            _ => {}
+        }
+    }
+    let gone: Vec<InstanceId> = play
+        .doomed
+        .extract_if(.., |(at, _)| *at <= now)
+        .map(|(_, id)| id)
+        .collect();
+    sim.with(|world| gone.iter().for_each(|id| world.account.terminate(id, now)));
+}
+
+/// Nothing goes wrong any more, and a person sees to what needs one.
+pub(crate) fn calm(play: &mut Play) {
+    let now = play.now();
+    let sim = play.sim.clone();
+    for (at, _) in &mut play.reliefs {
+        *at = now;
+    }
+    proceed(play, now);
+    play.relay.dead_until(0);
+    play.last_change = play.seconds;
+    play.sky.end(now);
+    register(&sim, "active", Some(now + SignedDuration::from_hours(2)));
+    edit(&sim, |pool| {
+        pool.spec.limits = None;
+        pool.spec.template.spec.expire_after = fakes::node_pool(POOL, "Never")
+            .spec
+            .template
+            .spec
+            .expire_after;
+        budget(pool, 100);
+    });
+    sim.with(|world| {
+        world.account.no_capacity.clear();
+        world.account.describe_lag = SignedDuration::ZERO;
+        for claim in world.api.node_claims.values_mut() {
+            claim.spec.expire_after = None;
+        }
+        for name in DEPLOYMENTS {
+            if let Some(deployment) = world.api.deployments.get_mut(name) {
+                deployment.annotations.clear();
+            }
+        }
+        for pod in world.api.pods.values_mut() {
+            pod.annotations.clear();
+        }
+        let least = world
+            .api
+            .deployments
+            .get("web")
+            .map_or(0, |web| web.replicas);
+        for budget in &mut world.api.disruption_budgets {
+            budget.min_available = Some(if least > 1 { "1" } else { "0" }.to_owned());
+        }
+    });
+}
+
+fn relieve(play: &mut Play, now: Timestamp, seconds: i64, what: &What) {
+    let until = now + SignedDuration::from_secs(seconds);
+    play.reliefs.push((until, what.clone()));
+    // Missing capacity hinders nobody from acting.
+    if !matches!(what, What::NoCapacity { .. }) {
+        play.sky.add(until, what.clone());
+    }
+}
+
+fn announce(
+    play: &mut Play,
+    id: Option<InstanceId>,
+    kind: InterruptionKind,
+    left: Option<SignedDuration>,
+) {
+    let Some(id) = id else { return };
+    let now = play.now();
+    let deadline = left.map(|left| now + left);
+    if let Some(deadline) = deadline {
+        play.doomed.push((deadline, id.clone()));
+    }
+    if kind != InterruptionKind::RebalanceRecommendation {
+        let mut laws = play
+            .laws
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        laws.announced.insert(id.clone(), now);
+    }
+    play.facts.push((
+        now,
+        Interruption {
+            instance: id,
+            kind,
+            at: Some(now),
+            deadline,
+            hook: None,
+            event: String::new(),
+            reboots: false,
+        },
+    ));
+}
+
+fn some_instance(world: &World, dice: &mut Dice, spot: bool) -> Option<InstanceId> {
+    let alive = world
+        .account
+        .alive()
+        .filter(|one| one.state == InstanceState::Running);
+    let ids: Vec<InstanceId> = alive
+        .filter(|one| !spot || one.capacity_type == CapacityType::Spot)
+        .map(|one| one.id.clone())
+        .collect();
+    dice.pick(&ids).cloned()
+}
+
+/// Of the small catalog: three types in two zones, spot and on-demand.
+fn offering(choice: usize) -> (CapacityType, String, String) {
+    let types = ["m5.large", "m5.xlarge", "m5.2xlarge"];
+    let zones = ["us-east-1a", "us-east-1b"];
+    let capacity_type = if choice.is_multiple_of(2) {
+        CapacityType::Spot
+    } else {
+        CapacityType::OnDemand
+    };
+    let kind = types.get(choice / 2 % 3).copied().unwrap_or_default();
+    let zone = zones.get(choice / 6 % 2).copied().unwrap_or_default();
+    (capacity_type, kind.to_owned(), zone.to_owned())
+}
+
+fn edit(sim: &Sim, change: impl Fn(&mut NodePool)) {
+    sim.with(|world| world.api.node_pools.values_mut().for_each(change));
+}
+
+fn register(sim: &Sim, mode: &str, approved: Option<Timestamp>) {
+    let mut entry =
+        serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": mode});
+    if let (Some(until), Some(entry)) = (approved, entry.as_object_mut()) {
+        let approvals = serde_json::json!({"collectUntil": until.to_string()});
+        entry.insert("approvals".to_owned(), approvals);
+    }
+    sim.with(|world| {
+        for registered in &mut world.registry {
+            registered.body = Ok(entry.clone());
+        }
+    });
+}
+
+fn lead(sim: &Sim, holder: &str) {
+    sim.with(|world| {
+        let version = format!("by-{holder}-{}", world.now);
+        world.api.leader = Some(LeaderLease {
+            holder: holder.to_owned(),
+            renewed_at: Some(world.now),
+            duration_seconds: 600,
+            resource_version: Some(version),
+        });
+    });
+}

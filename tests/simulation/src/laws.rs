@@ -1,0 +1,138 @@
+//! What must hold at every moment, whatever goes wrong: judged from the world itself, not from what turns saw of it.
+
+mod acts;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fakes::World;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    launch::{FleetOverride, Instance},
+    ledger::Lease,
+    node::Node,
+    node_claim::NodeClaim,
+    pod::Pod,
+};
+
+/// What has been judged so far, and what that needs of the past.
+#[derive(Default)]
+pub struct Laws {
+    pub(crate) broken: Option<Broken>,
+    /// Nothing has gone wrong for so long.
+    pub(crate) clear_for: SignedDuration,
+    tokens_ignored: bool,
+    /// Instances that AWS has announced the end of, and when.
+    pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
+    /// By the lane's own clock.
+    held: BTreeMap<Lane, Lease>,
+    /// Since when nobody may act.
+    idle_since: Option<Timestamp>,
+    /// Since when we may.
+    active_since: Option<Timestamp>,
+    initialized: BTreeSet<NodeClaimName>,
+    /// NodeClaims that were collected although their instance lives.
+    lost: Vec<Timestamp>,
+    most_instances: usize,
+    /// What pods were when a commit read them again.
+    reread: BTreeMap<(Lane, PodKey), bool>,
+    refused: BTreeMap<Offering, Timestamp>,
+    requested: BTreeSet<String>,
+    used: BTreeMap<NodePoolName, (usize, i64)>,
+    limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
+    budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
+    turns: BTreeMap<i64, u32>,
+}
+
+type Offering = (String, String, String);
+
+/// A law that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub law: &'static str,
+    pub at: Timestamp,
+    pub what: String,
+}
+
+/// A turn that began to act has ended after this.
+const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
+/// Turns of one minute: a lane that keeps waking itself has more.
+const TURNS_PER_MINUTE: u32 = 150;
+
+impl Laws {
+    pub(crate) fn new(tokens_ignored: bool) -> Self {
+        Self {
+            tokens_ignored,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn breaks(&mut self, law: &'static str, at: Timestamp, what: impl Into<String>) {
+        self.broken.get_or_insert(Broken {
+            law,
+            at,
+            what: what.into(),
+        });
+    }
+
+    pub(crate) fn turn_begins(&mut self, now: Timestamp) {
+        let minute = now.as_second() / 60;
+        let turns = self.turns.entry(minute).or_default();
+        *turns += 1;
+        let turns = *turns;
+        if turns > TURNS_PER_MINUTE {
+            self.breaks(
+                "no storm of turns",
+                now,
+                format!("{turns} turns within one minute"),
+            );
+        }
+        self.turns.retain(|at, _| *at == minute);
+    }
+
+    /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another.
+    pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
+        let goes = |name: &NodeName| {
+            let Some(node) = world.api.nodes.get(name) else {
+                return true;
+            };
+            let mut claims = world.api.node_claims.values();
+            let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
+            claim.is_none_or(|claim| claim.deleted_at.is_some())
+                || node.deleted_at.is_some()
+                || !node.taints.is_empty()
+                || self.announced.keys().any(|id| names(&node.provider_id, id))
+        };
+        let waits = pod.is_some_and(|pod| pod.node_name.as_ref().is_none_or(goes));
+        self.reread.insert((lane, key.clone()), waits);
+    }
+}
+
+fn claim_of<'a>(world: &'a World, id: &InstanceId) -> Option<&'a NodeClaim> {
+    let mut claims = world.api.node_claims.values();
+    claims.find(|claim| names(&claim.status.provider_id, id))
+}
+
+fn node_of<'a>(world: &'a World, id: &InstanceId) -> Option<&'a Node> {
+    let mut nodes = world.api.nodes.values();
+    nodes.find(|node| names(&node.provider_id, id))
+}
+
+fn instance_of<'a>(world: &'a World, claim: &NodeClaim) -> Option<&'a Instance> {
+    let (_, id) = claim.status.provider_id.rsplit_once('/')?;
+    world.account.instances.get(&InstanceId::from(id))
+}
+
+pub(crate) fn names(provider_id: &str, id: &InstanceId) -> bool {
+    provider_id.rsplit('/').next() == Some(id.as_str())
+}
+
+fn offering(capacity_type: model::CapacityType, choice: &FleetOverride) -> Offering {
+    let capacity_type = capacity_type.as_str().to_owned();
+    (
+        capacity_type,
+        choice.instance_type.clone(),
+        choice.zone.clone(),
+    )
+}

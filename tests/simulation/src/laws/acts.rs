@@ -1,0 +1,365 @@
+//! Laws about what turns do, judged just before they do it.
+
+use api::names::{annotation::DO_NOT_DISRUPT, finalizer, taint};
+use fakes::World;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, InstanceId, Lane,
+    launch::{FleetRequest, Instance},
+    ledger::{Command, CommandState, Mode},
+    node::{ConditionStatus, Node},
+    plan::{NodeClaimUpdate, Target},
+    pod::Pod,
+};
+use ports::ledger::Commit;
+
+use super::{ACTS_FOR, Laws, claim_of, instance_of, names, node_of, offering};
+use crate::{cluster, watched::Act};
+
+/// A pod that came after a turn looked is not its fault.
+const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
+/// An answer has been read after this, and is remembered for three minutes at least.
+const LEARNED: SignedDuration = SignedDuration::from_secs(60);
+const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
+
+impl Laws {
+    /// `clock` is the actor's own.
+    pub(crate) fn judge(&mut self, world: &mut World, lane: Lane, clock: Timestamp, act: &Act<'_>) {
+        let now = world.now;
+        self.watch_mode(world);
+        if act.is_destructive()
+            && self
+                .idle_since
+                .is_some_and(|since| now.duration_since(since) > ACTS_FOR)
+        {
+            self.breaks(
+                "C4, B1: nobody acts in shadow mode or beside another leader",
+                now,
+                act.to_string(),
+            );
+        }
+        match act {
+            Act::Take { lane, lease } => {
+                let other = self.held.insert(*lane, (*lease).clone());
+                if let Some(other) =
+                    other.filter(|other| other.owner != lease.owner && other.is_live(clock))
+                {
+                    let what = format!(
+                        "{} takes {lane} from {}, whose lease lasts until {}",
+                        lease.owner, other.owner, other.until
+                    );
+                    self.breaks("L1: one turn of a lane at a time", now, what);
+                }
+            }
+            Act::End { lane, turn } => {
+                self.held
+                    .retain(|held, lease| held != lane || lease.owner != **turn);
+            }
+            Act::Commit(commit) => self.commit(world, lane, commit),
+            Act::Launch(request) => self.launch(world, request),
+            Act::Terminate(ids) => ids.iter().for_each(|id| self.terminate(world, id)),
+            Act::DeleteClaim(target) => self.delete_claim(world, lane, target),
+            Act::UpdateClaim(update) => self.update_claim(world, update),
+            Act::Evict(pod) => {
+                if let Some(pod) = pod.as_ref().filter(|pod| is_protected(pod)) {
+                    self.breaks(
+                        "do-not-disrupt pods are not evicted",
+                        now,
+                        pod.key.to_string(),
+                    );
+                }
+            }
+            Act::DeletePod(pod) => {
+                let Some(pod) = pod else { return };
+                let node = pod
+                    .node_name
+                    .as_ref()
+                    .and_then(|name| world.api.nodes.get(name));
+                if node.is_some_and(|node| !self.is_limited(world, node)) {
+                    self.breaks(
+                        "pods are removed by force only before a deadline",
+                        now,
+                        pod.key.to_string(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether the node has a deadline: AWS or its NodePool gives it only so much time.
+    fn is_limited(&self, world: &World, node: &Node) -> bool {
+        let announced = self.announced.keys().any(|id| names(&node.provider_id, id));
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
+        announced || claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some())
+    }
+
+    fn terminate(&mut self, world: &World, id: &InstanceId) {
+        let now = world.now;
+        if world
+            .account
+            .instances
+            .get(id)
+            .is_none_or(|instance| !instance.state.is_alive())
+        {
+            return;
+        }
+        let claim = claim_of(world, id);
+        if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
+            self.breaks(
+                "an instance is ended only after its NodeClaim was deleted",
+                now,
+                format!("{id} of {}", claim.name),
+            );
+        }
+        let Some(node) = node_of(world, id) else {
+            return;
+        };
+        let ready = node.ready.status == ConditionStatus::True;
+        let in_service = ready
+            && node
+                .taints
+                .iter()
+                .all(|taint| taint.key != taint::UNREGISTERED);
+        if claim.is_none()
+            && in_service
+            && now.duration_since(node.ready.since.unwrap_or(now)) > SEEN_AFTER
+        {
+            self.breaks(
+                "G1: instances whose Node is ready are not collected",
+                now,
+                id.to_string(),
+            );
+        }
+        let mut pods = world.api.pods.values();
+        let runs =
+            |pod: &&Pod| pod.node_name.as_ref() == Some(&node.name) && pod.deletion.is_none();
+        if let Some(pod) = pods.find(runs)
+            && ready
+            && claim.is_some()
+            && !self.is_limited(world, node)
+        {
+            self.breaks(
+                "an instance is ended only when its pods are gone",
+                now,
+                format!("{id} with {}", pod.key),
+            );
+        }
+    }
+
+    fn delete_claim(&mut self, world: &mut World, lane: Lane, target: &Target) {
+        let now = world.now;
+        if target.uid.as_str().is_empty() || target.resource_version.is_empty() {
+            self.breaks(
+                "D2: deletions carry uid and resourceVersion",
+                now,
+                target.name.to_string(),
+            );
+        }
+        let Some(claim) = world.api.node_claims.get(&target.name) else {
+            return;
+        };
+        let lives = instance_of(world, claim).is_some_and(|instance| instance.state.is_alive());
+        if lane == Lane::Housekeeper && lives && claim.deleted_at.is_none() {
+            self.lost
+                .retain(|at| now.duration_since(*at) < SignedDuration::from_hours(1));
+            self.lost.push(now);
+            let allowed = (self.most_instances / 10).max(1);
+            if self.lost.len() > allowed || self.lost.len() >= self.most_instances {
+                let what = format!(
+                    "{} of {} within an hour, {} last",
+                    self.lost.len(),
+                    self.most_instances,
+                    target.name
+                );
+                self.breaks("G3: mass absence is no proof", now, what);
+            }
+        }
+        if lane == Lane::Disruption {
+            self.note_initialized(world);
+            let rows = world.ledger.of(&cluster());
+            let of_target =
+                |command: &&Command| command.delete.iter().any(|other| other.name == target.name);
+            let commands: Vec<&Command> = rows.commands.values().filter(of_target).collect();
+            let deleting = commands
+                .iter()
+                .find(|command| command.state == CommandState::Deleting);
+            match deleting {
+                None => self.breaks(
+                    "D1: a command is deleting before it deletes",
+                    now,
+                    target.name.to_string(),
+                ),
+                Some(command) => {
+                    let missing = command
+                        .replacements
+                        .iter()
+                        .find(|name| !self.initialized.contains(*name));
+                    if let Some(missing) = missing {
+                        let what = format!("{} goes before {missing} was initialized", target.name);
+                        self.breaks("D1: replacements come first", now, what);
+                    }
+                }
+            }
+        }
+    }
+
+    fn update_claim(&mut self, world: &World, update: &NodeClaimUpdate) {
+        if !update
+            .remove_finalizers
+            .iter()
+            .any(|name| name == finalizer::TERMINATION)
+        {
+            return;
+        }
+        let Some(claim) = world.api.node_claims.get(&update.name) else {
+            return;
+        };
+        // What EC2 denies to have is believed to be gone: garbage collection sees to it when it shows again.
+        let shown = |instance: &&Instance| {
+            let age = instance.launched_at.map(|at| world.now.duration_since(at));
+            instance.state.is_alive()
+                && !world.account.blind
+                && age.is_some_and(|age| age > world.account.describe_lag)
+        };
+        if let Some(instance) = instance_of(world, claim).filter(shown) {
+            let what = format!("{} of {}", instance.id, update.name);
+            self.breaks(
+                "A5: a NodeClaim is released only when its instance is gone",
+                world.now,
+                what,
+            );
+        }
+    }
+
+    fn launch(&mut self, world: &World, request: &FleetRequest) {
+        let now = world.now;
+        let overrides = request
+            .templates
+            .iter()
+            .flat_map(|template| &template.overrides);
+        let offerings: Vec<_> = overrides
+            .map(|choice| offering(request.capacity_type, choice))
+            .collect();
+        let repeated = !self.requested.insert(request.token.0.clone());
+        let known = |at: &Timestamp| {
+            let age = now.duration_since(*at);
+            age > LEARNED && age < REMEMBERED
+        };
+        if !repeated
+            && !offerings.is_empty()
+            && offerings
+                .iter()
+                .all(|offering| self.refused.get(offering).is_some_and(known))
+        {
+            self.breaks(
+                "offerings without capacity are left alone for a while",
+                now,
+                format!("{offerings:?}"),
+            );
+        }
+        let is_sure = self.clear_for > LEARNED;
+        let lacks = |(capacity_type, kind, zone): &(String, String, String)| {
+            let mut lacking = world.account.no_capacity.iter();
+            lacking
+                .any(|(of, other, at)| of.as_str() == capacity_type && other == kind && at == zone)
+        };
+        if is_sure && !repeated && !offerings.is_empty() && offerings.iter().all(lacks) {
+            self.refused
+                .extend(offerings.into_iter().map(|offering| (offering, now)));
+        }
+    }
+
+    fn commit(&mut self, world: &mut World, lane: Lane, commit: &Commit) {
+        let now = world.now;
+        let rows = world.ledger.of(&cluster());
+        let wins = rows
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
+        let launches = commit
+            .plan
+            .actions
+            .iter()
+            .filter_map(|planned| match &planned.action {
+                Action::Launch(launch) => Some(launch),
+                _ => None,
+            });
+        let pods: Vec<_> = launches.flat_map(|launch| &launch.pods).collect();
+        // A command's replacements may take what waits, too: who provides for it first is as good.
+        if wins && lane == Lane::Provisioner {
+            let others = rows
+                .intents
+                .values()
+                .filter(|intent| intent.is_in_flight() && intent.plan != commit.id);
+            let twice = others.flat_map(|intent| {
+                intent
+                    .launch
+                    .pods
+                    .iter()
+                    .map(move |pod| (pod, intent.name()))
+            });
+            if let Some((pod, other)) = twice.into_iter().find(|(pod, _)| pods.contains(pod)) {
+                let what = format!(
+                    "{} by {other}, and by generation {} again",
+                    pod.key,
+                    commit.base + 1
+                );
+                self.breaks("C1: a pod is served by one launch at a time", now, what);
+            }
+        }
+        let moved = pods
+            .iter()
+            .find(|pod| self.reread.get(&(lane, pod.key.clone())) == Some(&false));
+        if let Some(pod) = moved.filter(|_| lane == Lane::Provisioner) {
+            self.breaks(
+                "A6: pods that moved cause no launch",
+                now,
+                pod.key.to_string(),
+            );
+        }
+        self.reread.retain(|(of, _), _| *of != lane);
+        let binding = commit
+            .commands
+            .iter()
+            .filter(|command| command.state == CommandState::Replacing);
+        for target in binding.flat_map(|command| &command.delete) {
+            let Some(claim) = world.api.node_claims.get(&target.name) else {
+                continue;
+            };
+            let node = world
+                .api
+                .nodes
+                .values()
+                .find(|node| node.provider_id == claim.status.provider_id);
+            let (Some(node), None) = (node, &claim.spec.termination_grace_period) else {
+                continue;
+            };
+            let old = |pod: &Pod| {
+                pod.started_at
+                    .is_some_and(|at| now.duration_since(at) > SEEN_AFTER)
+            };
+            let mut pods = world.api.pods.values();
+            let held = pods.find(|pod| {
+                pod.node_name.as_ref() == Some(&node.name)
+                    && pod.deletion.is_none()
+                    && is_protected(pod)
+                    && old(pod)
+            });
+            if let Some(pod) = held {
+                let what = format!("{} holds {}", pod.key, target.name);
+                self.breaks(
+                    "do-not-disrupt pods keep their node from being chosen",
+                    now,
+                    what,
+                );
+            }
+        }
+    }
+}
+
+fn is_protected(pod: &Pod) -> bool {
+    pod.annotations
+        .get(DO_NOT_DISRUPT)
+        .is_some_and(|value| value == "true")
+}

@@ -1,0 +1,362 @@
+//! Laws about the state of things, judged every second.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::tag;
+use fakes::World;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Interruption, NodeClaimName, NodePoolName,
+    ledger::{Command, Mode},
+    node_claim::NodeClaim,
+};
+
+use super::{ACTS_FOR, Laws, claim_of};
+use crate::{HOLDER, cluster};
+
+/// A spot instance is on its way out after this, if nothing hinders.
+const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
+/// Pods have places after this, launches that time out and are begun again included.
+const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
+/// Nodes whose pods let them go are gone after this.
+const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
+/// A lower limit or budget counts from then on.
+const SETTLED: SignedDuration = SignedDuration::from_mins(6);
+
+impl Laws {
+    pub(crate) fn look(&mut self, world: &mut World) {
+        let now = world.now;
+        self.watch_mode(world);
+        self.note_initialized(world);
+        self.most_instances = self.most_instances.max(world.account.alive().count());
+        self.names(world);
+        self.launches(world);
+        self.notices(world);
+        self.limits(world);
+        self.budgets(world);
+        self.patience(world);
+        if let Some(instance) = world
+            .account
+            .alive()
+            .find(|one| !one.tags.contains_key(tag::LAUNCH))
+        {
+            self.breaks(
+                "A3: an instance carries the tag of its launch",
+                now,
+                instance.id.to_string(),
+            );
+        }
+    }
+
+    pub(super) fn note_initialized(&mut self, world: &World) {
+        let claims = world.api.node_claims.values();
+        let initialized = claims.filter(|claim| claim.is_true(api::conditions::types::INITIALIZED));
+        self.initialized
+            .extend(initialized.map(|claim| claim.name.clone()));
+    }
+
+    pub(super) fn watch_mode(&mut self, world: &mut World) {
+        let now = world.now;
+        let active = world
+            .ledger
+            .of(&cluster())
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.mode == Mode::Active);
+        let leads = world
+            .api
+            .leader
+            .as_ref()
+            .is_some_and(|lease| lease.holder == HOLDER);
+        if active && leads {
+            self.idle_since = None;
+            self.active_since.get_or_insert(now);
+        } else {
+            self.idle_since.get_or_insert(now);
+            self.active_since = None;
+        }
+    }
+
+    fn names(&mut self, world: &World) {
+        let mut created = BTreeSet::new();
+        if let Some(twice) = world.api.created.iter().find(|name| !created.insert(*name)) {
+            self.breaks("no NodeClaim is made twice", world.now, twice.to_string());
+        }
+        let mut owned = BTreeMap::new();
+        for claim in world.api.node_claims.values() {
+            let id = claim.status.provider_id.as_str();
+            if id.is_empty() {
+                continue;
+            }
+            if let Some(other) = owned.insert(id, &claim.name) {
+                self.breaks(
+                    "A4: an instance has one NodeClaim",
+                    world.now,
+                    format!("{id}: {other} and {}", claim.name),
+                );
+            }
+        }
+    }
+
+    fn launches(&mut self, world: &mut World) {
+        if self.tokens_ignored {
+            return;
+        }
+        let mut launched: BTreeMap<String, u32> = BTreeMap::new();
+        for instance in world.account.instances.values() {
+            if let Some(token) = instance.tags.get(tag::LAUNCH) {
+                *launched.entry(token.clone()).or_default() += 1;
+            }
+        }
+        let now = world.now;
+        for call in world.ledger.of(&cluster()).calls.values() {
+            let count = launched
+                .get(&call.request.token.0)
+                .copied()
+                .unwrap_or_default();
+            if count > call.request.target_capacity {
+                let what = format!(
+                    "{count} for call {} of {}",
+                    call.request.token, call.request.target_capacity
+                );
+                self.breaks(
+                    "A2: a call launches what it asks for, however often it is sent",
+                    now,
+                    what,
+                );
+            }
+        }
+    }
+
+    fn notices(&mut self, world: &World) {
+        let now = world.now;
+        let undisturbed = self.clear_for > OBEYED_WITHIN
+            && self
+                .active_since
+                .is_some_and(|since| now.duration_since(since) > OBEYED_WITHIN + ACTS_FOR);
+        if !undisturbed {
+            return;
+        }
+        let late = self.announced.iter().find(|(id, at)| {
+            let is_late = now.duration_since(**at) > OBEYED_WITHIN;
+            let stays = claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none());
+            let lives = world
+                .account
+                .instances
+                .get(*id)
+                .is_some_and(|one| one.state.is_alive());
+            is_late && stays && lives
+        });
+        if let Some((id, _)) = late {
+            let what = format!("{id} is still to stay");
+            self.breaks("notices are acted on before their deadline", now, what);
+        }
+    }
+
+    /// What may be there at once, of new launches: what is going does not count, and what was there already may stay.
+    fn limits(&mut self, world: &mut World) {
+        let now = world.now;
+        let going = going(world);
+        let mut used: BTreeMap<NodePoolName, (usize, i64)> = BTreeMap::new();
+        let rows = world.ledger.of(&cluster());
+        for intent in rows.intents.values().filter(|intent| intent.is_in_flight()) {
+            let entry = used.entry(intent.launch.node_pool.clone()).or_default();
+            entry.0 += 1;
+            entry.1 += intent.launch.cheapest.capacity.get("cpu");
+        }
+        let in_flight: BTreeSet<NodeClaimName> = rows
+            .intents
+            .values()
+            .filter(|intent| intent.is_in_flight())
+            .map(|intent| intent.name().clone())
+            .collect();
+        for claim in world.api.node_claims.values() {
+            let counts = claim.deleted_at.is_none()
+                && !in_flight.contains(&claim.name)
+                && !going.contains(&claim.name);
+            let Some(pool) = claim.node_pool().filter(|_| counts) else {
+                continue;
+            };
+            let entry = used.entry(pool).or_default();
+            entry.0 += 1;
+            entry.1 += claim.status.capacity.get("cpu");
+        }
+        for (name, (count, amount)) in &used {
+            let pool = world.api.node_pools.get(name.as_str());
+            let limit = pool.and_then(|pool| {
+                let pool: model::node_pool::NodePool = pool.clone().into();
+                pool.limits
+                    .iter()
+                    .find(|(key, _)| *key == "cpu")
+                    .map(|(_, limit)| limit)
+            });
+            let Some(limit) = limit else {
+                self.limits.remove(name);
+                continue;
+            };
+            let (_, since) = *self
+                .limits
+                .entry(name.clone())
+                .and_modify(|(known, since)| {
+                    if *known != limit {
+                        (*known, *since) = (limit, now);
+                    }
+                })
+                .or_insert((limit, now));
+            let before = self.used.get(name).copied().unwrap_or_default();
+            let grew = *count > before.0 && *amount > before.1;
+            if *amount > limit && grew && now.duration_since(since) > ACTS_FOR {
+                let what = format!("NodePool {name}: {amount} of {limit} millicores");
+                self.breaks("limits hold", now, what);
+            }
+        }
+        self.used = used;
+    }
+
+    fn budgets(&mut self, world: &mut World) {
+        let now = world.now;
+        for (name, pool) in &world.api.node_pools {
+            let budgets = pool.spec.disruption.budgets.iter();
+            let least = budgets
+                .filter_map(|budget| budget.nodes.parse::<i64>().ok())
+                .min();
+            let past = self.budgets.entry(name.as_str().into()).or_default();
+            past.push((now, least.unwrap_or(i64::MAX)));
+            past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
+        }
+        let mut chosen: BTreeMap<NodePoolName, i64> = BTreeMap::new();
+        let going = going(world);
+        for claim in going
+            .iter()
+            .filter_map(|name| world.api.node_claims.get(name))
+        {
+            // As upstream: what EC2 is ending is over for its NodePool (spec/lifecycle §15).
+            let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
+            if let Some(pool) = claim.node_pool().filter(|_| !ends) {
+                *chosen.entry(pool).or_default() += 1;
+            }
+        }
+        for (pool, count) in chosen {
+            let past = self
+                .budgets
+                .get(&pool)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            let allowed = past
+                .iter()
+                .map(|(_, nodes)| *nodes)
+                .max()
+                .unwrap_or(i64::MAX);
+            if count > allowed {
+                self.breaks(
+                    "budgets hold",
+                    now,
+                    format!("NodePool {pool}: {count} of {allowed} nodes are disrupted at once"),
+                );
+            }
+        }
+    }
+
+    /// Whatever is to be done is looked after, though nobody is told of it once more.
+    fn patience(&mut self, world: &World) {
+        let now = world.now;
+        let active_since = self.active_since;
+        let is_active = |least| active_since.is_some_and(|since| now.duration_since(since) > least);
+        let long_ago =
+            |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
+        let known = world.ledger.unavailable.values();
+        let lately = known
+            .into_iter()
+            .any(|one| now.duration_since(one.until) < SERVED_WITHIN);
+        let limited = world
+            .api
+            .node_pools
+            .values()
+            .any(|pool| pool.spec.limits.is_some());
+        if self.clear_for > SERVED_WITHIN && is_active(SERVED_WITHIN) && !lately && !limited {
+            let mut pods = world.api.pods.values();
+            let waits =
+                pods.find(|pod| pod.node_name.is_none() && long_ago(pod.created_at, SERVED_WITHIN));
+            if let Some(pod) = waits {
+                self.breaks("L5: pods that wait are served", now, pod.key.to_string());
+            }
+        }
+        if self.clear_for > ENDED_WITHIN && is_active(ENDED_WITHIN) {
+            let mut claims = world.api.node_claims.values();
+            if let Some(claim) = claims.find(|claim| long_ago(claim.deleted_at, ENDED_WITHIN)) {
+                self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
+            }
+        }
+    }
+
+    /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
+    pub(crate) fn acknowledged(&mut self, world: &mut World, fact: &Interruption) {
+        let id = &fact.instance;
+        let owned = world.ledger.owners.contains_key(id);
+        let (now, rows) = (world.now, world.ledger.of(&cluster()));
+        let active = rows
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.mode == Mode::Active);
+        let recorded = rows.notices.keys().any(|(instance, _)| instance == id);
+        let since = self
+            .active_since
+            .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
+        if owned && active && since && !recorded && fact.deadline.is_some() {
+            self.breaks(
+                "L4: a fact is on record before its message is acknowledged",
+                now,
+                id.to_string(),
+            );
+        }
+    }
+
+    /// Whoever was decided on is written down where people look.
+    pub(crate) fn journaled(
+        &mut self,
+        world: &mut World,
+        turn: &model::ids::TurnId,
+        problems: &[String],
+    ) {
+        let written = world
+            .ledger
+            .of(&cluster())
+            .journal
+            .iter()
+            .any(|entry| entry.turn == *turn);
+        let excused = problems
+            .iter()
+            .any(|problem| problem.starts_with("no journal record"));
+        if !written && !excused {
+            self.breaks(
+                "no decision without a journal record",
+                world.now,
+                turn.to_string(),
+            );
+        }
+    }
+}
+
+/// NodeClaims that somebody chose to disrupt and that are still there.
+fn going(world: &mut World) -> BTreeSet<NodeClaimName> {
+    let claims: BTreeMap<NodeClaimName, NodeClaim> = world.api.node_claims.clone();
+    let rows = world.ledger.of(&cluster());
+    let is_chosen = |command: &&Command| command.choice.is_some();
+    let mut going = BTreeSet::new();
+    for command in rows.commands.values().filter(is_chosen) {
+        for target in &command.delete {
+            let Some(claim) = claims
+                .get(&target.name)
+                .filter(|claim| claim.uid == target.uid)
+            else {
+                continue;
+            };
+            let deleted =
+                claim.deleted_at.is_some() && command.state == model::ledger::CommandState::Done;
+            if command.state.is_open() || deleted {
+                going.insert(target.name.clone());
+            }
+        }
+    }
+    going
+}

@@ -1,0 +1,101 @@
+//! `make sim`: runs seeds one after the other, and explains the first that breaks a law.
+
+use std::time::Instant;
+
+use anyhow::bail;
+use clap::Parser;
+use simulation::{Bug, Played, run, shrink};
+
+/// Runs seeds of the simulation.
+#[derive(Parser)]
+struct Options {
+    /// How many seeds to run.
+    #[arg(long, env = "SEEDS", default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, env = "SIM_FIRST", default_value_t = 0)]
+    first: u64,
+    /// Runs this one alone.
+    #[arg(long, env = "SIM_SEED")]
+    seed: Option<u64>,
+    /// The commit that is run, to be printed with what fails.
+    #[arg(long, env = "SIM_COMMIT", default_value = "unknown")]
+    commit: String,
+    /// Says for every planted bug which of the seeds finds it.
+    #[arg(long)]
+    planted: bool,
+    /// Goes on after a failure.
+    #[arg(long, env = "SIM_ALL")]
+    all: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "a command line")]
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let seeds = match options.seed {
+        Some(seed) => seed..seed + 1,
+        None => options.first..options.first + options.seeds,
+    };
+    if options.planted {
+        for bug in Bug::ALL {
+            let found = seeds
+                .clone()
+                .find_map(|seed| Some((seed, run(seed, Some(bug)).err()?)));
+            match found {
+                Some((seed, failure)) => {
+                    println!(
+                        "{bug:?}: seed {seed}: {} ({})",
+                        failure.broken.law, failure.broken.what
+                    );
+                }
+                None => println!("{bug:?}: not found"),
+            }
+        }
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let (mut count, mut failed, mut sum) = (0_u64, 0_u64, Played::default());
+    for seed in seeds {
+        count += 1;
+        match run(seed, None) {
+            Ok(played) => {
+                sum.turns += played.turns;
+                sum.calls += played.calls;
+                sum.seconds += played.seconds;
+                sum.launched += played.launched;
+            }
+            Err(failure) => {
+                failed += 1;
+                println!(
+                    "seed {seed}: {} ({})",
+                    failure.broken.law, failure.broken.what
+                );
+                if !options.all {
+                    let failure = shrink(failure, None);
+                    println!("{failure}");
+                    println!(
+                        "commit {}; again with: SIM_SEED={seed} make sim",
+                        options.commit
+                    );
+                    bail!("seed {seed} broke a law");
+                }
+            }
+        }
+    }
+    let took = begun.elapsed();
+    let per_second = count
+        .saturating_mul(1000)
+        .checked_div(u64::try_from(took.as_millis())?)
+        .unwrap_or(0);
+    println!(
+        "{count} seeds, {failed} failures, {took:.0?}, {per_second} seeds/s: {} turns, {} calls, {} instances, {} virtual hours",
+        sum.turns,
+        sum.calls,
+        sum.launched,
+        sum.seconds / 3600
+    );
+    if failed > 0 {
+        bail!("{failed} seeds broke a law");
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What must come of everything once nothing goes wrong any more.
+
+use fakes::World;
+use model::ledger::CommandState;
+
+use crate::{cluster, laws::Broken, play::Play};
+
+/// Time-outs (five minutes), what was learned of missing capacity (half an hour) and garbage collection are over by then.
+const PATIENCE: i64 = 75 * 60;
+/// Nothing has happened for so long: longer than consolidateAfter and what is judged again.
+const QUIET: i64 = 240;
+/// How often the question is asked.
+const EVERY: i64 = 15;
+
+pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
+    let begun = play.seconds;
+    let mut unrest = String::new();
+    while play.seconds < begun + PATIENCE {
+        play.pass(EVERY)?;
+        match play.sim.with(unrest_of) {
+            Some(why) => unrest = why,
+            None if play.seconds - play.last_change < QUIET || !play.is_idle() => {
+                "something still changes".clone_into(&mut unrest);
+            }
+            None => {
+                let planned = play.look_once();
+                if planned.is_empty() {
+                    return Ok(());
+                }
+                unrest = planned.join("; ");
+                play.last_change = play.seconds;
+            }
+        }
+    }
+    Err(Broken {
+        law: "the cluster comes to rest",
+        at: play.now(),
+        what: unrest,
+    })
+}
+
+/// What is not as it should be in the end.
+fn unrest_of(world: &mut World) -> Option<String> {
+    let wanted: usize = world.api.deployments.values().map(|one| one.replicas).sum();
+    let bound = world
+        .api
+        .pods
+        .values()
+        .filter(|pod| pod.node_name.is_some() && pod.deletion.is_none())
+        .count();
+    if bound != wanted || world.api.pods.len() != wanted {
+        return Some(format!("{bound} of {wanted} pods run"));
+    }
+    let mut instances: Vec<String> = world
+        .account
+        .alive()
+        .map(|one| format!("aws:///{}/{}", one.zone, one.id))
+        .collect();
+    let mut claims: Vec<String> = world
+        .api
+        .node_claims
+        .values()
+        .map(|claim| claim.status.provider_id.clone())
+        .collect();
+    let mut nodes: Vec<String> = world
+        .api
+        .nodes
+        .values()
+        .map(|node| node.provider_id.clone())
+        .collect();
+    for list in [&mut instances, &mut claims, &mut nodes] {
+        list.sort();
+    }
+    if instances != claims || claims != nodes {
+        return Some(format!(
+            "instances {instances:?}, NodeClaims {claims:?}, Nodes {nodes:?}"
+        ));
+    }
+    let leaving = world
+        .api
+        .node_claims
+        .values()
+        .find(|claim| claim.deleted_at.is_some());
+    if let Some(claim) = leaving {
+        return Some(format!("NodeClaim {} does not go", claim.name));
+    }
+    let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
+    let rows = world.ledger.of(&cluster());
+    if let Some(call) = rows.calls.values().find(|call| !call.closed) {
+        return Some(format!("call {} is open", call.request.token));
+    }
+    if let Some(intent) = rows.intents.values().find(|intent| intent.is_in_flight()) {
+        return Some(format!(
+            "the launch of {} is open: {:?}",
+            intent.name(),
+            intent.state
+        ));
+    }
+    let open = |command: &&model::ledger::Command| {
+        command.state.is_open() || command.state == CommandState::Proposed
+    };
+    if let Some(command) = rows.commands.values().find(open) {
+        return Some(format!(
+            "command {} is open: {:?}",
+            command.id, command.state
+        ));
+    }
+    if let Some(notice) = rows.notices.values().find(|notice| !notice.done) {
+        return Some(format!("the notice for {} is open", notice.instance));
+    }
+    // Zero growth of the table: rows live as long as their NodeClaims.
+    if let Some(name) = rows
+        .intents
+        .keys()
+        .chain(rows.claims.keys())
+        .find(|name| !names.contains(name))
+    {
+        return Some(format!("rows of NodeClaim {name} are left over"));
+    }
+    let unowned = names.iter().find(|name| !rows.claims.contains_key(*name));
+    unowned.map(|name| format!("A4: nothing says which instance NodeClaim {name} owns"))
+}

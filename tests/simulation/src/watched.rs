@@ -1,0 +1,157 @@
+//! The ports as turns get them here: every act passes the laws before it is done, and a planted bug may change what is asked and
+//! answered.
+
+mod cloud;
+mod cluster;
+mod ledger;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use fakes::{Process, Sim};
+use model::{
+    InstanceId, Lane, PodKey,
+    ids::TurnId,
+    launch::FleetRequest,
+    ledger::Lease,
+    plan::{NodeClaimUpdate, Target},
+    pod::Pod,
+};
+use ports::ledger::Commit;
+
+use crate::{laws::Laws, planted::Bug};
+
+/// What a turn is about to do.
+pub(crate) enum Act<'a> {
+    Take { lane: Lane, lease: &'a Lease },
+    End { lane: Lane, turn: &'a TurnId },
+    Commit(&'a Commit),
+    Launch(&'a FleetRequest),
+    Terminate(&'a [InstanceId]),
+    DeleteClaim(&'a Target),
+    UpdateClaim(&'a NodeClaimUpdate),
+    Evict(Option<Pod>),
+    DeletePod(Option<Pod>),
+}
+
+/// One process' way into the world.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) sim: Sim,
+    pub(crate) lane: Lane,
+    pub(crate) bug: Option<Bug>,
+    laws: Arc<Mutex<Laws>>,
+}
+
+impl Watched {
+    pub(crate) fn new(
+        sim: &Sim,
+        process: Process,
+        lane: Lane,
+        bug: Option<Bug>,
+        laws: &Arc<Mutex<Laws>>,
+    ) -> Self {
+        Self {
+            sim: sim.of(process),
+            lane,
+            bug,
+            laws: laws.clone(),
+        }
+    }
+
+    pub(crate) fn world(self, holder: &str) -> turns::World {
+        let plain = Arc::new(self.sim.clone());
+        let watched = Arc::new(self);
+        turns::World {
+            cloud: watched.clone(),
+            ledger: watched.clone(),
+            clusters: watched,
+            wakes: plain.clone(),
+            clock: plain.clone(),
+            catalog: plain.clone(),
+            node_classes: plain.clone(),
+            launches: plain.clone(),
+            registry: plain.clone(),
+            upkeep: plain.clone(),
+            metrics: plain.clone(),
+            notifier: plain,
+            holder: holder.to_owned(),
+            share: turns::Share::TURN,
+            reach: turns::PUBLIC.to_owned(),
+        }
+    }
+
+    /// A6: what a pod really is when it is read again.
+    fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
+        self.sim.with(|world| {
+            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            laws.rereads(world, self.lane, key, pod);
+        });
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    fn before(&self, act: &Act<'_>) {
+        let clock = ports::Clock::now(&self.sim);
+        self.sim.with(|world| {
+            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            laws.judge(world, self.lane, clock, act);
+        });
+    }
+}
+
+impl Act<'_> {
+    /// Whether only who leads an active cluster may do it.
+    pub(crate) fn is_destructive(&self) -> bool {
+        match self {
+            Self::Launch(_)
+            | Self::Terminate(_)
+            | Self::DeleteClaim(_)
+            | Self::Evict(_)
+            | Self::DeletePod(_) => true,
+            Self::Take { .. } | Self::End { .. } | Self::Commit(_) | Self::UpdateClaim(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Act<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |pod: &Option<Pod>| {
+            pod.as_ref()
+                .map(|pod| pod.key.to_string())
+                .unwrap_or_default()
+        };
+        match self {
+            Self::Take { lane, lease } => write!(f, "{} takes {lane}", lease.owner),
+            Self::End { lane, turn } => write!(f, "{turn} ends {lane}"),
+            Self::Commit(commit) => write!(f, "commit of {}", commit.turn),
+            Self::Launch(request) => write!(f, "launch {}", request.token),
+            Self::Terminate(ids) => write!(f, "termination of {ids:?}"),
+            Self::DeleteClaim(target) => write!(f, "deletion of NodeClaim {}", target.name),
+            Self::UpdateClaim(update) => write!(f, "update of NodeClaim {}", update.name),
+            Self::Evict(pod) => write!(f, "eviction of {}", key(pod)),
+            Self::DeletePod(pod) => write!(f, "deletion of {}", key(pod)),
+        }
+    }
+}
+
+/// Implements a port by handing on what is listed; methods that are written out come first.
+macro_rules! hand_on {
+    (
+        $port:ident for $to:ident, $error:ty { $($own:item)* }
+        $(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
+    ) => {
+        #[async_trait::async_trait]
+        impl $port for $to {
+            $($own)*
+            $(async fn $name(&self, $($arg: $kind),*) -> Result<$answer, $error> {
+                $port::$name(&self.sim, $($arg),*).await
+            })*
+        }
+    };
+}
+use hand_on;

@@ -1,0 +1,60 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, Interruption,
+    ids::LaunchToken,
+    interruption::LifecycleHook,
+    launch::{FleetAnswer, FleetRequest, Instance},
+};
+use ports::{Cloud, CloudError};
+
+use super::{Act, Watched, hand_on};
+use crate::planted::Bug;
+
+hand_on! {
+    Cloud for Watched, CloudError {
+        async fn launch(&self, request: &FleetRequest, not_after: Timestamp) -> Result<FleetAnswer, CloudError> {
+            let mut request = request.clone();
+            if self.has(Bug::ForgetTag) {
+                request.tags.remove(api::names::tag::LAUNCH);
+            }
+            if self.has(Bug::NewTokenEachTime) {
+                let nonce = self.sim.with(|world| world.calls.len());
+                request.token = LaunchToken(format!("{}-{nonce}", request.token));
+            }
+            self.before(&Act::Launch(&request));
+            self.sim.launch(&request, not_after).await
+        }
+
+        async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
+            let listed = self.sim.list_instances(cluster).await?;
+            Ok(if self.has(Bug::NeverCollect) { Vec::new() } else { listed })
+        }
+
+        async fn instances_of_launch(&self, cluster: &ClusterName, token: &LaunchToken) -> Result<Vec<Instance>, CloudError> {
+            let found = self.sim.instances_of_launch(cluster, token).await?;
+            Ok(if self.has(Bug::NewTokenEachTime) { Vec::new() } else { found })
+        }
+
+        async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+            let mut ids = ids.to_vec();
+            if self.has(Bug::TerminateNeighbour) {
+                let neighbour = self.sim.with(|world| {
+                    let mut alive = world.account.alive();
+                    alive.find(|instance| !ids.contains(&instance.id)).map(|instance| instance.id.clone())
+                });
+                ids.extend(neighbour);
+            }
+            self.before(&Act::Terminate(&ids));
+            Cloud::terminate(&self.sim, cluster, &ids).await
+        }
+    }
+    fn ready(request: &FleetRequest) -> ();
+    fn describe_instances(ids: &[InstanceId]) -> Vec<Instance>;
+    fn instances_of_reservation(id: &str) -> Vec<Instance>;
+    fn troubles(now: Timestamp) -> Vec<Interruption>;
+    fn tag(cluster: &ClusterName, id: &InstanceId, tags: &BTreeMap<String, String>) -> ();
+    fn complete_hook(id: &InstanceId, hook: &LifecycleHook) -> ();
+    fn extend_hook(id: &InstanceId, hook: &LifecycleHook) -> ();
+}

@@ -1,0 +1,162 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{
+    convert::Scalable,
+    karpenter::{CapacityBufferStatus, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus},
+    kubernetes::PodTemplate,
+};
+use async_trait::async_trait;
+use model::{
+    ClusterName, Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
+    pod::Pod,
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+    volume::Storage,
+};
+use ports::{
+    Cluster, ClusterError, Clusters,
+    cluster::{Event, LeaderLease, Listed},
+};
+
+use super::{Act, Watched, hand_on};
+use crate::{HOLDER, planted::Bug};
+
+#[async_trait]
+impl Clusters for Watched {
+    async fn connect(
+        &self,
+        cluster: &ClusterName,
+        entry: &serde_json::Value,
+    ) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Clusters::connect(&self.sim, cluster, entry).await?;
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Watched {
+    fn seen(&self, key: &PodKey) -> Option<Pod> {
+        self.sim.with(|world| world.api.pods.get(key).cloned())
+    }
+}
+
+hand_on! {
+    Cluster for Watched, ClusterError {
+        async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError> {
+            let mut pools = self.sim.node_pools().await?;
+            for pool in &mut pools.items {
+                if self.has(Bug::IgnoreLimits) {
+                    pool.spec.limits = None;
+                }
+                if self.has(Bug::IgnoreBudgets) {
+                    for budget in &mut pool.spec.disruption.budgets {
+                        budget.nodes = "100%".to_owned();
+                    }
+                }
+            }
+            Ok(pools)
+        }
+
+        async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
+            let mut claims = self.sim.node_claims().await?;
+            if self.has(Bug::DeleteBeforeReplaced) && self.lane == Lane::Disruption {
+                for condition in claims.iter_mut().flat_map(|claim| &mut claim.status.conditions) {
+                    condition.status = ConditionStatus::True;
+                }
+            }
+            Ok(claims)
+        }
+
+        async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
+            let mut pods = self.sim.pods().await?;
+            if self.has(Bug::NeverDrain) && self.lane == Lane::Terminator {
+                pods.clear();
+            }
+            if self.has(Bug::IgnoreDoNotDisrupt) {
+                for pod in &mut pods {
+                    pod.annotations.clear();
+                }
+            }
+            Ok(pods)
+        }
+
+        async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
+            let mut pod = Cluster::pod(&self.sim, key).await?;
+            self.reread(key, pod.as_ref());
+            if self.has(Bug::NeverReread) {
+                pod = pod.map(|pod| Pod { node_name: None, ..pod });
+            }
+            Ok(pod)
+        }
+
+        async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError> {
+            let mut target = target.clone();
+            if self.has(Bug::NoPreconditions) {
+                target.resource_version.clear();
+            }
+            self.before(&Act::DeleteClaim(&target));
+            self.sim.delete_node_claim(&target).await
+        }
+
+        async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError> {
+            let mut update = update.clone();
+            if self.has(Bug::ReleaseEarly) && !update.conditions.is_empty() && self.lane == Lane::Terminator {
+                update.remove_finalizers.push(api::names::finalizer::TERMINATION.to_owned());
+            }
+            self.before(&Act::UpdateClaim(&update));
+            self.sim.update_node_claim(&update).await
+        }
+
+        async fn evict(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
+            if self.has(Bug::DeleteForEvict) {
+                return self.delete_pod(pod, uid, grace_seconds).await;
+            }
+            self.before(&Act::Evict(self.seen(pod)));
+            self.sim.evict(pod, uid, grace_seconds).await
+        }
+
+        async fn delete_pod(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
+            self.before(&Act::DeletePod(self.seen(pod)));
+            Cluster::delete_pod(&self.sim, pod, uid, grace_seconds).await
+        }
+
+        async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
+            let lease = self.sim.leader_lease().await?;
+            if !self.has(Bug::IgnoreLeader) {
+                return Ok(lease);
+            }
+            let now = self.sim.with(|world| world.now);
+            Ok(lease.map(|lease| LeaderLease {
+                holder: HOLDER.to_owned(),
+                renewed_at: Some(now),
+                duration_seconds: 3600,
+                ..lease
+            }))
+        }
+    }
+    fn node_classes() -> Vec<api::EC2NodeClass>;
+    fn nodes() -> Vec<Node>;
+    fn unassigned_pods() -> Vec<Pod>;
+    fn daemon_sets() -> Vec<DaemonSet>;
+    fn namespaces() -> Vec<Namespace>;
+    fn disruption_budgets() -> Vec<PodDisruptionBudget>;
+    fn storage() -> Storage;
+    fn node_overlays() -> Vec<api::NodeOverlay>;
+    fn capacity_buffers() -> Vec<api::CapacityBuffer>;
+    fn pod_template(key: &PodKey) -> Option<PodTemplate>;
+    fn workload(kind: Scalable, key: &PodKey) -> Option<Workload>;
+    fn node(name: &NodeName) -> Option<Node>;
+    fn node_claim(name: &NodeClaimName) -> Option<NodeClaim>;
+    fn create_node_claim(launch: &Launch) -> NodeClaim;
+    fn update_node(update: &NodeUpdate) -> ();
+    fn update_node_pool_status(name: &NodePoolName, status: &NodePoolStatus) -> ();
+    fn update_node_class_status(name: &str, status: &EC2NodeClassStatus) -> ();
+    fn update_node_overlay_status(name: &str, status: &NodeOverlayStatus) -> ();
+    fn update_capacity_buffer_status(key: &PodKey, version: &str, status: &CapacityBufferStatus) -> ();
+    fn annotate_node_pool(name: &NodePoolName, annotations: &BTreeMap<String, String>) -> ();
+    fn annotate_node_class(name: &str, annotations: &BTreeMap<String, String>) -> ();
+    fn set_node_class_finalizer(name: &str, present: bool) -> ();
+    fn post_event(event: &Event) -> ();
+    fn hold_leader_lease(lease: &LeaderLease) -> LeaderLease;
+}

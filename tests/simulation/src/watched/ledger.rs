@@ -1,0 +1,183 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    budget::{Api, Draw, Priority},
+    experience::ZonalShift,
+    ids::{LaunchToken, TurnId},
+    ledger::{
+        Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
+        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
+    },
+};
+use ports::{
+    Ledger, LedgerError,
+    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+};
+
+use super::{Act, Watched, hand_on};
+use crate::planted::Bug;
+
+hand_on! {
+    Ledger for Watched, LedgerError {
+        async fn take_lane(&self, cluster: &ClusterName, lane: Lane, lease: &Lease, now: Timestamp) -> Result<Taken, LedgerError> {
+            let mut taken = self.sim.take_lane(cluster, lane, lease, now).await?;
+            if self.has(Bug::IgnoreLease) && taken == Taken::Held {
+                taken = Taken::Mine(LaneRow::default());
+            }
+            if let Taken::Mine(_) = taken {
+                self.before(&Act::Take { lane, lease });
+            }
+            Ok(taken)
+        }
+
+        async fn end_lane(&self, cluster: &ClusterName, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Result<Ended, LedgerError> {
+            self.before(&Act::End { lane, turn });
+            let mut end = end.clone();
+            if self.has(Bug::SwallowFailures) && end.error.take().is_some() {
+                let beat = self.sim.with(|world| world.ledger.of(cluster).beat.clone());
+                end.due = None;
+                end.full_look = Some(beat.unwrap_or_default().counter(lane));
+            }
+            if self.has(Bug::ForgetDue) {
+                end.due = None;
+            }
+            self.sim.end_lane(cluster, lane, turn, &end).await
+        }
+
+        async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
+            let mut meta = self.sim.meta(cluster).await?;
+            if let Some(meta) = &mut meta {
+                if self.has(Bug::IgnoreMode) {
+                    meta.mode = Mode::Active;
+                }
+                if self.has(Bug::NoBrake) {
+                    let forever = serde_json::json!({"collectUntil": "2099-01-01T00:00:00Z"});
+                    if let Some(entry) = meta.registry.as_object_mut() {
+                        entry.insert("approvals".to_owned(), forever);
+                    }
+                }
+            }
+            Ok(meta)
+        }
+
+        async fn commit(&self, cluster: &ClusterName, commit: &Commit) -> Result<Committed, LedgerError> {
+            let mut commit = commit.clone();
+            if self.has(Bug::NoFence) {
+                let base = self.sim.with(|world| world.ledger.of(cluster).meta.as_ref().map(|meta| meta.generation));
+                commit.base = base.unwrap_or(commit.base);
+            }
+            if self.has(Bug::ForgetIntents) {
+                commit.intents.clear();
+            }
+            self.before(&Act::Commit(&commit));
+            self.sim.commit(cluster, &commit).await
+        }
+
+        async fn freeze(&self, cluster: &ClusterName, turn: &TurnId, call: &Call) -> Result<Moved, LedgerError> {
+            if self.has(Bug::NeverFreeze) {
+                return Ok(Moved::Yes);
+            }
+            self.sim.freeze(cluster, turn, call).await
+        }
+
+        async fn own(&self, cluster: &ClusterName, claim: &NodeClaimName, instance: &InstanceId, token: &LaunchToken) -> Result<Moved, LedgerError> {
+            if self.has(Bug::NeverOwn) {
+                return Ok(Moved::Yes);
+            }
+            self.sim.own(cluster, claim, instance, token).await
+        }
+
+        async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+            let intents = self.sim.intents(cluster).await?;
+            Ok(if self.has(Bug::ForgetInFlight) { Vec::new() } else { intents })
+        }
+
+        async fn lease_call(&self, cluster: &ClusterName, token: &LaunchToken, lease: &Lease, now: Timestamp) -> Result<Option<Call>, LedgerError> {
+            if self.has(Bug::NeverResume) {
+                return Ok(None);
+            }
+            self.sim.lease_call(cluster, token, lease, now).await
+        }
+
+        async fn close_claim(&self, cluster: &ClusterName, claim: &NodeClaimName) -> Result<(), LedgerError> {
+            if self.has(Bug::NeverClose) {
+                return Ok(());
+            }
+            self.sim.close_claim(cluster, claim).await
+        }
+
+        async fn forget_claim(&self, cluster: &ClusterName, claim: &NodeClaimName) -> Result<(), LedgerError> {
+            if self.has(Bug::NeverForget) {
+                return Ok(());
+            }
+            self.sim.forget_claim(cluster, claim).await
+        }
+
+        async fn record_unfenced(&self, cluster: &ClusterName, acts: &Unfenced) -> Result<u64, LedgerError> {
+            let mut acts = acts.clone();
+            if self.has(Bug::ForgetNotices) {
+                acts.notices.clear();
+            }
+            self.sim.record_unfenced(cluster, &acts).await
+        }
+
+        async fn finish_notice(&self, cluster: &ClusterName, instance: &InstanceId, kind: &str) -> Result<(), LedgerError> {
+            if self.has(Bug::NeverFinishNotices) {
+                return Ok(());
+            }
+            self.sim.finish_notice(cluster, instance, kind).await
+        }
+
+        async fn mark_unavailable(&self, offering: &OfferingKey, now: Timestamp) -> Result<(), LedgerError> {
+            if self.has(Bug::IgnoreMissingCapacity) {
+                return Ok(());
+            }
+            self.sim.mark_unavailable(offering, now).await
+        }
+
+        async fn journal(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
+            if self.has(Bug::NoJournal) {
+                return Ok(());
+            }
+            self.sim.journal(cluster, entry).await
+        }
+    }
+    fn lanes(cluster: &ClusterName) -> Vec<(Lane, LaneRow)>;
+    fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
+    fn clusters() -> Vec<ClusterName>;
+    fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
+    fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
+    fn committed_since(cluster: &ClusterName, generation: u64) -> Vec<Record>;
+    fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
+    fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;
+    fn move_intent(cluster: &ClusterName, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved;
+    fn adopt_intent(cluster: &ClusterName, intent: &Intent, lane: Lane, due: Timestamp) -> Moved;
+    fn call(cluster: &ClusterName, token: &LaunchToken) -> Option<Call>;
+    fn open_calls(cluster: &ClusterName) -> Vec<Call>;
+    fn close_call(cluster: &ClusterName, token: &LaunchToken, turn: &TurnId) -> Moved;
+    fn owner(instance: &InstanceId) -> Option<InstanceOwner>;
+    fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Option<ClaimRow>;
+    fn collect(cluster: &ClusterName, instance: &InstanceId) -> Moved;
+    fn commands(cluster: &ClusterName) -> Vec<Command>;
+    fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
+    fn notices(cluster: &ClusterName) -> Vec<Notice>;
+    fn experience(cluster: &ClusterName, now: Timestamp) -> Experience;
+    fn mark_full(subnet: &str, now: Timestamp) -> ();
+    fn measure_memory(instance_type: &str, image: &str, bytes: i64, now: Timestamp) -> ();
+    fn store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
+    fn zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
+    fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;
+    fn throttled(api: Api, now: Timestamp) -> ();
+    fn nominate(cluster: &ClusterName, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) -> ();
+    fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<NodeName, Timestamp>;
+    fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
+    fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
+    fn is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
+    fn sweep_memory(cluster: &ClusterName) -> SweepMemory;
+    fn store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
+    fn put_notifications(cluster: &ClusterName, notifications: &[Notification]) -> ();
+    fn notifications(cluster: &ClusterName) -> Vec<Notification>;
+    fn finish_notification(cluster: &ClusterName, notification: &Notification) -> ();
+}
