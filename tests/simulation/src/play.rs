@@ -380,12 +380,14 @@ impl Play {
             ("launched ", &report.launched),
             ("unplaced ", &report.unplaced),
             ("failed ", &report.failed),
-            ("problem ", &report.problems),
         ];
         for (kind, lines) in lines {
             for line in lines {
                 self.note(&format!("{} {turn}: {kind}{line}", report.lane));
             }
+        }
+        for problem in &report.problems {
+            self.note(&format!("{} {turn}: problem {problem}", report.lane));
         }
         if let Outcome::Failed(error) = &report.outcome {
             self.note(&format!("{} {turn} failed: {error}", report.lane));

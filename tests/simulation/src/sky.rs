@@ -177,7 +177,7 @@ fn port(call: &str) -> Option<Port> {
         | "connect" => Some(Port::Cluster),
         "send" => Some(Port::Queue),
         "entries" | "renew_prices" | "collect_templates" | "secret" | "post" | "publish"
-        | "put_event" | "get" | "put" | "zonal_shifts_of" => None,
+        | "put_event" | "get" | "put" | "archive" | "zonal_shifts_of" => None,
         _ => Some(Port::Ledger),
     }
 }

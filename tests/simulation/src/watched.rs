@@ -67,6 +67,8 @@ impl Watched {
         turns::World {
             cloud: watched.clone(),
             ledger: watched.clone(),
+            journal: watched.clone(),
+            archive: plain.clone(),
             clusters: watched,
             wakes: plain.clone(),
             clock: plain.clone(),

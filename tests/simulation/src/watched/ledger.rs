@@ -8,12 +8,13 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, RelayBeat, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
     },
 };
 use ports::{
-    Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, JournalEntry, LaneEnd, Moved, Record, Taken, Unfenced},
+    Journal, JournalEntry, Ledger, LedgerError,
+    journal::Wanted,
+    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use super::{Act, Watched, hand_on};
@@ -136,16 +137,11 @@ hand_on! {
             }
             self.sim.mark_unavailable(offering, now).await
         }
-
-        async fn journal(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
-            if self.has(Bug::NoJournal) {
-                return Ok(());
-            }
-            self.sim.journal(cluster, entry).await
-        }
     }
     fn lanes(cluster: &ClusterName) -> Vec<(Lane, LaneRow)>;
     fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
+    fn pauses(of: Option<&ClusterName>) -> Vec<Pause>;
+    fn store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
     fn clusters() -> Vec<ClusterName>;
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
@@ -180,4 +176,17 @@ hand_on! {
     fn put_notifications(cluster: &ClusterName, notifications: &[Notification]) -> ();
     fn notifications(cluster: &ClusterName) -> Vec<Notification>;
     fn finish_notification(cluster: &ClusterName, notification: &Notification) -> ();
+}
+
+hand_on! {
+    Journal for Watched, LedgerError {
+        async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
+            if self.has(Bug::NoJournal) {
+                return Ok(());
+            }
+            self.sim.record(cluster, entry).await
+        }
+    }
+    fn latest(cluster: &ClusterName, wanted: &Wanted) -> Vec<JournalEntry>;
+    fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Option<JournalEntry>;
 }
