@@ -41,8 +41,10 @@ pub struct ApiServer {
     pub silent: BTreeSet<NodeName>,
     /// Instances that start from now on do not join.
     pub closed: bool,
-    /// Instances whose kubelet has registered its Node: it does so when it starts, and never again.
+    /// Instances whose kubelet has registered its Node.
     pub joined: BTreeSet<InstanceId>,
+    /// A kubelet registers its Node when it starts, and never again; else it does whenever there is none.
+    pub joins_once: bool,
     /// Pods whose kubelet never says that they have ended.
     pub stuck: BTreeSet<PodKey>,
     /// How far the API server's clock is ahead of everybody else's.

@@ -62,7 +62,7 @@ impl World {
                 && age >= JOINS_AFTER
                 && !self.api.closed
                 && !self.api.nodes.contains_key(&name)
-                && self.api.joined.insert(instance.id.clone())
+                && (self.api.joined.insert(instance.id.clone()) || !self.api.joins_once)
             {
                 let node = self.joining_node(&name, &instance);
                 self.api.nodes.insert(name.clone(), node);

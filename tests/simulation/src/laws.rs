@@ -39,7 +39,7 @@ pub struct Laws {
     reread: BTreeMap<(Lane, PodKey), bool>,
     refused: BTreeMap<Offering, Timestamp>,
     requested: BTreeSet<String>,
-    used: BTreeMap<NodePoolName, (usize, i64)>,
+    launched: BTreeSet<NodeClaimName>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     turns: BTreeMap<i64, u32>,

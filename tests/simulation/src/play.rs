@@ -103,6 +103,7 @@ impl Play {
         let now = sim.with(|world| world.now);
         let sky = Sky::new(script.seed, setting.latency, now);
         sim.with(|world| {
+            world.api.joins_once = true;
             world.weather = Some(Box::new(sky.clone()));
             world.account.describe_lag = SignedDuration::from_secs(setting.describe_lag);
             if setting.tokens_ignored {

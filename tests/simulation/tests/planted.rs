@@ -27,9 +27,7 @@ fn in_lanes_and_commits() {
 fn in_launching() {
     found(&[
         Bug::NeverFreeze,
-        Bug::NewTokenEachTime,
         Bug::ForgetTag,
-        Bug::NeverResume,
         Bug::NeverOwn,
         Bug::IgnoreLimits,
     ]);

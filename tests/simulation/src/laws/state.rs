@@ -157,12 +157,15 @@ impl Laws {
     fn limits(&mut self, world: &mut World) {
         let now = world.now;
         let going = going(world);
-        let mut used: BTreeMap<NodePoolName, (usize, i64)> = BTreeMap::new();
+        let mut used: BTreeMap<NodePoolName, i64> = BTreeMap::new();
+        let mut new: BTreeSet<NodePoolName> = BTreeSet::new();
         let rows = world.ledger.of(&cluster());
         for intent in rows.intents.values().filter(|intent| intent.is_in_flight()) {
-            let entry = used.entry(intent.launch.node_pool.clone()).or_default();
-            entry.0 += 1;
-            entry.1 += intent.launch.cheapest.capacity.get("cpu");
+            let pool = &intent.launch.node_pool;
+            *used.entry(pool.clone()).or_default() += intent.launch.cheapest.capacity.get("cpu");
+            if self.launched.insert(intent.name().clone()) {
+                new.insert(pool.clone());
+            }
         }
         let in_flight: BTreeSet<NodeClaimName> = rows
             .intents
@@ -177,11 +180,12 @@ impl Laws {
             let Some(pool) = claim.node_pool().filter(|_| counts) else {
                 continue;
             };
-            let entry = used.entry(pool).or_default();
-            entry.0 += 1;
-            entry.1 += claim.status.capacity.get("cpu");
+            if self.launched.insert(claim.name.clone()) {
+                new.insert(pool.clone());
+            }
+            *used.entry(pool).or_default() += claim.status.capacity.get("cpu");
         }
-        for (name, (count, amount)) in &used {
+        for (name, amount) in &used {
             let pool = world.api.node_pools.get(name.as_str());
             let limit = pool.and_then(|pool| {
                 let pool: model::node_pool::NodePool = pool.clone().into();
@@ -203,14 +207,12 @@ impl Laws {
                     }
                 })
                 .or_insert((limit, now));
-            let before = self.used.get(name).copied().unwrap_or_default();
-            let grew = *count > before.0 && *amount > before.1;
-            if *amount > limit && grew && now.duration_since(since) > ACTS_FOR {
+            // A node that was to go and stays after all is no launch (spec/lifecycle, refinement 1).
+            if *amount > limit && new.contains(name) && now.duration_since(since) > ACTS_FOR {
                 let what = format!("NodePool {name}: {amount} of {limit} millicores");
                 self.breaks("limits hold", now, what);
             }
         }
-        self.used = used;
     }
 
     fn budgets(&mut self, world: &mut World) {
