@@ -136,7 +136,7 @@ const HOURS: i64 = 730;
 
 fn page(cluster: &ClusterName, views: usize, theirs: &Actual, ours: &Tally) -> String {
     let mut page = format!("Cluster {cluster}");
-    if let (Some((from, _)), Some((until, _))) = (ours.points.first(), ours.points.last()) {
+    if let Some((from, until)) = ours.span {
         let _ = write!(page, " from {from:.0} to {until:.0}, by {views} views");
     }
     let _ = writeln!(page, "\n\n{:34}{:>14}{:>14}", "", "as it was", "Whittle");

@@ -1,19 +1,20 @@
 //! `whittle journal`: what turns decided, and what came of it.
 
 mod directory;
+pub(crate) mod follow;
 pub(crate) mod source;
 pub(crate) mod told;
 
-use std::{collections::BTreeSet, io::Write, path::PathBuf, time::Duration};
+use std::{io::Write, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use model::{ClusterName, Lane, ids::TurnId};
+use model::{ClusterName, Lane};
 use ports::{Archive, Journal, JournalEntry, journal::Wanted};
 use turns::Report;
 
-use self::{directory::Directory, source::Source};
+use self::{directory::Directory, follow::Follow, source::Source};
 use crate::moment::{self, Moment};
 
 #[derive(Args)]
@@ -74,8 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let cluster = ClusterName(arguments.cluster.clone());
         match (&arguments.turn, &arguments.export) {
             (Some(turn), _) => {
-                let entry = source.turn(&cluster, turn).await?;
-                print(arguments.output, &[entry], true)
+                let entries = source.turn(&cluster, turn).await?;
+                print(arguments.output, &entries, true)
             }
             (None, Some(directory)) => export(arguments, &source, &cluster, directory).await,
             (None, None) => list(arguments, &source, &cluster).await,
@@ -110,34 +111,22 @@ async fn records(
 }
 
 async fn list(arguments: &Arguments, source: &Source, cluster: &ClusterName) -> Result<()> {
-    let mut until = moment::now();
-    let found = records(arguments, source, cluster, until).await?;
-    if found.is_empty() && !arguments.follow {
-        eprintln!(
-            "whittle: nothing was decided in cluster {cluster} since {:.0}",
-            arguments.since.before(until)?
-        );
-    }
-    print(arguments.output, &found, false)?;
+    let now = moment::now();
+    let since = arguments.since.before(now)?;
     if !arguments.follow {
-        return Ok(());
+        let found = records(arguments, source, cluster, now).await?;
+        if found.is_empty() {
+            eprintln!("whittle: nothing was decided in cluster {cluster} since {since:.0}");
+        }
+        return print(arguments.output, &found, false);
     }
-    let mut seen: BTreeSet<TurnId> = found.into_iter().map(|entry| entry.turn).collect();
+    let mut follow = Follow::since(since);
     loop {
-        tokio::time::sleep(LOOKED_EVERY).await;
-        // A turn is recorded when it ends, under the time it began.
-        let wanted = Wanted {
-            about: None,
-            from: until - jiff::SignedDuration::from_mins(6),
-            until: moment::now(),
-            most: arguments.last,
-        };
-        until = wanted.until;
-        let mut found = source.latest(cluster, &wanted).await?;
+        let until = moment::now();
+        let mut found = follow.look(source, cluster, until, arguments.last).await?;
         found.retain(|entry| arguments.lane.is_none_or(|lane| entry.lane == lane));
-        found.retain(|entry| seen.insert(entry.turn.clone()));
-        found.reverse();
         print(arguments.output, &found, false)?;
+        tokio::time::sleep(LOOKED_EVERY).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! A running cluster, as its API server has it: the snapshot that a turn would plan from, but for what the ledger knows.
 
 #[cfg(feature = "aws")]
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context as _, Result};
@@ -86,9 +86,9 @@ enum Source {
     Table(Vec<InstanceType>),
     #[cfg(feature = "aws")]
     Region(Box<crate::aws::Region>),
-    /// The table, once EC2 has refused.
+    /// The table, once EC2 has refused, and why it did.
     #[cfg(feature = "aws")]
-    RegionOrTable(Box<crate::aws::Region>, Vec<InstanceType>, AtomicBool),
+    RegionOrTable(Box<crate::aws::Region>, Vec<InstanceType>, OnceLock<String>),
 }
 
 impl Source {
@@ -114,11 +114,9 @@ impl Source {
     fn or_table(self) -> Result<Self> {
         Ok(match self {
             #[cfg(feature = "aws")]
-            Self::Region(region) => Self::RegionOrTable(
-                region,
-                crate::catalogs::us_east_1()?,
-                AtomicBool::new(false),
-            ),
+            Self::Region(region) => {
+                Self::RegionOrTable(region, crate::catalogs::us_east_1()?, OnceLock::new())
+            }
             other => other,
         })
     }
@@ -142,15 +140,18 @@ impl Source {
             Self::Region(region) => region.instance_types(class).await,
             #[cfg(feature = "aws")]
             Self::RegionOrTable(region, table, refused) => {
-                if !refused.load(Ordering::Relaxed) {
-                    match region.instance_types(class).await {
+                let why = match refused.get() {
+                    Some(why) => why,
+                    None => match region.instance_types(class).await {
                         Ok(types) => return Ok(types),
-                        Err(_) => refused.store(true, Ordering::Relaxed),
-                    }
-                }
-                let note = "EC2 does not answer with these credentials: instance types and prices are those of us-east-1";
-                if !problems.iter().any(|known| known == note) {
-                    problems.push(note.to_owned());
+                        Err(error) => refused.get_or_init(|| format!("{error:#}")),
+                    },
+                };
+                let note = format!(
+                    "instance types and prices are those of us-east-1, because EC2 refuses: {why}"
+                );
+                if !problems.contains(&note) {
+                    problems.push(note);
                 }
                 Ok(Arc::new(offered(table, class)))
             }

@@ -56,7 +56,8 @@ pub(crate) struct Tally {
     pub(crate) fewest_types: Option<usize>,
     /// The fewest zones that nodes were in at a time, where there were several nodes.
     pub(crate) fewest_zones: Option<usize>,
-    pub(crate) points: Vec<(Timestamp, NanosPerHour)>,
+    /// From the first view to the last.
+    pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
 
 impl<'a> Rehearsal<'a> {
@@ -196,7 +197,8 @@ impl Tally {
     }
 
     fn look(&mut self, snapshot: &Snapshot) {
-        self.points.push((snapshot.now, foresight::cost(snapshot)));
+        let first = self.span.map_or(snapshot.now, |(first, _)| first);
+        self.span = Some((first, snapshot.now));
         let zones: BTreeSet<&String> = managed(snapshot)
             .filter_map(|node| node.labels.get(ZONE))
             .collect();

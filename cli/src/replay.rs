@@ -5,9 +5,10 @@ mod outcome;
 
 use std::{io::Write, path::PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use model::{ClusterName, Lane, Snapshot};
+use ports::JournalEntry;
 use turns::Report;
 
 use self::{amend::Amendment, outcome::Planned};
@@ -33,9 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
-        let entry = source.turn(&cluster, &arguments.turn).await?;
-        let report = Report::read(&entry)?;
-        let lane = planned_by(&report)?;
+        let (report, lane) = planned(&source.turn(&cluster, &arguments.turn).await?)?;
         let snapshot = source.snapshot(&report).await?;
         if let Some(file) = &arguments.save {
             std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
@@ -45,20 +44,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// Which planner made the turn's plan from what it saw.
-fn planned_by(report: &Report) -> Result<Lane> {
-    match report.lane {
-        lane @ (Lane::Provisioner | Lane::Disruption) => Ok(lane),
-        lane @ (Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper) => {
-            bail!(
-                "turn {} is one of the {lane}, which does what each object asks for and chooses nothing: `whittle journal {} {}` says \
-                 all there is",
-                report.turn,
-                report.cluster,
-                report.turn
-            )
+/// The one of a turn's records that was planned from what the turn saw, and by which planner.
+fn planned(entries: &[JournalEntry]) -> Result<(Report, Lane)> {
+    let mut others = None;
+    for entry in entries {
+        let report = Report::read(entry)?;
+        match report.lane {
+            lane @ (Lane::Provisioner | Lane::Disruption) => return Ok((report, lane)),
+            Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => {
+                others = Some(report);
+            }
         }
     }
+    let report = others.context("the turn has no record")?;
+    let (lane, cluster, turn) = (report.lane, &report.cluster, &report.turn);
+    bail!(
+        "turn {turn} is one of the {lane}, which does what each object asks for and chooses nothing: \
+         `whittle journal {cluster} {turn}` says all there is"
+    )
 }
 
 fn told(report: &Report, lane: Lane, snapshot: &Snapshot, amendment: &Amendment) -> Result<String> {

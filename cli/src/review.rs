@@ -161,7 +161,7 @@ fn page(
     risks: &[(bool, String)],
 ) -> String {
     let mut page = format!("# Review of cluster {cluster}\n\n");
-    if let (Some((from, _)), Some((until, _))) = (before.points.first(), before.points.last()) {
+    if let Some((from, until)) = before.span {
         let _ = writeln!(
             page,
             "From {from:.0} to {until:.0}, by {views} views of its pods.\n"

@@ -91,10 +91,10 @@ impl Hub {
     }
 
     /// What was seen stays.
-    pub(super) fn trouble(&self, problem: String) {
+    pub(super) fn trouble(&self, problems: Vec<String>) {
         self.change(|state| {
-            let is_new = state.problems != [problem.as_str()];
-            state.problems = vec![problem];
+            let is_new = state.problems != problems;
+            state.problems = problems;
             is_new
         });
     }

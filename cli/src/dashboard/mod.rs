@@ -114,11 +114,12 @@ async fn serve(server: Server, hub: &Arc<Hub>, looking: impl Future<Output = ()>
 }
 
 async fn of_journal(arguments: &Arguments, cluster: &str) -> Result<Recorded> {
-    let until = arguments.until.map(|until| until.before(moment::now()));
+    let now = moment::now();
+    let until = arguments.until.map(|until| until.before(now));
     Ok(Recorded {
         source: source::Source::open(&arguments.from).await?,
         cluster: cluster.into(),
-        since: arguments.since,
+        since: arguments.since.before(now)?,
         until: until.transpose()?,
     })
 }

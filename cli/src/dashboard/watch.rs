@@ -32,7 +32,7 @@ impl Watch {
                     hub.show(seen);
                     hub.decided(decisions);
                 }
-                Err(error) => hub.trouble(format!("{error:#}; it is tried again")),
+                Err(error) => hub.trouble(vec![format!("{error:#}; it is tried again")]),
             }
             tokio::time::sleep(self.pause).await;
         }

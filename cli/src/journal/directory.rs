@@ -83,7 +83,7 @@ impl Journal for Directory {
         if let Some(subject) = &wanted.about {
             entries.retain(|entry| entry.about.contains(subject));
         }
-        entries.sort_by(|a, b| (b.at, &b.turn).cmp(&(a.at, &a.turn)));
+        entries.sort_by(|a, b| (b.at, &b.turn, b.lane).cmp(&(a.at, &a.turn, a.lane)));
         entries.truncate(wanted.most);
         Ok(entries)
     }
@@ -92,9 +92,10 @@ impl Journal for Directory {
         &self,
         cluster: &ClusterName,
         turn: &TurnId,
-    ) -> Result<Option<JournalEntry>, LedgerError> {
-        let entries = self.entries(cluster)?;
-        Ok(entries.into_iter().find(|entry| entry.turn == *turn))
+    ) -> Result<Vec<JournalEntry>, LedgerError> {
+        let mut entries = self.entries(cluster)?;
+        entries.retain(|entry| entry.turn == *turn);
+        Ok(entries)
     }
 }
 

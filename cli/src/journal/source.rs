@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use model::{ClusterName, Snapshot};
 use ports::{Archive, Journal, JournalEntry, journal::Wanted};
@@ -52,15 +52,21 @@ impl Source {
         found.with_context(|| format!("cannot read the journal of cluster {cluster}"))
     }
 
-    pub(crate) async fn turn(&self, cluster: &ClusterName, turn: &str) -> Result<JournalEntry> {
+    /// At least one record.
+    pub(crate) async fn turn(
+        &self,
+        cluster: &ClusterName,
+        turn: &str,
+    ) -> Result<Vec<JournalEntry>> {
         let found = self.journal.of_turn(cluster, &turn.into()).await;
-        found
-            .with_context(|| format!("cannot read the journal of cluster {cluster}"))?
-            .ok_or_else(|| {
-                anyhow!(
-                    "cluster {cluster} has no record of turn {turn}: `whittle journal {cluster}` lists turns, for the last 30 days"
-                )
-            })
+        let found =
+            found.with_context(|| format!("cannot read the journal of cluster {cluster}"))?;
+        if found.is_empty() {
+            bail!(
+                "cluster {cluster} has no record of turn {turn}: `whittle journal {cluster}` lists turns, for the last 30 days"
+            );
+        }
+        Ok(found)
     }
 
     /// What a turn saw.
@@ -99,7 +105,7 @@ async fn of_stack(stack: &str) -> Result<Source> {
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "as where AWS is asked")]
 async fn of_stack(_: &str) -> Result<Source> {
-    anyhow::bail!(
+    bail!(
         "the journal of a stack is in AWS, which this build cannot call: build it with `--features aws`, or read a copy with --from"
     );
 }

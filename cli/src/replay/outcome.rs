@@ -29,7 +29,7 @@ impl Planned {
     }
 
     fn provisioning(snapshot: &Snapshot) -> Self {
-        let plan = planner::provision(snapshot, planner::Share::WHOLE);
+        let plan = planner::provision(snapshot, planner::Share::TURN);
         let launches = plan.actions.iter();
         let launches: Vec<&Launch> = launches.filter_map(|one| one.action.launch()).collect();
         let cost = launches.iter().map(|launch| launch.cheapest.price.0).sum();
@@ -50,6 +50,10 @@ impl Planned {
                 unplaced.pod.key,
                 reasons.join("; ")
             ));
+        }
+        if !plan.postponed.is_empty() {
+            let pods = plan.postponed.len();
+            lines.push(format!("leave {pods} pods to the next turn"));
         }
         Self {
             lines: counted(lines),

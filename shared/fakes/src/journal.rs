@@ -8,7 +8,7 @@ use crate::Sim;
 impl Journal for Sim {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
         self.port("record", |world| {
-            let key = (entry.at, entry.turn.clone());
+            let key = (entry.at, entry.turn.clone(), entry.lane);
             let rows = world.ledger.of(cluster);
             rows.journal.insert(key, entry.clone());
             Ok(())
@@ -37,10 +37,13 @@ impl Journal for Sim {
         &self,
         cluster: &ClusterName,
         turn: &TurnId,
-    ) -> Result<Option<JournalEntry>, LedgerError> {
+    ) -> Result<Vec<JournalEntry>, LedgerError> {
         self.port("of_turn", |world| {
-            let mut entries = world.ledger.of(cluster).journal.values();
-            Ok(entries.find(|entry| entry.turn == *turn).cloned())
+            let entries = world.ledger.of(cluster).journal.values();
+            Ok(entries
+                .filter(|entry| entry.turn == *turn)
+                .cloned()
+                .collect())
         })
         .await
     }

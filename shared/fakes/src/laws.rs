@@ -67,8 +67,9 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
 
 /// What turns decided can be asked for later.
 pub async fn journal_laws(ports: &dyn Journal, prefix: &str) {
-    let cluster = ClusterName(format!("{prefix}journal"));
-    journal::records_are_found_again(ports, &cluster).await;
+    let cluster = |law: &str| ClusterName(format!("{prefix}journal-{law}"));
+    journal::records_are_found_again(ports, &cluster("found")).await;
+    journal::a_turn_records_for_several_lanes(ports, &cluster("lanes")).await;
 }
 
 /// What is published is found as it was put last.

@@ -55,7 +55,7 @@ pub struct ClusterRows {
     pub sweep: SweepMemory,
     pub shifts: Vec<ZonalShift>,
     /// By the beginning of their turns.
-    pub journal: BTreeMap<(Timestamp, TurnId), JournalEntry>,
+    pub journal: BTreeMap<(Timestamp, TurnId, Lane), JournalEntry>,
     /// Plans committed, so that a repeated commit is recognised.
     commits: BTreeMap<model::ids::PlanId, u64>,
 }

@@ -19,6 +19,8 @@ use crate::{
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// So many objects of one record have rows of their own; a record about more is looked through whenever one is asked about.
 const INDEXED_MAX: usize = 1_000;
+/// So many of those records at least, because few of them may be about the object asked for.
+const LOOKED_THROUGH: usize = 100;
 /// Rows of one record that are written, or read, at once.
 const AT_ONCE: usize = 32;
 /// DynamoDB's items end at 400 KB.
@@ -43,15 +45,17 @@ impl Journal for DynamoLedger {
         &self,
         cluster: &ClusterName,
         turn: &TurnId,
-    ) -> Result<Option<JournalEntry>, LedgerError> {
+    ) -> Result<Vec<JournalEntry>, LedgerError> {
         let table = self.shelf().0;
-        let rows = table
-            .query(&key::journal_of_turn(cluster, turn), "")
-            .await?;
-        match rows.first() {
-            Some(row) => read(table, cluster, row.sort_key().to_owned()).await,
-            None => Ok(None),
-        }
+        let of_turn = key::journal_of_turn(cluster, turn);
+        let rows = table.query(&of_turn, "").await?;
+        let reads = rows.iter().map(Row::sort_key).map(str::to_owned);
+        let reads = stream::iter(reads).map(|sk| read(table, cluster, sk));
+        let entries = reads.buffered(AT_ONCE);
+        entries
+            .try_filter_map(async |entry| Ok(entry))
+            .try_collect()
+            .await
     }
 }
 
@@ -60,8 +64,8 @@ async fn record(
     cluster: &ClusterName,
     entry: &JournalEntry,
 ) -> Result<(), LedgerError> {
-    // Fixed width, so that keys sort by time.
-    let sk = format!("{:.3}#{}", entry.at, entry.turn);
+    // Fixed width, so that keys sort by time. One turn may record what it did for several lanes.
+    let sk = format!("{:.3}#{}#{}", entry.at, entry.turn, entry.lane.as_str());
     let expires = entry.at.saturating_add(KEPT).unwrap_or(entry.at);
     let unpackable = |message: String| LedgerError::Unavailable {
         action: "pack a journal record".to_owned(),
@@ -80,10 +84,7 @@ async fn record(
         pk: key::journal(cluster),
         sk: sk.clone(),
     };
-    let row = NewRow::new(&own)
-        .with("lane", entry.lane.as_str())
-        .with("body", packed)
-        .expires(expires);
+    let row = NewRow::new(&own).with("body", packed).expires(expires);
     table.write(Write::put(&own, row)).await?;
     let partitions = match entry.about.len() {
         0..=INDEXED_MAX => {
@@ -112,17 +113,20 @@ async fn latest(
         format!("{:.3}", wanted.from),
         format!("{:.3}", wanted.until),
     );
-    let latest = |pk: String| {
+    let latest = |pk: String, most: usize| {
         let (from, until) = (from.as_str(), until.as_str());
-        async move { table.latest(&pk, from, until, wanted.most).await }
+        async move { table.latest(&pk, from, until, most).await }
     };
     let Some(subject) = &wanted.about else {
-        let rows = latest(key::journal(cluster)).await?;
+        let rows = latest(key::journal(cluster), wanted.most).await?;
         return rows.iter().map(entry).collect();
     };
     let (own, many) = futures::try_join!(
-        latest(key::journal_of(cluster, subject)),
-        latest(key::journal_of_many(cluster)),
+        latest(key::journal_of(cluster, subject), wanted.most),
+        latest(
+            key::journal_of_many(cluster),
+            wanted.most.max(LOOKED_THROUGH)
+        ),
     )?;
     let mut found: Vec<String> = own.iter().map(|row| row.sort_key().to_owned()).collect();
     found.extend(many.iter().map(|row| row.sort_key().to_owned()));
@@ -150,16 +154,15 @@ async fn read(
 
 fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
     let corrupt = |message: &str| row.corrupt(message.to_owned());
-    let (at, turn) = row
-        .sort_key()
-        .split_once('#')
-        .ok_or_else(|| corrupt("its sort key is no time and turn"))?;
+    let parts: Vec<&str> = row.sort_key().split('#').collect();
+    let [at, turn, lane] = *parts else {
+        return Err(corrupt("its sort key is no time, turn and lane"));
+    };
     let at: Timestamp = at
         .parse()
         .map_err(|_| corrupt("its sort key begins with no time"))?;
-    let lane = row.text("lane").unwrap_or_default();
-    let lane =
-        serde_json::from_value(lane.into()).map_err(|_| corrupt("attribute lane names none"))?;
+    let lane = serde_json::from_value(lane.into())
+        .map_err(|_| corrupt("its sort key ends with no lane"))?;
     let packed = row
         .bytes("body")
         .ok_or_else(|| corrupt("attribute body is missing"))?;

@@ -11,7 +11,8 @@ use crate::LedgerError;
 /// What turns decided, for a month (DESIGN §4): written by turns, read by people.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Keeps a record, to be found by its time, its turn and everything it is about. Repeating it changes nothing.
+    /// Keeps a record, to be found by its time, its turn and everything it is about. One that has the time, turn and lane of
+    /// another replaces it.
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError>;
     /// The latest of those wanted, latest first.
     async fn latest(
@@ -19,11 +20,12 @@ pub trait Journal: Send + Sync {
         cluster: &ClusterName,
         wanted: &Wanted,
     ) -> Result<Vec<JournalEntry>, LedgerError>;
+    /// One for each lane that the turn did something for.
     async fn of_turn(
         &self,
         cluster: &ClusterName,
         turn: &TurnId,
-    ) -> Result<Option<JournalEntry>, LedgerError>;
+    ) -> Result<Vec<JournalEntry>, LedgerError>;
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

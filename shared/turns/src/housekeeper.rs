@@ -1,28 +1,22 @@
 //! The sweep over all clusters: mirrors the registry, holds the leader Leases, wakes lanes that are not provably quiet and
 //! collects garbage. One cluster in trouble never keeps the others waiting.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod keep;
+mod mirror;
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, NotificationClass, Wake,
+    ClusterName, Lane, Wake,
     ids::TurnId,
-    journal::{Line, Subject},
-    ledger::{Intent, IntentState, LaneRow, Lease, Meta, Mode, PauseLevel, SweepMemory},
+    ledger::{Intent, IntentState, LaneRow, Lease, Meta, SweepMemory},
 };
-use ports::{
-    Cluster, ClusterError, Needs,
-    ledger::{LaneEnd, Taken},
-};
+use ports::ledger::{LaneEnd, Taken};
 use serde::Serialize;
 
+use self::{keep::keep, mirror::mirror};
 use crate::{
-    Entry, Report, TurnError, World, budget, collect, entry, gone, interruption, journal,
-    leader::{self, Step},
-    metrics,
-    notifications::{self, News},
-    reach,
+    Entry, TurnError, World, budget, interruption, metrics, notifications, reach,
     relay_version::{self, Fit},
     shifts, sweep,
 };
@@ -45,8 +39,6 @@ pub struct SweepReport {
     pub complaints: Vec<String>,
 }
 
-/// Launch templates and instance profiles cost nothing; only their number is limited.
-const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// Wakes of one sweep are spread over this.
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
@@ -132,73 +124,6 @@ fn place(index: usize, clusters: usize) -> SignedDuration {
         i64::try_from(clusters).unwrap_or(1).max(1),
     );
     SignedDuration::from_secs(SPREAD.as_secs() * index / clusters)
-}
-
-/// Copies registry entries to META, where turns read them. Says whether any cluster lets the Price List be asked.
-async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnError> {
-    let mut look_up = false;
-    let mut entries = Vec::new();
-    for entry in world.registry.entries().await? {
-        let known = world.ledger.meta(&entry.cluster).await?;
-        entries.push((entry, known));
-    }
-    // Of two entries for one API server, the one that acts has it.
-    let acts = |meta: &Meta| meta.mode != Mode::Shadow;
-    entries.sort_by_key(|(_, known)| !known.as_ref().is_some_and(acts));
-    let mut seen: BTreeMap<String, ClusterName> = BTreeMap::new();
-    for (entry, known) in entries {
-        let cluster = &entry.cluster;
-        let read = entry.body.and_then(|body| {
-            let entry = Entry::read(&body).map_err(|error| error.to_string())?;
-            Ok((body, entry))
-        });
-        let (
-            body,
-            Entry {
-                mut mode,
-                isolated_vpc,
-                ..
-            },
-        ) = match read {
-            Ok(read) => read,
-            Err(why) => {
-                report
-                    .alarms
-                    .push(format!("registry entry of {cluster}: {why}"));
-                continue;
-            }
-        };
-        look_up |= !isolated_vpc;
-        // They would hold one Lease together, and both act: the other only watches.
-        if let Some(endpoint) = entry::endpoint(&body) {
-            match seen.get(endpoint) {
-                Some(other) => {
-                    mode = Mode::Shadow;
-                    report.alarms.push(format!(
-                        "registry entry of {cluster}: its endpoint {endpoint} is that of {other}, too: unregister one of them"
-                    ));
-                }
-                None => drop(seen.insert(endpoint.to_owned(), cluster.clone())),
-            }
-        }
-        let current = |meta: &Meta| meta.registry == body && meta.mode == mode;
-        if !known.as_ref().is_some_and(current) {
-            if mode == Mode::Active {
-                look_afresh(world, cluster).await?;
-            }
-            world.ledger.mirror_registry(cluster, &body, &mode).await?;
-        }
-    }
-    Ok(look_up)
-}
-
-/// Whoever may act from now on has looked while it might not: what it left undone is nobody's news (L4).
-async fn look_afresh(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
-    let now = world.clock.now();
-    for lane in Lane::WOKEN {
-        world.ledger.make_due(cluster, lane, now).await?;
-    }
-    Ok(())
 }
 
 async fn one(
@@ -373,158 +298,9 @@ async fn wake_restless(
     Ok(())
 }
 
-/// So that people can ask what became of an instance that nobody owned.
-async fn remember(
-    world: &World,
-    cluster: &ClusterName,
-    turn: &TurnId,
-    collected: &collect::Collected,
-) {
-    if collected.instances.is_empty() && collected.claims.is_empty() {
-        return;
-    }
-    let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
-    let instances = collected.instances.iter();
-    let instances = instances.map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
-    let claims = collected.claims.iter().map(|name| {
-        let text = format!("delete nodeclaim/{name}: its instance is gone");
-        Line::new(text, [Subject::NodeClaim(name.clone())])
-    });
-    report.planned = instances.chain(claims).collect();
-    report.stopped.clone_from(&collected.braked);
-    journal::note(world, &report).await;
-}
-
 /// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (PROTOCOL A1).
 async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
     let intents = world.ledger.intents(cluster).await?;
     let launched = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
     Ok(intents.iter().any(launched))
-}
-
-/// What needs the cluster itself: its leader Lease, and garbage collection.
-async fn keep(
-    world: &World,
-    cluster: &ClusterName,
-    turn: &TurnId,
-    meta: &Meta,
-    lanes: &[(Lane, LaneRow)],
-    memory: &mut SweepMemory,
-    report: &mut SweepReport,
-) -> Result<(), TurnError> {
-    let now = world.clock.now();
-    let api = match world.clusters.connect(cluster, &meta.registry).await {
-        Err(ClusterError::NoCluster { .. }) => {
-            return gone::bury(world, cluster, meta, memory, report).await;
-        }
-        connected => connected?,
-    };
-    memory.cluster_gone = None;
-    let lease = api.leader_lease().await?;
-    let step = if meta.mode == Mode::Shadow {
-        let working = lanes.iter().any(|(lane, row)| {
-            *lane != Lane::Housekeeper && row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
-        });
-        let busy = working || !world.ledger.open_calls(cluster).await?.is_empty();
-        leader::hand_back(lease.as_ref(), &world.holder, busy)
-    } else {
-        leader::lead(lease.as_ref(), &world.holder, memory, now)
-    };
-    let leads = match step {
-        Step::Nothing => lease.is_some_and(|lease| lease.holder == world.holder),
-        Step::Write(write) => {
-            let led = lease.is_some_and(|lease| lease.holder == world.holder);
-            if !led && write.holder == world.holder {
-                look_afresh(world, cluster).await?;
-            }
-            let lease = api.hold_leader_lease(&write).await?;
-            lease.holder == world.holder
-        }
-        Step::Foreign { holder } => {
-            report.alarms.push(format!(
-                "{cluster}: Karpenter's leader Lease is held by {holder}"
-            ));
-            false
-        }
-    };
-    if leads && meta.mode == Mode::Active {
-        shifts::announce(world, cluster, &api, memory).await?;
-        let approved = Entry::read(&meta.registry)
-            .ok()
-            .and_then(|entry| entry.collect_until)
-            .is_some_and(|until| now < until);
-        let paused = meta.paused(PauseLevel::All, now).is_some();
-        let may = collect::Allowed { approved, paused };
-        let collected = collect::collect(world, cluster, &api, memory, may).await?;
-        report.collected.extend(
-            collected
-                .instances
-                .iter()
-                .map(|id| format!("{cluster}/{id}")),
-        );
-        report.collected.extend(
-            collected
-                .claims
-                .iter()
-                .map(|name| format!("{cluster}/{name}")),
-        );
-        remember(world, cluster, turn, &collected).await;
-        metrics::publish(world, cluster, collected.metrics);
-        if !collected.claims.is_empty() {
-            world
-                .ledger
-                .make_due(cluster, Lane::Terminator, now)
-                .await?;
-        }
-        let spent = upkeep(world, cluster, &*api, memory, report).await;
-        report
-            .collected
-            .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
-        if let Some(braked) = collected.braked {
-            tracing::error!(%cluster, "{braked}");
-            let class = NotificationClass::Approval;
-            let news = News {
-                // Told again every hour, as long as it lasts.
-                id: format!("{}/{}", class.as_str(), now.as_second() / 3600),
-                class,
-                title: "garbage collection waits for approval".to_owned(),
-                details: vec![braked.clone()],
-            };
-            let entry = Entry::read(&meta.registry).ok();
-            let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
-            notifications::put(world, cluster, &destinations, vec![news]).await?;
-            report.alarms.push(format!("{cluster}: {braked}"));
-        }
-    }
-    Ok(())
-}
-
-/// Looks through what was made for launches, now and then. Nothing depends on it, so what fails is tried the next time.
-async fn upkeep(
-    world: &World,
-    cluster: &ClusterName,
-    api: &dyn Cluster,
-    memory: &mut SweepMemory,
-    report: &mut SweepReport,
-) -> BTreeSet<String> {
-    let now = world.clock.now();
-    let is_fresh = |at: Timestamp| now.duration_since(at) < UPKEEP_EVERY;
-    if memory.upkept_at.is_some_and(is_fresh) {
-        return BTreeSet::new();
-    }
-    memory.upkept_at = Some(now);
-    let spent = async {
-        let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
-        let needs = Needs {
-            node_classes: &node_classes,
-            node_claims: &node_claims,
-        };
-        Ok::<_, TurnError>(world.upkeep.collect(cluster, &needs, now).await?)
-    };
-    spent.await.unwrap_or_else(|error| {
-        report.problems.push(format!(
-            "{cluster}: launch templates and instance profiles: {error}"
-        ));
-        BTreeSet::new()
-    })
 }

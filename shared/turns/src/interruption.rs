@@ -7,6 +7,7 @@ mod delivery;
 mod foreign;
 mod owners;
 mod policy;
+mod told;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,10 +16,9 @@ use executor::Executor;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Interruption, Lane, NotificationClass, Wake,
+    ClusterName, Interruption, Lane, Wake,
     ids::TurnId,
     interruption::Course,
-    journal::{Line, Subject},
     launch::Instance,
     ledger::{Meta, Mode, Notice},
 };
@@ -34,11 +34,7 @@ use self::{
     act::{Ending, claims},
     owners::Whose,
 };
-use crate::{
-    Entry, Report, TurnError, World, journal, metrics,
-    notifications::{self, News},
-    reach,
-};
+use crate::{TurnError, World, reach};
 
 /// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -262,37 +258,6 @@ impl Work<'_> {
         outcomes
     }
 
-    /// So that people can ask what became of a node.
-    async fn remember(&self, endings: &[Ending<'_>]) {
-        let now = self.world.clock.now();
-        let mut report = Report::new(self.cluster, Lane::Interruption, self.turn, now);
-        let lines = endings.iter().map(|ending| {
-            let claim = ending.claim.iter();
-            let about = claim.flat_map(|claim| {
-                let node = claim.status.node_name.clone().map(Subject::Node);
-                [Subject::NodeClaim(claim.name.clone())]
-                    .into_iter()
-                    .chain(node)
-            });
-            let course = ending.course.as_str();
-            Line::new(format!("{}: {course}", ending.fact.announcement()), about)
-        });
-        report.planned = lines.collect();
-        journal::note(self.world, &report).await;
-    }
-
-    fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) {
-        let received = found.iter();
-        let received = received.map(|found| metrics::of_interruption(found.fact.kind.as_str()));
-        let ended = endings.iter().filter_map(|ending| {
-            let claim = ending.claim.as_ref()?;
-            let ends = claim.deleted_at.is_none() && ending.ends();
-            ends.then(|| metrics::of_disruption(claim, 0, ending.fact.kind.as_str(), None))
-        });
-        let all = received.chain(ended.flatten());
-        metrics::publish(self.world, self.cluster, all.collect());
-    }
-
     /// C3: facts, the generation and the lanes that must act on them in one transaction.
     async fn record(
         &self,
@@ -356,34 +321,6 @@ impl Work<'_> {
             tracing::warn!(cluster = %self.cluster, %stop, "interruptions are on record only");
         }
         Ok(stop.is_none())
-    }
-
-    /// Tells people outside the cluster, if they want to know.
-    async fn notify(&self, found: &[Found<'_>], outcomes: &[InterruptionOutcome]) {
-        let entry = Entry::read(&self.meta.registry).ok();
-        let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
-        let recorded = found.iter().zip(outcomes);
-        let recorded = recorded
-            .filter(|(_, outcome)| matches!(outcome, Ok(InterruptionReport::Recorded { .. })));
-        let details: Vec<String> = recorded
-            .map(|(found, _)| found.fact.announcement())
-            .collect();
-        let first = found.first().map(|found| &found.fact.instance);
-        let (Some(first), false, false) = (first, destinations.is_empty(), details.is_empty())
-        else {
-            return;
-        };
-        let class = NotificationClass::Interruption;
-        let news = News {
-            id: format!("{}/{}/{first}", class.as_str(), self.turn),
-            class,
-            title: format!("the end of {} nodes is announced", details.len()),
-            details,
-        };
-        let put = notifications::put(self.world, self.cluster, &destinations, vec![news]);
-        if let Err(error) = put.await {
-            tracing::warn!(cluster = %self.cluster, %error, "no notification");
-        }
     }
 
     async fn wake(&self, lanes: &[Lane], reason: &str) {

@@ -39,11 +39,29 @@ pub async fn records_are_found_again(journal: &dyn Journal, c: &ClusterName) {
     assert_eq!(latest(Some(&pod("job-7")), 0, 60, 9).await, ["t3"]);
     assert!(latest(Some(&pod("other")), 0, 60, 9).await.is_empty());
     let found = journal.of_turn(c, &turn("t1")).await.unwrap();
-    assert_eq!(found, Some(first), "a record is read as it was kept");
-    assert_eq!(journal.of_turn(c, &turn("t9")).await.unwrap(), None);
+    assert_eq!(found, [first], "a record is read as it was kept");
+    assert!(journal.of_turn(c, &turn("t9")).await.unwrap().is_empty());
     let other = ClusterName(format!("{c}-other"));
     let found = journal.of_turn(&other, &turn("t1")).await.unwrap();
-    assert_eq!(found, None, "clusters do not share records");
+    assert!(found.is_empty(), "clusters do not share records");
+}
+
+/// A sweep collects and warns in one turn.
+pub async fn a_turn_records_for_several_lanes(journal: &dyn Journal, c: &ClusterName) {
+    let collected = JournalEntry {
+        lane: Lane::Housekeeper,
+        ..entry("sweep", 30, [])
+    };
+    let warned = JournalEntry {
+        lane: Lane::Interruption,
+        ..entry("sweep", 30, [pod("web")])
+    };
+    for entry in [&collected, &warned] {
+        journal.record(c, entry).await.unwrap();
+    }
+    let mut found = journal.of_turn(c, &turn("sweep")).await.unwrap();
+    found.sort_by_key(|entry| entry.lane);
+    assert_eq!(found, [warned, collected]);
 }
 
 fn pod(name: &str) -> Subject {

@@ -188,5 +188,5 @@ hand_on! {
         }
     }
     fn latest(cluster: &ClusterName, wanted: &Wanted) -> Vec<JournalEntry>;
-    fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Option<JournalEntry>;
+    fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Vec<JournalEntry>;
 }

@@ -1,0 +1,54 @@
+//! What is new in a journal, look by look.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, Lane, ids::TurnId};
+use ports::{JournalEntry, journal::Wanted};
+
+use super::source::Source;
+
+/// A turn is recorded when it ends, under the time it began.
+const LATE: SignedDuration = SignedDuration::from_mins(6);
+
+pub(crate) struct Follow {
+    from: Timestamp,
+    /// Those that the next look finds again.
+    known: BTreeSet<(Timestamp, TurnId, Lane)>,
+}
+
+impl Follow {
+    pub(crate) fn since(from: Timestamp) -> Self {
+        Self {
+            from,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// The latest records that no look has found yet, `most` at most, oldest first.
+    pub(crate) async fn look(
+        &mut self,
+        source: &Source,
+        cluster: &ClusterName,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Vec<JournalEntry>> {
+        let wanted = Wanted {
+            about: None,
+            from: self.from,
+            until,
+            most,
+        };
+        let mut found = source.latest(cluster, &wanted).await?;
+        found.retain(|entry| {
+            let known = (entry.at, entry.turn.clone(), entry.lane);
+            self.known.insert(known)
+        });
+        found.reverse();
+        let from = self.from.max(until - LATE);
+        self.known.retain(|(at, ..)| *at >= from);
+        self.from = from;
+        Ok(found)
+    }
+}
