@@ -1,5 +1,6 @@
 //! AWS, in the Region and with the credentials of the environment (`AWS_REGION`, `AWS_PROFILE` …).
 
+pub(crate) mod caps;
 mod checks;
 pub(crate) mod pauses;
 pub(crate) mod registry;

@@ -3,6 +3,7 @@
 mod approve;
 #[cfg(feature = "aws")]
 mod aws;
+mod caps;
 mod catalogs;
 mod cluster;
 mod compare;
@@ -53,6 +54,8 @@ struct Arguments {
 enum Command {
     /// Lets garbage collection go on with what it held back.
     Approve(approve::Arguments),
+    /// Caps what the nodes of all clusters of the account may cost and number, or shows what they do.
+    Caps(caps::Arguments),
     /// Lists the clusters that are registered.
     Clusters(registry::Clusters),
     /// Sets a cluster that somebody else provides with nodes next to what Whittle would have done.
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Approve(arguments) => approve::run(arguments)?,
+        Command::Caps(arguments) => return caps::run(arguments),
         Command::Clusters(arguments) => return registry::clusters(arguments),
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Conformance(arguments) => conformance::run(arguments)?,

@@ -76,6 +76,8 @@ impl Executor<'_> {
                     let command = commit.commands.into_iter().next();
                     return Ok(command.map_or(Proposed::Lost, Proposed::Made));
                 }
+                // Proposals launch nothing.
+                Committed::Overtaken { .. } => {}
                 Committed::NotActive => {
                     let stop = self.may_begin(commit.held_by).await?;
                     return Ok(Proposed::Stopped(stop.unwrap_or_else(Stop::changed)));
@@ -117,6 +119,7 @@ impl Executor<'_> {
             plan,
             intents: Vec::new(),
             due: vec![(Lane::Disruption, due)],
+            spending: None,
             held_by: PauseLevel::Voluntary,
             now,
         }

@@ -1,5 +1,6 @@
 use model::{
     Action, Lane, Plan, Snapshot,
+    caps::AccountSpending,
     ledger::{Command, CommandState, Intent, IntentState, PauseLevel},
 };
 use ports::ledger::{Commit, Committed, Record};
@@ -77,6 +78,11 @@ impl Executor<'_> {
                     let stop = self.may_begin(commit.held_by).await?;
                     return Ok(Commitment::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
+                // It says what others launched; this cluster's own share was part of the plan's ground.
+                Committed::Overtaken { account } => {
+                    snapshot.account = account;
+                    plan = recheck(&snapshot, plan);
+                }
                 Committed::Raced { generation } => {
                     let records = self
                         .ledger
@@ -142,10 +148,23 @@ impl Executor<'_> {
             intents,
             commands: command.into_iter().collect(),
             due,
+            spending: order.is_none().then(|| counted(snapshot, plan)).flatten(),
             held_by: held_by(order),
             now,
         }
     }
+}
+
+/// The account's next revision, where it has caps and this plan launches. What replaces nodes comes in their place.
+fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
+    let account = &snapshot.account;
+    let mut launches = rebase::launches(plan).peekable();
+    if account.caps.is_unlimited() || launches.peek().is_none() {
+        return None;
+    }
+    let mut own = account.of(&snapshot.cluster);
+    launches.for_each(|launch| own.add(launch.cheapest.price));
+    Some(account.with(&snapshot.cluster, own))
 }
 
 /// Disruption is chosen, whatever it is for; pods that wait are not.

@@ -9,6 +9,7 @@ pub mod launches;
 pub mod memories;
 pub mod pauses;
 mod released;
+pub mod spending;
 
 use std::collections::BTreeMap;
 
@@ -47,6 +48,12 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     pauses::c4_a_pause_refuses_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
     pauses::two_people_who_pause_at_once_see_each_other(ledger, &cluster("pauses")).await;
     pauses::the_accounts_pauses_are_every_clusters(ledger, &cluster("account")).await;
+    spending::of_two_clusters_that_launch_at_once_the_second_looks_again(
+        ledger,
+        &cluster("spending-a"),
+        &cluster("spending-b"),
+    )
+    .await;
     launches::intents_advance_only_under_their_lease(ledger, &cluster("intent")).await;
     launches::a1_a_hand_made_claim_is_adopted_once(ledger, &cluster("a1")).await;
     launches::a2_freezing_moves_all_members_or_none(ledger, &cluster("a2")).await;
@@ -173,6 +180,7 @@ fn commit(id: &str, base: u64, names: &[&str]) -> Commit {
             .collect(),
         commands: Vec::new(),
         due: vec![(Lane::Provisioner, at(60))],
+        spending: None,
         held_by: PauseLevel::All,
         now: at(0),
     }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority, TokenBucket},
+    caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -110,6 +111,18 @@ impl Ledger for Sim {
         .await
     }
 
+    async fn spending(&self) -> Result<AccountSpending, LedgerError> {
+        self.port("spending", |world| Ok(world.ledger.spending.clone()))
+            .await
+    }
+
+    async fn store_spending(&self, next: &AccountSpending) -> Result<Moved, LedgerError> {
+        self.port("store_spending", |world| {
+            Ok(world.ledger.store_spending(next))
+        })
+        .await
+    }
+
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {
         self.row("relay_beat", cluster, |rows| rows.beat.clone())
             .await
@@ -120,7 +133,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         commit: &Commit,
     ) -> Result<Committed, LedgerError> {
-        self.row("commit", cluster, |rows| rows.commit(commit))
+        self.port("commit", |world| Ok(world.ledger.commit(cluster, commit)))
             .await
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, TokenBucket},
+    caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -29,6 +30,7 @@ pub struct Rows {
     pub buckets: BTreeMap<Api, TokenBucket>,
     /// The account's.
     pub pauses: Vec<Pause>,
+    pub spending: AccountSpending,
     /// What is published for all functions.
     pub shelf: BTreeMap<String, Vec<u8>>,
     /// What is too large for the ledger.
@@ -66,10 +68,11 @@ impl Rows {
     }
 
     pub(crate) fn meta(&mut self, cluster: &ClusterName) -> Option<Meta> {
-        let of_account = self.pauses.clone();
+        let (of_account, account) = (self.pauses.clone(), self.spending.clone());
         let rows = self.of(cluster);
         let mut meta = rows.meta.clone()?;
         meta.pauses = rows.pauses.iter().cloned().chain(of_account).collect();
+        meta.account = account;
         Some(meta)
     }
 
@@ -95,6 +98,34 @@ impl Rows {
         }
         *pauses = to.to_vec();
         Moved::Yes
+    }
+
+    pub(crate) fn store_spending(&mut self, next: &AccountSpending) -> Moved {
+        let follows = next.revision == self.spending.revision.saturating_add(1);
+        if self.spending != *next && !follows {
+            return Moved::No;
+        }
+        self.spending = next.clone();
+        Moved::Yes
+    }
+
+    /// C1, and the account's next revision with it.
+    pub(crate) fn commit(&mut self, cluster: &ClusterName, commit: &Commit) -> Committed {
+        let account = self.spending.clone();
+        let rows = self.of(cluster);
+        if let Some(generation) = rows.commits.get(&commit.id) {
+            return Committed::At(*generation);
+        }
+        if let Some(refused) = rows.refuses(commit) {
+            return refused;
+        }
+        if let Some(next) = &commit.spending {
+            if next.revision != account.revision.saturating_add(1) {
+                return Committed::Overtaken { account };
+            }
+            self.spending = next.clone();
+        }
+        self.of(cluster).commit(commit)
     }
 
     pub(crate) fn experience(&mut self, cluster: &ClusterName, now: Timestamp) -> Experience {
@@ -231,6 +262,7 @@ impl ClusterRows {
                     mode: *mode,
                     registry: registry.clone(),
                     pauses: Vec::new(),
+                    account: AccountSpending::default(),
                 })
             }
             Some(meta) => {
@@ -240,23 +272,22 @@ impl ClusterRows {
         }
     }
 
-    /// C1.
-    pub(crate) fn commit(&mut self, commit: &Commit) -> Committed {
-        if let Some(generation) = self.commits.get(&commit.id) {
-            return Committed::At(*generation);
-        }
-        let Some(meta) = self.meta.as_mut() else {
-            return Committed::NotActive;
+    fn refuses(&self, commit: &Commit) -> Option<Committed> {
+        let Some(meta) = &self.meta else {
+            return Some(Committed::NotActive);
         };
         let paused = Pause::of_cluster(&self.pauses, commit.held_by, commit.now);
         if meta.mode != Mode::Active || paused.is_some() {
+            return Some(Committed::NotActive);
+        }
+        let generation = meta.generation;
+        (generation != commit.base).then_some(Committed::Raced { generation })
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Committed {
+        let Some(meta) = self.meta.as_mut() else {
             return Committed::NotActive;
-        }
-        if meta.generation != commit.base {
-            return Committed::Raced {
-                generation: meta.generation,
-            };
-        }
+        };
         meta.generation += 1;
         let generation = meta.generation;
         self.records.push(Record::Plan {
@@ -407,6 +438,7 @@ impl ClusterRows {
             mode: Mode::Shadow,
             registry: serde_json::Value::Null,
             pauses: Vec::new(),
+            account: AccountSpending::default(),
         });
         if !(new.commands.is_empty() && new.notices.is_empty()) {
             meta.generation += 1;

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName,
+    caps::AccountSpending,
     ids::PlanId,
     ledger::{Command, Intent, Meta, Mode, Notice, PauseLevel},
     plan::Plan,
@@ -15,9 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     commands,
-    key::{self, Key},
+    key::{self, Account, Key},
     lanes, launches, pauses,
     row::{NewRow, Row},
+    spending,
     table::{Table, Write},
 };
 
@@ -25,7 +27,7 @@ use crate::{
 const PLANS_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// DynamoDB's items end at 400 KB, keys and attributes included.
 const CHUNK_BYTES: usize = 350_000;
-/// A transaction holds 100 items; the generation, the plan's row and the lanes take up to eight.
+/// A transaction holds 100 items; the generation, the plan's row, the account's and the lanes take up to nine.
 const ROWS_IN_TRANSACTION: usize = 90;
 /// Unfenced records and lanes move all the time; each round starts from what is there now.
 const TRIES: usize = 10;
@@ -56,6 +58,7 @@ pub(crate) async fn meta(
         mode: row.json("modeBody")?,
         registry: row.json("registry")?,
         pauses: pauses::of_row(&row)?,
+        account: AccountSpending::default(),
     }))
 }
 
@@ -91,6 +94,7 @@ fn mode_name(mode: Mode) -> &'static str {
 
 pub(crate) async fn commit(
     table: &Table,
+    account: &Account,
     cluster: &ClusterName,
     commit: &Commit,
 ) -> Result<Committed, LedgerError> {
@@ -138,6 +142,9 @@ pub(crate) async fn commit(
                 .when("attribute_not_exists(#pk)"),
             );
         }
+        if let Some(next) = &commit.spending {
+            writes.push(spending::next(account, next)?);
+        }
         writes.extend(lanes::due_in_transaction(table, cluster, &commit.due).await?);
         if table.transact(writes).await? == Moved::Yes
             || is_committed(table, cluster, generation, &commit.id).await?
@@ -159,6 +166,14 @@ pub(crate) async fn commit(
         }
         if found != commit.base {
             return Ok(Committed::Raced { generation: found });
+        }
+        if let Some(next) = &commit.spending {
+            let row = table.get(&account.pauses()).await?;
+            if !spending::is_next(row.as_ref(), next) {
+                let account = row.as_ref().map(spending::of_row).transpose()?;
+                let account = account.unwrap_or_default();
+                return Ok(Committed::Overtaken { account });
+            }
         }
         // Only a lane's due time moved: once more.
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority},
+    caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -21,7 +22,7 @@ use ports::{
 
 use crate::{
     budget, commands, commit, experience, key, lanes, launches, memory, ownership, pauses,
-    table::Table,
+    spending, table::Table,
 };
 
 /// The ledger of one account and Region.
@@ -93,12 +94,13 @@ impl Ledger for DynamoLedger {
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        let (meta, of_account) = tokio::try_join!(
+        let (meta, (of_account, account)) = tokio::try_join!(
             commit::meta(&self.table, cluster),
-            pauses::pauses(&self.table, &self.account, None),
+            pauses::of_account(&self.table, &self.account),
         )?;
         Ok(meta.map(|mut meta| {
             meta.pauses.extend(of_account);
+            meta.account = account;
             meta
         }))
     }
@@ -125,6 +127,14 @@ impl Ledger for DynamoLedger {
         pauses::store(&self.table, &self.account, of, from, to).await
     }
 
+    async fn spending(&self) -> Result<AccountSpending, LedgerError> {
+        spending::spending(&self.table, &self.account).await
+    }
+
+    async fn store_spending(&self, next: &AccountSpending) -> Result<Moved, LedgerError> {
+        spending::store(&self.table, &self.account, next).await
+    }
+
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {
         memory::relay_beat(&self.table, cluster).await
     }
@@ -134,7 +144,7 @@ impl Ledger for DynamoLedger {
         cluster: &ClusterName,
         commit: &Commit,
     ) -> Result<Committed, LedgerError> {
-        commit::commit(&self.table, cluster, commit).await
+        commit::commit(&self.table, &self.account, cluster, commit).await
     }
 
     async fn committed_since(

@@ -24,6 +24,7 @@ mod pauses;
 mod purse;
 mod row;
 mod shelf;
+mod spending;
 mod table;
 mod wakes;
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use model::{
     ClusterName,
+    caps::AccountSpending,
     ledger::{Pause, PauseLevel, PauseScope},
 };
 use ports::{LedgerError, ledger::Moved};
@@ -10,6 +11,7 @@ use ports::{LedgerError, ledger::Moved};
 use crate::{
     key::{Account, Key},
     row::{self, Row},
+    spending,
     table::{Table, Write, Written},
 };
 
@@ -25,6 +27,17 @@ pub(crate) async fn pauses(
     match table.get(&key(account, of)).await? {
         Some(row) => of_row(&row),
         None => Ok(Vec::new()),
+    }
+}
+
+/// What concerns every cluster of the account, in one read.
+pub(crate) async fn of_account(
+    table: &Table,
+    account: &Account,
+) -> Result<(Vec<Pause>, AccountSpending), LedgerError> {
+    match table.get(&account.pauses()).await? {
+        Some(row) => Ok((of_row(&row)?, spending::of_row(&row)?)),
+        None => Ok((Vec::new(), AccountSpending::default())),
     }
 }
 

@@ -12,6 +12,7 @@ pub use command::{Choice, Command, CommandState, Method};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
 
 use crate::{
+    caps::AccountSpending,
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
     interruption::{Course, InterruptionKind, LifecycleHook},
     launch::FleetRequest,
@@ -37,6 +38,9 @@ pub struct Meta {
     /// The cluster's, its NodePools' and its account's.
     #[serde(default)]
     pub pauses: Vec<Pause>,
+    /// What the account's clusters come to, in the row of the account's pauses.
+    #[serde(default)]
+    pub account: AccountSpending,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

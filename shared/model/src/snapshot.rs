@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    caps::Caps,
+    caps::{AccountSpending, Caps},
     catalog::InstanceType,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Intent, Notice, Pause, PauseLevel, Paused},
@@ -58,6 +58,9 @@ pub struct Snapshot {
     /// The cluster's; those of NodePools are in their annotations.
     #[serde(default, skip_serializing_if = "Caps::is_unlimited")]
     pub caps: Caps,
+    /// What all clusters of the account may come to, and do.
+    #[serde(default, skip_serializing_if = "AccountSpending::is_empty")]
+    pub account: AccountSpending,
     /// What people hold back, of the cluster, its NodePools and its account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
@@ -90,6 +93,7 @@ impl Snapshot {
             nominated: BTreeMap::new(),
             drift: BTreeMap::new(),
             caps: Caps::default(),
+            account: AccountSpending::default(),
             pauses: Vec::new(),
         }
     }

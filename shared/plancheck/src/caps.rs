@@ -1,4 +1,4 @@
-//! What nodes may cost and number, in a NodePool and in the cluster, all launches of a plan together.
+//! What nodes may cost and number, in a NodePool, in the cluster and in the account, all launches of a plan together.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,12 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
         .filter(|(_, caps)| !caps.is_unlimited())
         .collect();
     let of_cluster = world.snapshot.caps;
-    if capped_pools.is_empty() && of_cluster.is_unlimited() {
+    let of_account = world.snapshot.account.caps;
+    if capped_pools.is_empty() && of_cluster.is_unlimited() && of_account.is_unlimited() {
         return;
     }
     let (mut cluster, mut pools) = standing(world);
+    let others = elsewhere(world);
     for (index, planned) in plan.actions.iter().enumerate() {
         let Action::Launch(launch) = &planned.action else {
             continue;
@@ -35,6 +37,10 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
             .or_else(|| {
                 let what = passes(of_cluster, cluster.with(price))?;
                 Some(format!("the cluster would pass its cap of {what}"))
+            })
+            .or_else(|| {
+                let what = passes(of_account, cluster.with(price).and(others))?;
+                Some(format!("the account would pass its cap of {what}"))
             });
         match offence {
             Some(offence) => findings.add(
@@ -51,7 +57,14 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
 
 impl Total {
     fn with(self, price: i64) -> Self {
-        Self(self.0.saturating_add(price), self.1.saturating_add(1))
+        self.and(Self(price, 1))
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(
+            self.0.saturating_add(other.0),
+            self.1.saturating_add(other.1),
+        )
     }
 }
 
@@ -62,6 +75,16 @@ fn passes(caps: Caps, after: Total) -> Option<String> {
     }
     let most = caps.price.filter(|most| price > most.0)?;
     Some(format!("${most} an hour with ${}", NanosPerHour(price)))
+}
+
+/// What the account's other clusters come to.
+fn elsewhere(world: &World<'_>) -> Total {
+    let snapshot = world.snapshot;
+    let all = snapshot.account.clusters.iter();
+    let others = all.filter(|(name, _)| **name != snapshot.cluster);
+    others.fold(Total::default(), |total, (_, one)| {
+        total.and(Total(one.price.0, one.nodes))
+    })
 }
 
 /// Machines that stay after the plan, and launches under way.

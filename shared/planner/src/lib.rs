@@ -43,7 +43,7 @@ pub use orchestration::{Advance, advance, forgotten_marks};
 pub use pods::is_reschedulable;
 pub use provision::{
     Share, buffer_pods, conflicting_overlays, is_provisionable, overlaid_types, provision,
-    provision_with,
+    provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;

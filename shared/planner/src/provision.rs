@@ -26,7 +26,7 @@ use model::{
 use scheduling::{Answer, Input};
 
 pub use self::{
-    buffers::buffer_pods, intake::is_provisionable, overlays::conflicting_overlays,
+    buffers::buffer_pods, caps::spending, intake::is_provisionable, overlays::conflicting_overlays,
     overlays::overlaid_types, share::Share,
 };
 use self::{
@@ -72,9 +72,10 @@ fn uncapped(
     let ground = Ground::new(snapshot);
     if ground.pools.is_empty() {
         let text = no_pool(snapshot);
+        let limited = !caps::capped(snapshot).is_empty();
         let real = pods.iter().filter(|pod| !buffers::is_virtual(pod));
         plan.unplaced
-            .extend(real.map(|pod| unplaced(pod, None, &text)));
+            .extend(real.map(|pod| unplaced(pod, &text, limited)));
         return plan;
     }
     if pods.is_empty() {
@@ -251,13 +252,13 @@ pub(crate) fn reference(pod: &Pod) -> PodRef {
     }
 }
 
-fn unplaced(pod: &Pod, node_pool: Option<NodePoolName>, text: &str) -> Unplaced {
+fn unplaced(pod: &Pod, text: &str, limited: bool) -> Unplaced {
     Unplaced {
         pod: reference(pod),
         reasons: vec![Refusal {
-            node_pool,
+            node_pool: None,
             text: text.to_owned(),
-            limited: false,
+            limited,
         }],
     }
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority},
+    caps::AccountSpending,
     experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
@@ -68,10 +69,14 @@ pub trait Ledger: Send + Sync {
         from: &[Pause],
         to: &[Pause],
     ) -> Result<Moved, LedgerError>;
+    /// What the account's clusters come to, and may. `meta` answers it, too.
+    async fn spending(&self) -> Result<AccountSpending, LedgerError>;
+    /// Replaces it, if `next` is the revision after the one that is there.
+    async fn store_spending(&self, next: &AccountSpending) -> Result<Moved, LedgerError>;
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError>;
 
     /// C1: bodies first, then one transaction from `commit.base` to the next generation while the mode is active and no pause
-    /// of the cluster holds it back. Rows of a plan that lost are never seen by anyone.
+    /// of the cluster holds it back; where the account's spending is given, only as its next revision. Rows of a plan that lost are never seen by anyone.
     async fn commit(
         &self,
         cluster: &ClusterName,
@@ -332,6 +337,8 @@ pub struct Commit {
     pub commands: Vec<Command>,
     /// Lanes that must see to what is committed, whatever becomes of this turn (L4).
     pub due: Vec<(Lane, Timestamp)>,
+    /// Where the account has caps that launches count against: its next revision, with these launches in it.
+    pub spending: Option<AccountSpending>,
     /// The least pause that holds it back.
     pub held_by: PauseLevel,
     pub now: Timestamp,
@@ -343,6 +350,10 @@ pub enum Committed {
     /// The generation moved; rebase from this one.
     Raced {
         generation: u64,
+    },
+    /// What the account's clusters come to has changed; judge again from this.
+    Overtaken {
+        account: AccountSpending,
     },
     /// The cluster is not active, or paused: nothing may be committed.
     NotActive,

@@ -12,7 +12,7 @@ use model::{
 };
 use ports::{Needs, ledger::Moved};
 
-use crate::{SweepReport, TurnError, World};
+use crate::{SweepReport, TurnError, World, spending};
 
 /// For so long EKS must say that it has no such cluster.
 const BELIEVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
@@ -74,6 +74,9 @@ pub(crate) async fn bury(
             node_claims: &[],
         };
         collected.append(&mut world.upkeep.collect(cluster, &nothing, now).await?);
+    }
+    if instances.is_empty() {
+        spending::forget(world, cluster, meta).await?;
     }
     let collected = collected.iter().map(|name| format!("{cluster}/{name}"));
     report.collected.extend(collected);

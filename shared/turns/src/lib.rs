@@ -37,6 +37,7 @@ mod relay_version;
 mod report;
 mod shadow;
 mod shifts;
+mod spending;
 mod sweep;
 mod terminator;
 mod transitions;

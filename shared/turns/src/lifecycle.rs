@@ -25,12 +25,13 @@ use crate::{
     observe::{Observed, Pods, observe},
     overlays,
     provisioner::seen,
-    registrations,
+    registrations, spending,
 };
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
     let mut observed = observe(turn, Pods::All).await?;
+    spending::publish(turn, &mut observed).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
     if turn.may_act() {

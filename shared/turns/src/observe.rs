@@ -164,6 +164,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         nominated,
         drift: BTreeMap::new(),
         caps: turn.entry.caps,
+        account: meta.account,
         pauses,
     };
     let keeps_room = !snapshot.capacity_buffers.is_empty();

@@ -17,7 +17,7 @@ use crate::{
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
-    shadow,
+    shadow, spending,
 };
 
 /// Plans in one turn: further ones only follow missing capacity.
@@ -29,12 +29,14 @@ const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
 const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
 /// A node takes a minute or two; what waits for longer than this is counted for an alarm.
 const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
+/// Pods that wait for the account's cap are looked at so often: other clusters may have made room.
+const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn, Pods::IfAnyMoves).await?;
+    let mut observed = look(turn).await?;
     let builder = turn
         .world
         .launches
@@ -49,7 +51,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         && paused.is_none()
         && take_over(turn, &observed, &*builder, &mut report).await?
     {
-        observed = observe(turn, Pods::IfAnyMoves).await?;
+        observed = look(turn).await?;
     }
     let counter = observed.counter.clone();
     for round in 1..=ROUNDS_MAX {
@@ -57,13 +59,19 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         if !again || round == ROUNDS_MAX || turn.world.clock.now() >= turn.deadline {
             break;
         }
-        observed = observe(turn, Pods::IfAnyMoves).await?;
+        observed = look(turn).await?;
     }
     Ok(Done {
         report,
         full_look: Some(counter),
         seen: Some(observed.snapshot),
     })
+}
+
+async fn look(turn: &Turn<'_>) -> Result<Observed, TurnError> {
+    let mut observed = observe(turn, Pods::IfAnyMoves).await?;
+    spending::publish(turn, &mut observed).await?;
+    Ok(observed)
 }
 
 /// Goes on with launches that a turn left. Says whether there were any.
@@ -119,6 +127,11 @@ async fn round_of(
         && let Some(until) = observed.experience.next_lapse()
     {
         report.look_again(until);
+    }
+    let is_capped = !snapshot.account.caps.is_unlimited() && !report.limited.is_empty();
+    if is_capped {
+        // No wake tells of other clusters' nodes.
+        report.look_again(turn.now + ROOM_ELSEWHERE);
     }
     if !plan.postponed.is_empty() {
         report.look_again(turn.now + AFTER_NOTHING);

@@ -1,6 +1,6 @@
 //! What is launched: the NodePool and the instance types.
 
-use model::caps::Caps;
+use model::caps::{Caps, Spending};
 
 use super::*;
 
@@ -178,11 +178,24 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
 #[test]
 fn no_launch_passes_a_cap() {
     type Cap = (fn(&mut World), usize, &'static str);
-    let caps: [Cap; 3] = [
+    let caps: [Cap; 4] = [
         (
             |w| w.snapshot.caps.nodes = Some(0),
             DIVERSE,
             "the cluster would pass its cap of 0 nodes",
+        ),
+        (
+            |w| {
+                let account = &mut w.snapshot.account;
+                account.caps.nodes = Some(1_000);
+                let others = Spending {
+                    nodes: 1_000,
+                    ..Spending::default()
+                };
+                account.clusters.insert("another".into(), others);
+            },
+            DIVERSE,
+            "the account would pass its cap of 1000 nodes",
         ),
         (
             |w| w.snapshot.caps.price = Some(NanosPerHour(1)),

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use model::{
     Action, NanosPerHour, NodeClaimName, NodePoolName, Plan, Snapshot,
-    caps::Caps,
+    caps::{Caps, Spending},
     labels::INSTANCE_TYPE,
     node_claim::NodeClaim,
     plan::{Expected, Launch, Refusal, Unplaced},
@@ -12,25 +12,18 @@ use model::{
 
 use crate::{by_instance::instance_of, disrupt::price_of_node};
 
-/// What nodes come to.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    price: i64,
-    nodes: u32,
-}
-
-impl Sum {
-    fn add(&mut self, price: NanosPerHour) {
-        self.price = self.price.saturating_add(price.0);
-        self.nodes = self.nodes.saturating_add(1);
-    }
-}
-
 /// The sums so far, and what they may become.
 struct Purse<'a> {
     snapshot: &'a Snapshot,
-    pools: BTreeMap<&'a NodePoolName, (Caps, Sum)>,
-    all: Sum,
+    pools: BTreeMap<&'a NodePoolName, (Caps, Spending)>,
+    cluster: Spending,
+    /// With the other clusters.
+    account: Spending,
+}
+
+/// What a cluster's nodes come to: those that stay, and launches under way.
+pub fn spending(snapshot: &Snapshot) -> Spending {
+    Purse::filled(snapshot).cluster
 }
 
 /// The snapshot with NodePools closed in which nothing more may be launched, so that others are tried.
@@ -100,17 +93,21 @@ pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
 impl<'a> Purse<'a> {
     /// `None` where nobody caps anything.
     fn of(snapshot: &'a Snapshot) -> Option<Self> {
+        let pools = snapshot.node_pools.iter().map(Caps::of_pool);
+        let mut caps = pools.chain([snapshot.caps, snapshot.account.caps]);
+        caps.any(|caps| !caps.is_unlimited())
+            .then(|| Self::filled(snapshot))
+    }
+
+    fn filled(snapshot: &'a Snapshot) -> Self {
         let pools = snapshot.node_pools.iter();
-        let pools = pools.map(|pool| (&pool.name, (Caps::of_pool(pool), Sum::default())));
+        let pools = pools.map(|pool| (&pool.name, (Caps::of_pool(pool), Spending::default())));
         let mut purse = Self {
             snapshot,
             pools: pools.collect(),
-            all: Sum::default(),
+            cluster: Spending::default(),
+            account: snapshot.account.others(&snapshot.cluster),
         };
-        let mut caps = purse.pools.values();
-        if snapshot.caps.is_unlimited() && caps.all(|(caps, _)| caps.is_unlimited()) {
-            return None;
-        }
         let going = |claim: &NodeClaim| {
             let instance = instance_of(&claim.status.provider_id);
             let mut notices = snapshot.notices.iter();
@@ -140,11 +137,12 @@ impl<'a> Purse<'a> {
                 purse.count(Some(&launch.node_pool), launch.cheapest.price);
             }
         }
-        Some(purse)
+        purse
     }
 
     fn count(&mut self, pool: Option<&NodePoolName>, price: NanosPerHour) {
-        self.all.add(price);
+        self.cluster.add(price);
+        self.account.add(price);
         if let Some((_, sum)) = pool.and_then(|pool| self.pools.get_mut(pool)) {
             sum.add(price);
         }
@@ -152,30 +150,26 @@ impl<'a> Purse<'a> {
 
     /// Why nothing more may be launched for a NodePool, however cheap.
     fn exhausted(&self, pool: &NodePoolName) -> Option<String> {
-        let (caps, sum) = self.pools.get(pool)?;
         let types = self.snapshot.instance_types.get(pool);
         let types = types.into_iter().flat_map(|types| types.iter());
         let offerings = types.flat_map(|kind| &kind.offerings);
         let open = offerings.filter(|offering| offering.available);
         let least = open.map(|offering| offering.price).min();
-        let least = least.unwrap_or_default();
-        let of_pool = format!("NodePool {pool}");
-        over(&of_pool, *caps, *sum, least)
-            .or_else(|| over("the cluster", self.snapshot.caps, self.all, least))
+        self.trouble(pool, least.unwrap_or_default())
+    }
+
+    /// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
+    fn trouble(&self, pool: &NodePoolName, price: NanosPerHour) -> Option<String> {
+        let of_pool = self.pools.get(pool);
+        of_pool
+            .and_then(|(caps, sum)| over(&format!("NodePool {pool}"), *caps, *sum, price))
+            .or_else(|| over("the cluster", self.snapshot.caps, self.cluster, price))
+            .or_else(|| over(ACCOUNT, self.snapshot.account.caps, self.account, price))
     }
 
     fn take(&mut self, launch: &Launch) -> Option<String> {
         let price = launch.cheapest.price;
-        let of_pool = self.pools.get(&launch.node_pool);
-        let of_pool = of_pool.and_then(|(caps, sum)| {
-            over(
-                &format!("NodePool {}", launch.node_pool),
-                *caps,
-                *sum,
-                price,
-            )
-        });
-        let trouble = of_pool.or_else(|| over("the cluster", self.snapshot.caps, self.all, price));
+        let trouble = self.trouble(&launch.node_pool, price);
         if trouble.is_none() {
             self.count(Some(&launch.node_pool), price);
         }
@@ -183,9 +177,11 @@ impl<'a> Purse<'a> {
     }
 }
 
-/// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
-fn over(whose: &str, caps: Caps, sum: Sum, price: NanosPerHour) -> Option<String> {
-    let Sum {
+/// Every cluster of the stack.
+const ACCOUNT: &str = "the account";
+
+fn over(whose: &str, caps: Caps, sum: Spending, price: NanosPerHour) -> Option<String> {
+    let Spending {
         price: spent,
         nodes,
     } = sum;
@@ -196,10 +192,9 @@ fn over(whose: &str, caps: Caps, sum: Sum, price: NanosPerHour) -> Option<String
     }
     let most = caps
         .price
-        .filter(|most| spent.saturating_add(price.0) > most.0)?;
+        .filter(|most| spent.0.saturating_add(price.0) > most.0)?;
     Some(format!(
-        "{whose} is capped at ${most} an hour and costs ${}: nothing is removed for that, and nothing new is launched that would pass it",
-        NanosPerHour(spent)
+        "{whose} is capped at ${most} an hour and costs ${spent}: nothing is removed for that, and nothing new is launched that would pass it"
     ))
 }
 

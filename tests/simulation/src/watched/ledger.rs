@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
     budget::{Api, Draw, Priority},
+    caps::AccountSpending,
     experience::ZonalShift,
     ids::{LaunchToken, TurnId},
     ledger::{
@@ -142,6 +143,8 @@ hand_on! {
     fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
     fn pauses(of: Option<&ClusterName>) -> Vec<Pause>;
     fn store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
+    fn spending() -> AccountSpending;
+    fn store_spending(next: &AccountSpending) -> Moved;
     fn clusters() -> Vec<ClusterName>;
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;

@@ -1,7 +1,7 @@
 //! Caps on what nodes cost and number: what is there stays, and nothing new is bought past them.
 
 use fakes::World;
-use model::InterruptionKind;
+use model::{InterruptionKind, NanosPerHour, caps::Spending};
 use serde_json::json;
 use stories::{Rig, all_bound, secs};
 
@@ -18,6 +18,25 @@ fn cap_pool(rig: &Rig, dollars: &str) {
 
 fn cap_cluster(rig: &Rig, guards: serde_json::Value) {
     rig.configure(&json!({ "guards": guards }));
+}
+
+/// What all clusters of the account may come to.
+fn cap_account(rig: &Rig, dollars: Option<&str>, nodes: Option<u32>) {
+    rig.sim.with(|world| {
+        let caps = &mut world.ledger.spending.caps;
+        caps.price = dollars.map(|dollars| NanosPerHour::from_dollars(dollars).unwrap());
+        caps.nodes = nodes;
+    });
+}
+
+/// What another cluster comes to, as its turns write it.
+fn elsewhere(world: &mut World, nodes: u32) {
+    let spending = Spending {
+        price: NanosPerHour(i64::from(nodes) * 96_000_000),
+        nodes,
+    };
+    let account = &mut world.ledger.spending;
+    *account = account.with(&"other".into(), spending);
 }
 
 fn of_one_node(world: &mut World) -> bool {
@@ -68,6 +87,67 @@ async fn a_cap_below_what_is_there_removes_nothing_and_lifting_it_lets_pods_have
     cap_cluster(&rig, json!({}));
     let bound = rig.until(secs(900), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn nodes_of_other_clusters_count_against_the_accounts_caps_until_they_are_gone() {
+    for (dollars, nodes, message) in [
+        (
+            Some("0.30"),
+            None,
+            "the account is capped at $0.3000 an hour and costs $0.2880",
+        ),
+        (None, Some(3), "the account is capped at 3 nodes and has 3"),
+    ] {
+        let mut rig = in_service(1).await;
+        cap_account(&rig, dollars, nodes);
+        rig.sim.with(|world| elsewhere(world, 2));
+        rig.scale(9);
+        rig.pass(secs(300)).await;
+        assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
+        let events = told(&rig, "FailedScheduling");
+        let is_it = |event: &String| event.contains(message);
+        assert!(events.iter().any(is_it), "{message}: {events:?}");
+        rig.sim.with(|world| elsewhere(world, 0));
+        let more = rig.until(secs(240), |world| alive(world) > 1).await;
+        assert!(more.is_some(), "{:#?}", rig.transcript);
+    }
+}
+
+#[tokio::test]
+async fn two_clusters_that_launch_at_once_do_not_pass_the_accounts_cap_together() {
+    let mut rig = in_service(1).await;
+    cap_account(&rig, None, Some(2));
+    rig.sim.with(|world| {
+        // The other cluster commits between this one's look and its commit.
+        world.on_call = Some(("commit", |world| elsewhere(world, 1)));
+    });
+    rig.scale(9);
+    rig.pass(secs(120)).await;
+    assert!(rig.sim.with(|world| world.on_call.is_none()), "it did");
+    assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn what_a_cluster_comes_to_is_written_down_when_it_changes_and_only_then() {
+    let mut rig = in_service(5).await;
+    let written = |world: &mut World| world.ledger.spending.of(&Rig::cluster());
+    let nodes = rig.sim.with(alive);
+    assert_eq!(rig.sim.with(written).nodes, u32::try_from(nodes).unwrap());
+    assert!(rig.sim.with(written).price > NanosPerHour(0));
+    rig.pass(secs(300)).await;
+    let revision = rig.sim.with(|world| world.ledger.spending.revision);
+    rig.pass(secs(1_800)).await;
+    let after = rig.sim.with(|world| world.ledger.spending.revision);
+    assert_eq!(after, revision, "nothing changed");
+    rig.scale(0);
+    let forgotten = rig
+        .until(secs(900), |world| {
+            let clusters = &world.ledger.spending.clusters;
+            !clusters.contains_key(&Rig::cluster())
+        })
+        .await;
+    assert!(forgotten.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]

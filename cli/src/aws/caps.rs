@@ -1,0 +1,46 @@
+//! Writing the account's caps to the ledger, where every turn reads them with its cluster's mode.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use model::{Lane, caps::AccountSpending};
+use ports::{Ledger, ledger::Moved};
+
+use crate::{
+    caps::{Arguments, told},
+    journal::source::block_on,
+};
+
+/// Clusters change the same row whenever their nodes do.
+const TRIES: usize = 10;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    block_on(async {
+        let (ledger, _) = super::memory_of(arguments.stack()).await?;
+        let account = match arguments.only_shows() {
+            true => ledger.spending().await?,
+            false => change(&ledger, arguments).await?,
+        };
+        let mut out = std::io::stdout().lock();
+        for line in told(&account) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn change(ledger: &dyn Ledger, arguments: &Arguments) -> Result<AccountSpending> {
+    for _ in 0..TRIES {
+        let next = arguments.next(&ledger.spending().await?);
+        let moved = ledger.store_spending(&next).await;
+        if moved.context("cannot write the account's caps; nothing was changed")? == Moved::Yes {
+            // What waits for a cap need not wait longer.
+            let now = crate::moment::now();
+            for cluster in ledger.clusters().await? {
+                ledger.make_due(&cluster, Lane::Provisioner, now).await?;
+            }
+            return Ok(next);
+        }
+    }
+    bail!("clusters change what they come to all the time; nothing was changed: try again")
+}

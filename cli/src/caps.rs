@@ -1,0 +1,212 @@
+//! `whittle caps`: what all clusters of the account may come to together (docs/operations.md).
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use model::NanosPerHour;
+#[cfg(any(feature = "aws", test))]
+use model::{
+    ClusterName,
+    caps::{AccountSpending, Caps, Spending},
+};
+
+/// Without a cap, shows what they come to.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What the nodes of all clusters may cost an hour, such as 250 or 12.50; "none" takes the cap away.
+    #[arg(long, value_name = "DOLLARS", value_parser = price)]
+    dollars_per_hour: Option<Change<NanosPerHour>>,
+    /// How many nodes all clusters may have; "none" takes the cap away.
+    #[arg(long, value_name = "NUMBER", value_parser = nodes)]
+    nodes: Option<Change<u32>>,
+    /// Leaves out what this cluster came to last: one that exists no more cannot say that its nodes are gone.
+    #[arg(long, value_name = "CLUSTER", value_parser = crate::registry::name)]
+    forget: Option<String>,
+    #[command(flatten)]
+    stack: crate::stack::Stack,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change<T> {
+    To(T),
+    None,
+}
+
+impl<T> Change<T> {
+    fn read(text: &str, value: impl FnOnce(&str) -> Option<T>) -> Option<Self> {
+        match text {
+            "none" => Some(Self::None),
+            _ => value(text).map(Self::To),
+        }
+    }
+
+    #[cfg(any(feature = "aws", test))]
+    fn apply(self, to: &mut Option<T>) {
+        *to = match self {
+            Self::To(value) => Some(value),
+            Self::None => None,
+        };
+    }
+}
+
+fn price(text: &str) -> Result<Change<NanosPerHour>, String> {
+    Change::read(text, NanosPerHour::from_dollars)
+        .ok_or_else(|| "expected dollars of up to a million, such as 12.50, or none".to_owned())
+}
+
+fn nodes(text: &str) -> Result<Change<u32>, String> {
+    Change::read(text, |text| text.parse().ok())
+        .ok_or_else(|| "expected a number of nodes, or none".to_owned())
+}
+
+impl Arguments {
+    #[cfg(feature = "aws")]
+    pub(crate) fn stack(&self) -> &str {
+        &self.stack.name
+    }
+
+    pub(crate) fn only_shows(&self) -> bool {
+        self.dollars_per_hour.is_none() && self.nodes.is_none() && self.forget.is_none()
+    }
+
+    /// The caps as they are to be.
+    #[cfg(any(feature = "aws", test))]
+    fn caps(&self, mut caps: Caps) -> Caps {
+        if let Some(price) = self.dollars_per_hour {
+            price.apply(&mut caps.price);
+        }
+        if let Some(nodes) = self.nodes {
+            nodes.apply(&mut caps.nodes);
+        }
+        caps
+    }
+
+    /// The account's next revision, with the caps as they are to be.
+    #[cfg(any(feature = "aws", test))]
+    pub(crate) fn next(&self, account: &AccountSpending) -> AccountSpending {
+        let mut next = account.clone();
+        next.caps = self.caps(account.caps);
+        next.revision = next.revision.saturating_add(1);
+        if let Some(cluster) = &self.forget {
+            next.clusters.remove(&ClusterName::from(cluster.as_str()));
+        }
+        next
+    }
+}
+
+/// What the account may come to and does, and what follows where that is too much already.
+#[cfg(any(feature = "aws", test))]
+pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
+    let total = account.total();
+    let caps = account.caps;
+    let price = caps.price.map_or_else(
+        || "no cap on dollars".to_owned(),
+        |price| format!("at most ${price} an hour"),
+    );
+    let nodes = caps.nodes.map_or_else(
+        || "no cap on nodes".to_owned(),
+        |nodes| format!("at most {nodes} nodes"),
+    );
+    let mut lines = vec![
+        format!("The account has {price} and {nodes}."),
+        format!(
+            "It comes to ${} an hour and {} nodes:",
+            total.price, total.nodes
+        ),
+    ];
+    let clusters = account.clusters.iter();
+    lines.extend(clusters.map(|(name, Spending { price, nodes })| {
+        format!("  {name}  ${price} an hour  {nodes} nodes")
+    }));
+    if caps.exceeded(total).is_some() {
+        lines.push(
+            "That is more than a cap allows: nothing is removed for it, and nothing new is launched until nodes are gone or the cap is raised."
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+#[cfg(feature = "aws")]
+pub(crate) use crate::aws::caps::run;
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let does = match arguments.only_shows() {
+        true => "reads",
+        false => "writes",
+    };
+    anyhow::bail!(
+        "caps {does} the ledger in AWS, which this build cannot: build it with `--features aws`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caps_are_read_as_people_write_them_and_change_alone() {
+        assert_eq!(price("12.5"), Ok(Change::To(NanosPerHour(12_500_000_000))));
+        assert_eq!(nodes("none"), Ok(Change::None));
+        assert!(price("-1").is_err_and(|told| told.contains("such as 12.50, or none")));
+        assert!(nodes("many").is_err_and(|told| told.contains("a number of nodes")));
+        let both = Caps {
+            price: Some(NanosPerHour(1)),
+            nodes: Some(2),
+        };
+        let mut nodes = both.nodes;
+        Change::None.apply(&mut nodes);
+        assert_eq!(nodes, None);
+        let arguments = Arguments {
+            dollars_per_hour: None,
+            nodes: Some(Change::None),
+            forget: Some("gone".to_owned()),
+            stack: crate::stack::Stack {
+                name: "whittle".into(),
+            },
+        };
+        let mut account = AccountSpending {
+            caps: both,
+            ..AccountSpending::default()
+        };
+        for cluster in ["gone", "prod"] {
+            let one = Spending {
+                price: NanosPerHour(1),
+                nodes: 1,
+            };
+            account = account.with(&cluster.into(), one);
+        }
+        let changed = arguments.next(&account);
+        assert_eq!((changed.caps.price, changed.caps.nodes), (both.price, None));
+        assert_eq!(changed.revision, account.revision + 1);
+        let left: Vec<&str> = changed.clusters.keys().map(ClusterName::as_str).collect();
+        assert_eq!(left, ["prod"]);
+    }
+
+    #[test]
+    fn a_cap_below_what_is_spent_says_what_follows() {
+        let mut account = AccountSpending::default();
+        let node = Spending {
+            price: NanosPerHour(96_000_000),
+            nodes: 1,
+        };
+        account = account.with(&"prod".into(), node);
+        assert_eq!(
+            told(&account),
+            [
+                "The account has no cap on dollars and no cap on nodes.",
+                "It comes to $0.0960 an hour and 1 nodes:",
+                "  prod  $0.0960 an hour  1 nodes",
+            ]
+        );
+        account.caps.price = Some(NanosPerHour(10_000_000));
+        let told = told(&account);
+        assert_eq!(
+            told[0],
+            "The account has at most $0.0100 an hour and no cap on nodes."
+        );
+        assert!(told[3].contains("nothing is removed"), "{told:?}");
+    }
+}
