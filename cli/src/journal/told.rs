@@ -87,13 +87,14 @@ fn head(report: &Report) -> String {
     format!("{:.0}  {}  turn {}\n", report.at, report.lane, report.turn)
 }
 
-fn parts(report: &Report) -> [(&'static str, &[Line]); 9] {
+fn parts(report: &Report) -> [(&'static str, &[Line]); 10] {
     [
         ("plans", &report.planned),
         ("would", &report.shadowed),
         ("expects", &report.expected),
         ("decides", &report.proposed),
         ("held back", &report.held_back),
+        ("over caps", &report.over_caps),
         ("refuses", &report.refused),
         ("waiting", &report.unplaced),
         ("launched", &report.launched),

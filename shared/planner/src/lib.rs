@@ -42,8 +42,8 @@ pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use orchestration::{Advance, advance, forgotten_marks};
 pub use pods::is_reschedulable;
 pub use provision::{
-    Share, buffer_pods, conflicting_overlays, is_provisionable, overlaid_types, provision,
-    provision_with, spending,
+    Exceeded, Share, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
+    provision, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;

@@ -26,8 +26,12 @@ use model::{
 use scheduling::{Answer, Input};
 
 pub use self::{
-    buffers::buffer_pods, caps::spending, intake::is_provisionable, overlays::conflicting_overlays,
-    overlays::overlaid_types, share::Share,
+    buffers::buffer_pods,
+    caps::{Exceeded, exceeded, spending},
+    intake::is_provisionable,
+    overlays::conflicting_overlays,
+    overlays::overlaid_types,
+    share::Share,
 };
 use self::{
     launch::{Names, PoolLaunches},

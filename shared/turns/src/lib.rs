@@ -9,6 +9,7 @@ mod adopt;
 mod apply;
 mod buffers;
 mod capacity_blocks;
+mod caps;
 mod collect;
 mod disruption;
 mod drift;

@@ -18,7 +18,7 @@ use ports::{CloudError, ClusterError, ledger::Unfenced};
 use crate::{
     Report, TurnError, adopt,
     apply::{Applied, apply},
-    buffers, capacity_blocks, drift, events,
+    buffers, capacity_blocks, caps, drift, events,
     lane::{Done, Turn},
     launching::launch,
     metrics, node_classes, node_pools,
@@ -45,6 +45,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             Some(stop) => report.stopped = Some(stop.to_string()),
         }
     }
+    caps::tell(turn, &observed, &mut report).await;
     capacity_blocks::end(turn, &observed, &mut report).await;
     drift::judge(turn, &mut observed, &mut report).await?;
     learn(turn, &observed).await?;

@@ -52,6 +52,11 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         let id = format!("budgets/{hour}");
         add(Class::Limit, id, title, texts(&report.held_back));
     }
+    if !report.over_caps.is_empty() {
+        let title = "nodes come to more than caps allow".to_owned();
+        let id = format!("caps/{hour}");
+        add(Class::Limit, id, title, texts(&report.over_caps));
+    }
     if report.failed.len() >= FAILED {
         let title = format!("{} launches failed in one turn", report.failed.len());
         add(
@@ -122,6 +127,10 @@ mod tests {
         );
         assert_eq!(
             with(|report, lines| report.limited = lines, 1),
+            [Class::Limit]
+        );
+        assert_eq!(
+            with(|report, lines| report.over_caps = lines, 1),
             [Class::Limit]
         );
         // A pod may have no place for other reasons, in whatever words.

@@ -42,6 +42,9 @@ pub struct Report {
     pub disrupted: Vec<Line>,
     /// NodePools whose disruption budgets hold back all there would be to do.
     pub held_back: Vec<Line>,
+    /// Caps below what there is.
+    #[serde(default)]
+    pub over_caps: Vec<Line>,
     /// What the independent check took out of the plan.
     pub refused: Vec<Line>,
     /// Pods without a place, those with the same reasons together.
@@ -108,6 +111,7 @@ impl Report {
             proposed: Vec::new(),
             disrupted: Vec::new(),
             held_back: Vec::new(),
+            over_caps: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
             limited: Vec::new(),
@@ -142,6 +146,7 @@ impl Report {
             && self.shadowed.is_empty()
             && self.expected.is_empty()
             && self.proposed.is_empty()
+            && self.over_caps.is_empty()
             && self.refused.is_empty()
             && self.unplaced.is_empty()
             && self.postponed == 0
@@ -205,6 +210,7 @@ impl Report {
             &self.proposed,
             &self.disrupted,
             &self.held_back,
+            &self.over_caps,
             &self.refused,
             &self.unplaced,
             &self.launched,

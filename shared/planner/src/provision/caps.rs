@@ -21,6 +21,45 @@ struct Purse<'a> {
     account: Spending,
 }
 
+/// What comes to more than a cap allows already. Nothing is removed for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// `None`: everything of the cluster, or of the account.
+    pub node_pool: Option<NodePoolName>,
+    /// The cap, what there is, and the remedy.
+    pub message: String,
+}
+
+/// Caps below what there is.
+pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
+    let Some(purse) = Purse::of(snapshot) else {
+        return Vec::new();
+    };
+    let told = |node_pool: Option<&NodePoolName>, whose: &str, what: &str, remedy: &str| Exceeded {
+        node_pool: node_pool.cloned(),
+        message: format!(
+            "{whose} is {what}: nothing is removed for that, and nothing new is launched until nodes are gone or {remedy}"
+        ),
+    };
+    let pools = purse.pools.iter().filter_map(|(name, (caps, sum))| {
+        let what = caps.exceeded(*sum)?;
+        let remedy = format!("its annotation {} is raised", Caps::ANNOTATION);
+        Some(told(
+            Some(name),
+            &format!("NodePool {name}"),
+            &what,
+            &remedy,
+        ))
+    });
+    let cluster = snapshot.caps.exceeded(purse.cluster);
+    let remedy = "settings.guards of its registry entry is raised";
+    let cluster = cluster.map(|what| told(None, "the cluster", &what, remedy));
+    let account = snapshot.account.caps.exceeded(purse.account);
+    let remedy = "`whittle caps` raises it";
+    let account = account.map(|what| told(None, ACCOUNT, &what, remedy));
+    pools.chain(cluster).chain(account).collect()
+}
+
 /// What a cluster's nodes come to: those that stay, and launches under way.
 pub fn spending(snapshot: &Snapshot) -> Spending {
     Purse::filled(snapshot).cluster

@@ -90,6 +90,48 @@ async fn a_cap_below_what_is_there_removes_nothing_and_lifting_it_lets_pods_have
 }
 
 #[tokio::test]
+async fn a_cap_below_what_is_there_is_told_on_the_node_pool_in_the_journal_and_to_people() {
+    type Cap = (fn(&Rig), &'static str, &'static str);
+    let caps: [Cap; 3] = [
+        (
+            |rig| cap_pool(rig, "0.01"),
+            "NodePool default is capped at $0.0100 an hour and costs $0.0960",
+            "its annotation whittle.sh/max-dollars-per-hour is raised",
+        ),
+        (
+            |rig| cap_cluster(rig, json!({"nodes": 0})),
+            "the cluster is capped at 0 nodes and has 1",
+            "settings.guards of its registry entry is raised",
+        ),
+        (
+            |rig| cap_account(rig, None, Some(0)),
+            "the account is capped at 0 nodes and has 1",
+            "`whittle caps` raises it",
+        ),
+    ];
+    for (cap, what, remedy) in caps {
+        let mut rig = in_service(1).await;
+        rig.pass(secs(300)).await;
+        assert_eq!(told(&rig, "CapExceeded"), Vec::<String>::new());
+        cap(&rig);
+        rig.pass(secs(660)).await;
+        let events = told(&rig, "CapExceeded");
+        let [event] = &events[..] else {
+            panic!("{what}: {events:?}")
+        };
+        let says = |text: &str| text.starts_with(what) && text.ends_with(remedy);
+        assert!(says(event), "{event}");
+        assert!(event.contains("nothing is removed for that"), "{event}");
+        assert_eq!(rig.sim.with(alive), 1);
+        rig.sim.with(|world| {
+            let journal = world.ledger.of(&Rig::cluster()).journal.values();
+            let mut lines = journal.filter_map(|entry| entry.body["overCaps"][0]["text"].as_str());
+            assert!(lines.any(says), "{what}");
+        });
+    }
+}
+
+#[tokio::test]
 async fn nodes_of_other_clusters_count_against_the_accounts_caps_until_they_are_gone() {
     for (dollars, nodes, message) in [
         (

@@ -1,0 +1,34 @@
+//! Caps below what there is: said where users look, and nothing else is done about it (docs/operations.md).
+
+use model::journal::{Line, Subject};
+use ports::cluster::{Event, EventKind, EventTarget};
+
+use crate::{Report, events, lane::Turn, observe::Observed};
+
+/// Says it in the journal, and on the NodePools that may launch nothing for it.
+pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+    let snapshot = &observed.snapshot;
+    let exceeded = planner::exceeded(snapshot);
+    let about = |one: &planner::Exceeded| one.node_pool.clone().map(Subject::NodePool);
+    let lines = exceeded.iter();
+    let lines = lines.map(|one| Line::new(one.message.as_str(), about(one)));
+    report.over_caps.extend(lines);
+    if !turn.may_act() {
+        return;
+    }
+    let told = snapshot.node_pools.iter().flat_map(|pool| {
+        let concerns = |one: &&planner::Exceeded| {
+            let own = one.node_pool.as_ref();
+            own.is_none_or(|name| *name == pool.name)
+        };
+        exceeded.iter().filter(concerns).take(1).map(|one| Event {
+            about: EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
+            kind: EventKind::Warning,
+            reason: events::CAP_EXCEEDED.to_owned(),
+            message: one.message.clone(),
+            at: turn.now,
+        })
+    });
+    let told: Vec<Event> = told.collect();
+    events::post(turn, &told, report).await;
+}
