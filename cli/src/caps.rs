@@ -155,6 +155,7 @@ mod tests {
         let both = Caps {
             price: Some(NanosPerHour(1)),
             nodes: Some(2),
+            evictions: None,
         };
         let mut nodes = both.nodes;
         Change::None.apply(&mut nodes);

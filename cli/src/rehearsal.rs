@@ -104,6 +104,7 @@ impl<'a> Rehearsal<'a> {
             replacements,
             nominations: plan.nominations,
             packed: false,
+            evicts: std::collections::BTreeMap::new(),
             savings: NanosPerHour(0),
             because: String::new(),
         };

@@ -12,11 +12,16 @@ use crate::{catalog::NanosPerHour, ids::ClusterName, node_pool::NodePool};
 pub struct Caps {
     pub price: Option<NanosPerHour>,
     pub nodes: Option<u32>,
+    /// Most pods that may be evicted within an hour where nobody asks for it: for drift and to save. Accounts have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evictions: Option<u32>,
 }
 
 impl Caps {
     /// On a NodePool: the most dollars that its nodes may cost an hour. Their number has `spec.limits.nodes`.
     pub const ANNOTATION: &str = "whittle.sh/max-dollars-per-hour";
+    /// On a NodePool: the most pods of its nodes that Whittle may evict within an hour of its own accord.
+    pub const EVICTIONS_ANNOTATION: &str = "whittle.sh/max-evictions-per-hour";
     pub const DOLLARS: &str = "dollars, such as \"12.50\"";
 
     pub fn is_unlimited(&self) -> bool {
@@ -35,10 +40,11 @@ impl Caps {
 
     /// A NodePool's own. A value that cannot be read is no cap: the NodePool is not valid, and nothing is launched for it.
     pub fn of_pool(pool: &NodePool) -> Self {
-        let text = pool.annotations.get(Self::ANNOTATION);
+        let text = |annotation: &str| pool.annotations.get(annotation);
         Self {
-            price: text.and_then(|text| NanosPerHour::from_dollars(text)),
+            price: text(Self::ANNOTATION).and_then(|text| NanosPerHour::from_dollars(text)),
             nodes: None,
+            evictions: text(Self::EVICTIONS_ANNOTATION).and_then(|text| text.parse().ok()),
         }
     }
 }

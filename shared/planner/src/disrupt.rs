@@ -9,6 +9,7 @@ pub(crate) mod cost;
 mod course;
 mod drift;
 mod emptiness;
+mod evictions;
 mod far;
 pub mod foresight;
 mod joint;

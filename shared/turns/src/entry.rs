@@ -200,9 +200,9 @@ fn caps(raw: &Value) -> Result<Caps, EntryError> {
                 let expected = "dollars as text, such as \"12.50\"";
                 caps.price = Some(price.ok_or_else(|| error(&field, value, expected))?);
             }
-            "nodes" => {
-                let nodes = value.as_u64().and_then(|nodes| u32::try_from(nodes).ok());
-                caps.nodes = Some(nodes.ok_or_else(|| error(&field, value, "a number of nodes"))?);
+            "nodes" => caps.nodes = Some(whole(&field, value, "a number of nodes")?),
+            "evictionsPerHour" => {
+                caps.evictions = Some(whole(&field, value, "a number of pods")?);
             }
             _ => {
                 let expected = "no such guard: docs/operations.md has them all";
@@ -211,6 +211,11 @@ fn caps(raw: &Value) -> Result<Caps, EntryError> {
         }
     }
     Ok(caps)
+}
+
+fn whole(field: &str, value: &Value, expected: &'static str) -> Result<u32, EntryError> {
+    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| error(field, value, expected))
 }
 
 /// A launch is looked for and repeated within its first two minutes (PROTOCOL A3), so it has at least three.
@@ -397,6 +402,10 @@ mod tests {
             (
                 serde_json::json!({"nodes": -1}),
                 "settings.guards.nodes is -1: expected a number of nodes",
+            ),
+            (
+                serde_json::json!({"evictionsPerHour": "many"}),
+                "settings.guards.evictionsPerHour is \"many\": expected a number of pods",
             ),
             (
                 serde_json::json!({"node": 1}),

@@ -14,17 +14,29 @@ pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     let mut problems = labels(pool);
     problems.extend(taints(pool));
     problems.extend(requirements(pool));
-    problems.extend(cap(pool));
+    problems.extend(caps(pool));
     problems
 }
 
-/// What its nodes may cost: from doubt, nothing is bought.
-fn cap(pool: &NodePool) -> Option<Problem> {
-    let text = pool.metadata.annotations.get(Caps::ANNOTATION)?;
-    let read = NanosPerHour::from_dollars(text);
-    let field = format!("metadata.annotations[{}]", Caps::ANNOTATION);
-    read.is_none()
-        .then(|| Problem::new(field, text, Caps::DOLLARS))
+/// What its nodes may cost, and how many pods they may lose: from doubt, nothing is bought.
+fn caps(pool: &NodePool) -> impl Iterator<Item = Problem> {
+    let is_price = |text: &str| NanosPerHour::from_dollars(text).is_some();
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let price =
+        (!written(pool, Caps::ANNOTATION, is_price)).then_some((Caps::ANNOTATION, Caps::DOLLARS));
+    let evictions = (!written(pool, Caps::EVICTIONS_ANNOTATION, is_number))
+        .then_some((Caps::EVICTIONS_ANNOTATION, "a number of pods"));
+    price.into_iter().chain(evictions).map(|(key, expected)| {
+        let text = pool.metadata.annotations.get(key).cloned();
+        let field = format!("metadata.annotations[{key}]");
+        Problem::new(field, text.unwrap_or_default(), expected)
+    })
+}
+
+/// Whether an annotation can be read, or is not there.
+fn written(pool: &NodePool, key: &str, reads: impl Fn(&str) -> bool) -> bool {
+    let text = pool.metadata.annotations.get(key);
+    text.is_none_or(|text| reads(text))
 }
 
 const OTHER_THAN_NODE_POOL: &str = "another label: this one is set to the NodePool's name";

@@ -245,6 +245,7 @@ pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &
             instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
             others: vec![vec!["c5.large".into()]],
             packed: true,
+            evicts: std::collections::BTreeMap::new(),
         }),
         ..command("c1")
     };

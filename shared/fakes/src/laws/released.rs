@@ -68,6 +68,7 @@ fn binding(id: &str) -> Command {
             instance_types: vec![InstanceTypeName::from("m5.large")],
             others: Vec::new(),
             packed: false,
+            evicts: std::collections::BTreeMap::new(),
         }),
         ..command(id)
     }

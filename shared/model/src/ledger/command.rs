@@ -1,8 +1,10 @@
-use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{InstanceTypeName, NodeClaimName},
+    ids::{InstanceTypeName, NodeClaimName, NodePoolName},
     plan::Target,
 };
 
@@ -19,6 +21,28 @@ pub struct Command {
     /// `None` for what nobody chose (expiry, repair …), which nothing holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+}
+
+impl Command {
+    /// Caps on evictions are for so long.
+    pub const EVICTIONS_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+    /// The evictions that were chosen with it, as long as they count against caps, and until when they do.
+    pub fn counted_evictions(
+        &self,
+        now: Timestamp,
+    ) -> Option<(&BTreeMap<NodePoolName, u32>, Timestamp)> {
+        let chosen = self.choice.as_ref()?;
+        let evicts = match self.state {
+            CommandState::Proposed | CommandState::RolledBack => false,
+            CommandState::Replacing
+            | CommandState::Deleting
+            | CommandState::Done
+            | CommandState::Newer => true,
+        };
+        let until = self.committed_at.saturating_add(Self::EVICTIONS_FOR).ok()?;
+        (evicts && until > now).then_some((&chosen.evicts, until))
+    }
 }
 
 /// `proposed → replacing → deleting → done`, or `rolledback` from either of the first two (PROTOCOL D1).
@@ -69,6 +93,9 @@ pub struct Choice {
     /// Whether pods were packed onto replacements for cost, and not as upstream does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub packed: bool,
+    /// How many pods have to go, by the NodePool of their nodes: what is counted against caps on evictions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub evicts: BTreeMap<NodePoolName, u32>,
 }
 
 /// What decides on a disruption. Methods are tried in this order (spec/lifecycle §13).

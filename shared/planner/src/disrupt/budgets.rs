@@ -1,4 +1,4 @@
-//! How many nodes of each NodePool may go at once (spec/lifecycle §15).
+//! How many nodes of each NodePool may go at once (spec/lifecycle §15), and how many pods within an hour.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,14 @@ use model::{
     node_pool::{Budget, NodePool},
 };
 
-use super::{Reason, schedule::Schedule};
+use super::{Reason, candidates::Candidate, evictions::Allowance, schedule::Schedule};
 use crate::inventory::Inventory;
 
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
 #[derive(Clone)]
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
+    pub(super) evictions: Allowance,
     reason: Reason,
     /// NodePools with nodes, none of which may go, and when that may change.
     closed: BTreeMap<NodePoolName, Closed>,
@@ -46,6 +47,7 @@ impl Budgets {
         let counts = counts(inventory);
         let mut budgets = Self {
             left: BTreeMap::new(),
+            evictions: Allowance::new(snapshot, now),
             reason,
             closed: BTreeMap::new(),
         };
@@ -93,9 +95,14 @@ impl Budgets {
         self.left.get(pool).copied().unwrap_or(0)
     }
 
-    pub(super) fn take(&mut self, pool: &NodePoolName) -> bool {
-        match self.left.get_mut(pool) {
-            Some(left) if *left > 0 => {
+    /// Whether one more node may go.
+    pub(super) fn allows(&self, one: &Candidate<'_>) -> bool {
+        self.left(&one.pool.name) > 0 && self.evictions.allows(&[one])
+    }
+
+    pub(super) fn take(&mut self, one: &Candidate<'_>) -> bool {
+        match self.left.get_mut(&one.pool.name) {
+            Some(left) if *left > 0 && self.evictions.take(one) => {
                 *left -= 1;
                 true
             }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::{
-    NanosPerHour, Plan,
+    NanosPerHour, NodePoolName, Plan,
     plan::{Action, Launch, Nomination, Planned, Target},
     snapshot::Optimize,
 };
 use scheduling::NewNode;
 
-use super::{Method, Reason, candidates::Candidate, scene::Scene, simulate::Simulation};
+use super::{Method, Reason, candidates::Candidate, evictions, scene::Scene, simulate::Simulation};
 use crate::{
     lifecycle::target,
     provision::{
@@ -32,6 +32,8 @@ pub struct Command {
     pub nominations: Vec<Nomination>,
     /// Whether replacements were packed for cost: they are judged again as they were found.
     pub packed: bool,
+    /// How many pods have to go, by the NodePool of their nodes.
+    pub evicts: BTreeMap<NodePoolName, u32>,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
     pub savings: NanosPerHour,
     pub because: String,
@@ -126,6 +128,14 @@ fn command(
     let before: i64 = candidates.iter().map(|one| one.price.0).sum();
     let after = replacements.iter().map(|one| one.cheapest.price.0);
     let after: i64 = after.filter(|price| *price < i64::MAX).sum();
+    let mut evicts: BTreeMap<NodePoolName, u32> = BTreeMap::new();
+    for one in candidates {
+        let pods = evictions::of_node(one);
+        if pods > 0 {
+            let of_pool = evicts.entry(one.pool.name.clone()).or_default();
+            *of_pool = of_pool.saturating_add(pods);
+        }
+    }
     let nodes: Vec<String> = candidates
         .iter()
         .map(|one| one.node.name.to_string())
@@ -155,6 +165,7 @@ fn command(
         replacements,
         nominations,
         packed: false,
+        evicts,
         savings,
         because,
     }

@@ -40,7 +40,7 @@ pub(super) fn choose<'a>(
         )
     });
     for candidate in order {
-        if budgets.left(&candidate.pool.name) == 0 {
+        if !budgets.allows(candidate) {
             continue;
         }
         let simulation = scene.simulate(&[candidate], Freedom::Drift);
@@ -68,14 +68,15 @@ pub(super) fn choose_static<'a>(
             .or_default()
             .push(candidate);
     }
+    let mut budgets = budgets.clone();
     let mut chosen = Vec::new();
-    for (name, mut own) in by_pool {
+    for mut own in by_pool.into_values() {
         let Some(pool) = own.first().map(|candidate| candidate.pool) else {
             continue;
         };
         own.sort_by_key(|candidate| &candidate.node.name);
-        let may_go = budgets.left(name).min(room(scene, pool));
-        chosen.extend(own.into_iter().take(may_go).cloned());
+        let may_go = own.into_iter().filter(|one| budgets.take(one));
+        chosen.extend(may_go.take(room(scene, pool)).cloned());
     }
     chosen
 }

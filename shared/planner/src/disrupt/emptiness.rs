@@ -44,6 +44,6 @@ pub(super) fn choose<'a>(
 ) -> Vec<Candidate<'a>> {
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
-    order.retain(|candidate| budgets.take(&candidate.pool.name));
+    order.retain(|candidate| budgets.take(candidate));
     order.into_iter().cloned().collect()
 }

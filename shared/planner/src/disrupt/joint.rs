@@ -162,6 +162,7 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         let mut counts = counts.into_iter();
         counts.all(|(pool, count)| count <= self.budgets.left(pool))
+            && self.budgets.evictions.allows(leaving)
     }
 
     fn score_of(&self, step: &Move<'a>) -> i64 {

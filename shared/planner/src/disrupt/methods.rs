@@ -77,6 +77,11 @@ impl<'s, 'a> Methods<'s, 'a> {
                     exhausted.insert((one.pool.name.clone(), told));
                     opens = opens.into_iter().chain(budgets.opens(one.pool)).min();
                 }
+                let waits = budgets.evictions.told(one);
+                if let Some((told, when)) = waits.filter(|_| is_about(one, reason)) {
+                    exhausted.insert((one.pool.name.clone(), told));
+                    opens = opens.into_iter().chain(when).min();
+                }
             }
         }
         (exhausted, opens)
@@ -171,7 +176,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             });
         };
         for candidate in single::in_turns(candidates) {
-            if budgets.left(&candidate.pool.name) == 0 || !totals.could_approve(candidate) {
+            if !budgets.allows(candidate) || !totals.could_approve(candidate) {
                 continue;
             }
             match consolidation::consider(self.now, &[candidate]) {

@@ -26,7 +26,7 @@ pub(super) fn search<'a>(
 ) -> Option<Move<'a>> {
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
-    order.retain(|candidate| budgets.take(&candidate.pool.name));
+    order.retain(|candidate| budgets.take(candidate));
     search_in(scene, &order, totals)
 }
 

@@ -86,10 +86,13 @@ fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
 fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason) -> Option<String> {
     let budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
     let pool = candidate.pool;
-    (budgets.left(&pool.name) == 0).then(|| {
-        budgets.closed(pool).unwrap_or_else(|| {
-            let name = &pool.name;
-            format!("As many nodes of NodePool {name} are on their way as its budgets allow")
+    let waits = budgets.evictions.told(candidate).map(|(told, _)| told);
+    waits.or_else(|| {
+        (budgets.left(&pool.name) == 0).then(|| {
+            budgets.closed(pool).unwrap_or_else(|| {
+                let name = &pool.name;
+                format!("As many nodes of NodePool {name} are on their way as its budgets allow")
+            })
         })
     })
 }

@@ -26,6 +26,7 @@ mod budgets_and_blocking;
 mod consolidating;
 mod drifting;
 mod emptying;
+mod evicting;
 mod far_sighted;
 mod looking_out;
 mod pricing;

@@ -60,7 +60,7 @@ pub(super) fn empty_again<'a>(
         let message = "none of the nodes is empty and may go any more";
         return Err(Rejection::churn(message.to_owned()));
     }
-    still.retain(|one| budgets.take(&one.pool.name));
+    still.retain(|one| budgets.take(one));
     if still.is_empty() {
         let message = "the budgets of the NodePool allow none of it any more";
         return Err(Rejection::budget(message.to_owned()));
@@ -89,7 +89,7 @@ pub(super) fn again<'a>(
             }
         }
     }
-    if let Some(one) = still.iter().find(|one| !budgets.take(&one.pool.name)) {
+    if let Some(one) = still.iter().find(|one| !budgets.take(one)) {
         let pool = &one.pool.name;
         let message = format!("the budgets of NodePool {pool} do not allow it any more");
         return Err(Rejection::budget(message));
@@ -147,10 +147,7 @@ pub(super) fn still_empty<'a>(
         let now = candidates.by_claim(one.claim)?;
         (cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true)).then_some(now)
     });
-    still
-        .filter(|one| budgets.take(&one.pool.name))
-        .cloned()
-        .collect()
+    still.filter(|one| budgets.take(one)).cloned().collect()
 }
 
 /// Whether the nodes of a move are still candidates, within budgets, and lead to the same move or one that includes it.
@@ -169,7 +166,7 @@ pub(super) fn holds<'a>(
         })
         .collect();
     let Some(still) = still else { return false };
-    if !still.iter().all(|one| budgets.take(&one.pool.name)) {
+    if !still.iter().all(|one| budgets.take(one)) {
         return false;
     }
     let optimize = step.simulation.optimize;

@@ -205,6 +205,7 @@ fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
             instance_types: types.next().unwrap_or_default(),
             others: types.collect(),
             packed: command.packed,
+            evicts: command.evicts.clone(),
         },
     }
 }

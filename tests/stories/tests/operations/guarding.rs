@@ -39,6 +39,23 @@ fn elsewhere(world: &mut World, nodes: u32) {
     *account = account.with(&"other".into(), spending);
 }
 
+/// The NodePool asks for another label from now on, so its nodes drift.
+fn relabel(world: &mut World) {
+    let pool = world.api.node_pools.get_mut("default").unwrap();
+    pool.metadata.generation = Some(2);
+    let metadata = pool.spec.template.metadata.get_or_insert_default();
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert("team".to_owned(), "new".to_owned());
+}
+
+/// How many nodes were made before [`relabel`].
+fn outdated(world: &mut World) -> usize {
+    let nodes = world.api.nodes.values();
+    nodes
+        .filter(|node| !node.labels.contains_key("team"))
+        .count()
+}
+
 fn of_one_node(world: &mut World) -> bool {
     world.account.alive().count() == 1
 }
@@ -190,6 +207,55 @@ async fn what_a_cluster_comes_to_is_written_down_when_it_changes_and_only_then()
         })
         .await;
     assert!(forgotten.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn drifted_nodes_wait_for_the_hour_when_as_many_pods_were_evicted_as_may_be() {
+    let mut rig = in_service(1).await;
+    rig.scale(2);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    rig.pass(secs(60)).await;
+    assert_eq!(rig.sim.with(outdated), 2, "{:#?}", rig.transcript);
+    cap_cluster(&rig, json!({"evictionsPerHour": 1}));
+    rig.sim.with(relabel);
+    rig.pass(secs(2_700)).await;
+    assert_eq!(rig.sim.with(outdated), 1, "{:#?}", rig.transcript);
+    let events = told(&rig, "DisruptionBlocked");
+    let capped =
+        "Evictions in the cluster are capped at 1 an hour, and 1 were decided within the last one";
+    let is_it = |event: &String| event.starts_with(capped);
+    assert!(events.iter().any(is_it), "{events:?}");
+    let renewed = rig.until(secs(1_800), |world| outdated(world) == 0).await;
+    assert!(renewed.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn no_cap_on_evictions_delays_an_interruption_or_a_node_that_its_user_deletes() {
+    for is_deleted in [false, true] {
+        let mut rig = in_service(1).await;
+        cap_cluster(&rig, json!({"evictionsPerHour": 0}));
+        rig.pass(secs(60)).await;
+        let first = rig
+            .sim
+            .with(|world| world.account.alive().next().unwrap().id.clone());
+        if is_deleted {
+            rig.sim.with(|world| {
+                let now = world.now;
+                for claim in world.api.node_claims.values_mut() {
+                    claim.deleted_at = Some(now);
+                }
+            });
+        } else {
+            let kind = InterruptionKind::SpotInterrupted;
+            rig.announce(&first, kind, Some(secs(120))).await.unwrap();
+        }
+        let gone = rig
+            .until(secs(600), |world| {
+                !world.account.alive().any(|one| one.id == first)
+            })
+            .await;
+        assert!(gone.is_some(), "{is_deleted}: {:#?}", rig.transcript);
+    }
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
             instance_types: types.next().unwrap_or_default(),
             others: types.collect(),
             packed: command.packed,
+            evicts: std::collections::BTreeMap::new(),
         }),
     }
 }

@@ -38,6 +38,7 @@ fn world(method: Method) -> Snapshot {
             instance_types: Vec::new(),
             others: Vec::new(),
             packed: false,
+            evicts: std::collections::BTreeMap::new(),
         }),
     }];
     snapshot

@@ -1,0 +1,118 @@
+//! How many pods may still be evicted within the hour of our own accord (docs/operations.md).
+//!
+//! Commands count from when they bind: those taken back evict nobody. Interruptions, repair, expiry and deletes that users order
+//! are no commands that anybody chose, so they neither wait nor count.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{NodePoolName, Snapshot, caps::Caps};
+
+use super::candidates::Candidate;
+use crate::pods::is_reschedulable;
+
+/// What caps leave; taking a node uses it up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Allowance {
+    cluster: Option<Left>,
+    pools: BTreeMap<NodePoolName, Left>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    most: u32,
+    made: u32,
+    /// When the first of those made counts no more.
+    opens: Option<Timestamp>,
+}
+
+/// How many pods have to go with a node.
+pub(super) fn of_node(candidate: &Candidate<'_>) -> u32 {
+    let pods = candidate.machine.pods.iter();
+    let moving = pods.filter(|pod| is_reschedulable(pod)).count();
+    u32::try_from(moving).unwrap_or(u32::MAX)
+}
+
+impl Allowance {
+    pub(super) fn new(snapshot: &Snapshot, now: Timestamp) -> Self {
+        let capped = |caps: Caps| {
+            Some(Left {
+                most: caps.evictions?,
+                made: 0,
+                opens: None,
+            })
+        };
+        let pools = snapshot.node_pools.iter();
+        let pools =
+            pools.filter_map(|pool| Some((pool.name.clone(), capped(Caps::of_pool(pool))?)));
+        let mut allowance = Self {
+            cluster: capped(snapshot.caps),
+            pools: pools.collect(),
+        };
+        let commands = snapshot.commands.iter();
+        for (evicts, until) in commands.filter_map(|command| command.counted_evictions(now)) {
+            for (pool, pods) in evicts {
+                for left in allowance.of(pool) {
+                    left.made = left.made.saturating_add(*pods);
+                    left.opens = left.opens.into_iter().chain([until]).min();
+                }
+            }
+        }
+        allowance
+    }
+
+    fn of(&mut self, pool: &NodePoolName) -> impl Iterator<Item = &mut Left> {
+        self.cluster.iter_mut().chain(self.pools.get_mut(pool))
+    }
+
+    /// Whether all of these may go together.
+    pub(super) fn allows(&self, nodes: &[&Candidate<'_>]) -> bool {
+        let mut rest = self.clone();
+        nodes.iter().all(|node| rest.take(node))
+    }
+
+    pub(super) fn take(&mut self, candidate: &Candidate<'_>) -> bool {
+        let pods = of_node(candidate);
+        let pool = &candidate.pool.name;
+        // What evicts nobody waits for no cap.
+        if pods > 0 && self.of(pool).any(|left| left.rest() < pods) {
+            return false;
+        }
+        for left in self.of(pool) {
+            left.made = left.made.saturating_add(pods);
+        }
+        true
+    }
+
+    /// Why this node has to wait, and until when at least.
+    pub(super) fn told(&self, candidate: &Candidate<'_>) -> Option<(String, Option<Timestamp>)> {
+        let pods = of_node(candidate);
+        let name = &candidate.pool.name;
+        let cluster = self.cluster.map(|left| ("the cluster".to_owned(), left));
+        let pool = self.pools.get(name);
+        let pool = pool.map(|left| (format!("NodePool {name}"), *left));
+        let mut capped = pool.into_iter().chain(cluster);
+        let (whose, left) = capped.find(|(_, left)| pods > 0 && left.rest() < pods)?;
+        let Left { most, made, opens } = left;
+        let capped = format!("Evictions in {whose} are capped at {most} an hour");
+        if pods > most {
+            let node = &candidate.node.name;
+            let told = format!(
+                "{capped}, and node {node} has {pods} pods to evict: it waits until the cap is raised"
+            );
+            return Some((told, None));
+        }
+        let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
+        let told = format!(
+            "{capped}, and {made} were decided within the last one: what takes more than {} waits{until}",
+            left.rest()
+        );
+        Some((told, opens))
+    }
+}
+
+impl Left {
+    fn rest(&self) -> u32 {
+        self.most.saturating_sub(self.made)
+    }
+}

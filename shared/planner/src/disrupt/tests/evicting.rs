@@ -1,0 +1,118 @@
+//! Evictions are capped by the hour, in the cluster and in a NodePool.
+
+use model::{
+    caps::Caps,
+    ledger::{self, Choice, CommandState},
+};
+
+use super::*;
+
+/// Two nodes that drifted, of two pods and of one.
+fn drifted() -> World {
+    World::new()
+        .node("a", "large", &[100, 100])
+        .node("b", "large", &[100])
+        .with(|snapshot| drift(snapshot, "a-claim", 20))
+        .with(|snapshot| drift(snapshot, "b-claim", 10))
+}
+
+/// A command that was chosen so many minutes ago and evicts so many pods.
+fn chosen(state: CommandState, minutes_ago: i64, pods: u32) -> impl FnOnce(&mut Snapshot) {
+    move |snapshot| {
+        snapshot.commands.push(ledger::Command {
+            id: format!("chosen-{minutes_ago}"),
+            state,
+            committed_at: snapshot.now - SignedDuration::from_mins(minutes_ago),
+            choice: Some(Choice {
+                method: Method::Drift,
+                validate_at: None,
+                instance_types: Vec::new(),
+                others: Vec::new(),
+                packed: false,
+                evicts: [("default".into(), pods)].into(),
+            }),
+            ..ledger::Command::default()
+        });
+    }
+}
+
+fn capped(most: u32) -> impl FnOnce(&mut Snapshot) {
+    move |snapshot| snapshot.caps.evictions = Some(most)
+}
+
+#[test]
+fn a_node_goes_only_if_all_of_its_pods_may_still_be_evicted_in_the_hour() {
+    let removes = |world: World| world.removes();
+    assert_eq!(removes(drifted()), ["a"], "the one that drifted first");
+    assert_eq!(removes(drifted().with(capped(2))), ["a"]);
+    assert_eq!(removes(drifted().with(capped(1))), ["b"]);
+    let before = |state, minutes| drifted().with(capped(3)).with(chosen(state, minutes, 2));
+    assert_eq!(removes(before(CommandState::Done, 59)), ["b"]);
+    assert_eq!(removes(before(CommandState::Deleting, 1)), ["b"]);
+    assert_eq!(removes(before(CommandState::Done, 60)), ["a"], "long ago");
+    assert_eq!(removes(before(CommandState::RolledBack, 1)), ["a"]);
+    assert_eq!(removes(before(CommandState::Proposed, 1)), ["a"]);
+}
+
+#[test]
+fn a_node_pool_may_have_a_cap_of_its_own() {
+    let world = drifted().with(|snapshot| {
+        let annotations = &mut snapshot.node_pools[0].annotations;
+        annotations.insert(Caps::EVICTIONS_ANNOTATION.to_owned(), "1".to_owned());
+    });
+    assert_eq!(world.removes(), ["b"]);
+}
+
+#[test]
+fn a_command_says_how_many_pods_it_evicts() {
+    let command = disrupt(&drifted().0).commands.remove(0);
+    assert_eq!(command.evicts, [("default".into(), 2)].into());
+    let empty = disrupt(&World::new().node("n", "small", &[]).0);
+    assert_eq!(empty.commands[0].evicts, BTreeMap::new());
+}
+
+#[test]
+fn nodes_that_go_together_evict_no_more_than_is_left_together() {
+    let three = || {
+        World::new()
+            .node("a", "small", &[100])
+            .node("b", "small", &[100])
+            .node("c", "small", &[100])
+    };
+    assert!(three().removes().len() > 1);
+    assert_eq!(three().with(capped(1)).removes().len(), 1);
+    assert_eq!(three().with(capped(0)).removes(), Vec::<String>::new());
+    let empty = World::new().node("n", "small", &[]).with(capped(0));
+    assert_eq!(empty.removes(), ["n"], "it evicts nobody");
+}
+
+#[test]
+fn a_proposal_that_evicts_more_than_is_left_now_is_a_matter_of_budgets() {
+    let world = World::new().node("n", "large", &[1_500]);
+    let proposal = validating::proposal(&world);
+    let rejection = validate(&world.with(capped(0)).0, &proposal).unwrap_err();
+    assert_eq!(rejection.class, "budget");
+}
+
+#[test]
+fn what_waits_is_told_with_the_cap_what_was_decided_and_when_to_look_again() {
+    let world = drifted()
+        .with(capped(2))
+        .with(chosen(CommandState::Done, 20, 2));
+    let pass = disrupt(&world.0);
+    assert!(pass.commands.is_empty());
+    let opens = world.0.now + SignedDuration::from_mins(40);
+    assert_eq!(pass.due, Some(opens));
+    let told: Vec<String> = pass.exhausted.into_iter().map(|(_, told)| told).collect();
+    let expected = format!(
+        "Evictions in the cluster are capped at 2 an hour, and 2 were decided within the last one: what takes more than 0 waits until {opens:.0}"
+    );
+    assert_eq!(told, [expected]);
+    let never = disrupt(&drifted().with(capped(1)).0).exhausted;
+    let mut never = never.into_iter().map(|(_, told)| told);
+    assert!(
+        never
+            .any(|told| told
+                .contains("node a has 2 pods to evict: it waits until the cap is raised"))
+    );
+}
