@@ -197,6 +197,13 @@ fn alarms_are_one_of_each_for_a_stack_and_watch_what_functions_write() {
     for (name, alarm) in &alarms {
         assert!(!alarm.to_string().contains(r#""cluster""#), "{name}");
     }
+    let spend = &template["Resources"]["SpendAlarm"];
+    assert_eq!(spend["Condition"], "WatchesSpend");
+    assert!(counted(&"whittle_dollars_per_hour"));
+    let threshold = json!({"Ref": "SpendAlarmDollarsPerHour"});
+    assert_eq!(spend["Properties"]["Threshold"], threshold);
+    let parameter = &template["Parameters"]["SpendAlarmDollarsPerHour"];
+    assert_eq!(parameter["Default"], "", "off unless asked for");
     let watches = |name: &str, what: &str| {
         let alarm = template["Resources"][name]["Properties"].to_string();
         assert!(alarm.contains(what), "{name}: {what}");

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use model::ClusterName;
+use model::{ClusterName, NanosPerHour};
 
 /// Where the measurements of turns go. It never fails a turn: what is lost is missing from a chart.
 pub trait Metrics: Send + Sync {
@@ -9,7 +9,7 @@ pub trait Metrics: Send + Sync {
     fn publish(&self, cluster: Option<&ClusterName>, at: Timestamp, metrics: &[Metric]);
 }
 
-/// Something that happened and was counted or timed, under Karpenter's name for it (spec/lifecycle §32).
+/// Something that happened and was counted or timed, or how things stand, under Karpenter's name for it (spec/lifecycle §32).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// With Karpenter's prefix, such as `karpenter_nodeclaims_created_total`.
@@ -24,4 +24,6 @@ pub enum Measured {
     Count(u64),
     /// One observation of a histogram.
     Took(SignedDuration),
+    /// How much it is now, in dollars an hour.
+    Costs(NanosPerHour),
 }

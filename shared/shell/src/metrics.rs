@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use model::ClusterName;
+use model::{ClusterName, NanosPerHour};
 use ports::metrics::{Measured, Metric, Metrics};
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,7 @@ fn line((dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Val
     let (unit, value) = match metric.value {
         Measured::Count(count) => ("Count", json!(count)),
         Measured::Took(took) => ("Seconds", json!(took.as_secs_f64())),
+        Measured::Costs(price) => ("None", json!(dollars(price))),
     };
     let mut line = Map::new();
     line.insert(
@@ -53,6 +54,14 @@ fn line((dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Val
     line.insert(dimension.to_owned(), json!(about));
     line.insert(metric.name.to_owned(), value);
     Value::Object(line)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a chart shows fewer digits than a float has"
+)]
+fn dollars(price: NanosPerHour) -> f64 {
+    price.0 as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -81,6 +90,17 @@ mod tests {
             "karpenter_nodeclaims_created_total": 2,
         });
         assert_eq!(line(("cluster", "demo"), at, &metric), expected);
+    }
+
+    #[test]
+    fn prices_are_dollars() {
+        let metric = Metric {
+            name: "whittle_dollars_per_hour",
+            labels: [].into(),
+            value: Measured::Costs(NanosPerHour(12_500_000_000)),
+        };
+        let line = line(("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
+        assert_eq!(line[metric.name], json!(12.5));
     }
 
     #[test]

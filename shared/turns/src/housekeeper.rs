@@ -14,7 +14,10 @@ use model::{
 use ports::ledger::{LaneEnd, Taken};
 use serde::Serialize;
 
-use self::{keep::keep, mirror::mirror};
+use self::{
+    keep::keep,
+    mirror::{Mirrored, mirror},
+};
 use crate::{
     Entry, TurnError, World, budget, interruption, metrics, notifications, reach,
     relay_version::{self, Fit},
@@ -61,14 +64,14 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let mut report = SweepReport::default();
     // What concerns the account is done by one housekeeper alone, which needs no way out of a VPC for it.
     let is_public = world.reach == reach::PUBLIC;
-    let look_up = match is_public {
-        false => false,
+    let mirrored = match is_public {
+        false => Mirrored::default(),
         true => match mirror(world, &mut report).await {
-            Ok(look_up) => look_up,
+            Ok(mirrored) => mirrored,
             Err(error) => {
                 // The ledger knows the clusters of the last time.
                 report.problems.push(format!("registry: {error}"));
-                false
+                Mirrored::default()
             }
         },
     };
@@ -100,8 +103,9 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     // Last, because wakes do not wait for it.
     if is_public && count > 0 {
         let now = world.clock.now();
-        let prices = world.upkeep.renew_prices(look_up, now).await;
+        let prices = world.upkeep.renew_prices(mirrored.look_up, now).await;
         report.complaints.extend(prices);
+        metrics::publish_spending(world, mirrored.price);
     }
     metrics::publish_alarms(world, report.alarms.len());
     metrics::publish_silent(world, report.silent);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use api::names::annotation;
 use jiff::SignedDuration;
-use model::{Action, ClusterName, Plan, plan::Launch};
+use model::{Action, ClusterName, NanosPerHour, Plan, plan::Launch};
 use ports::{
     ClusterError,
     metrics::{Measured, Metric},
@@ -36,7 +36,7 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, metrics: Vec<Metric>
             Measured::Count(count) => {
                 *counts.entry((metric.name, metric.labels)).or_default() += count;
             }
-            Measured::Took(_) => all.push(metric),
+            Measured::Took(_) | Measured::Costs(_) => all.push(metric),
         }
     }
     let counted = counts.into_iter().map(|((name, labels), count)| Metric {
@@ -71,6 +71,18 @@ pub(crate) fn publish_alarms(world: &World, alarms: usize) {
             name: "whittle_alarms_total",
             labels: BTreeMap::new(),
             value,
+        };
+        world.metrics.publish(None, world.clock.now(), &[metric]);
+    }
+}
+
+/// What the nodes of all clusters cost now; nothing where there are none.
+pub(crate) fn publish_spending(world: &World, price: NanosPerHour) {
+    if price > NanosPerHour(0) {
+        let metric = Metric {
+            name: "whittle_dollars_per_hour",
+            labels: BTreeMap::new(),
+            value: Measured::Costs(price),
         };
         world.metrics.publish(None, world.clock.now(), &[metric]);
     }

@@ -61,6 +61,10 @@ fn page(rig: &Rig) -> Page {
             events.add(event.at.as_second() - Sim::START, text(event));
         }
         for metric in &world.metrics {
+            // How things stand each minute is no part of a story.
+            if matches!(metric.value, Measured::Costs(_)) {
+                continue;
+            }
             let labels = metric.labels.iter();
             let labels: Vec<String> = labels
                 .map(|(label, value)| format!("{label}={value}"))
@@ -68,7 +72,7 @@ fn page(rig: &Rig) -> Page {
             let series = format!("{}{{{}}}", metric.name, labels.join(","));
             *metrics.entry(series).or_default() += match metric.value {
                 Measured::Count(count) => count,
-                Measured::Took(_) => 1,
+                Measured::Took(_) | Measured::Costs(_) => 1,
             };
         }
     });

@@ -3,19 +3,31 @@
 use std::collections::BTreeMap;
 
 use model::{
-    ClusterName, Lane,
+    ClusterName, Lane, NanosPerHour,
     ledger::{Meta, Mode},
 };
 
 use super::SweepReport;
 use crate::{Entry, TurnError, World, entry};
 
-/// Copies registry entries to META, where turns read them. Says whether any cluster lets the Price List be asked.
-pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<bool, TurnError> {
-    let mut look_up = false;
+/// What concerns all clusters together.
+#[derive(Default)]
+pub(super) struct Mirrored {
+    /// Whether any cluster lets the Price List be asked.
+    pub(super) look_up: bool,
+    /// What the nodes of all clusters cost an hour.
+    pub(super) price: NanosPerHour,
+}
+
+/// Copies registry entries to META, where turns read them.
+pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<Mirrored, TurnError> {
+    let mut mirrored = Mirrored::default();
     let mut entries = Vec::new();
     for entry in world.registry.entries().await? {
         let known = world.ledger.meta(&entry.cluster).await?;
+        if let Some(meta) = &known {
+            mirrored.price = meta.account.total().price;
+        }
         entries.push((entry, known));
     }
     // Of two entries for one API server, the one that acts has it.
@@ -44,7 +56,7 @@ pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<bo
                 continue;
             }
         };
-        look_up |= !isolated_vpc;
+        mirrored.look_up |= !isolated_vpc;
         // They would hold one Lease together, and both act: the other only watches.
         if let Some(endpoint) = entry::endpoint(&body) {
             match seen.get(endpoint) {
@@ -65,7 +77,7 @@ pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<bo
             world.ledger.mirror_registry(cluster, &body, &mode).await?;
         }
     }
-    Ok(look_up)
+    Ok(mirrored)
 }
 
 /// Whoever may act from now on has looked while it might not: what it left undone is nobody's news (L4).

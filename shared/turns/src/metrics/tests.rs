@@ -25,6 +25,7 @@ fn texts(metrics: &[Metric]) -> Vec<String> {
         let value = match metric.value {
             Measured::Count(count) => count.to_string(),
             Measured::Took(took) => format!("{took:#}"),
+            Measured::Costs(price) => price.to_string(),
         };
         format!("{} {:?} {value}", metric.name, metric.labels)
     };

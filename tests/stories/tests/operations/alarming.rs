@@ -1,16 +1,19 @@
 //! What alarms of the stack are on is counted when it happens, and only then.
 
 use fakes::{Fault, World};
+use model::NanosPerHour;
 use ports::metrics::Measured;
 use stories::{Relay, Rig, secs};
 
 use crate::in_service;
 
+const COSTS: &str = "whittle_dollars_per_hour";
+
 fn counted(world: &World, name: &str) -> u64 {
     let metrics = world.metrics.iter().filter(|metric| metric.name == name);
     let counts = metrics.map(|metric| match metric.value {
         Measured::Count(count) => count,
-        Measured::Took(_) => 0,
+        Measured::Took(_) | Measured::Costs(_) => 0,
     });
     counts.sum()
 }
@@ -26,10 +29,43 @@ async fn a_cluster_in_which_all_goes_well_counts_nothing() {
     let written: Vec<_> = rig.sim.with(|world| {
         let metrics = world.metrics.iter().map(|metric| metric.name);
         metrics
-            .filter(|name| name.starts_with("whittle_"))
+            .filter(|name| name.starts_with("whittle_") && *name != COSTS)
             .collect()
     });
     assert_eq!(written, Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn what_all_clusters_cost_is_told_each_minute_as_long_as_there_are_nodes() {
+    let mut rig = in_service(1).await;
+    let costs = |world: &mut World| {
+        let metrics = std::mem::take(&mut world.metrics);
+        let costs = metrics.iter().filter(|metric| metric.name == COSTS);
+        costs.map(|metric| metric.value).collect::<Vec<_>>()
+    };
+    rig.sim.with(|world| {
+        let other = model::caps::Spending {
+            price: NanosPerHour(1_000_000_000),
+            nodes: 4,
+        };
+        let account = &mut world.ledger.spending;
+        *account = account.with(&"other".into(), other);
+        world.metrics.clear();
+    });
+    rig.pass(secs(180)).await;
+    assert_eq!(
+        rig.sim.with(costs),
+        [Measured::Costs(NanosPerHour(1_096_000_000)); 3]
+    );
+    rig.sim.with(|world| {
+        let account = &mut world.ledger.spending;
+        *account = account.with(&"other".into(), model::caps::Spending::default());
+    });
+    rig.scale(0);
+    rig.pass(secs(900)).await;
+    rig.sim.with(costs);
+    rig.pass(secs(180)).await;
+    assert_eq!(rig.sim.with(costs), [], "an idle account writes nothing");
 }
 
 #[tokio::test]
