@@ -1,22 +1,37 @@
-//! `whittle approve`: a person has looked at what garbage collection held back, and lets it go on for a while (DESIGN §7.9).
+//! `whittle approve`: a person says yes to what waits for one: a plan above a limit (docs/operations.md), or what garbage collection
+//! held back (DESIGN §7.9).
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
+use model::ledger::Approval;
+#[cfg(any(feature = "aws", test))]
+use model::ledger::Request;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The cluster, as it is registered.
     #[arg(value_parser = name)]
     cluster: String,
-    /// How long instances that nothing explains may be terminated, such as 30m; a day at most.
+    /// The request to approve, as its event and --list name it. Without one, garbage collection may go on.
+    #[arg(value_parser = crate::pause::text)]
+    request: Option<String>,
+    /// Shows what waits for approval, what is approved and what expired lately, and changes nothing.
+    #[arg(long, conflicts_with = "request")]
+    list: bool,
+    /// How long it counts, such as 30m; a day at most.
     #[arg(long = "for", default_value = "1h", value_parser = lasting)]
     lasting: SignedDuration,
+    /// Who approves a request; without it, the user of this machine.
+    #[arg(long, value_name = "NAME", value_parser = crate::pause::text)]
+    who: Option<String>,
     /// Where clusters are registered in Parameter Store.
     #[arg(long, default_value = "/whittle/clusters")]
     registry: String,
+    #[command(flatten)]
+    pub(crate) stack: crate::stack::Stack,
 }
 
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
@@ -35,24 +50,81 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one reading of the clock of this command"
-    )]
-    let now = Timestamp::now();
+    let now = crate::moment::now();
     let until = (now + arguments.lasting).round(jiff::Unit::Second)?;
-    approve(arguments, now, until)?;
+    let Some(id) = &arguments.request else {
+        if arguments.list {
+            return list(arguments, now);
+        }
+        approve(arguments, now, until)?;
+        writeln!(
+            std::io::stdout(),
+            "Until {until}, garbage collection may end what it held back in {}.",
+            arguments.cluster
+        )?;
+        return Ok(());
+    };
+    let by = crate::pause::user(arguments.who.as_deref());
+    let by = by.context("who approves is not known: say so with --who NAME")?;
+    let approval = Approval { by, until };
+    let told = answer(arguments, id, approval, now)?;
     writeln!(
         std::io::stdout(),
-        "Until {until}, garbage collection may end what it held back in {}.",
+        "Until {until}, {told} may be done in {}: the next turn plans anew, and goes on if that is no more.",
         arguments.cluster
     )?;
     Ok(())
 }
 
+/// What waits, was approved or expired, a line each.
+#[cfg(any(feature = "aws", test))]
+pub(crate) fn listed(requests: &[Request], cluster: &str, now: Timestamp) -> Vec<String> {
+    if requests.is_empty() {
+        return vec![format!("Nothing waits for approval in {cluster}.")];
+    }
+    let line = |request: &Request| {
+        let Request {
+            id, told, until, ..
+        } = request;
+        let stands = match &request.approved {
+            Some(Approval { by, until }) if *until > now => {
+                format!("approved by {by} until {until:.0}")
+            }
+            Some(Approval { by, until }) => format!("approved by {by}, which lapsed at {until:.0}"),
+            None if *until > now => format!("waits until {until:.0}"),
+            None => format!("expired at {until:.0}"),
+        };
+        format!("{id}  {stands}: {told}")
+    };
+    requests.iter().map(line).collect()
+}
+
+#[cfg(feature = "aws")]
+impl Arguments {
+    pub(crate) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+}
+
+#[cfg(feature = "aws")]
+use crate::aws::requests::{answer, list};
+
+#[cfg(not(feature = "aws"))]
+fn list(_: &Arguments, _: Timestamp) -> Result<()> {
+    anyhow::bail!(
+        "approve --list reads the ledger in AWS, which this build cannot: build it with `--features aws`"
+    );
+}
+
+#[cfg(not(feature = "aws"))]
+fn answer(_: &Arguments, id: &str, _: Approval, _: Timestamp) -> Result<String> {
+    anyhow::bail!(
+        "request {id} is approved in AWS, which this build cannot: build it with `--features aws`"
+    );
+}
+
 #[cfg(feature = "aws")]
 fn approve(arguments: &Arguments, now: Timestamp, until: Timestamp) -> Result<()> {
-    use anyhow::Context;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -74,4 +146,43 @@ fn approve(arguments: &Arguments, now: Timestamp, until: Timestamp) -> Result<()
 #[cfg(not(feature = "aws"))]
 fn approve(_: &Arguments, _: Timestamp, _: Timestamp) -> Result<()> {
     anyhow::bail!("approve calls AWS, which this build cannot: build it with `--features aws`");
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ledger::Asks;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_listed_with_where_they_stand() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(2);
+        let request = |id: &str, hours: i64, approved: Option<i64>| Request {
+            id: id.to_owned(),
+            asks: Asks::Launches([].into()),
+            told: "launching 9 nodes".to_owned(),
+            until: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours),
+            approved: approved.map(|hours| Approval {
+                by: "ann".to_owned(),
+                until: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours),
+            }),
+        };
+        let requests = [
+            request("a", 3, None),
+            request("b", 3, Some(4)),
+            request("c", 1, None),
+            request("d", 3, Some(1)),
+        ];
+        assert_eq!(
+            listed(&requests, "demo", now),
+            [
+                "a  waits until 1970-01-01T03:00:00Z: launching 9 nodes",
+                "b  approved by ann until 1970-01-01T04:00:00Z: launching 9 nodes",
+                "c  expired at 1970-01-01T01:00:00Z: launching 9 nodes",
+                "d  approved by ann, which lapsed at 1970-01-01T01:00:00Z: launching 9 nodes",
+            ]
+        );
+        let nothing = listed(&[], "demo", now);
+        assert_eq!(nothing, ["Nothing waits for approval in demo."]);
+    }
 }

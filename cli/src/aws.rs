@@ -4,6 +4,7 @@ pub(crate) mod caps;
 mod checks;
 pub(crate) mod pauses;
 pub(crate) mod registry;
+pub(crate) mod requests;
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lets garbage collection go on with what it held back.
+    /// Says yes to a plan above a limit, or lets garbage collection go on with what it held back.
     Approve(approve::Arguments),
     /// Caps what the nodes of all clusters of the account may cost and number, or shows what they do.
     Caps(caps::Arguments),

@@ -62,7 +62,7 @@ fn lasting(text: &str) -> Result<SignedDuration, String> {
 /// All pauses of a cluster are read by every turn.
 const LONGEST_TEXT: usize = 200;
 
-fn text(text: &str) -> Result<String, String> {
+pub(crate) fn text(text: &str) -> Result<String, String> {
     let text = text.trim();
     match !text.is_empty() && text.len() <= LONGEST_TEXT && !text.contains(char::is_control) {
         true => Ok(text.to_owned()),
@@ -86,14 +86,8 @@ impl What {
         }
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the name of the user is no configuration"
-    )]
     pub(crate) fn who(&self) -> Result<String> {
-        let user = ["USER", "LOGNAME", "USERNAME"].iter();
-        let mut user = user.filter_map(|name| text(&std::env::var(name).ok()?).ok());
-        match self.who.clone().or_else(|| user.next()) {
+        match user(self.who.as_deref()) {
             Some(who) => Ok(who),
             None => anyhow::bail!("who pauses is not known: say so with --who NAME"),
         }
@@ -107,6 +101,17 @@ impl What {
             (None, _) => "the account".to_owned(),
         }
     }
+}
+
+/// Whoever was named, or else the user of this machine.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the name of the user is no configuration"
+)]
+pub(crate) fn user(named: Option<&str>) -> Option<String> {
+    let user = ["USER", "LOGNAME", "USERNAME"].iter();
+    let mut user = user.filter_map(|name| text(&std::env::var(name).ok()?).ok());
+    named.map(str::to_owned).or_else(|| user.next())
 }
 
 pub(crate) fn pause(arguments: &Arguments) -> Result<ExitCode> {

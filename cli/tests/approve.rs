@@ -31,13 +31,16 @@ fn a_time_that_is_none_is_refused() {
 #[cfg(not(feature = "aws"))]
 #[test]
 fn a_build_without_aws_names_the_build_to_use() {
-    let refused = approve(&["demo"], &[]);
-    assert!(!refused.status.success());
-    assert!(
-        told(&refused).contains("--features aws"),
-        "{}",
-        told(&refused)
-    );
+    for arguments in [
+        &["demo"][..],
+        &["demo", "--list"],
+        &["demo", "1a2b", "--who", "ann"],
+    ] {
+        let refused = approve(arguments, &[]);
+        assert!(!refused.status.success());
+        let told = told(&refused);
+        assert!(told.contains("--features aws"), "{told}");
+    }
 }
 
 #[cfg(feature = "aws")]

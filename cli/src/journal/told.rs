@@ -87,13 +87,14 @@ fn head(report: &Report) -> String {
     format!("{:.0}  {}  turn {}\n", report.at, report.lane, report.turn)
 }
 
-fn parts(report: &Report) -> [(&'static str, &[Line]); 10] {
+fn parts(report: &Report) -> [(&'static str, &[Line]); 11] {
     [
         ("plans", &report.planned),
         ("would", &report.shadowed),
         ("expects", &report.expected),
         ("decides", &report.proposed),
         ("held back", &report.held_back),
+        ("asks", &report.awaiting),
         ("over caps", &report.over_caps),
         ("refuses", &report.refused),
         ("waiting", &report.unplaced),

@@ -48,6 +48,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     pauses::c4_a_pause_refuses_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
     pauses::two_people_who_pause_at_once_see_each_other(ledger, &cluster("pauses")).await;
     pauses::the_accounts_pauses_are_every_clusters(ledger, &cluster("account")).await;
+    pauses::requests_are_replaced_only_as_they_were_seen(ledger, &cluster("requests")).await;
     spending::of_two_clusters_that_launch_at_once_the_second_looks_again(
         ledger,
         &cluster("spending-a"),

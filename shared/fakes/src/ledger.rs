@@ -10,7 +10,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState,
-        LaneRow, Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
+        LaneRow, Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
         UnavailableOffering,
     },
 };
@@ -107,6 +107,18 @@ impl Ledger for Sim {
     ) -> Result<Moved, LedgerError> {
         self.port("store_pauses", |world| {
             Ok(world.ledger.store_pauses(of, from, to))
+        })
+        .await
+    }
+
+    async fn store_requests(
+        &self,
+        cluster: &ClusterName,
+        from: &[Request],
+        to: &[Request],
+    ) -> Result<Moved, LedgerError> {
+        self.row("store_requests", cluster, |rows| {
+            rows.store_requests(from, to)
         })
         .await
     }

@@ -9,7 +9,8 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimPhase, ClaimRow, Command, Holder, InstanceOwner, Intent, IntentState, LaneRow,
-        Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory, UnavailableOffering,
+        Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
+        UnavailableOffering,
     },
 };
 use ports::{
@@ -42,6 +43,7 @@ pub struct Rows {
 pub struct ClusterRows {
     pub meta: Option<Meta>,
     pub pauses: Vec<Pause>,
+    pub requests: Vec<Request>,
     pub lanes: BTreeMap<Lane, LaneRow>,
     pub beat: Option<RelayBeat>,
     pub records: Vec<Record>,
@@ -72,6 +74,7 @@ impl Rows {
         let rows = self.of(cluster);
         let mut meta = rows.meta.clone()?;
         meta.pauses = rows.pauses.iter().cloned().chain(of_account).collect();
+        meta.requests.clone_from(&rows.requests);
         meta.account = account;
         Some(meta)
     }
@@ -263,6 +266,7 @@ impl ClusterRows {
                     registry: registry.clone(),
                     pauses: Vec::new(),
                     account: AccountSpending::default(),
+                    requests: Vec::new(),
                 })
             }
             Some(meta) => {
@@ -270,6 +274,15 @@ impl ClusterRows {
                 meta.mode = *mode;
             }
         }
+    }
+
+    pub(crate) fn store_requests(&mut self, from: &[Request], to: &[Request]) -> Moved {
+        let known = self.meta.is_some() && (self.requests == from || self.requests == to);
+        if !known {
+            return Moved::No;
+        }
+        self.requests = to.to_vec();
+        Moved::Yes
     }
 
     fn refuses(&self, commit: &Commit) -> Option<Committed> {
@@ -439,6 +452,7 @@ impl ClusterRows {
             registry: serde_json::Value::Null,
             pauses: Vec::new(),
             account: AccountSpending::default(),
+            requests: Vec::new(),
         });
         if !(new.commands.is_empty() && new.notices.is_empty()) {
             meta.generation += 1;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     commands,
     key::{self, Account, Key},
-    lanes, launches, pauses,
+    lanes, launches, pauses, requests,
     row::{NewRow, Row},
     spending,
     table::{Table, Write},
@@ -59,6 +59,7 @@ pub(crate) async fn meta(
         registry: row.json("registry")?,
         pauses: pauses::of_row(&row)?,
         account: AccountSpending::default(),
+        requests: requests::of_row(&row)?,
     }))
 }
 

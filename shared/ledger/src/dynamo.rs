@@ -12,7 +12,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
     },
 };
 use ports::{
@@ -22,7 +22,7 @@ use ports::{
 
 use crate::{
     budget, commands, commit, experience, key, lanes, launches, memory, ownership, pauses,
-    spending, table::Table,
+    requests, spending, table::Table,
 };
 
 /// The ledger of one account and Region.
@@ -125,6 +125,15 @@ impl Ledger for DynamoLedger {
         to: &[Pause],
     ) -> Result<Moved, LedgerError> {
         pauses::store(&self.table, &self.account, of, from, to).await
+    }
+
+    async fn store_requests(
+        &self,
+        cluster: &ClusterName,
+        from: &[Request],
+        to: &[Request],
+    ) -> Result<Moved, LedgerError> {
+        requests::store(&self.table, cluster, from, to).await
     }
 
     async fn spending(&self) -> Result<AccountSpending, LedgerError> {

@@ -22,6 +22,7 @@ mod memory;
 mod ownership;
 mod pauses;
 mod purse;
+mod requests;
 mod row;
 mod shelf;
 mod spending;

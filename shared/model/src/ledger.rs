@@ -2,6 +2,7 @@
 
 mod command;
 mod pause;
+mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{Choice, Command, CommandState, Method};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
+pub use request::{Approval, Asks, NotApproved, Request};
 
 use crate::{
     caps::AccountSpending,
@@ -41,6 +43,9 @@ pub struct Meta {
     /// What the account's clusters come to, in the row of the account's pauses.
     #[serde(default)]
     pub account: AccountSpending,
+    /// What waits for approval, was approved, or expired lately.
+    #[serde(default)]
+    pub requests: Vec<Request>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,8 @@ use model::{
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter, Request,
+        SweepMemory,
     },
     plan::Plan,
 };
@@ -68,6 +69,13 @@ pub trait Ledger: Send + Sync {
         of: Option<&ClusterName>,
         from: &[Pause],
         to: &[Pause],
+    ) -> Result<Moved, LedgerError>;
+    /// Replaces what waits for approval in a cluster, which `meta` answers, if it is still `from`.
+    async fn store_requests(
+        &self,
+        cluster: &ClusterName,
+        from: &[Request],
+        to: &[Request],
     ) -> Result<Moved, LedgerError>;
     /// What the account's clusters come to, and may. `meta` answers it, too.
     async fn spending(&self) -> Result<AccountSpending, LedgerError>;

@@ -18,7 +18,7 @@ use model::{
 };
 
 use crate::{
-    Report, TurnError, events,
+    Report, TurnError, approval, events,
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
@@ -172,6 +172,11 @@ async fn search(
         }
         let (mut begun, mut refused) = (false, false);
         for command in &pass.commands {
+            if approval::holds_disruption(turn, observed, command, report).await? {
+                refused = true;
+                spared.extend(command.delete.iter().map(|target| target.name.clone()));
+                continue;
+            }
             match orders::checked(observed, command, report) {
                 Some(plan) => {
                     begun = true;

@@ -41,6 +41,8 @@ pub struct Entry {
     pub(crate) destinations: Vec<Destination>,
     /// `settings.guards`: what the cluster's nodes may cost and number.
     pub caps: Caps,
+    /// `settings.guards.approveAbove`: what one turn may launch, and one disruption evict, without a person's approval.
+    pub approve_above: Caps,
     /// The entry's `settings` as written, for those who know more of its keys.
     pub raw_settings: Value,
 }
@@ -71,6 +73,7 @@ impl Entry {
         let reach = reach::read(entry)
             .ok_or_else(|| error("reach", &entry["reach"], reach::EXPECTED))?
             .to_owned();
+        let (caps, approve_above) = guards(&raw_settings)?;
         Ok(Self {
             mode,
             reach,
@@ -81,7 +84,8 @@ impl Entry {
             foreign: foreign(&raw_settings)?,
             destinations: notifications::destinations(&raw_settings)?,
             collect_until: collect_until(entry)?,
-            caps: caps(&raw_settings)?,
+            caps,
+            approve_above,
             raw_settings,
         })
     }
@@ -182,35 +186,59 @@ fn collect_until(entry: &Value) -> Result<Option<Timestamp>, EntryError> {
         .ok_or_else(|| error("approvals.collectUntil", value, expected))
 }
 
-/// A key that is not known may be meant to hold something back, so it is refused.
-fn caps(raw: &Value) -> Result<Caps, EntryError> {
+/// What caps the cluster, and above what a person is asked. A key that is not known may be meant to hold something back, so it
+/// is refused.
+fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
     const FIELD: &str = "settings.guards";
-    let Some(guards) = raw.get("guards") else {
-        return Ok(Caps::default());
-    };
-    let Some(guards) = guards.as_object() else {
-        return Err(error(FIELD, guards, "a JSON object"));
-    };
-    let mut caps = Caps::default();
-    for (key, value) in guards {
+    let (mut caps, mut approve_above) = (Caps::default(), Caps::default());
+    for (key, value) in object(FIELD, raw.get("guards"))? {
         let field = format!("{FIELD}.{key}");
         match key.as_str() {
-            "dollarsPerHour" => {
-                let price = value.as_str().and_then(NanosPerHour::from_dollars);
-                let expected = "dollars as text, such as \"12.50\"";
-                caps.price = Some(price.ok_or_else(|| error(&field, value, expected))?);
+            "evictionsPerHour" => caps.evictions = Some(whole(&field, value, PODS)?),
+            "approveAbove" => {
+                for (key, value) in object(&field, Some(value))? {
+                    let field = format!("{field}.{key}");
+                    match key.as_str() {
+                        "evictions" => approve_above.evictions = Some(whole(&field, value, PODS)?),
+                        _ => of_launches(&field, key, value, &mut approve_above)?,
+                    }
+                }
             }
-            "nodes" => caps.nodes = Some(whole(&field, value, "a number of nodes")?),
-            "evictionsPerHour" => {
-                caps.evictions = Some(whole(&field, value, "a number of pods")?);
-            }
-            _ => {
-                let expected = "no such guard: docs/operations.md has them all";
-                return Err(error(&field, value, expected));
-            }
+            _ => of_launches(&field, key, value, &mut caps)?,
         }
     }
-    Ok(caps)
+    Ok((caps, approve_above))
+}
+
+const PODS: &str = "a number of pods";
+
+fn object<'a>(
+    field: &str,
+    value: Option<&'a Value>,
+) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, EntryError> {
+    let object = match value {
+        None => None,
+        Some(Value::Object(object)) => Some(object),
+        Some(other) => return Err(error(field, other, "a JSON object")),
+    };
+    Ok(object.into_iter().flatten())
+}
+
+/// What launches may cost and number.
+fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result<(), EntryError> {
+    match key {
+        "dollarsPerHour" => {
+            let price = value.as_str().and_then(NanosPerHour::from_dollars);
+            let expected = "dollars as text, such as \"12.50\"";
+            caps.price = Some(price.ok_or_else(|| error(field, value, expected))?);
+        }
+        "nodes" => caps.nodes = Some(whole(field, value, "a number of nodes")?),
+        _ => {
+            let expected = "no such guard: docs/operations.md has them all";
+            return Err(error(field, value, expected));
+        }
+    }
+    Ok(())
 }
 
 fn whole(field: &str, value: &Value, expected: &'static str) -> Result<u32, EntryError> {
@@ -406,6 +434,10 @@ mod tests {
             (
                 serde_json::json!({"evictionsPerHour": "many"}),
                 "settings.guards.evictionsPerHour is \"many\": expected a number of pods",
+            ),
+            (
+                serde_json::json!({"approveAbove": {"pods": 1}}),
+                "settings.guards.approveAbove.pods is 1: expected no such guard: docs/operations.md has them all",
             ),
             (
                 serde_json::json!({"node": 1}),

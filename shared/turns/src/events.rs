@@ -26,6 +26,8 @@ const NO_TYPES_SAID_FOR: SignedDuration = SignedDuration::from_mins(1);
 const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 const ANNOTATION_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
+/// A plan is above a limit, and waits for a person.
+pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
 /// Nodes come to more than a cap of their NodePool, cluster or account allows.
 pub(crate) const CAP_EXCEEDED: &str = "CapExceeded";
 const CAP_EXCEEDED_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
@@ -253,7 +255,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             PRICES_NOT_CURRENT => PRICES_SAID_FOR,
             "NodeRepairBlocked" => REPAIR_SAID_FOR,
             INVALID_ANNOTATION => ANNOTATION_SAID_FOR,
-            CAP_EXCEEDED => CAP_EXCEEDED_SAID_FOR,
+            CAP_EXCEEDED | APPROVAL_REQUIRED => CAP_EXCEEDED_SAID_FOR,
             "Unconsolidatable" => UNCONSOLIDATABLE_SAID_FOR,
             _ => SAID_FOR,
         };

@@ -243,7 +243,7 @@ impl Report {
     }
 }
 
-fn digest<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn digest<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut digest = Sha256::new();
     for text in texts {
         digest.update(text);

@@ -7,6 +7,7 @@
 mod addresses;
 mod adopt;
 mod apply;
+mod approval;
 mod buffers;
 mod capacity_blocks;
 mod caps;

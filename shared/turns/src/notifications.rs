@@ -52,6 +52,10 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         let id = format!("budgets/{hour}");
         add(Class::Limit, id, title, texts(&report.held_back));
     }
+    for (id, line) in report.asked.iter().zip(&report.awaiting) {
+        let title = format!("request {id} waits for approval");
+        add(Class::Approval, id.clone(), title, vec![line.text.clone()]);
+    }
     if !report.over_caps.is_empty() {
         let title = "nodes come to more than caps allow".to_owned();
         let id = format!("caps/{hour}");
@@ -133,6 +137,11 @@ mod tests {
             with(|report, lines| report.over_caps = lines, 1),
             [Class::Limit]
         );
+        let asked: fn(&mut Report, Vec<Line>) = |report, lines| {
+            report.asked = vec!["1a2b".into()];
+            report.awaiting = lines;
+        };
+        assert_eq!(with(asked, 1), [Class::Approval]);
         // A pod may have no place for other reasons, in whatever words.
         let told = vec![Line::from("web: its limit")];
         let unplaced = Report {

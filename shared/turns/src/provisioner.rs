@@ -13,7 +13,7 @@ use model::{
 use ports::LaunchBuilder;
 
 use crate::{
-    Report, TurnError, addresses, buffers, events,
+    Report, TurnError, addresses, approval, buffers, events,
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
@@ -122,7 +122,7 @@ async fn round_of(
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
     report.shadowed = shadow::launches(snapshot, turn.world.share);
-    let plan = checked.plan;
+    let mut plan = checked.plan;
     if !plan.unplaced.is_empty()
         && let Some(until) = observed.experience.next_lapse()
     {
@@ -143,12 +143,18 @@ async fn round_of(
     }
     buffers::tell(turn, observed, &plan.buffers, report).await;
     nominate(turn, &plan).await?;
+    let approval = approval::launches(turn, observed, &mut plan, report).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
     let planned = plan.clone();
     let commitment = executor
         .commit(snapshot.clone(), plan, None, &recheck)
         .await?;
+    if !matches!(commitment, Commitment::Made(_))
+        && let Some(approval) = approval
+    {
+        approval::give_back(turn, approval).await?;
+    }
     // Committing gives NodeClaims their names.
     report.plan(match &commitment {
         Commitment::Made(made) => &made.plan.actions,

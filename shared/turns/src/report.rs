@@ -42,6 +42,12 @@ pub struct Report {
     pub disrupted: Vec<Line>,
     /// NodePools whose disruption budgets hold back all there would be to do.
     pub held_back: Vec<Line>,
+    /// Plans that wait for a person's approval.
+    #[serde(default)]
+    pub awaiting: Vec<Line>,
+    /// The ids of their requests.
+    #[serde(skip)]
+    pub(crate) asked: Vec<String>,
     /// Caps below what there is.
     #[serde(default)]
     pub over_caps: Vec<Line>,
@@ -111,6 +117,8 @@ impl Report {
             proposed: Vec::new(),
             disrupted: Vec::new(),
             held_back: Vec::new(),
+            awaiting: Vec::new(),
+            asked: Vec::new(),
             over_caps: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
@@ -146,6 +154,7 @@ impl Report {
             && self.shadowed.is_empty()
             && self.expected.is_empty()
             && self.proposed.is_empty()
+            && self.awaiting.is_empty()
             && self.over_caps.is_empty()
             && self.refused.is_empty()
             && self.unplaced.is_empty()
@@ -210,6 +219,7 @@ impl Report {
             &self.proposed,
             &self.disrupted,
             &self.held_back,
+            &self.awaiting,
             &self.over_caps,
             &self.refused,
             &self.unplaced,

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use model::{
     ClusterName,
-    ledger::{Mode, Pause, PauseLevel, PauseScope},
+    ledger::{Asks, Mode, Pause, PauseLevel, PauseScope, Request},
 };
 use ports::{
     Ledger,
@@ -138,4 +138,36 @@ pub async fn the_accounts_pauses_are_every_clusters(ledger: &dyn Ledger, c: &Clu
     assert_eq!(ledger.meta(c).await.unwrap().unwrap().pauses, account);
     assert!(ledger.pauses(Some(c)).await.unwrap().is_empty());
     ledger.store_pauses(None, &account, &before).await.unwrap();
+}
+
+pub async fn requests_are_replaced_only_as_they_were_seen(ledger: &dyn Ledger, c: &ClusterName) {
+    let request = |id: &str| Request {
+        id: id.into(),
+        asks: Asks::Disruption {
+            delete: ["uid-1".into()].into(),
+            evicts: 9,
+        },
+        told: "evict 9 pods".into(),
+        until: at(60),
+        approved: None,
+    };
+    let (a, b) = ([request("a")], [request("b")]);
+    let refused = ledger.store_requests(c, &[], &a).await.unwrap();
+    assert_eq!(
+        refused,
+        Moved::No,
+        "a cluster that nobody knows asks nothing"
+    );
+    activate(ledger, c).await;
+    for _ in 0..2 {
+        let stored = ledger.store_requests(c, &[], &a).await.unwrap();
+        assert_eq!(stored, Moved::Yes, "also when its answer was lost");
+    }
+    assert_eq!(ledger.meta(c).await.unwrap().unwrap().requests, a);
+    let stale = ledger.store_requests(c, &[], &b).await.unwrap();
+    assert_eq!(stale, Moved::No);
+    assert_eq!(ledger.store_requests(c, &a, &b).await.unwrap(), Moved::Yes);
+    activate(ledger, c).await;
+    let meta = ledger.meta(c).await.unwrap().unwrap();
+    assert_eq!(meta.requests, b, "the mirror leaves them as they are");
 }

@@ -9,7 +9,7 @@ use model::{
     ids::{LaunchToken, TurnId},
     ledger::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, SweepMemory,
+        Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
     },
 };
 use ports::{
@@ -143,6 +143,7 @@ hand_on! {
     fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
     fn pauses(of: Option<&ClusterName>) -> Vec<Pause>;
     fn store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
+    fn store_requests(cluster: &ClusterName, from: &[Request], to: &[Request]) -> Moved;
     fn spending() -> AccountSpending;
     fn store_spending(next: &AccountSpending) -> Moved;
     fn clusters() -> Vec<ClusterName>;

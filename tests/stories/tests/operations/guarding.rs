@@ -40,7 +40,7 @@ fn elsewhere(world: &mut World, nodes: u32) {
 }
 
 /// The NodePool asks for another label from now on, so its nodes drift.
-fn relabel(world: &mut World) {
+pub(crate) fn relabel(world: &mut World) {
     let pool = world.api.node_pools.get_mut("default").unwrap();
     pool.metadata.generation = Some(2);
     let metadata = pool.spec.template.metadata.get_or_insert_default();

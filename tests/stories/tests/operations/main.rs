@@ -6,6 +6,7 @@
 )]
 
 mod alarming;
+mod approving;
 mod guarding;
 mod pausing;
 mod resting;

@@ -1,0 +1,68 @@
+//! Requests for approval in the ledger, where the next turn finds what was said of them.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use model::{
+    ClusterName, Lane,
+    ledger::{Approval, Request},
+};
+use ports::{Ledger, ledger::Moved};
+
+use crate::{
+    approve::{Arguments, listed},
+    journal::source::block_on,
+};
+
+/// Turns ask while people approve.
+const TRIES: usize = 5;
+
+pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
+    block_on(async {
+        let (ledger, _) = super::memory_of(&arguments.stack.name).await?;
+        let requests = requests(&ledger, arguments.cluster()).await?;
+        let mut out = std::io::stdout().lock();
+        for line in listed(&requests, arguments.cluster(), now) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    })
+}
+
+/// Approves a request, and says what it would do.
+pub(crate) fn answer(
+    arguments: &Arguments,
+    id: &str,
+    approval: Approval,
+    now: Timestamp,
+) -> Result<String> {
+    block_on(async {
+        let (ledger, _) = super::memory_of(&arguments.stack.name).await?;
+        let cluster = ClusterName::from(arguments.cluster());
+        for _ in 0..TRIES {
+            let before = requests(&ledger, arguments.cluster()).await?;
+            let (after, request) = Request::approve(&before, id, approval.clone(), now)
+                .context("nothing was changed")?;
+            let moved = ledger.store_requests(&cluster, &before, &after).await;
+            if moved.context("cannot write the approval; nothing was changed")? == Moved::Yes {
+                for lane in [Lane::Provisioner, Lane::Disruption] {
+                    ledger.make_due(&cluster, lane, now).await?;
+                }
+                return Ok(request.told);
+            }
+        }
+        bail!("turns change the same requests all the time; nothing was changed: try again")
+    })
+}
+
+async fn requests(ledger: &dyn Ledger, cluster: &str) -> Result<Vec<Request>> {
+    let meta = ledger.meta(&ClusterName::from(cluster)).await?;
+    let meta = meta.with_context(|| {
+        format!(
+            "the ledger knows no cluster {cluster}: whittle clusters shows those that are registered, and one that was registered \
+             just now is known within a minute"
+        )
+    })?;
+    Ok(meta.requests)
+}

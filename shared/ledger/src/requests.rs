@@ -1,0 +1,43 @@
+//! What waits for approval: a list in META, which turns read anyway.
+
+use model::{ClusterName, ledger::Request};
+use ports::{LedgerError, ledger::Moved};
+
+use crate::{
+    key::Key,
+    row::{self, Row},
+    table::{Table, Write, Written},
+};
+
+const LIST: &str = "requests";
+
+pub(crate) fn of_row(row: &Row) -> Result<Vec<Request>, LedgerError> {
+    match row.text(LIST) {
+        Some(_) => row.json(LIST),
+        None => Ok(Vec::new()),
+    }
+}
+
+pub(crate) async fn store(
+    table: &Table,
+    cluster: &ClusterName,
+    from: &[Request],
+    to: &[Request],
+) -> Result<Moved, LedgerError> {
+    let condition = match from {
+        [] => {
+            "attribute_exists(#registry) AND (attribute_not_exists(#requests) OR #requests = :from)"
+        }
+        [_, ..] => "#requests = :from",
+    };
+    let list = row::json(&to)?;
+    let write = Write::update(&Key::meta(cluster), "SET #requests = :to")
+        .when(condition)
+        .value("from", row::json(&from)?)
+        .value("to", list.clone());
+    Ok(match table.write(write).await? {
+        // Repeated, because its answer was lost.
+        Written::Refused(Some(row)) if row.text(LIST) == Some(&list) => Moved::Yes,
+        written => written.into(),
+    })
+}

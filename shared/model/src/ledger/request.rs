@@ -1,0 +1,271 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    caps::Spending,
+    ids::{NodePoolName, Uid},
+};
+
+/// What a plan would do above a limit of `settings.guards.approveAbove`: nothing is done before a person approves exactly that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Short, because people type it.
+    pub id: String,
+    pub asks: Asks,
+    /// The same in words.
+    pub told: String,
+    /// From then on nobody can approve it; what is still wanted is asked anew, under another id.
+    pub until: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Approval>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Asks {
+    /// To launch so many nodes of each NodePool in one turn, for so much an hour.
+    Launches(BTreeMap<NodePoolName, Spending>),
+    /// To remove these NodeClaims together, which evicts so many pods.
+    Disruption { delete: BTreeSet<Uid>, evicts: u32 },
+}
+
+/// Who said yes, and until when that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    pub by: String,
+    pub until: Timestamp,
+}
+
+/// Why a request cannot be approved. Nothing is changed then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotApproved {
+    #[error(
+        "there is no request {id}: `whittle approve <cluster> --list` shows those that wait; where a plan changes, it is asked anew \
+         under another id"
+    )]
+    Unknown { id: String },
+    #[error(
+        "request {id} expired at {at:.0}: if it is still wanted, it is asked anew under another id, which `whittle approve <cluster> \
+         --list` shows"
+    )]
+    Expired { id: String, at: Timestamp },
+    #[error("request {id} is approved already, by {by}")]
+    Already { id: String, by: String },
+}
+
+impl Asks {
+    /// Whether what is wanted is no more than this.
+    fn covers(&self, wanted: &Self) -> bool {
+        match (self, wanted) {
+            (Self::Launches(most), Self::Launches(wanted)) => {
+                wanted.iter().all(|(pool, wanted)| {
+                    let most = most.get(pool);
+                    most.is_some_and(|most| {
+                        wanted.nodes <= most.nodes && wanted.price <= most.price
+                    })
+                })
+            }
+            (
+                Self::Disruption { delete, evicts },
+                Self::Disruption {
+                    delete: wanted,
+                    evicts: evicted,
+                },
+            ) => delete == wanted && evicted <= evicts,
+            (Self::Launches(_), Self::Disruption { .. })
+            | (Self::Disruption { .. }, Self::Launches(_)) => false,
+        }
+    }
+}
+
+impl Request {
+    /// A working day's pause, and a plan of then is hardly one of now.
+    pub const WAITS: SignedDuration = SignedDuration::from_hours(4);
+    /// Those that expired are kept for so long, to tell whoever comes late.
+    const KEPT: SignedDuration = SignedDuration::from_hours(24);
+    /// All of a cluster's are in one row.
+    pub const MOST: usize = 20;
+
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.approved.is_none() && self.until > now
+    }
+
+    /// The approved request that lets this happen now.
+    pub fn granted<'a>(requests: &'a [Self], wanted: &Asks, now: Timestamp) -> Option<&'a Self> {
+        requests.iter().find(|request| {
+            let approved = request.approved.as_ref();
+            approved.is_some_and(|approved| approved.until > now) && request.asks.covers(wanted)
+        })
+    }
+
+    /// The requests with this one, and the one that stands for it: an open one that asks for as much, if there is one. Of
+    /// launches only the last plan waits.
+    pub fn ask(requests: &[Self], new: Self, now: Timestamp) -> (Vec<Self>, Self) {
+        let is_kept = |request: &&Self| {
+            let end = request
+                .approved
+                .as_ref()
+                .map_or(request.until, |one| one.until);
+            now.duration_since(end) < Self::KEPT
+        };
+        let mut kept: Vec<Self> = requests.iter().filter(is_kept).cloned().collect();
+        let stands = |one: &&Self| one.is_open(now) && one.asks.covers(&new.asks);
+        if let Some(standing) = kept.iter().find(stands).cloned() {
+            return (kept, standing);
+        }
+        if let Asks::Launches(_) = new.asks {
+            kept.retain(|one| !(one.is_open(now) && matches!(one.asks, Asks::Launches(_))));
+        }
+        let excess = (kept.len() + 1).saturating_sub(Self::MOST);
+        kept.drain(..excess);
+        kept.push(new.clone());
+        (kept, new)
+    }
+
+    /// The requests where one is approved, and that one.
+    pub fn approve(
+        requests: &[Self],
+        id: &str,
+        approval: Approval,
+        now: Timestamp,
+    ) -> Result<(Vec<Self>, Self), NotApproved> {
+        let mut after = requests.to_vec();
+        let wanted = after.iter_mut().find(|request| request.id == id);
+        let Some(request) = wanted else {
+            return Err(NotApproved::Unknown { id: id.to_owned() });
+        };
+        let id = request.id.clone();
+        if let Some(Approval { by, .. }) = &request.approved {
+            let by = by.clone();
+            return Err(NotApproved::Already { id, by });
+        }
+        if request.until <= now {
+            let at = request.until;
+            return Err(NotApproved::Expired { id, at });
+        }
+        request.approved = Some(approval);
+        let request = request.clone();
+        Ok((after, request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::NanosPerHour;
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_second(hours * 3600).unwrap()
+    }
+
+    fn launches(nodes: u32) -> Asks {
+        let spending = Spending {
+            price: NanosPerHour(i64::from(nodes)),
+            nodes,
+        };
+        Asks::Launches([("default".into(), spending)].into())
+    }
+
+    fn disruption(uids: &[&str], evicts: u32) -> Asks {
+        let delete = uids.iter().map(|uid| Uid::from(*uid)).collect();
+        Asks::Disruption { delete, evicts }
+    }
+
+    fn request(id: &str, asks: Asks) -> Request {
+        Request {
+            id: id.to_owned(),
+            asks,
+            told: String::new(),
+            until: at(4),
+            approved: None,
+        }
+    }
+
+    fn ann(until: i64) -> Approval {
+        Approval {
+            by: "ann".to_owned(),
+            until: at(until),
+        }
+    }
+
+    #[test]
+    fn an_approval_is_for_what_was_asked_and_no_more_as_long_as_it_counts() {
+        let asked = [
+            request("a", launches(5)),
+            request("b", disruption(&["x", "y"], 7)),
+        ];
+        let (asked, _) = Request::approve(&asked, "a", ann(2), at(1)).unwrap();
+        let (asked, _) = Request::approve(&asked, "b", ann(2), at(1)).unwrap();
+        let granted = |wanted: &Asks, now| {
+            let granted = Request::granted(&asked, wanted, at(now));
+            granted.map(|request| request.id.clone())
+        };
+        assert_eq!(granted(&launches(5), 1).as_deref(), Some("a"));
+        assert_eq!(granted(&launches(4), 1).as_deref(), Some("a"));
+        assert_eq!(granted(&launches(6), 1), None);
+        assert_eq!(granted(&launches(5), 2), None, "it counts no more");
+        assert_eq!(
+            granted(&disruption(&["x", "y"], 6), 1).as_deref(),
+            Some("b")
+        );
+        assert_eq!(granted(&disruption(&["x", "y"], 8), 1), None);
+        assert_eq!(granted(&disruption(&["x"], 7), 1), None, "other nodes");
+    }
+
+    #[test]
+    fn what_is_not_approved_lets_nothing_happen() {
+        let asked = [request("a", launches(5))];
+        assert_eq!(Request::granted(&asked, &launches(1), at(1)), None);
+    }
+
+    #[test]
+    fn an_expired_an_unknown_and_an_approved_request_are_refused_with_what_to_do() {
+        let asked = [request("a", launches(5))];
+        let refused = |id, now| Request::approve(&asked, id, ann(9), at(now)).unwrap_err();
+        let late = refused("a", 4).to_string();
+        assert!(
+            late.starts_with("request a expired at 1970-01-01T04:00:00Z"),
+            "{late}"
+        );
+        assert!(
+            refused("b", 1)
+                .to_string()
+                .starts_with("there is no request b: `whittle")
+        );
+        let (approved, _) = Request::approve(&asked, "a", ann(9), at(1)).unwrap();
+        let again = Request::approve(&approved, "a", ann(9), at(1)).unwrap_err();
+        assert_eq!(again.to_string(), "request a is approved already, by ann");
+    }
+
+    #[test]
+    fn the_same_is_asked_once_and_of_launches_only_the_last_plan_waits() {
+        let (asked, first) = Request::ask(&[], request("a", launches(5)), at(0));
+        assert_eq!(first.id, "a");
+        let (asked, stands) = Request::ask(&asked, request("b", launches(4)), at(1));
+        assert_eq!(
+            (asked.len(), stands.id.as_str()),
+            (1, "a"),
+            "no more than asked"
+        );
+        let (asked, new) = Request::ask(&asked, request("c", launches(6)), at(1));
+        assert_eq!((asked.len(), new.id.as_str()), (1, "c"));
+        let late = Request {
+            until: at(9),
+            ..request("d", launches(6))
+        };
+        let (asked, new) = Request::ask(&asked, late, at(5));
+        assert_eq!((asked.len(), new.id.as_str()), (2, "d"), "c has expired");
+        let mut many = asked;
+        for n in 0..30 {
+            let id = n.to_string();
+            let new = request(&id, disruption(&[&id], 1));
+            (many, _) = Request::ask(&many, new, at(1));
+        }
+        assert_eq!(many.len(), Request::MOST);
+        let (left, _) = Request::ask(&many, request("z", disruption(&["z"], 1)), at(40));
+        assert_eq!(left.len(), 1, "what expired a day ago is forgotten");
+    }
+}

@@ -1,0 +1,231 @@
+//! Plans above a limit of `settings.guards.approveAbove` wait for a person (docs/operations.md).
+//!
+//! What waits is a request in the ledger, told in the journal, on NodePools and pods, and to people. The next turn plans anew: what
+//! an approved request covers goes through, and nothing else does. Pods that leave a node need no approval for another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    Action, NodePoolName, Plan, PodKey,
+    caps::Spending,
+    journal::{Line, Subject},
+    ledger::{Asks, Request},
+    plan::{Expected, Launch, Refusal, Unplaced},
+};
+use ports::{
+    cluster::{Event, EventKind, EventTarget},
+    ledger::Moved,
+};
+
+use crate::{Report, TurnError, disruption::about, events, journal, lane::Turn, observe::Observed};
+
+/// People approve while turns ask.
+const TRIES: usize = 5;
+
+/// Whether something above a limit may be done now.
+enum Answer {
+    Approved(Request),
+    Waits(Request),
+}
+
+/// Takes launches out of a plan that wait for approval, and says so. Answers the approval that lets them happen: it is used up
+/// before they are committed, so that it counts once, and [`give_back`] is for commits that came to nothing.
+pub(crate) async fn launches(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    plan: &mut Plan,
+    report: &mut Report,
+) -> Result<Option<Request>, TurnError> {
+    let pods = observed.snapshot.pods.iter();
+    let leaving = pods.filter(|pod| pod.node_name.is_some());
+    let leaving: BTreeSet<PodKey> = leaving.map(|pod| pod.key.clone()).collect();
+    let is_asked = |launch: &Launch| !launch.pods.iter().any(|pod| leaving.contains(&pod.key));
+    let mut total = Spending::default();
+    let mut pools: BTreeMap<NodePoolName, Spending> = BTreeMap::new();
+    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    for launch in launches.filter(|launch| is_asked(launch)) {
+        total.add(launch.cheapest.price);
+        let of_pool = pools.entry(launch.node_pool.clone()).or_default();
+        of_pool.add(launch.cheapest.price);
+    }
+    if turn.entry.approve_above.exceeded(total).is_none() {
+        return Ok(None);
+    }
+    let told = format!(
+        "launching {} nodes for ${} an hour",
+        total.nodes, total.price
+    );
+    let names: Vec<NodePoolName> = pools.keys().cloned().collect();
+    let request = match settle(turn, Asks::Launches(pools), told, true).await? {
+        Answer::Approved(request) => return Ok(Some(request)),
+        Answer::Waits(request) => request,
+    };
+    let text = waits(turn, &request);
+    let mut held = Vec::new();
+    plan.actions.retain(|planned| match &planned.action {
+        Action::Launch(launch) if is_asked(launch) => {
+            held.push(launch.clone());
+            false
+        }
+        Action::Launch(_)
+        | Action::DeleteNodeClaim(_)
+        | Action::UpdateNode(_)
+        | Action::UpdateNodeClaim(_)
+        | Action::Evict { .. }
+        | Action::DeletePod { .. }
+        | Action::Terminate { .. } => true,
+    });
+    let names_of = |launch: &Launch| Expected::NodeClaim(launch.name.clone());
+    let gone: Vec<Expected> = held.iter().map(|launch| names_of(launch)).collect();
+    plan.nominations.retain(|one| !gone.contains(&one.node));
+    for launch in &held {
+        plan.unplaced.extend(launch.pods.iter().map(|pod| Unplaced {
+            pod: pod.clone(),
+            reasons: vec![Refusal {
+                node_pool: Some(launch.node_pool.clone()),
+                text: text.clone(),
+                limited: false,
+            }],
+        }));
+    }
+    let pods = held.iter().flat_map(|launch| &launch.pods);
+    let pods = pods.map(|pod| Subject::Pod(pod.key.clone()));
+    let pools = names.iter().cloned().map(Subject::NodePool);
+    let line = Line::new(text, pools.chain(pods));
+    tell(turn, observed, &names, &request, line, report).await;
+    Ok(None)
+}
+
+/// Whether a disruption waits for approval; then it is said.
+pub(crate) async fn holds_disruption(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    command: &planner::Command,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let evicts = command.evicts.values();
+    let evicts = evicts.fold(0_u32, |sum, pods| sum.saturating_add(*pods));
+    let limit = turn.entry.approve_above.evictions;
+    if limit.is_none_or(|most| evicts <= most) {
+        return Ok(false);
+    }
+    let delete = command.delete.iter().map(|target| target.uid.clone());
+    let asks = Asks::Disruption {
+        delete: delete.collect(),
+        evicts,
+    };
+    let told = format!("evicting {evicts} pods ({})", command.because);
+    // It names NodeClaims that go with it: that it counts once needs no more.
+    let request = match settle(turn, asks, told, false).await? {
+        Answer::Approved(_) => return Ok(false),
+        Answer::Waits(request) => request,
+    };
+    let line = Line::new(waits(turn, &request), about(command));
+    let pools: Vec<NodePoolName> = command.evicts.keys().cloned().collect();
+    tell(turn, observed, &pools, &request, line, report).await;
+    Ok(true)
+}
+
+/// Nothing was committed under this approval.
+pub(crate) async fn give_back(turn: &Turn<'_>, request: Request) -> Result<(), TurnError> {
+    for _ in 0..TRIES {
+        let requests = requests(turn).await?;
+        let mut back = requests.clone();
+        back.push(request.clone());
+        let ledger = &turn.world.ledger;
+        let stored = ledger.store_requests(turn.cluster, &requests, &back);
+        if stored.await? == Moved::Yes {
+            return Ok(());
+        }
+    }
+    // It is asked again.
+    Ok(())
+}
+
+async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
+    let meta = turn.world.ledger.meta(turn.cluster).await?;
+    Ok(meta.map(|meta| meta.requests).unwrap_or_default())
+}
+
+/// Looks for an approval, and asks for it where there is none.
+async fn settle(
+    turn: &Turn<'_>,
+    asks: Asks,
+    told: String,
+    counts_once: bool,
+) -> Result<Answer, TurnError> {
+    let now = turn.world.clock.now();
+    let until = now.saturating_add(Request::WAITS).unwrap_or(now);
+    let seed = [turn.id.as_str(), &told];
+    let mut id = journal::digest(seed.into_iter());
+    id.truncate(8);
+    let new = Request {
+        id,
+        asks,
+        told,
+        until,
+        approved: None,
+    };
+    let ledger = &turn.world.ledger;
+    for _ in 0..TRIES {
+        let requests = requests(turn).await?;
+        let granted = Request::granted(&requests, &new.asks, now).cloned();
+        let (after, answer) = match granted {
+            Some(granted) if counts_once => {
+                let mut rest = requests.clone();
+                rest.retain(|one| *one != granted);
+                (rest, Answer::Approved(granted))
+            }
+            Some(granted) => return Ok(Answer::Approved(granted)),
+            None => {
+                let (after, standing) = Request::ask(&requests, new.clone(), now);
+                (after, Answer::Waits(standing))
+            }
+        };
+        if after == requests {
+            return Ok(answer);
+        }
+        let stored = ledger.store_requests(turn.cluster, &requests, &after);
+        if stored.await? == Moved::Yes {
+            return Ok(answer);
+        }
+    }
+    Ok(Answer::Waits(new))
+}
+
+fn waits(turn: &Turn<'_>, request: &Request) -> String {
+    let Request {
+        id, told, until, ..
+    } = request;
+    format!(
+        "{told} is above settings.guards.approveAbove and waits for approval until {until:.0}: `whittle approve {} {id}`",
+        turn.cluster
+    )
+}
+
+async fn tell(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    pools: &[NodePoolName],
+    request: &Request,
+    line: Line,
+    report: &mut Report,
+) {
+    let own = observed.snapshot.node_pools.iter();
+    let own = own.filter(|pool| pools.contains(&pool.name));
+    let told: Vec<Event> = own
+        .map(|pool| Event {
+            about: EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
+            kind: EventKind::Warning,
+            reason: events::APPROVAL_REQUIRED.to_owned(),
+            message: line.text.clone(),
+            at: turn.now,
+        })
+        .collect();
+    if !report.asked.contains(&request.id) {
+        report.asked.push(request.id.clone());
+        report.awaiting.push(line);
+    }
+    report.look_again(request.until);
+    events::post(turn, &told, report).await;
+}

@@ -1,0 +1,135 @@
+//! What is above a limit waits for a person, who says yes to exactly that.
+
+use fakes::World;
+use model::{
+    InterruptionKind, Lane,
+    ledger::{Approval, NotApproved, Request},
+};
+use serde_json::json;
+use stories::{Rig, all_bound, secs};
+
+use crate::{alive, in_service, told};
+
+fn requests(world: &mut World) -> Vec<Request> {
+    world.ledger.of(&Rig::cluster()).requests.clone()
+}
+
+/// As `whittle approve demo <id>` does.
+fn approve(rig: &Rig, id: &str) -> Result<(), NotApproved> {
+    rig.sim.with(|world| {
+        let now = world.now;
+        let by = "ann".to_owned();
+        let until = now + secs(3_600);
+        let rows = world.ledger.of(&Rig::cluster());
+        (rows.requests, _) = Request::approve(&rows.requests, id, Approval { by, until }, now)?;
+        for lane in [Lane::Provisioner, Lane::Disruption] {
+            rows.lanes.entry(lane).or_default().due = Some(now);
+        }
+        Ok(())
+    })
+}
+
+fn ask_above(rig: &Rig, limits: &serde_json::Value) {
+    rig.configure(&json!({"guards": {"approveAbove": limits}}));
+}
+
+#[tokio::test]
+async fn launches_above_a_limit_wait_for_approval_and_are_made_once_they_have_it() {
+    let mut rig = in_service(1).await;
+    ask_above(&rig, &json!({"dollarsPerHour": "0.10"}));
+    rig.scale(9);
+    rig.pass(secs(300)).await;
+    assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
+    let waiting = rig.sim.with(requests);
+    let [request] = &waiting[..] else {
+        panic!("{waiting:?}")
+    };
+    let how = format!("`whittle approve demo {}`", request.id);
+    for reason in ["FailedScheduling", "ApprovalRequired"] {
+        let events = told(&rig, reason);
+        let named = |event: &String| event.contains("launching ") && event.contains(&how);
+        assert!(events.iter().any(named), "{reason}: {events:?}");
+    }
+    approve(&rig, &request.id).unwrap();
+    assert!(
+        rig.until(secs(300), all_bound).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    assert_eq!(rig.sim.with(requests), [], "it counts once");
+}
+
+#[tokio::test]
+async fn a_request_that_expired_or_that_nobody_made_is_refused_and_the_plan_is_asked_anew() {
+    let mut rig = in_service(1).await;
+    ask_above(&rig, &json!({"nodes": 0}));
+    rig.scale(9);
+    rig.pass(secs(60)).await;
+    let first = rig.sim.with(requests).remove(0);
+    let now = rig.sim.with(|world| world.now);
+    rig.sim
+        .with(|world| world.ledger.of(&Rig::cluster()).requests[0].until = now);
+    let before = rig.sim.with(requests);
+    let expired = approve(&rig, &first.id).unwrap_err().to_string();
+    assert!(expired.contains("expired at"), "{expired}");
+    let unknown = approve(&rig, "nothing").unwrap_err().to_string();
+    assert!(unknown.contains("there is no request nothing"), "{unknown}");
+    assert_eq!(rig.sim.with(requests), before, "nothing is changed");
+    rig.pass(secs(660)).await;
+    let open: Vec<Request> = rig.sim.with(|world| {
+        let now = world.now;
+        let all = requests(world).into_iter();
+        all.filter(|request| request.is_open(now)).collect()
+    });
+    assert!(matches!(&open[..], [one] if one.id != first.id), "{open:?}");
+    assert_eq!(rig.sim.with(alive), 1);
+}
+
+#[tokio::test]
+async fn what_is_within_the_limit_is_not_asked() {
+    let mut rig = in_service(1).await;
+    ask_above(&rig, &json!({"dollarsPerHour": "10", "nodes": 5}));
+    rig.scale(9);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    assert_eq!(rig.sim.with(requests), []);
+}
+
+#[tokio::test]
+async fn what_replaces_an_interrupted_node_is_not_asked() {
+    let mut rig = in_service(1).await;
+    ask_above(&rig, &json!({"nodes": 0}));
+    rig.pass(secs(30)).await;
+    let first = rig
+        .sim
+        .with(|world| world.account.alive().next().unwrap().id.clone());
+    let kind = InterruptionKind::SpotInterrupted;
+    rig.announce(&first, kind, Some(secs(120))).await.unwrap();
+    let replaced = rig
+        .until(secs(120), |world| {
+            world.account.alive().any(|one| one.id != first)
+        })
+        .await;
+    assert!(replaced.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
+    let mut rig = in_service(1).await;
+    ask_above(&rig, &json!({"evictions": 0}));
+    let first = rig
+        .sim
+        .with(|world| world.account.alive().next().unwrap().id.clone());
+    rig.sim.with(crate::guarding::relabel);
+    rig.pass(secs(900)).await;
+    let is_there = |world: &mut World| world.account.alive().any(|one| one.id == first);
+    assert!(rig.sim.with(is_there), "{:#?}", rig.transcript);
+    let request = rig.sim.with(requests).remove(0);
+    assert!(
+        request.told.starts_with("evicting 1 pods (Drifted: "),
+        "{}",
+        request.told
+    );
+    approve(&rig, &request.id).unwrap();
+    let gone = rig.until(secs(600), |world| !is_there(world)).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+}
