@@ -223,6 +223,8 @@ pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
         Seen::Leaving { node, instance } => {
             let (after, mut steps) = leave(node, instance);
             if !state.is_leaving() {
+                // What cannot be taken back waits until its deletion is on record, which may be refused.
+                steps.retain(|step| !matches!(step, Step::EndInstance | Step::ReleaseNode));
                 steps.insert(0, Step::Follow);
             }
             (after, steps)

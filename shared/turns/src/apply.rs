@@ -24,6 +24,8 @@ pub(crate) struct Applied {
     pub(crate) deleted_claims: bool,
     /// NodeClaims that are gone now.
     pub(crate) finished_claims: bool,
+    /// One of them without a node, whose drain would have been seen: pods may have waited for it.
+    pub(crate) finished_without_node: bool,
     pub(crate) acted: bool,
     /// Which of the actions were done.
     pub(crate) done: BTreeSet<usize>,
@@ -138,6 +140,10 @@ async fn act(
             // Records end before the object does: without them its instance would look owned for ever.
             if let Some(claim) = claim.filter(|_| ends) {
                 executor.finish_claim(claim).await?;
+                let mut nodes = observed.snapshot.nodes.iter();
+                let id = &claim.status.provider_id;
+                let has_node = !id.is_empty() && nodes.any(|node| node.provider_id == *id);
+                applied.finished_without_node |= !has_node;
             }
             turn.api.update_node_claim(update).await?;
             applied.finished_claims |= ends;

@@ -204,7 +204,7 @@ fn launch_of(instance: &Instance) -> Option<LaunchToken> {
         .map(|token| LaunchToken::from(token.as_str()))
 }
 
-/// Registered NodeClaims whose instance is not listed and whose kubelet is silent (spec/lifecycle §25.1).
+/// NodeClaims whose instance is not listed and whose kubelet is silent (spec/lifecycle §25.1).
 fn without_instance(
     claims: &[NodeClaim],
     instances: &[Instance],
@@ -219,7 +219,7 @@ fn without_instance(
     };
     claims
         .iter()
-        .filter(|claim| claim.deleted_at.is_none() && claim.is_true(REGISTERED))
+        .filter(|claim| claim.deleted_at.is_none())
         .filter(|claim| instance_of(claim).is_some_and(|id| !alive.contains(&id)) && !ready(claim))
         .map(|claim| claim.name.clone())
         .collect()
@@ -310,6 +310,10 @@ async fn lost_claims(
             .iter()
             .find(|instance| Some(&instance.id) == instance_of(claim).as_ref());
         if instance.is_some_and(|instance| instance.state != InstanceState::Terminated) {
+            continue;
+        }
+        // Before it registers it may be too young to be shown; that it ended is no mere absence even then.
+        if instance.is_none() && !claim.is_true(REGISTERED) {
             continue;
         }
         let target = Target {

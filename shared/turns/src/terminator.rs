@@ -91,6 +91,9 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     if decision.plan.actions.iter().any(begins) {
         // Its pods need other places, best before they are evicted.
         turn.wake(Lane::Provisioner, "node-leaves").await?;
+    } else if applied.finished_without_node {
+        // What was to run there needs another place, and changes by nothing that a relay sees.
+        turn.wake(Lane::Provisioner, "nodeclaim-gone").await?;
     }
     if applied.finished_claims {
         // A budget that counted them may allow the next one.

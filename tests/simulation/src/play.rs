@@ -9,7 +9,7 @@ use std::{
 use fakes::{Process, Sim, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Interruption, Lane, Wake, ids::TurnId};
-use turns::{Outcome, Report};
+use turns::{Outcome, Report, SweepReport};
 
 use crate::{
     Bug, Failure, HOLDER, Laws, Script, cluster, deeds,
@@ -46,7 +46,7 @@ struct Invocation {
 enum Ended {
     Turn(Box<Report>),
     Interrupted { kept: bool },
-    Swept,
+    Swept(Box<SweepReport>),
     Failed(String),
 }
 
@@ -231,7 +231,7 @@ impl Play {
         let world = watched.world(HOLDER);
         self.start(process, Lane::Housekeeper, None, async move {
             match turns::housekeep(&world, &turn).await {
-                Ok(_) => Ended::Swept,
+                Ok(report) => Ended::Swept(Box::new(report)),
                 Err(error) => Ended::Failed(error.to_string()),
             }
         });
@@ -355,7 +355,10 @@ impl Play {
                 false
             }
             Some(Ended::Interrupted { kept }) => kept && self.bug != Some(Bug::AcknowledgeFirst),
-            Some(Ended::Swept) => false,
+            Some(Ended::Swept(report)) => {
+                self.swept(&report);
+                false
+            }
             Some(Ended::Failed(error)) => {
                 self.note(&format!("{lane} turn-{process}: {error}"));
                 false
@@ -405,6 +408,19 @@ impl Play {
                 let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
                 laws.journaled(world, turn, &report.problems);
             });
+        }
+    }
+
+    fn swept(&mut self, report: &SweepReport) {
+        let lines = [
+            ("collected", &report.collected),
+            ("alarm", &report.alarms),
+            ("problem", &report.problems),
+        ];
+        for (kind, lines) in lines {
+            for line in lines {
+                self.note(&format!("sweep: {kind} {line}"));
+            }
         }
     }
 

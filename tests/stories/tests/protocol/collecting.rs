@@ -89,6 +89,28 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
 }
 
 #[tokio::test]
+async fn an_instance_that_ends_before_its_node_joins_is_replaced_within_minutes() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    let launched = |world: &mut fakes::World| world.account.alive().count() == 1;
+    assert!(rig.until(secs(60), launched).await.is_some());
+    let first = rig.sim.with(|world| {
+        let id = world.account.alive().next().unwrap().id.clone();
+        // Nobody announces it.
+        world.account.terminate(&id, world.now);
+        id
+    });
+    let served = rig.until(secs(480), all_bound).await;
+    assert!(
+        served.is_some(),
+        "long before a registration times out: {:#?}",
+        rig.transcript
+    );
+    rig.sim
+        .with(|world| assert!(world.account.alive().all(|other| other.id != first)));
+}
+
+#[tokio::test]
 async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_queue() {
     let mut rig = Rig::ready(Relay::Dead).await;
     let spot = model::InterruptionKind::SpotInterrupted;
