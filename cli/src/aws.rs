@@ -1,5 +1,6 @@
 //! AWS, in the Region and with the credentials of the environment (`AWS_REGION`, `AWS_PROFILE` …).
 
+mod access;
 pub(crate) mod caps;
 mod checks;
 pub(crate) mod pauses;
@@ -15,9 +16,12 @@ use model::{ClusterName, Experience, InstanceType};
 use ports::{Catalog, Clock, Upkeep};
 use serde_json::Value;
 
+/// As CloudTrail shows it.
+const PROGRAM: &str = "whittle";
+
 /// Where a stack keeps what its functions decided.
 pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::DynamoLedger, ec2::Bucket)> {
-    let config = ec2::sdk_config().await;
+    let config = ec2::sdk_config(PROGRAM).await;
     let clock: Arc<dyn Clock> = Arc::new(At(crate::moment::now()));
     let account = ec2::Account::new(&config, ec2::Options::default(), Arc::clone(&clock));
     let memory = account.memory(stack).await.with_context(|| {
@@ -39,7 +43,7 @@ pub(crate) struct Region {
 impl Region {
     /// Returns what is wrong with prices, too.
     pub(crate) async fn connect(now: Timestamp) -> (Self, Vec<String>) {
-        let config = ec2::sdk_config().await;
+        let config = ec2::sdk_config(PROGRAM).await;
         let account = ec2::Account::new(&config, ec2::Options::default(), Arc::new(At(now)));
         let problems = account.renew_prices(true, now).await;
         (Self { account }, problems)
@@ -75,7 +79,7 @@ pub(crate) async fn approve(
         registry_prefix: registry.trim_end_matches('/').to_owned(),
         ..ec2::Options::default()
     };
-    let account = ec2::Account::new(&ec2::sdk_config().await, options, Arc::new(At(now)));
+    let account = ec2::Account::new(&ec2::sdk_config(PROGRAM).await, options, Arc::new(At(now)));
     let approval = serde_json::json!({ "collectUntil": until.to_string() });
     let change = |entry: &mut serde_json::Map<String, Value>| {
         entry.insert("approvals".to_owned(), approval);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::convert::document::{self, Source};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Objects(Vec<Value>);
 
 impl Objects {

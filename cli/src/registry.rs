@@ -49,6 +49,9 @@ pub(crate) struct Register {
     /// Write over an entry that is there.
     #[arg(long)]
     replace: bool,
+    /// Let the stack's functions into the cluster of EKS: an access entry for the role of each.
+    #[arg(long, conflicts_with = "endpoint")]
+    create_access_entries: bool,
     #[command(flatten)]
     registry: Registry,
 }
@@ -58,6 +61,11 @@ pub(crate) struct Unregister {
     /// The cluster, as it is registered.
     #[arg(value_parser = name)]
     cluster: String,
+    /// Delete the access entries of the stack's functions too, once the cluster is forgotten.
+    #[arg(long)]
+    delete_access_entries: bool,
+    #[command(flatten)]
+    stack: crate::stack::Stack,
     #[command(flatten)]
     registry: Registry,
 }
@@ -150,6 +158,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     let context = arguments.context.as_deref();
     let asked = registry::Registering {
         replace: arguments.replace,
+        lets_in: arguments.create_access_entries,
         stack: &arguments.stack.name,
         objects: context
             .map(|context| Objects::of_cluster(context, LISTS))
@@ -161,7 +170,10 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
-    crate::aws::registry::unregister(arguments.registry.prefix(), &arguments.cluster)
+    let prefix = arguments.registry.prefix();
+    let shuts_out = arguments.delete_access_entries;
+    let stack = shuts_out.then_some(arguments.stack.name.as_str());
+    crate::aws::registry::unregister(prefix, &arguments.cluster, stack)
 }
 
 #[cfg(feature = "aws")]
@@ -173,20 +185,23 @@ pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
 pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     anyhow::bail!(
         "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{} \
-         (stack {}, context {:?})",
+         (stack {}, context {:?}, access entries {})",
         arguments.entry(),
         arguments.registry.prefix(),
         arguments.cluster,
         arguments.stack.name,
         arguments.context,
+        arguments.create_access_entries,
     )
 }
 
 #[cfg(not(feature = "aws"))]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
     anyhow::bail!(
-        "unregister {} calls AWS, which this build cannot: build it with `--features aws`",
-        arguments.cluster
+        "unregister {} calls AWS, which this build cannot: build it with `--features aws` (stack {}, access entries {})",
+        arguments.cluster,
+        arguments.stack.name,
+        arguments.delete_access_entries,
     )
 }
 

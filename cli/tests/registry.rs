@@ -75,9 +75,120 @@ fn a_build_without_aws_names_the_build_to_use() {
 
 #[cfg(feature = "aws")]
 mod with_aws {
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+    };
+
+    use axum::{Json, Router, extract::Path, routing::post};
     use serde_json::{Value, json};
 
     use super::{told, whittle};
+
+    /// A cluster of EKS with access entries, which moto does not have: groups by principal.
+    #[derive(Clone, Default)]
+    struct Eks(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
+
+    impl Eks {
+        fn serve(&self) -> (String, tokio::runtime::Runtime) {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let (create, list, groups, forget) =
+                (self.clone(), self.clone(), self.clone(), self.clone());
+            let entries = post(async move |Json(entry): Json<Value>| {
+                let principal = entry["principalArn"].as_str().unwrap().to_owned();
+                let groups = serde_json::from_value(entry["kubernetesGroups"].clone());
+                create.0.lock().unwrap().insert(principal, groups.unwrap());
+                Json(json!({ "accessEntry": entry }))
+            })
+            .get(async move || {
+                let entries = list.0.lock().unwrap();
+                Json(json!({ "accessEntries": entries.keys().collect::<Vec<_>>() }))
+            });
+            let entry = axum::routing::get(
+                async move |Path((_, principal)): Path<(String, String)>| {
+                    let known = groups.0.lock().unwrap();
+                    let groups = &known[&principal];
+                    Json(json!({"accessEntry": {"principalArn": principal, "kubernetesGroups": groups}}))
+                },
+            )
+            .delete(async move |Path((_, principal)): Path<(String, String)>| {
+                forget.0.lock().unwrap().remove(&principal);
+                Json(json!({}))
+            });
+            let described = json!({"cluster": {
+                "name": "prod", "status": "ACTIVE", "version": "1.35", "endpoint": "https://127.0.0.1:1",
+                "certificateAuthority": {"data": ""}, "accessConfig": {"authenticationMode": "API"},
+                "resourcesVpcConfig": {"endpointPublicAccess": true},
+            }});
+            let cluster = axum::routing::get(async move || Json(described.clone()));
+            let router = Router::new()
+                .route("/clusters/{cluster}", cluster)
+                .route("/clusters/{cluster}/access-entries", entries)
+                .route("/clusters/{cluster}/access-entries/{principal}", entry);
+            runtime.spawn(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                axum::serve(listener, router).await.unwrap();
+            });
+            (url, runtime)
+        }
+    }
+
+    #[test]
+    fn functions_are_let_in_by_the_roles_that_their_stack_names() {
+        const FUNCTIONS: [&str; 6] = [
+            "provisioner",
+            "lifecycle",
+            "disruption",
+            "terminator",
+            "interruption",
+            "housekeeper",
+        ];
+        let moto = harness::Moto::start("demo");
+        let eks = Eks::default();
+        let (url, _runtime) = eks.serve();
+        let mut environment = environment(&moto).to_vec();
+        environment.push(("AWS_ENDPOINT_URL_EKS", &url));
+        let run = |arguments: &[&str]| whittle(arguments, &environment);
+        let role = |function: &str| format!("arn:aws:iam::123456789012:role/{function}");
+
+        let refused = run(&["register", "prod", "--create-access-entries"]);
+        assert!(!refused.status.success());
+        let why = told(&refused);
+        for part in ["repeat this with --replace", "cannot find stack whittle"] {
+            assert!(why.contains(part), "{why}");
+        }
+
+        let roles: BTreeMap<&str, String> = FUNCTIONS.iter().map(|one| (*one, role(one))).collect();
+        for role in FUNCTIONS {
+            let role = json!({"RoleName": role, "AssumeRolePolicyDocument": "{}"});
+            moto.call("iam", "create_role", role);
+        }
+        let stack = json!({"account": "123456789012", "table": "t", "bucket": "b", "roles": roles});
+        let stack = json!({"Name": "/whittle/stacks/whittle", "Type": "String", "Value": stack.to_string()});
+        moto.call("ssm", "put_parameter", stack);
+        let registered = run(&["register", "prod", "--replace", "--create-access-entries"]);
+        assert!(registered.status.success(), "{}", told(&registered));
+        let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
+        assert!(
+            !shown.contains("functions that neither an access entry"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("role/terminator as whittle:terminator\n"),
+            "{shown}"
+        );
+        let expected = FUNCTIONS.map(|one| (role(one), vec![format!("whittle:{one}")]));
+        assert_eq!(*eks.0.lock().unwrap(), BTreeMap::from(expected));
+
+        let team = role("team");
+        eks.0.lock().unwrap().insert(team.clone(), Vec::new());
+        let left = run(&["unregister", "prod", "--delete-access-entries"]);
+        assert!(left.status.success(), "{}", told(&left));
+        assert!(eks.0.lock().unwrap().keys().eq([&team]));
+    }
 
     fn environment(moto: &harness::Moto) -> [(&str, &str); 4] {
         [

@@ -84,8 +84,11 @@ fn every_action_that_functions_ask_for_is_allowed_to_one_of_them() {
 
 /// What people ask for with `whittle register`, `unregister` and `doctor`, under their own permissions.
 const OF_PEOPLE: &[&str] = &[
+    "eks:CreateAccessEntry",
+    "eks:DeleteAccessEntry",
     "eks:DescribeAccessEntry",
     "eks:ListAccessEntries",
+    "eks:UpdateAccessEntry",
     "iam:GetRole",
     "servicequotas:GetServiceQuota",
     "ssm:DeleteParameter",

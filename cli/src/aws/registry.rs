@@ -13,7 +13,7 @@ use ports::{CloudError, Registry, registry::RegistryEntry};
 use serde_json::{Value, json};
 
 use super::{
-    At,
+    At, access,
     checks::{self, is_eks},
     memory_of, pauses,
 };
@@ -31,7 +31,7 @@ async fn account(prefix: &str) -> Account {
         ..ec2::Options::default()
     };
     Account::new(
-        &ec2::sdk_config().await,
+        &ec2::sdk_config(super::PROGRAM).await,
         options,
         std::sync::Arc::new(At(now())),
     )
@@ -40,6 +40,8 @@ async fn account(prefix: &str) -> Account {
 /// What is asked for besides the entry.
 pub(crate) struct Registering<'a> {
     pub(crate) replace: bool,
+    /// Access entries are made for the roles of the stack's functions.
+    pub(crate) lets_in: bool,
     /// The stack that serves the cluster.
     pub(crate) stack: &'a str,
     /// The cluster's objects, where somebody may read them better than the entry's credentials.
@@ -65,10 +67,10 @@ pub(crate) fn register(
                     );
                 }
             }
-            checks::all(&account, cluster, entry, asked.objects, now()).await
+            checks::all(&account, cluster, entry, asked.objects.clone(), now()).await
         };
         let findings = findings.await;
-        let findings = findings.with_context(|| format!("{cluster} is not registered"))?;
+        let mut findings = findings.with_context(|| format!("{cluster} is not registered"))?;
         let done = account
             .put_entry(&cluster.into(), entry, asked.replace)
             .await;
@@ -82,6 +84,16 @@ pub(crate) fn register(
                 )
             })?,
         }
+        let mut let_in = String::new();
+        if asked.lets_in {
+            let granted = access::grant(&account, cluster, asked.stack).await;
+            let_in = granted.with_context(|| {
+                format!(
+                    "{cluster} is registered in shadow mode as {name}, and not all functions are let in; repeat this with --replace"
+                )
+            })?;
+            findings = checks::all(&account, cluster, entry, asked.objects, now()).await?;
+        }
         let queues = queues(&account, cluster, entry, asked.stack).await;
         let mut out = std::io::stdout().lock();
         writeln!(
@@ -93,7 +105,11 @@ pub(crate) fn register(
             writeln!(out, "{} found:", findings.len())?;
             write!(out, "{}", finding::text(&findings))?;
         }
-        write!(out, "{}", next_steps(cluster, entry, &queues))?;
+        write!(
+            out,
+            "{let_in}{}",
+            next_steps(cluster, entry, asked.lets_in, &queues)
+        )?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -129,24 +145,25 @@ async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) ->
     LANES.into_iter().map(line).collect()
 }
 
-fn next_steps(cluster: &str, entry: &Value, queues: &str) -> String {
-    let mut text = String::from("Next:\n");
-    if is_eks(entry) {
-        text.push_str(&format!(
-            "  1. Let each function in, by its role in the stack's outputs (provisioner, lifecycle, disruption, terminator,\n     \
-             interruption, housekeeper):\n     aws eks create-access-entry --cluster-name {cluster} --principal-arn <role> \
-             --kubernetes-groups whittle:<function>\n"
-        ));
-    } else {
-        text.push_str("  1. Give the credentials' user or groups the chart's ClusterRoles.\n");
-    }
-    text.push_str(&format!(
-        "  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n     \
+fn next_steps(cluster: &str, entry: &Value, let_in: bool, queues: &str) -> String {
+    let first = match (is_eks(entry), let_in) {
+        (true, true) => {
+            "Look at who is let in: aws eks list-access-entries --cluster-name <cluster>".to_owned()
+        }
+        (true, false) => format!(
+            "Let each function in by its role: whittle register {cluster} --replace --create-access-entries, or, for each\n     \
+             role in the stack's outputs (provisioner, lifecycle, disruption, terminator, interruption, housekeeper):\n     \
+             aws eks create-access-entry --cluster-name {cluster} --principal-arn <role> \
+             --kubernetes-groups whittle:<function>"
+        ),
+        (false, _) => "Give the credentials' user or groups the chart's ClusterRoles.".to_owned(),
+    };
+    format!(
+        "Next:\n  1. {first}\n  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n     \
          with the queues of its functions as stack.queues in values.yaml:\n{queues}  \
          3. whittle doctor {cluster} --context <context>\n  \
          4. When the journal says what you want: set \"mode\" to \"active\" in the entry, with Karpenter scaled to 0.\n",
-    ));
-    text
+    )
 }
 
 async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<RegistryEntry> {
@@ -192,7 +209,8 @@ pub(crate) fn doctor(
     })
 }
 
-pub(crate) fn unregister(prefix: &str, cluster: &str) -> Result<ExitCode> {
+/// Of a stack that is named, the functions are not let in any more either.
+pub(crate) fn unregister(prefix: &str, cluster: &str, stack: Option<&str>) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
         let name = format!("{prefix}/{cluster}");
@@ -219,6 +237,13 @@ pub(crate) fn unregister(prefix: &str, cluster: &str) -> Result<ExitCode> {
             "{cluster} is not registered any more. Its nodes keep running, with the finalizer karpenter.sh/termination on \
              NodeClaims and Nodes: where nothing takes over, delete the NodeClaims before."
         )?;
+        match stack {
+            Some(stack) => write!(out, "{}", access::revoke(&account, cluster, stack).await?)?,
+            None => writeln!(
+                out,
+                "Access entries of the stack's functions, if it has any, are left: aws eks delete-access-entry."
+            )?,
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,5 +1,7 @@
 //! The registry of clusters in Parameter Store.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use model::ClusterName;
 use ports::{CloudError, Registry, RegistryError, registry::RegistryEntry};
@@ -41,6 +43,9 @@ pub struct StackMemory {
     pub account: String,
     pub table: String,
     pub bucket: String,
+    /// The ARN of each function's role; none of a stack that an older version deployed.
+    #[serde(default)]
+    pub roles: BTreeMap<String, String>,
 }
 
 impl Account {

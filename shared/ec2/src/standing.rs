@@ -44,23 +44,69 @@ impl Account {
         }
         let mut entries = Vec::new();
         for principal in principals {
-            let call = self.eks.describe_access_entry();
-            let call = call.cluster_name(cluster.as_str());
-            let answer = call.principal_arn(&principal).send().await;
-            match answer.map_err(refused("eks:DescribeAccessEntry")) {
-                Ok(answer) => entries.push(AccessEntry {
-                    principal,
-                    groups: answer
-                        .access_entry
-                        .and_then(|entry| entry.kubernetes_groups)
-                        .unwrap_or_default(),
-                }),
-                // It went in the meantime.
-                Err(CloudError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+            // One may go in the meantime.
+            if let Some(groups) = self.groups(cluster, &principal).await? {
+                entries.push(AccessEntry { principal, groups });
             }
         }
         Ok(entries)
+    }
+
+    /// Lets a principal into a cluster as a group, besides what it is let in as already.
+    pub async fn let_in(
+        &self,
+        cluster: &ClusterName,
+        principal: &str,
+        group: &str,
+    ) -> Result<(), CloudError> {
+        let call = self.eks.create_access_entry();
+        let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
+        let created = call.kubernetes_groups(group).send().await;
+        match created.map_err(refused("eks:CreateAccessEntry")) {
+            Ok(_) => return Ok(()),
+            Err(CloudError::Invalid { code, .. }) if code == "ResourceInUseException" => {}
+            Err(error) => return Err(error),
+        }
+        let mut groups = self.groups(cluster, principal).await?.unwrap_or_default();
+        if groups.iter().any(|known| known == group) {
+            return Ok(());
+        }
+        groups.push(group.to_owned());
+        let call = self.eks.update_access_entry();
+        let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
+        let updated = call.set_kubernetes_groups(Some(groups)).send().await;
+        updated.map_err(refused("eks:UpdateAccessEntry")).map(drop)
+    }
+
+    /// Forgets a principal's access entry, if there is one.
+    pub async fn shut_out(&self, cluster: &ClusterName, principal: &str) -> Result<(), CloudError> {
+        let call = self.eks.delete_access_entry();
+        let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
+        let deleted = call.send().await;
+        match deleted.map_err(refused("eks:DeleteAccessEntry")) {
+            Ok(_) | Err(CloudError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As whom Kubernetes takes a principal that EKS lets in; `None` if it has no access entry.
+    async fn groups(
+        &self,
+        cluster: &ClusterName,
+        principal: &str,
+    ) -> Result<Option<Vec<String>>, CloudError> {
+        let call = self.eks.describe_access_entry();
+        let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
+        let answer = call.send().await;
+        match answer.map_err(refused("eks:DescribeAccessEntry")) {
+            Ok(answer) => {
+                let entry = answer.access_entry;
+                let groups = entry.and_then(|entry| entry.kubernetes_groups);
+                Ok(Some(groups.unwrap_or_default()))
+            }
+            Err(CloudError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the account has a role of this name, without its path.

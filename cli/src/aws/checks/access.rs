@@ -5,19 +5,10 @@ use ec2::{AccessEntry, Account, EksCluster};
 use ports::CloudError;
 
 use crate::{
+    aws::access::{self, FUNCTIONS, group},
     finding::Finding,
     objects::{Objects, text},
 };
-
-/// Each is let in by its own role, as the group `whittle:<function>` of the chart.
-const FUNCTIONS: [&str; 6] = [
-    "provisioner",
-    "lifecycle",
-    "disruption",
-    "terminator",
-    "interruption",
-    "housekeeper",
-];
 
 /// Of a cluster of EKS; whom others let in nobody says.
 pub(super) async fn checks(
@@ -80,10 +71,6 @@ fn unseen(error: &CloudError) -> Finding {
     )
 }
 
-fn group(function: &str) -> String {
-    format!("whittle:{function}")
-}
-
 fn functions_left_out(entries: &[AccessEntry], aws_auth: &str) -> Finding {
     let is_in = |function: &&str| {
         let group = group(function);
@@ -96,8 +83,8 @@ fn functions_left_out(entries: &[AccessEntry], aws_auth: &str) -> Finding {
         "functions that neither an access entry nor aws-auth lets in",
         out.map(|function| format!("{function}, as {}", group(function)))
             .collect(),
-        "aws eks create-access-entry --cluster-name <cluster> --principal-arn <its role, an output of the stack> \
-         --kubernetes-groups whittle:<function>",
+        "whittle register <cluster> --replace --create-access-entries, or aws eks create-access-entry --cluster-name <cluster> \
+         --principal-arn <its role, an output of the stack> --kubernetes-groups whittle:<function>",
     )
 }
 
@@ -108,7 +95,7 @@ async fn gone_roles(account: &Account, entries: &[AccessEntry]) -> Result<Findin
         let ours = |group: &String| {
             FUNCTIONS
                 .iter()
-                .any(|function| *group == self::group(function))
+                .any(|function| *group == access::group(function))
         };
         let role = entry.principal.rsplit('/').next().unwrap_or_default();
         if entry.groups.iter().any(ours) && is_role(&entry.principal, role) {

@@ -19,7 +19,8 @@ struct Answers(&'static [(&'static str, u16, &'static str)]);
 impl HttpConnector for Answers {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let body = request.body().bytes().unwrap_or_default();
-        let asked = format!("{} {}", request.uri(), String::from_utf8_lossy(body));
+        let (method, uri) = (request.method(), request.uri());
+        let asked = format!("{method} {uri} {}", String::from_utf8_lossy(body));
         let found = self.0.iter().find(|(part, ..)| asked.contains(part));
         let (_, status, body) = found.unwrap_or_else(|| panic!("nobody expected {asked}"));
         let mut answer = HttpResponse::new((*status).try_into().unwrap(), SdkBody::from(*body));
@@ -64,6 +65,40 @@ async fn whom_eks_lets_in_comes_with_the_groups() {
         groups: vec!["whittle:provisioner".to_owned()],
     };
     assert_eq!(entries, [expected]);
+}
+
+#[tokio::test]
+async fn who_is_let_in_already_keeps_what_it_is() {
+    const ROLE: &str = "arn:aws:iam::123456789012:role/p";
+    let demo = "demo".into();
+    let fresh = account(&[("POST", 200, r#"{"accessEntry": {}}"#)]);
+    let let_in = fresh.let_in(&demo, ROLE, "whittle:provisioner");
+    let_in.await.unwrap();
+    let known = account(&[
+        (
+            "POST https://eks.us-east-1.amazonaws.com/clusters/demo/access-entries {",
+            409,
+            r#"{"__type": "ResourceInUseException", "message": "it is there"}"#,
+        ),
+        (
+            "GET",
+            200,
+            r#"{"accessEntry": {"principalArn": "arn:aws:iam::123456789012:role/p", "kubernetesGroups": ["viewers"]}}"#,
+        ),
+        (
+            r#""kubernetesGroups":["viewers","whittle:provisioner"]"#,
+            200,
+            r#"{"accessEntry": {}}"#,
+        ),
+    ]);
+    let let_in = known.let_in(&demo, ROLE, "whittle:provisioner");
+    let_in.await.unwrap();
+    let gone = account(&[(
+        "DELETE",
+        404,
+        r#"{"__type": "ResourceNotFoundException", "message": "deleted just now"}"#,
+    )]);
+    gone.shut_out(&demo, ROLE).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,72 @@
+//! Letting the functions of a stack into a cluster of EKS, each by its own role, as the group `whittle:<function>` of the chart.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use anyhow::{Context, Result, bail};
+use ec2::Account;
+
+pub(super) const FUNCTIONS: [&str; 6] = [
+    "provisioner",
+    "lifecycle",
+    "disruption",
+    "terminator",
+    "interruption",
+    "housekeeper",
+];
+
+pub(super) fn group(function: &str) -> String {
+    format!("whittle:{function}")
+}
+
+/// Makes an access entry for each role that has none as its group; says which there are now.
+pub(super) async fn grant(account: &Account, cluster: &str, stack: &str) -> Result<String> {
+    let mut text = String::from("EKS lets in:\n");
+    for (function, role) in roles(account, stack).await? {
+        let group = group(&function);
+        let done = account.let_in(&cluster.into(), &role, &group).await;
+        done.with_context(|| {
+            format!(
+                "cannot let {role} in as {group}: it takes eks:CreateAccessEntry, eks:DescribeAccessEntry and \
+                 eks:UpdateAccessEntry on the cluster, whose authentication mode must not be CONFIG_MAP"
+            )
+        })?;
+        let _ = writeln!(text, "  {role} as {group}");
+    }
+    Ok(text)
+}
+
+/// Deletes the access entries of the stack's functions.
+pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Result<String> {
+    for (_, role) in roles(account, stack).await? {
+        let done = account.shut_out(&cluster.into(), &role).await;
+        done.with_context(|| {
+            format!(
+                "cannot delete the access entry of {role}: it takes eks:DeleteAccessEntry. Delete it and those of the other \
+                 functions of stack {stack} by aws eks delete-access-entry"
+            )
+        })?;
+    }
+    Ok(format!(
+        "EKS does not let the functions of stack {stack} in any more.\n"
+    ))
+}
+
+/// The role of each function, by the function.
+async fn roles(account: &Account, stack: &str) -> Result<BTreeMap<String, String>> {
+    let memory = account.memory(stack).await;
+    let mut roles = memory
+        .with_context(|| {
+            format!(
+                "cannot find stack {stack} in {}: --stack names the stack, and AWS_REGION its Region",
+                account.region()
+            )
+        })?
+        .roles;
+    roles.retain(|function, _| FUNCTIONS.contains(&function.as_str()));
+    if roles.len() < FUNCTIONS.len() {
+        bail!(
+            "stack {stack} does not say which roles its functions have: deploy it with this version first"
+        );
+    }
+    Ok(roles)
+}
