@@ -74,6 +74,7 @@ fn a_build_without_aws_names_the_build_to_use() {
 }
 
 #[cfg(feature = "aws")]
+#[expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 mod with_aws {
     use std::{
         collections::BTreeMap,

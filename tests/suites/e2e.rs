@@ -11,9 +11,10 @@ use std::{collections::BTreeSet, process::Command, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use deployed::{
-    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SOON, all_run, all_true, relay::Relay, tags,
+    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SOON, all_run, all_true, permissions, relay::Relay,
+    tags,
 };
-use harness::LocalAws;
+use harness::{LocalAws, Trouble};
 use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
 
@@ -47,6 +48,14 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
 
     deployed.cluster.scale("web", 0);
     deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+    let functions = [
+        "provisioner",
+        "lifecycle",
+        "disruption",
+        "terminator",
+        "housekeeper",
+    ];
+    permissions::every_call_is_judged(&aws, &functions);
 }
 
 /// As people ask: by the name of the stack.
@@ -273,6 +282,59 @@ fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead()
             "{reason}"
         );
     }
+    permissions::every_call_is_judged(&aws, &["interruption"]);
+}
+
+#[test]
+fn a_bad_wire_costs_time_and_nothing_else() {
+    let aws = LocalAws::start(CLUSTER);
+    let mut deployed = Deployed::start(&aws);
+    let slow = Trouble::Delay(Duration::from_secs(2));
+    let anything = [
+        slow,
+        Trouble::Status(500),
+        Trouble::LoseRequest,
+        Trouble::LoseAnswer,
+        Trouble::Status(503),
+        Trouble::Truncate,
+    ];
+    aws.to_ministack.trouble(9, &anything);
+    // moto launches a second time for a token that it has seen, which EC2 does not: its answers arrive.
+    let before_it_acts = [
+        slow,
+        Trouble::Status(503),
+        Trouble::LoseRequest,
+        Trouble::Status(500),
+    ];
+    aws.to_moto.trouble(5, &before_it_acts);
+    for (verb, resource) in [
+        ("create", "nodeclaims"),
+        ("patch", "nodeclaims"),
+        ("patch", "nodeclaims/status"),
+        ("delete", "nodeclaims"),
+        ("patch", "nodes"),
+        ("delete", "nodes"),
+    ] {
+        // What was refused is tried again once its lease has lapsed: each costs a minute.
+        for effect in [Effect::unavailable(), Effect::LoseAnswer] {
+            let fault = Fault::new(effect, 1).on_verb(verb).on_resource(resource);
+            deployed.cluster.sandbox.inject(fault);
+        }
+    }
+    deployed.cluster.apply(MANIFESTS);
+    deployed.cluster.scale("web", 3);
+    let slowly = BY_SWEEP * 2;
+    deployed.until("all pods run", slowly, |world| all_run(world, 3));
+    let claims = deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
+    assert_eq!(
+        deployed.instances_ever().len(),
+        claims.len(),
+        "no instance too many"
+    );
+    deployed.cluster.scale("web", 0);
+    deployed.until("everything is gone", slowly, nothing_is_left);
+    let troubled = [&aws.to_ministack, &aws.to_moto].map(harness::Proxy::troubled);
+    assert!(troubled.iter().all(|count| *count > 10), "{troubled:?}");
 }
 
 /// Who comes after a dead function waits until its lease has lapsed, which is when it would have ended at the latest.

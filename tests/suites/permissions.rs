@@ -20,10 +20,14 @@ use serde_json::{Value, json};
 
 const TEMPLATE: &str = "sam-template.yaml";
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Role {
+    #[serde(default)]
     role: String,
+    /// In its place: several that may do the same.
+    #[serde(default)]
+    roles: Vec<String>,
     /// Of the caller's session.
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -237,7 +241,21 @@ fn allows(policies: &[Value], role: &Role, call: &Call) -> bool {
 
 fn roles() -> Vec<Role> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("permissions/calls.yaml");
-    serde_saphyr::from_str(&std::fs::read_to_string(page).unwrap()).unwrap()
+    let page: Vec<Role> = serde_saphyr::from_str(&std::fs::read_to_string(page).unwrap()).unwrap();
+    let each = page.into_iter().flat_map(|mut entry| {
+        let several = std::mem::take(&mut entry.roles);
+        match several.as_slice() {
+            [] => vec![entry],
+            several => several
+                .iter()
+                .map(|role| Role {
+                    role: role.clone(),
+                    ..entry.clone()
+                })
+                .collect(),
+        }
+    });
+    each.collect()
 }
 
 /// Inline and managed policies of a role, with names in place of references.

@@ -56,6 +56,10 @@ pub(crate) async fn exchange(
     now: SystemTime,
     mut request: Request,
 ) -> Result<(u16, Vec<u8>), String> {
+    if let Some(app) = config.app_name() {
+        let agent = ("user-agent".to_owned(), format!("app/{app}"));
+        request.headers.push(agent);
+    }
     if let Some(service) = request.service {
         let signed = signature(config, region, now, service, &request).await;
         let signed = signed.map_err(|error| format!("it cannot be signed: {error}"))?;

@@ -10,7 +10,7 @@ use crate::{Config, ConfigError, SystemClock, connect::Connections, metrics::Emb
 /// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
 pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
-    let sdk = ec2::sdk_config().await;
+    let sdk = ec2::sdk_config(&format!("whittle-{lane}")).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = DynamoLedger::new(&sdk, &config.table, &config.account, &config.region);
     let ledger = Arc::new(ledger.stamping(config.schema.unwrap_or(SCHEMA)));

@@ -10,6 +10,7 @@ mod emulator;
 mod local_aws;
 mod ministack;
 mod moto;
+mod proxy;
 mod stack;
 mod template;
 
@@ -17,6 +18,7 @@ pub use emulator::Emulator;
 pub use local_aws::LocalAws;
 pub use ministack::Ministack;
 pub use moto::{Moto, Seed};
+pub use proxy::{Call, Proxy, Trouble};
 pub use stack::Stack;
 pub use template::{template, translated};
 

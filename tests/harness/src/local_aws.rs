@@ -1,6 +1,6 @@
 //! Both emulators as one account.
 
-use crate::{CREDENTIALS, Ministack, Moto, Stack};
+use crate::{CREDENTIALS, Ministack, Moto, Proxy, Stack};
 
 /// The services moto answers for; ministack has the rest.
 const MOTO_SERVICES: [&str; 4] = [
@@ -10,11 +10,20 @@ const MOTO_SERVICES: [&str; 4] = [
     "AWS_ENDPOINT_URL_SSM",
 ];
 
-/// moto and ministack as one account, seeded for one cluster.
+/// Of those that ministack answers for, the ones that functions call through a proxy.
+const PROXIED_SERVICES: [&str; 3] = [
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_STS",
+];
+
+/// moto and ministack as one account, seeded for one cluster. Functions reach them through proxies, everybody else directly.
 #[derive(Debug)]
 pub struct LocalAws {
     pub ministack: Ministack,
     pub moto: Moto,
+    pub to_ministack: Proxy,
+    pub to_moto: Proxy,
 }
 
 impl LocalAws {
@@ -24,9 +33,24 @@ impl LocalAws {
     /// If either does not start.
     #[must_use]
     pub fn start(cluster: &str) -> Self {
+        let (to_ministack, to_moto) = (Proxy::start(), Proxy::start());
         let moto = Moto::start(cluster);
-        let ministack = Ministack::start(&moto_endpoints(&moto));
-        Self { ministack, moto }
+        to_moto.lead_to(moto.endpoint());
+        let to_services = |services: &[&'static str], endpoint: &str| {
+            let services = services.iter();
+            let endpoints = services.map(|service| (*service, endpoint.to_owned()));
+            endpoints.collect::<Vec<_>>()
+        };
+        let mut endpoints = to_services(&MOTO_SERVICES, to_moto.endpoint());
+        endpoints.extend(to_services(&PROXIED_SERVICES, to_ministack.endpoint()));
+        let ministack = Ministack::start(&endpoints);
+        to_ministack.lead_to(ministack.endpoint());
+        Self {
+            ministack,
+            moto,
+            to_ministack,
+            to_moto,
+        }
     }
 
     /// What a process needs in its environment to take this for AWS.
@@ -37,7 +61,8 @@ impl LocalAws {
             .map(|(name, value)| (*name, (*value).to_owned()))
             .collect();
         environment.push(("AWS_ENDPOINT_URL", self.ministack.endpoint().to_owned()));
-        environment.extend(moto_endpoints(&self.moto));
+        let moto = self.moto.endpoint();
+        environment.extend(MOTO_SERVICES.map(|service| (service, moto.to_owned())));
         environment
     }
 
@@ -49,10 +74,4 @@ impl LocalAws {
     pub fn deploy(&self, stack: &str) -> Stack<'_> {
         Stack::deploy(self, stack)
     }
-}
-
-fn moto_endpoints(moto: &Moto) -> Vec<(&'static str, String)> {
-    MOTO_SERVICES
-        .map(|service| (service, moto.endpoint().to_owned()))
-        .into()
 }

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod machines;
+pub(crate) mod permissions;
 pub(crate) mod relay;
 
 use std::{

@@ -1,0 +1,68 @@
+//! Which actions of IAM a request to AWS asks for.
+
+use http::request::Parts;
+use serde_json::Value;
+
+use super::Call;
+use crate::ACCOUNT;
+
+/// One for each action that its caller must be allowed.
+pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
+    let text = |name: &str| {
+        let value = head.headers.get(name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or("")
+    };
+    // Credential=<key>/<day>/<Region>/<service>/aws4_request
+    let scope = text("authorization").split_once("Credential=");
+    let scope = scope.map_or("", |(_, rest)| rest.split(',').next().unwrap_or(""));
+    let mut parts = scope.split('/');
+    let (key, service) = (parts.next().unwrap_or(""), parts.nth(2).unwrap_or(""));
+    let caller = text("user-agent").split_whitespace();
+    let caller = caller.filter_map(|word| word.strip_prefix("app/")).next();
+    let body = String::from_utf8_lossy(body);
+    // DynamoDB_20120810.Query, AmazonSQS.SendMessage
+    let operation = match text("x-amz-target").rsplit_once('.') {
+        Some((_, operation)) => operation.to_owned(),
+        None => match body
+            .split('&')
+            .find_map(|field| field.strip_prefix("Action="))
+        {
+            Some(operation) => operation.to_owned(),
+            None => of_path(service, head),
+        },
+    };
+    let actions = match operation.as_str() {
+        "TransactWriteItems" => of_transaction(&body),
+        operation => vec![format!("{service}:{operation}")],
+    };
+    let call = |action: String| Call {
+        caller: caller.unwrap_or("").to_owned(),
+        assumed: key != ACCOUNT,
+        action,
+    };
+    actions.into_iter().map(call).collect()
+}
+
+/// Of services that have a path for each object.
+fn of_path(service: &str, head: &Parts) -> String {
+    let depth = head.uri.path().trim_matches('/').split('/').count();
+    match (service, head.method.as_str(), depth) {
+        ("eks", "GET", 2) => "DescribeCluster".to_owned(),
+        ("s3", "GET", 2..) => "GetObject".to_owned(),
+        ("s3", "PUT", 2..) => "PutObject".to_owned(),
+        (_, method, _) => format!("{method} {}", head.uri.path()),
+    }
+}
+
+/// A transaction takes what each of its writes does.
+fn of_transaction(body: &str) -> Vec<String> {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let items = body.get("TransactItems").and_then(Value::as_array);
+    let kinds = items.into_iter().flatten().filter_map(Value::as_object);
+    let kinds = kinds.flat_map(|item| item.keys());
+    let action = |kind: &String| match kind.as_str() {
+        "ConditionCheck" => "dynamodb:ConditionCheckItem".to_owned(),
+        kind => format!("dynamodb:{kind}Item"),
+    };
+    kinds.map(action).collect()
+}
