@@ -116,6 +116,22 @@ invoke: tools ## Run one event through a function (FUNCTION=… EVENT=events/…
 	@infra/tools/invoke $(LOGICAL_ID) $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/$(FUNCTION) $(EVENT) \
 		$(if $(ENV_VARS),--env-vars $(ENV_VARS))
 
+# The generator comes from crates.io and is built when it is first needed.
+SBOM ?= $(CARGO_TARGET_DIR)/sbom
+SHIPPED := cli infra/relay $(wildcard functions/*)
+sbom: ## Write what each program that is shipped is made of, as CycloneDX (SBOM=folder), and count it
+	@command -v cargo-cyclonedx > /dev/null || cargo install --quiet --locked --root $(WHITTLE_TOOLS) cargo-cyclonedx@0.5.9
+	@mkdir -p $(SBOM)
+	@cargo cyclonedx --quiet --format json --features aws --override-filename whittle.sbom
+	@for shipped in $(SHIPPED); do mv $$shipped/whittle.sbom.json $(SBOM)/$$(basename $$shipped).json; done
+	@git ls-files --others '*whittle.sbom.json' | xargs --no-run-if-empty rm
+	@for file in $(SBOM)/*.json; do printf '%5d components  %s\n' $$(jq '.components | length' $$file) $$file; done
+
+# No database of advisories comes with this repository: ADVISORY_DB names a clone of rustsec/advisory-db.
+advisories: tools ## Look for known weaknesses of dependencies (ADVISORY_DB=folder)
+	@[[ -d "$(ADVISORY_DB)" ]] || { echo "make advisories: ADVISORY_DB names no folder: clone github.com/rustsec/advisory-db" >&2; exit 2; }
+	cargo deny --locked check advisories --disable-fetch --config deny.toml
+
 tools: ## Install the pinned tools into WHITTLE_TOOLS
 	@infra/tools/install
 

@@ -11,8 +11,8 @@ use std::{collections::BTreeSet, process::Command, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use deployed::{
-    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SOON, all_run, all_true, permissions, relay::Relay,
-    tags,
+    BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SECRET_OF_NODES, SOON, all_run, all_true, permissions,
+    relay::Relay, tags,
 };
 use harness::{LocalAws, Trouble};
 use sandbox::faults::{Effect, Fault};
@@ -56,6 +56,19 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
         "housekeeper",
     ];
     permissions::every_call_is_judged(&aws, &functions);
+    for function in functions {
+        no_secret_is_logged(&deployed, function);
+    }
+}
+
+/// At the level DEBUG.
+fn no_secret_is_logged(deployed: &Deployed<'_>, function: &str) {
+    let logs = deployed.stack.logs(function);
+    assert!(!logs.is_empty(), "{function} logs nothing");
+    for secret in [deployed.cluster.sandbox.token(), SECRET_OF_NODES] {
+        let leak = logs.iter().find(|line| line.contains(secret));
+        assert_eq!(leak, None, "{function}");
+    }
 }
 
 /// As people ask: by the name of the stack.

@@ -27,6 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The schedule's minute is shortened: a sweep may come at any time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
+/// Part of the user data of `MANIFESTS`.
+pub(crate) const SECRET_OF_NODES: &str = "4d1e-only-the-node-knows";
+
 /// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods.
 pub(crate) const MANIFESTS: &str = "
 apiVersion: karpenter.k8s.aws/v1
@@ -38,6 +41,9 @@ spec:
   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
   tags: {team: payments}
+  userData: |
+    #!/bin/bash
+    echo 4d1e-only-the-node-knows > /etc/key
 ---
 apiVersion: karpenter.sh/v1
 kind: NodePool
