@@ -1,5 +1,6 @@
 //! `whittle caps`: what all clusters of the account may come to together (docs/operations.md).
 
+#[cfg(not(feature = "aws"))]
 use std::process::ExitCode;
 
 use anyhow::Result;
