@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use api::{
     conditions::{ConditionSet, types},
-    names::{finalizer, label},
+    names::{finalizer, label, taint::UNREGISTERED},
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -26,6 +26,7 @@ use model::{
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, NodeUpdate},
+    taint::Taint,
 };
 
 use crate::{
@@ -121,10 +122,15 @@ impl<'a> View<'a> {
         }
         // A Node that only others still hold has nothing of ours left to wait for.
         let ours = |node: &&&Node| node.deleted_at.is_none() || is_held(&node.finalizers);
-        let own: Vec<&Node> = match claim.is_true(types::REGISTERED) && self.owns(claim) {
+        // A node is opened to pods before its NodeClaim says that it has registered, which a deletion may forestall.
+        let joined = |node: &&&Node| {
+            let closed = |taint: &Taint| taint.key == UNREGISTERED;
+            claim.is_true(types::REGISTERED) || !node.taints.iter().any(closed)
+        };
+        let own: Vec<&Node> = match self.owns(claim) {
             true => {
                 let all = self.nodes.of(&claim.status.provider_id);
-                all.iter().filter(ours).copied().collect()
+                all.iter().filter(ours).filter(joined).copied().collect()
             }
             false => Vec::new(),
         };

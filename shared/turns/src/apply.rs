@@ -1,9 +1,12 @@
 use std::collections::BTreeSet;
 
-use api::{conditions::types::DISRUPTION_REASON, names::finalizer};
+use api::{
+    conditions::types::{DISRUPTION_REASON, REGISTERED},
+    names::{finalizer, taint::UNREGISTERED},
+};
 use executor::Executor;
 use jiff::{SignedDuration, Timestamp};
-use model::{Action, InstanceId, PodKey, node::Node, plan::Planned};
+use model::{Action, InstanceId, NodeClaimName, PodKey, node::Node, plan::Planned};
 use ports::{
     CloudError, ClusterError, Metric,
     cluster::{Event, EventKind, EventTarget},
@@ -54,8 +57,18 @@ pub(crate) async fn apply(
             report.look_again(turn.world.clock.now());
             break;
         }
-        if let Action::Terminate { instance, .. } = &planned.action {
-            dying.push(instance.clone());
+        if let Action::Terminate { claim, instance } = &planned.action {
+            match has_joined(turn, observed, claim).await {
+                Ok(false) => dying.push(instance.clone()),
+                // Its node has pods by now, perhaps: it is drained first.
+                Ok(true) => report.look_again(turn.now + LOOK_AGAIN),
+                Err(error) => {
+                    report
+                        .problems
+                        .push(format!("{}: {error}", planned.because));
+                    report.look_again(turn.now + LOOK_AGAIN);
+                }
+            }
             continue;
         }
         match act(turn, executor, observed, &planned.action, &mut applied).await {
@@ -108,6 +121,25 @@ pub(crate) async fn apply(
     }
     report.metrics.append(&mut applied.metrics);
     Ok(applied)
+}
+
+/// Whether a NodeClaim whose node had not joined when this turn looked has one now, which pods may run on.
+async fn has_joined(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    name: &NodeClaimName,
+) -> Result<bool, TurnError> {
+    let mut claims = observed.snapshot.node_claims.iter();
+    let Some(claim) = claims.find(|claim| claim.name == *name) else {
+        return Ok(false);
+    };
+    // A node is opened to pods before its NodeClaim says that it has registered.
+    let is_open = |node: &Node| {
+        node.provider_id == claim.status.provider_id
+            && node.taints.iter().all(|taint| taint.key != UNREGISTERED)
+    };
+    let judged = claim.is_true(REGISTERED) || observed.snapshot.nodes.iter().any(is_open);
+    Ok(!judged && turn.api.nodes().await?.iter().any(is_open))
 }
 
 async fn act(

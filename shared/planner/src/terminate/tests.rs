@@ -107,6 +107,30 @@ fn deleting_a_nodeclaim_deletes_its_node_first() {
     );
 }
 
+/// The deletion forestalled what the NodeClaim was to say, not what its node was opened to.
+#[test]
+fn a_node_that_is_open_is_drained_although_its_nodeclaim_never_registered() {
+    let (mut claim, mut node) = draining();
+    let conditions = &mut claim.status.conditions;
+    conditions.retain(|one| ![REGISTERED, INITIALIZED].contains(&one.kind.as_str()));
+    node.deleted_at = None;
+    let closed = Node {
+        taints: vec![model::taint::Taint {
+            key: api::names::taint::UNREGISTERED.to_owned(),
+            value: String::new(),
+            effect: model::taint::TaintEffect::NoExecute,
+        }],
+        ..node.clone()
+    };
+    let open = terminate(
+        &world((claim.clone(), node), vec![pod("web")]),
+        &Gone::default(),
+    );
+    assert!(!terminates(&open), "{open:#?}");
+    let closed = terminate(&world((claim, closed), Vec::new()), &Gone::default());
+    assert!(terminates(&closed), "nothing ever ran there: {closed:#?}");
+}
+
 #[test]
 fn deleting_a_node_deletes_its_nodeclaim() {
     let claim = test_world::claim("default-a", ALL);
