@@ -16,6 +16,8 @@ use ports::{
     cluster::{Event, LeaderLease, Unreadable},
 };
 
+use crate::told::ToldStatus;
+
 /// One cluster's API server: the objects that Whittle looks at, with versions, preconditions, finalizers and graceful
 /// deletion.
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub struct ApiServer {
     pub deployments: BTreeMap<String, Deployment>,
     pub events: Vec<Event>,
     pub leader: Option<LeaderLease>,
+    /// What functions told the relay; `None` where there is none.
+    pub status: Option<ToldStatus>,
     /// Nodes whose kubelet has fallen silent.
     pub silent: BTreeSet<NodeName>,
     /// Instances that start from now on do not join.

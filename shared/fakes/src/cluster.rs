@@ -8,17 +8,18 @@ use api::{
 };
 use async_trait::async_trait;
 use model::{
-    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
     snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+    status::CONFIG_MAP,
     volume::Storage,
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease, Listed},
+    cluster::{Event, LeaderLease, Listed, StatusDocument},
 };
 
 use crate::{
@@ -348,6 +349,27 @@ impl Cluster for Sim {
             };
             world.api.leader = Some(held.clone());
             Ok(held)
+        })
+        .await
+    }
+
+    async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError> {
+        self.port("status_document", |world| {
+            let told = world.api.status.as_ref();
+            Ok(told.map(|told| told.document(lane)))
+        })
+        .await
+    }
+
+    async fn store_status_document(
+        &self,
+        lane: Lane,
+        document: &StatusDocument,
+    ) -> Result<(), ClusterError> {
+        self.port("store_status_document", |world| {
+            let told = world.api.status.as_mut();
+            told.ok_or_else(|| absent("ConfigMap", CONFIG_MAP))?
+                .store(lane, document)
         })
         .await
     }

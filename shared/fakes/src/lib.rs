@@ -22,6 +22,7 @@ mod provider;
 mod rows;
 mod sim;
 mod stand_ins;
+mod told;
 
 pub use account::{Account, Tokens};
 pub use api_server::{ApiServer, Deployment};
@@ -30,3 +31,4 @@ pub use notifier::Told;
 pub use provider::{instance_type, node_class, node_pool};
 pub use rows::Rows;
 pub use sim::{Happening, Sim, World};
+pub use told::ToldStatus;

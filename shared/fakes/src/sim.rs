@@ -18,6 +18,7 @@ use crate::{
     notifier::Told,
     provider,
     rows::Rows,
+    told::ToldStatus,
 };
 
 /// A handle on the simulated world; clones share it.
@@ -90,7 +91,7 @@ impl Sim {
                 serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"}),
             ),
         };
-        let world = World {
+        let mut world = World {
             now,
             account: Account::default(),
             api: ApiServer::default(),
@@ -117,6 +118,7 @@ impl Sim {
             weather: None,
             dead: BTreeSet::new(),
         };
+        world.api.status = Some(ToldStatus::default());
         Self {
             world: Arc::new(Mutex::new(world)),
             process: None,

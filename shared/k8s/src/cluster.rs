@@ -8,7 +8,7 @@ use api::{
 use async_trait::async_trait;
 use kube::Client;
 use model::{
-    NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -18,20 +18,20 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease, Listed},
+    cluster::{Event, LeaderLease, Listed, StatusDocument},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    events, lease,
+    events, lease, status,
     transport::{Path, Transport},
 };
 
 /// One cluster, through its API server.
 pub struct KubeCluster {
     transport: Transport,
-    /// Where Karpenter's leader-election Lease lives.
+    /// Where Karpenter's leader-election Lease lives, and what the relay is told.
     lease_namespace: String,
 }
 
@@ -398,6 +398,18 @@ impl Cluster for KubeCluster {
 
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError> {
         lease::hold(&self.transport, &self.lease_namespace, lease).await
+    }
+
+    async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError> {
+        status::read(&self.transport, &self.lease_namespace, lane).await
+    }
+
+    async fn store_status_document(
+        &self,
+        lane: Lane,
+        document: &StatusDocument,
+    ) -> Result<(), ClusterError> {
+        status::store(&self.transport, &self.lease_namespace, lane, document).await
     }
 }
 

@@ -1,5 +1,5 @@
 //! The cluster's API server behind [`ports::Cluster`]: connecting, paged lists decoded into the few fields that
-//! decisions use, patches with preconditions, evictions, events and Karpenter's Lease.
+//! decisions use, patches with preconditions, evictions, events, Karpenter's Lease and what the relay is told.
 //!
 //! It depends on `api` for the objects on the wire and must never depend on an AWS SDK or on planning.
 
@@ -8,6 +8,7 @@ mod connect;
 mod error;
 mod events;
 mod lease;
+mod status;
 mod transport;
 
 pub use cluster::KubeCluster;

@@ -28,6 +28,7 @@ pub mod resources;
 pub mod selector;
 mod shared_labels;
 pub mod snapshot;
+pub mod status;
 pub mod taint;
 pub mod volume;
 pub mod wake;

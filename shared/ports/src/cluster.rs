@@ -4,7 +4,7 @@ use api::{convert::Scalable, kubernetes::PodTemplate};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    ClusterName, Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -108,6 +108,24 @@ pub trait Cluster: Send + Sync {
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
     /// Takes or renews it on condition of this resourceVersion (`None`: it must not exist).
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError>;
+
+    /// What this function told last for the relay's `/metrics`; `None` where nobody wants to know, as without a relay.
+    async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError>;
+    /// Replaces it, on condition of its resourceVersion; what others told stays.
+    async fn store_status_document(
+        &self,
+        lane: Lane,
+        document: &StatusDocument,
+    ) -> Result<(), ClusterError>;
+}
+
+/// One function's document in the ConfigMap [`model::status::CONFIG_MAP`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusDocument {
+    /// As [`model::status::Status`] writes it; empty where the function has told nothing yet.
+    pub text: String,
+    /// Of the ConfigMap as a whole.
+    pub resource_version: String,
 }
 
 /// A list whose objects may have been stored in a form that this version cannot read. Those are left out of it, and told of.

@@ -17,7 +17,7 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError, Clusters,
-    cluster::{Event, LeaderLease, Listed},
+    cluster::{Event, LeaderLease, Listed, StatusDocument},
 };
 
 use super::{Act, Watched, hand_on};
@@ -159,4 +159,6 @@ hand_on! {
     fn set_node_class_finalizer(name: &str, present: bool) -> ();
     fn post_event(event: &Event) -> ();
     fn hold_leader_lease(lease: &LeaderLease) -> LeaderLease;
+    fn status_document(lane: Lane) -> Option<StatusDocument>;
+    fn store_status_document(lane: Lane, document: &StatusDocument) -> ();
 }

@@ -1,0 +1,173 @@
+//! What the functions tell a cluster's relay for its `/metrics`: one document for each function, under its name in a ConfigMap.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The ConfigMap, in the namespace of Karpenter's leader Lease.
+pub const CONFIG_MAP: &str = "whittle-status";
+
+/// What one function tells. Nobody else writes its document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    version: u32,
+    /// They only grow: the document is their memory. Where it is lost, they begin again, as counters of a process do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<Series>,
+    /// How things stood when the function last looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gauges: Vec<Series>,
+}
+
+/// One series of a metric under Karpenter's name (spec/lifecycle §32).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    pub value: f64,
+}
+
+/// A document as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub text: String,
+    /// Whether all of it fitted.
+    pub is_whole: bool,
+}
+
+/// A document that cannot be used.
+#[derive(Debug, Error)]
+pub enum StatusError {
+    #[error("it is of version {found}, known here is {known}: upgrade what reads it")]
+    Newer { found: u32, known: u32 },
+    #[error("it cannot be read")]
+    Unreadable(#[from] serde_json::Error),
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            counters: Vec::new(),
+            gauges: Vec::new(),
+        }
+    }
+}
+
+impl Status {
+    const VERSION: u32 = 1;
+    /// Six documents share a ConfigMap, which ends at 1 MiB.
+    pub const BYTES_MAX: usize = 160 << 10;
+
+    pub fn read(text: &str) -> Result<Self, StatusError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = serde_json::from_str(text)?;
+        if version > Self::VERSION {
+            return Err(StatusError::Newer {
+                found: version,
+                known: Self::VERSION,
+            });
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Adds to a counter.
+    pub fn count(&mut self, name: &str, labels: BTreeMap<String, String>, more: f64) {
+        let same = |one: &&mut Series| one.name == name && one.labels == labels;
+        match self.counters.iter_mut().find(same) {
+            Some(series) => series.value += more,
+            None => self.counters.push(Series {
+                name: name.to_owned(),
+                labels,
+                value: more,
+            }),
+        }
+    }
+
+    /// Of a document that would be too large gauges are left out, and then counters, too.
+    pub fn keep(self) -> serde_json::Result<Kept> {
+        let counted = Self {
+            counters: self.counters.clone(),
+            ..Self::default()
+        };
+        for (status, is_whole) in [(self, true), (counted, false)] {
+            let text = serde_json::to_string(&status)?;
+            if text.len() <= Self::BYTES_MAX {
+                return Ok(Kept { text, is_whole });
+            }
+        }
+        Ok(Kept {
+            text: serde_json::to_string(&Self::default())?,
+            is_whole: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATED: &str = "karpenter_nodeclaims_created_total";
+
+    fn labels(pool: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([("nodepool".to_owned(), pool.to_owned())])
+    }
+
+    fn series(number: usize) -> Series {
+        Series {
+            name: CREATED.to_owned(),
+            labels: labels(&number.to_string()),
+            value: 1.0,
+        }
+    }
+
+    fn read(status: Status) -> (Status, bool) {
+        let kept = status.keep().unwrap();
+        assert!(kept.text.len() <= Status::BYTES_MAX);
+        (Status::read(&kept.text).unwrap(), kept.is_whole)
+    }
+
+    #[test]
+    fn counters_grow_series_by_series() {
+        let mut status = Status::default();
+        for (pool, more) in [("a", 1.0), ("b", 2.0), ("a", 3.0)] {
+            status.count(CREATED, labels(pool), more);
+        }
+        let told = status.counters.iter().map(|one| format!("{}", one.value));
+        assert_eq!(told.collect::<Vec<_>>(), ["4", "2"]);
+        assert_eq!(read(status.clone()), (status, true));
+    }
+
+    #[test]
+    fn what_is_too_large_leaves_its_gauges_out_and_keeps_counting() {
+        let mut status = Status::default();
+        status.count(CREATED, labels("a"), 1.0);
+        status.gauges = (0..4_000).map(series).collect();
+        let (read, is_whole) = read(status);
+        assert_eq!((read.counters.len(), read.gauges.len()), (1, 0));
+        assert!(!is_whole);
+    }
+
+    #[test]
+    fn counters_that_are_too_many_begin_again() {
+        let status = Status {
+            counters: (0..4_000).map(series).collect(),
+            ..Status::default()
+        };
+        assert_eq!(read(status), (Status::default(), false));
+    }
+
+    #[test]
+    fn a_newer_document_and_garbage_say_what_they_are() {
+        let newer = Status::read(r#"{"version": 2, "histograms": []}"#).unwrap_err();
+        assert!(newer.to_string().contains("version 2"), "{newer}");
+        for garbage in ["", "{", "[]", r#"{"version": 1, "counters": [1]}"#] {
+            assert!(Status::read(garbage).is_err(), "{garbage}");
+        }
+    }
+}
