@@ -35,6 +35,7 @@ pub use model::ledger::Method;
 
 pub(crate) use self::price::of_node as price_of_node;
 pub use self::{
+    budgets::PoolBudget,
     candidates::Blocked,
     command::Command,
     outlook::{Alternative, Outlook},
@@ -113,6 +114,13 @@ fn first(snapshot: &Snapshot, stance: Stance<'_>) -> Pass {
     Methods::new(&now, &later).first()
 }
 
+/// What the budgets of each NodePool allow for each reason now (spec/lifecycle §15).
+pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
+    let inventory = Inventory::new(snapshot);
+    let each = Reason::ALL.map(|reason| budgets::of_pools(snapshot, &inventory, reason));
+    each.concat()
+}
+
 /// What becomes of each node by itself, and why: those that stay as well.
 pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
     at_present(snapshot, |scene| outlook::of_all(&scene))
@@ -139,6 +147,8 @@ fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
 }
 
 impl Reason {
+    const ALL: [Self; 3] = [Self::Empty, Self::Drifted, Self::Underutilized];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "Empty",

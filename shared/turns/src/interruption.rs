@@ -243,7 +243,7 @@ impl Work<'_> {
                 Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
             })
             .collect();
-        self.measure(found, &endings);
+        let measured = self.measure(found, &endings);
         // From here on the ledger obliges the terminator; the rest only makes it faster.
         let expected = |outcome: &InterruptionOutcome| {
             matches!(outcome, Ok(InterruptionReport::Expected { .. }))
@@ -254,6 +254,9 @@ impl Work<'_> {
         } else if outcomes.iter().any(expected) {
             // Its end is seen sooner: finalizers wait for it.
             self.wake(&[Lane::Terminator], "instance-ends").await;
+        }
+        if let Ok(api) = &api {
+            self.show(&**api, &measured).await;
         }
         outcomes
     }

@@ -18,7 +18,7 @@ use ports::{
 use crate::{
     Entry, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
     notifications::{self, Destination},
-    provisioner, reach, terminator,
+    provisioner, reach, status, terminator,
 };
 
 /// A turn that holds its lane.
@@ -93,13 +93,13 @@ pub async fn run(
     let destinations = destinations(&meta);
     // A turn is a large state machine; callers need not carry it along.
     let turn = Box::pin(turn(world, cluster, lane, id, meta, now, deadline));
-    let (mut report, full_look, seen) = match turn.await {
-        Ok(done) => (done.report, done.full_look, done.seen),
+    let (mut report, full_look, seen, api) = match turn.await {
+        Ok((done, api)) => (done.report, done.full_look, done.seen, api),
         Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Postponed(error.to_string());
             report.look_again(until);
-            (report, None, None)
+            (report, None, None, None)
         }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
@@ -109,7 +109,7 @@ pub async fn run(
                 false => retry_after(row.failures),
             };
             report.look_again(world.clock.now() + wait);
-            (report, None, None)
+            (report, None, None, None)
         }
     };
     let error = match &report.outcome {
@@ -136,13 +136,19 @@ pub async fn run(
         // The due time stands in the ledger; the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
+    let gauges = status::gauges(lane, seen.as_ref().filter(|_| api.is_some()));
     journal::keep(world, &mut report, seen).await;
     let news = notifications::of_report(&report);
     if let Err(error) = notifications::put(world, cluster, &destinations, news).await {
         report.problems.push(format!("no notification: {error}"));
     }
     metrics::publish_troubles(world, &report);
-    metrics::publish(world, cluster, std::mem::take(&mut report.metrics));
+    let measured = std::mem::take(&mut report.metrics);
+    metrics::publish(world, cluster, measured.clone());
+    if let Some(api) = api.filter(|_| world.clock.now() < deadline) {
+        let told = status::tell(&*api, lane, &measured, gauges).await;
+        report.complaints.extend(told);
+    }
     report.log();
     Ok(report)
 }
@@ -152,6 +158,7 @@ fn destinations(meta: &Meta) -> Vec<Destination> {
     Entry::read(&meta.registry).map_or_else(|_| Vec::new(), |entry| entry.destinations)
 }
 
+/// Also returns the cluster, where it may be told of the turn.
 async fn turn(
     world: &World,
     cluster: &ClusterName,
@@ -160,7 +167,7 @@ async fn turn(
     meta: Meta,
     now: Timestamp,
     deadline: Timestamp,
-) -> Result<Done, TurnError> {
+) -> Result<(Done, Option<Arc<dyn Cluster>>), TurnError> {
     let entry = Entry::read(&meta.registry).map_err(|source| TurnError::Entry {
         cluster: cluster.clone(),
         source,
@@ -177,7 +184,7 @@ async fn turn(
         now,
         deadline,
     };
-    match lane {
+    let done = match lane {
         Lane::Provisioner => provisioner::turn(&turn).await,
         Lane::Lifecycle => lifecycle::turn(&turn).await,
         // The largest of all: others are spared its size.
@@ -189,7 +196,9 @@ async fn turn(
             full_look: None,
             seen: None,
         }),
-    }
+    }?;
+    let may_act = turn.may_act();
+    Ok((done, may_act.then_some(turn.api)))
 }
 
 impl Turn<'_> {

@@ -40,6 +40,7 @@ mod report;
 mod shadow;
 mod shifts;
 mod spending;
+mod status;
 mod sweep;
 mod terminator;
 mod transitions;

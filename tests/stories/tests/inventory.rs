@@ -27,6 +27,7 @@ const BUFFERS: &str = "shared/planner/src/provision/buffers.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
 const DELETED: &str = "tests/stories/tests/lifecycle/deleted_clusters.rs";
 const WARNINGS: &str = "tests/stories/tests/lifecycle/warnings.rs";
+const GAUGES: &str = "shared/turns/src/status/gauges/tests.rs";
 const METRICS: &str = "shared/turns/src/metrics/tests.rs";
 const DO_NOT_DISRUPT: &str = "shared/planner/src/do_not_disrupt.rs";
 
@@ -353,6 +354,18 @@ const GROUPS: &[Group] = &[
         )],
     ),
     (
+        "metrics/node, metrics/pod, metrics/nodepool: gauges, summed up over what is alike",
+        &[(
+            GAUGES,
+            &[
+                "nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces",
+                "pods_are_counted_by_phase_and_by_the_nodes_they_are_on",
+                "a_node_pool_has_its_usage_and_limits_even_without_nodes",
+                "budgets_are_told_by_reason",
+            ],
+        )],
+    ),
+    (
         "nothing there: a cluster that was deleted",
         &[(
             DELETED,
@@ -397,8 +410,7 @@ fn every_group_has_tests_that_exist() {
     page.push_str(
         "\nWhat has no counterpart here: `state/*` and `nodeclaimgc` test a cache in memory, of which there is none (every turn reads \
          afresh); `state/cost` and `state/prediction` feed no decision; the registration hooks and the claims of dynamic resource \
-         allocation have no implementation on AWS; gauges of objects (`metrics/node`, `metrics/pod`, `metrics/nodepool`) are for \
-         whoever watches, and conditions of Nodes are told by Kubernetes itself (`NodeReady`, `NodeNotReady`).\n",
+         allocation have no implementation on AWS; conditions of Nodes are told by Kubernetes itself (`NodeReady`, `NodeNotReady`).\n",
     );
     expect_file!["../../../docs/lifecycle-tests.md"].assert_eq(&page);
 }

@@ -24,6 +24,17 @@ pub(super) struct Budgets {
     closed: BTreeMap<NodePoolName, Closed>,
 }
 
+/// What a NodePool's budgets allow for one reason, as metrics tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolBudget {
+    pub node_pool: NodePoolName,
+    pub reason: Reason,
+    /// Nodes that may be on their way out at once; `usize::MAX` where no budget is about this reason now.
+    pub allowed: usize,
+    /// Nodes that are on their way out or not ready.
+    pub disrupting: usize,
+}
+
 #[derive(Clone)]
 struct Closed {
     until: Option<Timestamp>,
@@ -109,6 +120,29 @@ impl Budgets {
             Some(_) | None => false,
         }
     }
+}
+
+/// What each NodePool's budgets allow for a reason now, and what uses that up.
+pub(super) fn of_pools(
+    snapshot: &Snapshot,
+    inventory: &Inventory<'_>,
+    reason: Reason,
+) -> Vec<PoolBudget> {
+    let (counts, now) = (counts(inventory), snapshot.now);
+    let pools = snapshot.node_pools.iter().map(|pool| {
+        let count = counts.get(&pool.name).copied().unwrap_or_default();
+        let paused = snapshot.paused(Some(&pool.name), PauseLevel::Voluntary, now);
+        PoolBudget {
+            node_pool: pool.name.clone(),
+            reason,
+            allowed: match paused {
+                Some(_) => 0,
+                None => allowed(pool, reason, count.total, now),
+            },
+            disrupting: count.disrupting,
+        }
+    });
+    pools.collect()
 }
 
 /// Nodes that are initialized, and how many of them are on their way out or not ready.

@@ -17,7 +17,7 @@ use crate::{
     leader::{self, Step},
     metrics,
     notifications::{self, News},
-    shifts,
+    shifts, status,
 };
 
 /// Launch templates and instance profiles cost nothing; only their number is limited.
@@ -90,7 +90,10 @@ pub(super) async fn keep(
                 .map(|name| format!("{cluster}/{name}")),
         );
         remember(world, cluster, turn, &collected).await;
-        metrics::publish(world, cluster, collected.metrics);
+        metrics::publish(world, cluster, collected.metrics.clone());
+        let told = status::tell(&*api, Lane::Housekeeper, &collected.metrics, None).await;
+        let told = told.map(|complaint| format!("{cluster}: {complaint}"));
+        report.complaints.extend(told);
         if !collected.claims.is_empty() {
             world
                 .ledger

@@ -4,11 +4,13 @@ use model::{
     Lane, NotificationClass,
     journal::{Line, Subject},
 };
+use ports::{Cluster, Metric};
 
 use super::{Found, InterruptionOutcome, InterruptionReport, Work, act::Ending};
 use crate::{
     Entry, Report, journal, metrics,
     notifications::{self, News},
+    status,
 };
 
 impl Work<'_> {
@@ -31,7 +33,7 @@ impl Work<'_> {
         journal::note(self.world, &report).await;
     }
 
-    pub(super) fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) {
+    pub(super) fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) -> Vec<Metric> {
         let received = found.iter();
         let received = received.map(|found| metrics::of_interruption(found.fact.kind.as_str()));
         let ended = endings.iter().filter_map(|ending| {
@@ -39,8 +41,16 @@ impl Work<'_> {
             let ends = claim.deleted_at.is_none() && ending.ends();
             ends.then(|| metrics::of_disruption(claim, 0, ending.fact.kind.as_str(), None))
         });
-        let all = received.chain(ended.flatten());
-        metrics::publish(self.world, self.cluster, all.collect());
+        let all: Vec<Metric> = received.chain(ended.flatten()).collect();
+        metrics::publish(self.world, self.cluster, all.clone());
+        all
+    }
+
+    /// Tells the cluster's relay what was counted.
+    pub(super) async fn show(&self, api: &dyn Cluster, measured: &[Metric]) {
+        if let Some(complaint) = status::tell(api, Lane::Interruption, measured, None).await {
+            tracing::warn!(cluster = %self.cluster, "{complaint}");
+        }
     }
 
     /// Tells people outside the cluster, if they want to know.

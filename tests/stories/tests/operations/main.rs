@@ -11,6 +11,7 @@ mod guarding;
 mod pausing;
 mod resting;
 mod shadowing;
+mod telling;
 
 use fakes::World;
 use stories::{Relay, Rig, all_bound, secs};

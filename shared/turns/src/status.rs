@@ -1,0 +1,100 @@
+//! What a function leaves in the cluster for its relay's `/metrics`: what it counted, and how things stand. Nothing depends on it:
+//! what fails is said, and stands in CloudWatch.
+
+mod gauges;
+
+use model::{
+    Lane, Snapshot,
+    status::{Series, Status},
+};
+use ports::{Cluster, ClusterError, Metric, cluster::StatusDocument, metrics::Measured};
+
+use crate::lane::chain;
+
+/// Others write the same ConfigMap; they seldom do so at the same moment.
+const TRIES: usize = 3;
+
+/// How things stand, as the one lane tells that always sees all nodes and pods.
+pub(crate) fn gauges(lane: Lane, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
+    seen.filter(|_| lane == Lane::Disruption).map(gauges::of)
+}
+
+/// Adds what was counted to the function's document, and replaces what that says of how things stand. Reads nothing where there is
+/// nothing to tell, and writes nothing where nothing has changed. Returns what is to be said of what went wrong.
+pub(crate) async fn tell(
+    api: &dyn Cluster,
+    lane: Lane,
+    metrics: &[Metric],
+    gauges: Option<Vec<Series>>,
+) -> Option<String> {
+    if gauges.is_none() && !metrics.iter().any(|metric| count(metric).is_some()) {
+        return None;
+    }
+    let gauges = gauges.unwrap_or_default();
+    for _ in 1..TRIES {
+        match replace(api, lane, metrics, &gauges).await {
+            Err(ClusterError::Conflict { .. }) => {}
+            told => return complaint(told),
+        }
+    }
+    complaint(replace(api, lane, metrics, &gauges).await)
+}
+
+/// Says whether all of it fitted.
+async fn replace(
+    api: &dyn Cluster,
+    lane: Lane,
+    metrics: &[Metric],
+    gauges: &[Series],
+) -> Result<bool, ClusterError> {
+    let Some(before) = api.status_document(lane).await? else {
+        return Ok(true);
+    };
+    // What cannot be read, because a newer version wrote it or somebody else did, begins again.
+    let mut status = Status::read(&before.text).unwrap_or_default();
+    for metric in metrics {
+        if let Some(more) = count(metric) {
+            let labels = metric.labels.iter();
+            let labels = labels.map(|(key, value)| ((*key).to_owned(), value.clone()));
+            status.count(metric.name, labels.collect(), more);
+        }
+    }
+    status.gauges = gauges.to_vec();
+    let kept = status.keep().map_err(|error| ClusterError::Invalid {
+        what: "what is told of the turn".to_owned(),
+        message: error.to_string(),
+    })?;
+    if kept.text != before.text {
+        let document = StatusDocument {
+            text: kept.text,
+            ..before
+        };
+        api.store_status_document(lane, &document).await?;
+    }
+    Ok(kept.is_whole)
+}
+
+fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
+    match told {
+        // It went away meanwhile: nobody wants to know.
+        Ok(true) | Err(ClusterError::NotFound { .. }) => None,
+        Ok(false) => Some(format!(
+            "metrics of the relay: how things stand takes more than {} KiB and is left out; CloudWatch has what is counted",
+            Status::BYTES_MAX >> 10
+        )),
+        Err(error @ ClusterError::Denied { .. }) => Some(format!(
+            "metrics of the relay: {}; upgrade the chart with `helm upgrade`, which allows it",
+            chain(&error)
+        )),
+        Err(error) => Some(format!("metrics of the relay: {}", chain(&error))),
+    }
+}
+
+/// Histograms are CloudWatch's alone.
+#[expect(clippy::cast_precision_loss, reason = "no turn counts so many")]
+fn count(metric: &Metric) -> Option<f64> {
+    match metric.value {
+        Measured::Count(count) => Some(count as f64),
+        Measured::Took(_) | Measured::Costs(_) => None,
+    }
+}

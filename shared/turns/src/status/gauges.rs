@@ -1,0 +1,196 @@
+//! How a cluster stands, as Karpenter's gauges say it (spec/lifecycle §32). What has a series for each node and pod there is summed up
+//! here over nodes that are alike, as boards sum it anyway: a series for each would not fit where they are kept.
+
+use std::collections::BTreeMap;
+
+use model::{
+    NodeName, Resources, Snapshot,
+    labels::{ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
+    node::Node,
+    pod::{Pod, PodPhase},
+    resources::{CPU, MEMORY, PODS},
+    status::Series,
+};
+use planner::Inventory;
+
+type Labels = BTreeMap<String, String>;
+
+/// What tells nodes apart, by the names of metrics' labels. The last is left out where it would tell too many apart.
+const OF_NODE: [(&str, &str); 5] = [
+    ("nodepool", NODE_POOL),
+    ("capacity_type", CAPACITY_TYPE),
+    ("zone", ZONE),
+    ("arch", ARCH),
+    ("instance_type", INSTANCE_TYPE),
+];
+/// Each has about eight series of two hundred bytes.
+const GROUPS_MAX: usize = 80;
+/// What has series of its own even where there is none of it.
+const ALWAYS: [&str; 3] = [CPU, MEMORY, PODS];
+
+/// What is told where no budget limits disruptions, as upstream does.
+const UNLIMITED: usize = i32::MAX as usize;
+
+pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
+    let mut gauges = Gauges::default();
+    of_pools(snapshot, &mut gauges);
+    let alike = alike(&snapshot.nodes);
+    of_nodes(snapshot, &alike, &mut gauges);
+    of_pods(snapshot, &alike, &mut gauges);
+    gauges.0
+}
+
+fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
+    let inventory = Inventory::new(snapshot);
+    for pool in &snapshot.node_pools {
+        let labels = Labels::from([("nodepool".to_owned(), pool.name.to_string())]);
+        let usage = with_always(inventory.usage(&pool.name));
+        gauges.amounts("karpenter_nodepools_usage", &labels, &usage);
+        gauges.amounts("karpenter_nodepools_limit", &labels, &pool.limits);
+    }
+    for budget in planner::pool_budgets(snapshot) {
+        let labels = Labels::from([
+            ("nodepool".to_owned(), budget.node_pool.to_string()),
+            ("reason".to_owned(), budget.reason.as_str().to_owned()),
+        ]);
+        let allowed = number(budget.allowed.min(UNLIMITED));
+        let disrupting = number(budget.disrupting);
+        let name = "karpenter_nodepools_allowed_disruptions";
+        gauges.push(name, labels.clone(), allowed);
+        let name = "karpenter_nodepools_nodes_consuming_budgets";
+        gauges.push(name, labels, disrupting);
+    }
+}
+
+/// By node, the labels that it shares with those like it.
+fn alike(nodes: &[Node]) -> BTreeMap<&NodeName, Labels> {
+    let by = |keys: &[(&str, &str)]| -> BTreeMap<&NodeName, Labels> {
+        let labels = |node: &Node| {
+            let of_node = keys.iter().filter_map(|(name, key)| {
+                let value = node.labels.get(*key)?;
+                Some(((*name).to_owned(), value.clone()))
+            });
+            of_node.collect()
+        };
+        nodes
+            .iter()
+            .map(|node| (&node.name, labels(node)))
+            .collect()
+    };
+    let alike = by(&OF_NODE);
+    let mut groups: Vec<&Labels> = alike.values().collect();
+    groups.sort();
+    groups.dedup();
+    if groups.len() <= GROUPS_MAX {
+        return alike;
+    }
+    let (_, fewer) = OF_NODE.split_last().unwrap_or((&("", ""), &[]));
+    by(fewer)
+}
+
+fn of_nodes(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &mut Gauges) {
+    let mut requested: BTreeMap<&NodeName, Resources> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| !is_over(pod)) {
+        if let Some(node) = &pod.node_name {
+            requested.entry(node).or_default().add(&pod.requests);
+        }
+    }
+    let mut groups: BTreeMap<&Labels, (Resources, Resources)> = BTreeMap::new();
+    let (mut allocatable, mut requests) = (Resources::default(), Resources::default());
+    for node in &snapshot.nodes {
+        let Some(labels) = alike.get(&node.name) else {
+            continue;
+        };
+        let group = groups.entry(labels).or_default();
+        group.0.add(&node.allocatable);
+        allocatable.add(&node.allocatable);
+        if let Some(of_pods) = requested.get(&node.name) {
+            group.1.add(of_pods);
+            requests.add(of_pods);
+        }
+    }
+    for (labels, (allocatable, requests)) in groups {
+        let (allocatable, requests) = (with_always(allocatable), with_always(requests));
+        gauges.amounts("karpenter_nodes_allocatable", labels, &allocatable);
+        gauges.amounts("karpenter_nodes_total_pod_requests", labels, &requests);
+    }
+    for (resource, all) in allocatable.iter().filter(|(_, all)| *all > 0) {
+        let share = 100.0 * float(requests.get(resource)) / float(all);
+        let labels = of_resource(&Labels::new(), resource);
+        gauges.push("karpenter_cluster_utilization_percent", labels, share);
+    }
+    let nodes = snapshot.nodes.len();
+    let name = "karpenter_cluster_state_node_count";
+    gauges.push(name, Labels::new(), number(nodes));
+}
+
+fn of_pods(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &mut Gauges) {
+    let mut groups: BTreeMap<(Option<&Labels>, PodPhase, bool), usize> = BTreeMap::new();
+    for pod in &snapshot.pods {
+        let node = pod.node_name.as_ref().and_then(|node| alike.get(node));
+        let group = (node, pod.phase, pod.node_name.is_some());
+        *groups.entry(group).or_default() += 1;
+    }
+    for ((node, phase, scheduled), count) in groups {
+        let mut labels = node.cloned().unwrap_or_default();
+        labels.insert("phase".to_owned(), format!("{phase:?}"));
+        labels.insert("scheduled".to_owned(), scheduled.to_string());
+        gauges.push("karpenter_pods_state", labels, number(count));
+    }
+}
+
+#[derive(Default)]
+struct Gauges(Vec<Series>);
+
+impl Gauges {
+    fn push(&mut self, name: &str, labels: Labels, value: f64) {
+        self.0.push(Series {
+            name: name.to_owned(),
+            labels,
+            value,
+        });
+    }
+
+    /// A series for each resource, in cores, bytes and pieces.
+    fn amounts(&mut self, name: &str, labels: &Labels, amounts: &Resources) {
+        for (resource, amount) in amounts.iter() {
+            // Kept in thousandths of a core.
+            let scale = if resource == CPU { 1e3 } else { 1.0 };
+            let labels = of_resource(labels, resource);
+            self.push(name, labels, float(amount) / scale);
+        }
+    }
+}
+
+fn of_resource(labels: &Labels, resource: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.insert("resource_type".to_owned(), resource.replace('-', "_"));
+    labels
+}
+
+fn with_always(mut amounts: Resources) -> Resources {
+    for resource in ALWAYS {
+        amounts.set(resource, amounts.get(resource));
+    }
+    amounts
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "bytes of a cluster have fewer digits"
+)]
+fn float(amount: i64) -> f64 {
+    amount as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no cluster has so many")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+fn is_over(pod: &Pod) -> bool {
+    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+#[cfg(test)]
+mod tests;

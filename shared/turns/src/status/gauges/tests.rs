@@ -1,0 +1,194 @@
+use jiff::Timestamp;
+use model::{
+    PodKey,
+    node_pool::{Budget, NodePool},
+};
+
+use super::*;
+
+const GIB: i64 = 1 << 30;
+
+fn snapshot() -> Snapshot {
+    let entry = serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1"});
+    let settings = crate::Entry::read(&entry).unwrap().settings;
+    let mut snapshot = Snapshot::empty("demo".into(), Timestamp::UNIX_EPOCH, settings);
+    snapshot.node_pools = vec![NodePool {
+        name: "default".into(),
+        limits: Resources::from([(CPU, 100_000)]),
+        ..NodePool::default()
+    }];
+    snapshot
+}
+
+fn node(name: &str, instance_type: &str) -> Node {
+    let labels = [
+        (NODE_POOL, "default"),
+        (CAPACITY_TYPE, "spot"),
+        (ZONE, "us-east-1a"),
+        (ARCH, "amd64"),
+        (INSTANCE_TYPE, instance_type),
+    ];
+    let amounts = Resources::from([(CPU, 3_920), (MEMORY, 14 * GIB), (PODS, 58)]);
+    Node {
+        name: name.into(),
+        provider_id: format!("aws:///us-east-1a/i-{name}"),
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        capacity: amounts.clone(),
+        allocatable: amounts,
+        ..Node::default()
+    }
+}
+
+fn pod(name: &str, node: Option<&str>, phase: PodPhase) -> Pod {
+    Pod {
+        key: PodKey::new("default", name),
+        node_name: node.map(Into::into),
+        phase,
+        requests: Resources::from([(CPU, 980), (MEMORY, GIB), (PODS, 1)]),
+        ..Pod::default()
+    }
+}
+
+/// `{label=value} value` of each series of a metric.
+fn of_metric(gauges: &[Series], name: &str) -> Vec<String> {
+    let own = gauges.iter().filter(|one| one.name == name);
+    let own = own.map(|one| {
+        let labels = one
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        format!("{} {}", labels.collect::<Vec<_>>().join(","), one.value)
+    });
+    own.collect()
+}
+
+const ALIKE: &str = "arch=amd64,capacity_type=spot,instance_type=m5.xlarge,nodepool=default";
+
+#[test]
+fn nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces() {
+    let mut snapshot = snapshot();
+    snapshot.nodes = vec![node("a", "m5.xlarge"), node("b", "m5.xlarge")];
+    snapshot.pods = vec![
+        pod("web-0", Some("a"), PodPhase::Running),
+        pod("web-1", Some("b"), PodPhase::Running),
+        pod("done", Some("b"), PodPhase::Succeeded),
+    ];
+    let gauges = of(&snapshot);
+    let zone = "zone=us-east-1a";
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodes_allocatable"),
+        [
+            format!("{ALIKE},resource_type=cpu,{zone} 7.84"),
+            format!("{ALIKE},resource_type=memory,{zone} 30064771072"),
+            format!("{ALIKE},resource_type=pods,{zone} 116"),
+        ]
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodes_total_pod_requests"),
+        [
+            format!("{ALIKE},resource_type=cpu,{zone} 1.96"),
+            format!("{ALIKE},resource_type=memory,{zone} 2147483648"),
+            format!("{ALIKE},resource_type=pods,{zone} 2"),
+        ],
+        "a pod that is over requests nothing"
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_cluster_utilization_percent")[0],
+        "resource_type=cpu 25"
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_cluster_state_node_count"),
+        [" 2"]
+    );
+}
+
+#[test]
+fn pods_are_counted_by_phase_and_by_the_nodes_they_are_on() {
+    let mut snapshot = snapshot();
+    snapshot.nodes = vec![node("a", "m5.xlarge")];
+    snapshot.pods = vec![
+        pod("web-0", Some("a"), PodPhase::Running),
+        pod("web-1", Some("a"), PodPhase::Running),
+        pod("web-2", None, PodPhase::Pending),
+    ];
+    assert_eq!(
+        of_metric(&of(&snapshot), "karpenter_pods_state"),
+        [
+            "phase=Pending,scheduled=false 1".to_owned(),
+            format!("{ALIKE},phase=Running,scheduled=true,zone=us-east-1a 2"),
+        ]
+    );
+}
+
+#[test]
+fn a_node_pool_has_its_usage_and_limits_even_without_nodes() {
+    let gauges = of(&snapshot());
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodepools_limit"),
+        ["nodepool=default,resource_type=cpu 100"]
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodepools_usage"),
+        [
+            "nodepool=default,resource_type=cpu 0",
+            "nodepool=default,resource_type=memory 0",
+            "nodepool=default,resource_type=pods 0",
+        ]
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_cluster_state_node_count"),
+        [" 0"]
+    );
+}
+
+#[test]
+fn resources_are_named_in_snake_case() {
+    let mut snapshot = snapshot();
+    snapshot.node_pools[0].limits = Resources::from([("ephemeral-storage", 5)]);
+    assert_eq!(
+        of_metric(&of(&snapshot), "karpenter_nodepools_limit"),
+        ["nodepool=default,resource_type=ephemeral_storage 5"]
+    );
+}
+
+#[test]
+fn where_nodes_are_of_too_many_kinds_their_types_are_left_out() {
+    let mut snapshot = snapshot();
+    let kinds = 0..=GROUPS_MAX;
+    snapshot.nodes = kinds
+        .map(|kind| node(&format!("n{kind}"), &format!("t{kind}")))
+        .collect();
+    let allocatable = of_metric(&of(&snapshot), "karpenter_nodes_allocatable");
+    let all = 58 * snapshot.nodes.len();
+    let pods = format!(
+        "arch=amd64,capacity_type=spot,nodepool=default,resource_type=pods,zone=us-east-1a {all}"
+    );
+    assert_eq!(allocatable.len(), 3, "{allocatable:?}");
+    assert!(allocatable.contains(&pods), "{allocatable:?}");
+}
+
+#[test]
+fn budgets_are_told_by_reason() {
+    let mut snapshot = snapshot();
+    let only_empty = Budget {
+        nodes: "3".to_owned(),
+        reasons: vec!["Empty".to_owned()],
+        ..Budget::default()
+    };
+    snapshot.node_pools[0].disruption.budgets = vec![only_empty];
+    let gauges = of(&snapshot);
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodepools_allowed_disruptions"),
+        [
+            "nodepool=default,reason=Empty 3",
+            "nodepool=default,reason=Drifted 2147483647",
+            "nodepool=default,reason=Underutilized 2147483647",
+        ]
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets")[0],
+        "nodepool=default,reason=Empty 0"
+    );
+}

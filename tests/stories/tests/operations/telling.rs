@@ -1,0 +1,199 @@
+//! What functions leave for the relay's `/metrics`: nothing depends on it, and it costs a quiet cluster nothing.
+
+use std::collections::BTreeMap;
+
+use fakes::Fault;
+use model::{
+    InterruptionKind, Lane,
+    status::{Series, Status},
+};
+use stories::{Relay, Rig, all_bound, secs};
+
+use crate::in_service;
+
+fn told(rig: &Rig, lane: Lane) -> Status {
+    let text = rig.sim.with(|world| {
+        let told = world.api.status.as_ref().unwrap();
+        told.documents.get(&lane).cloned()
+    });
+    text.map_or_else(Status::default, |text| Status::read(&text).unwrap())
+}
+
+/// `name{label="value"} value`, those of this name.
+fn shown(series: &[Series], name: &str) -> Vec<String> {
+    let own = series.iter().filter(|one| one.name == name);
+    let own = own.map(|one| {
+        let labels = one.labels.iter();
+        let labels: Vec<_> = labels
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        format!("{} {}", labels.join(","), one.value)
+    });
+    own.collect()
+}
+
+fn calls(rig: &Rig) -> BTreeMap<&'static str, usize> {
+    let mut calls = BTreeMap::new();
+    for call in rig.sim.with(|world| world.calls.clone()) {
+        *calls.entry(call).or_default() += 1;
+    }
+    calls
+}
+
+#[tokio::test]
+async fn what_was_launched_and_how_things_stand_is_told() {
+    let mut rig = in_service(2).await;
+    // Everybody looks again within ten minutes.
+    rig.pass(secs(660)).await;
+    let created = told(&rig, Lane::Provisioner).counters;
+    assert_eq!(
+        shown(&created, "karpenter_nodeclaims_created_total"),
+        ["min_values_relaxed=false,nodepool=default,reason=provisioned 1"]
+    );
+    let joined = told(&rig, Lane::Lifecycle).counters;
+    let joined = shown(&joined, "karpenter_nodes_created_total");
+    assert!(
+        matches!(&joined[..], [one] if one.starts_with("nodepool=default,zone=")),
+        "{joined:?}"
+    );
+    let gauges = told(&rig, Lane::Disruption).gauges;
+    let nodes = shown(&gauges, "karpenter_cluster_state_node_count");
+    assert_eq!(nodes, [" 1"]);
+    let usage = shown(&gauges, "karpenter_nodepools_usage");
+    assert!(
+        usage.contains(&"nodepool=default,resource_type=nodes 1".to_owned()),
+        "{usage:?}"
+    );
+    let pods = shown(&gauges, "karpenter_pods_state");
+    assert!(
+        matches!(&pods[..], [one] if one.contains("phase=Running,scheduled=true") && one.ends_with(" 2")),
+        "{pods:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_happens_again_adds_up() {
+    let mut rig = in_service(3).await;
+    rig.scale(9);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    let created = told(&rig, Lane::Provisioner).counters;
+    let created = created.iter().map(|one| one.value).sum::<f64>();
+    let nodes = rig.sim.with(|world| world.api.created.len());
+    assert!(nodes > 1);
+    assert_eq!(format!("{created}"), nodes.to_string());
+}
+
+#[tokio::test]
+async fn an_announcement_is_told_by_the_interruption_function() {
+    let mut rig = in_service(1).await;
+    let victim = rig.sim.with(|world| {
+        let mut alive = world.account.alive();
+        alive.next().unwrap().id.clone()
+    });
+    let kind = InterruptionKind::SpotInterrupted;
+    rig.announce(&victim, kind, Some(secs(120))).await.unwrap();
+    let counted = told(&rig, Lane::Interruption).counters;
+    assert_eq!(
+        shown(&counted, "karpenter_interruption_received_messages_total"),
+        ["message_type=spot_interrupted 1"]
+    );
+}
+
+#[tokio::test]
+async fn where_nothing_changes_nothing_is_written() {
+    let mut rig = in_service(3).await;
+    rig.pass(secs(1_200)).await;
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(1_800)).await;
+    let calls = calls(&rig);
+    assert_eq!(calls.get("store_status_document"), None, "{calls:?}");
+    let read = calls.get("status_document").copied().unwrap_or_default();
+    assert!(
+        (1..=4).contains(&read),
+        "a look each ten minutes: {calls:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_function_that_dies_telling_leaves_nothing_undone() {
+    for call in ["status_document", "store_status_document"] {
+        let mut rig = Rig::ready(Relay::Watching).await;
+        rig.sim.with(|world| world.fuse_after = Some(call));
+        rig.scale(3);
+        let undisturbed = 60;
+        let took = rig.until(secs(undisturbed), all_bound).await;
+        assert!(took.is_some(), "{call}: {:#?}", rig.transcript);
+        let died = rig.sim.with(|world| world.fuse_after.is_none());
+        assert!(died, "nobody called {call}");
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_refuses_it_is_complained_of_with_the_remedy() {
+    let mut rig = in_service(3).await;
+    rig.sim.fail_next("status_document", Fault::Denied);
+    let (turn, deadline) = (rig.next_turn(), rig.deadline(Lane::Disruption));
+    let cluster = Rig::cluster();
+    let report = turns::run(&rig.world, &cluster, Lane::Disruption, &turn, deadline);
+    let report = Box::pin(report).await.unwrap();
+    let complaints = report.complaints.join("; ");
+    for part in ["metrics of the relay", "helm upgrade"] {
+        assert!(complaints.contains(part), "{complaints}");
+    }
+    assert_eq!(
+        (report.outcome, report.problems),
+        (turns::Outcome::Done, Vec::new())
+    );
+}
+
+#[tokio::test]
+async fn two_that_write_at_once_both_have_their_say() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.fail_next("store_status_document", Fault::Conflict);
+    rig.scale(3);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    let created = told(&rig, Lane::Provisioner).counters;
+    assert_eq!(
+        shown(&created, "karpenter_nodeclaims_created_total").len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn without_a_relay_to_show_it_nothing_is_written() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.sim.with(|world| world.api.status = None);
+    rig.scale(3);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let calls = calls(&rig);
+    assert!(calls.contains_key("status_document"), "{calls:?}");
+    // What the first looks of an empty cluster told before.
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(900)).await;
+    let calls = self::calls(&rig);
+    assert_eq!(calls.get("store_status_document"), None, "{calls:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_told_in_shadow_mode() {
+    let mut rig = in_service(3).await;
+    let entry = serde_json::json!({"type": "endpoint", "mode": "shadow"});
+    rig.sim.with(|world| world.registry[0].body = Ok(entry));
+    rig.pass(secs(120)).await;
+    rig.sim.with(|world| world.calls.clear());
+    rig.scale(9);
+    let victim = rig.sim.with(|world| {
+        let mut alive = world.account.alive();
+        alive.next().unwrap().id.clone()
+    });
+    let kind = InterruptionKind::SpotInterrupted;
+    rig.announce(&victim, kind, Some(secs(120))).await.unwrap();
+    rig.pass(secs(1_800)).await;
+    let calls = calls(&rig);
+    assert!(calls.contains_key("pods"), "turns are taken: {calls:?}");
+    for call in ["status_document", "store_status_document"] {
+        assert_eq!(calls.get(call), None, "{calls:?}");
+    }
+}
