@@ -50,12 +50,13 @@ pub(super) fn user(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
         .ok_or_else(ApiError::unauthorized)
 }
 
-/// Refuses what no role of the user allows.
+/// Refuses what no role of the user allows. `selected` is the one object that a list or watch chooses.
 pub(super) fn check(
     shared: &Shared,
     user: &User,
     verb: &str,
     path: &ResourcePath,
+    selected: Option<&str>,
 ) -> ApiResult<()> {
     let access = Access {
         verb,
@@ -65,7 +66,7 @@ pub(super) fn check(
             None => path.resource.clone(),
         },
         namespace: path.namespace.as_deref().unwrap_or_default(),
-        name: path.name.as_deref().unwrap_or_default(),
+        name: path.name.as_deref().or(selected).unwrap_or_default(),
     };
     if shared.read(|world| is_allowed(&world.server, user, &access)) {
         return Ok(());

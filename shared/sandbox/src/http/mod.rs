@@ -200,7 +200,7 @@ async fn resource(
         let answer = Answer::ok(&review).with_status(StatusCode::CREATED);
         return Ok(answer.into_response(&parts.headers));
     }
-    authorize::check(shared, &user, verb, &path)?;
+    authorize::check(shared, &user, verb, &path, query.name(verb))?;
     let kind = shared.read(|world| {
         let kinds = &world.server.kinds;
         kinds

@@ -59,6 +59,16 @@ impl Query {
         })
     }
 
+    /// The one object that a list or watch chooses by a field selector: roles may allow it by its name.
+    pub(super) fn name(&self, verb: &str) -> Option<&str> {
+        if !["list", "watch", "deletecollection"].contains(&verb) {
+            return None;
+        }
+        let mut conditions = self.text("fieldSelector").split(',');
+        let name = conditions.find_map(|one| one.strip_prefix("metadata.name="))?;
+        Some(name.trim_start_matches('='))
+    }
+
     pub(super) fn list(&self, kind: &ResourceType) -> ApiResult<ListQuery> {
         let limit = self
             .number("limit")?
