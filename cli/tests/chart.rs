@@ -12,7 +12,7 @@ use std::{
 use expect_test::expect_file;
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Service, ServiceAccount},
+    core::v1::{ConfigMap, Service, ServiceAccount},
     flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
@@ -93,6 +93,7 @@ fn the_api_server_knows_every_field() {
         let read = match kind(&object) {
             "ClusterRole" => known::<ClusterRole>(&object),
             "ClusterRoleBinding" => known::<ClusterRoleBinding>(&object),
+            "ConfigMap" => known::<ConfigMap>(&object),
             "Deployment" => known::<Deployment>(&object),
             "FlowSchema" => known::<FlowSchema>(&object),
             "NetworkPolicy" => known::<NetworkPolicy>(&object),

@@ -105,7 +105,25 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
         let crds = cluster.crds();
         assert!(crds >= 5, "{crds}");
 
+        let told = r#"{"data": {"disruption": "{}"}}"#;
+        let namespace = ["--namespace", "kube-system"];
+        let patch = [
+            "patch",
+            "configmap",
+            "whittle-status",
+            "--type=merge",
+            "-p",
+            told,
+        ];
+        cluster
+            .run("kubectl", &[&patch[..], &namespace[..]].concat())
+            .unwrap();
         cluster.helm("upgrade", &["relay.logLevel=debug"]).unwrap();
+        let status = cluster.get(&["configmap", "whittle-status"]);
+        assert_eq!(
+            status["data"]["disruption"], "{}",
+            "what functions told stays"
+        );
         let relay = cluster.get(&["deployment", "whittle-relay"]);
         let variables = relay["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
         assert!(
@@ -115,7 +133,8 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
 
         let removed = ["uninstall", "whittle", "--namespace", "kube-system"];
         cluster.run("helm", &removed).unwrap();
-        let left = cluster.get(&["deployments,serviceaccounts,clusterroles,networkpolicies"]);
+        let left =
+            cluster.get(&["deployments,serviceaccounts,clusterroles,networkpolicies,configmaps"]);
         let left = left["items"].as_array().unwrap().iter();
         let ours = left.filter(|object| {
             object["metadata"]["labels"]["app.kubernetes.io/part-of"] == "whittle"

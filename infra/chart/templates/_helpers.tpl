@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* What every function reads to see the cluster as it is. No Secrets, no ConfigMaps. */}}
+{{/* What every function reads to see the cluster as it is. No Secrets, and of ConfigMaps only their own (status.yaml). */}}
 {{- define "whittle.functions.observe" -}}
 - apiGroups: [""]
   resources:

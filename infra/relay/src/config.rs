@@ -32,6 +32,8 @@ pub struct Config {
     pub listen: SocketAddr,
     pub window: Window,
     pub log_level: LevelFilter,
+    /// Of the ConfigMap in which the functions tell what `/metrics` shows of them.
+    pub status_namespace: String,
 }
 
 /// What is wrong, one line per variable.
@@ -83,6 +85,10 @@ impl Config {
             "info",
             "off, error, warn, info, debug or trace",
         );
+        let status_namespace = reader
+            .get("WHITTLE_STATUS_NAMESPACE")
+            .unwrap_or("kube-system")
+            .to_owned();
         match (listen, log_level) {
             (Some(listen), Some(log_level)) if reader.problems.is_empty() => Ok(Self {
                 cluster: ClusterName::from(cluster),
@@ -91,6 +97,7 @@ impl Config {
                 listen,
                 window,
                 log_level,
+                status_namespace,
             }),
             _ => Err(ConfigError(reader.problems)),
         }
@@ -202,6 +209,7 @@ mod tests {
         assert_eq!(config.window.max, Duration::from_secs(10));
         assert_eq!(config.listen.to_string(), "0.0.0.0:8080");
         assert_eq!(config.log_level, LevelFilter::INFO);
+        assert_eq!(config.status_namespace, "kube-system");
         assert!(config.queues[&Lane::Terminator].ends_with("/whittle-terminate"));
     }
 

@@ -45,7 +45,8 @@ async fn readyz(State(shared): State<Shared>) -> Response {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        (status, readiness(relay, now)).into_response()
+        let told = shared.metrics().told().doing();
+        (status, readiness(relay, &told, now)).into_response()
     })
 }
 
@@ -60,7 +61,7 @@ async fn metrics(State(shared): State<Shared>) -> Response {
     }
 }
 
-fn readiness(relay: &Relay, now: Duration) -> String {
+fn readiness(relay: &Relay, told: &str, now: Duration) -> String {
     let mut text = String::new();
     for kind in Kind::ALL {
         let doing = match relay.watches().get(kind) {
@@ -80,5 +81,6 @@ fn readiness(relay: &Relay, now: Duration) -> String {
         None => "not written, or the last write failed".to_owned(),
     };
     let _ = writeln!(text, "heartbeat: {heartbeat}");
+    let _ = writeln!(text, "metrics of the functions: {told}");
     text
 }

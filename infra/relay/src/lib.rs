@@ -5,10 +5,11 @@
 //! object whole.
 //!
 //! Reading order: [`routing`] (the table of which change wakes whom), [`relay`] (the state machine around it),
-//! [`objects`] (what is read and kept of each kind), [`watch`] and [`run`] (the I/O).
+//! [`objects`] (what is read and kept of each kind), [`watch`] and [`run`] (the I/O). [`told`] stands apart: what the
+//! functions tell of the cluster, shown on `/metrics`.
 //!
 //! Besides `model` it must not depend on any other crate of this workspace; of AWS it knows SQS and DynamoDB alone. Only
-//! [`aws`], [`watch`], [`http`] and [`run`] do I/O; everything else is given the time.
+//! [`aws`], [`watch`], [`told`], [`http`] and [`run`] do I/O; everything else is given the time.
 
 pub mod aws;
 pub mod backoff;
@@ -27,5 +28,6 @@ pub mod routing;
 pub mod run;
 pub mod sink;
 pub mod state;
+pub mod told;
 pub mod watch;
 pub mod watches;

@@ -12,6 +12,7 @@ use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;
 use relay::run::{Identity, OBSERVATIONS, Shared, run};
+use relay::told::follow;
 use relay::watch::{Patience, Watcher};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -80,14 +81,16 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         )
     })?;
     let (sender, observations) = mpsc::channel(OBSERVATIONS);
+    let client = kube::Client::try_from(kube)?;
     let mut watches = Watcher {
-        client: kube::Client::try_from(kube)?,
+        client: client.clone(),
         observations: sender,
         patience: Patience::new(seed),
-        metrics,
+        metrics: metrics.clone(),
         pages: Arc::new(Semaphore::new(1)),
     }
     .spawn();
+    watches.spawn(follow(client, config.status_namespace, metrics));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let ending = async move {

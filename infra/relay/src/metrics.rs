@@ -1,11 +1,12 @@
 //! What `/metrics` says.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::Lane;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -13,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::kind::Kind;
 use crate::relay::Relay;
+use crate::told::Told;
 
 /// Shared handles; cloning is cheap.
 #[derive(Clone, Default)]
@@ -21,6 +23,7 @@ pub struct Metrics {
     restarts: Family<RestartLabels, Counter>,
     wakes: Family<WakeLabels, Counter>,
     beats: Family<OutcomeLabels, Counter>,
+    told: Arc<Mutex<Told>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,6 +95,21 @@ impl Metrics {
             .inc();
     }
 
+    /// Shows this of the functions from now on.
+    pub fn show(&self, told: Told) {
+        *self.told() = told;
+    }
+
+    /// Says why what is shown of the functions may be old.
+    pub(crate) fn show_trouble(&self, trouble: String) {
+        self.told().set_trouble(trouble);
+    }
+
+    /// What is shown of the functions.
+    pub fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All metrics in the OpenMetrics text format; what the relay's memory already knows is read from there.
     pub fn render(&self, relay: &Relay, now: Duration) -> Result<String, fmt::Error> {
         let objects = Family::<ResourceLabels, Gauge>::default();
@@ -147,7 +165,11 @@ impl Metrics {
             silence,
         );
         let mut text = String::new();
-        encode(&mut text, &registry)?;
+        encode_registry(&mut text, &registry)?;
+        let mut of_functions = Registry::default();
+        self.told().register(&mut of_functions);
+        encode_registry(&mut text, &of_functions)?;
+        encode_eof(&mut text)?;
         Ok(text)
     }
 }

@@ -31,7 +31,7 @@ fn helm(arguments: &[&str]) -> Result<String, String> {
 }
 
 /// The objects the chart renders with its example values and some more.
-fn render(sets: &[&str]) -> Vec<Value> {
+pub(crate) fn render(sets: &[&str]) -> Vec<Value> {
     let values = format!("{CHART}/ci/example-values.yaml");
     let mut arguments = vec![
         "template",
@@ -114,6 +114,7 @@ fn the_deployed_relay_is_configured_completely() {
     let config = Config::parse(&environment).unwrap();
     assert_eq!(config.cluster.as_str(), "demo");
     assert_eq!(config.window.max.as_secs(), 20);
+    assert_eq!(config.status_namespace, "kube-system");
     for (lane, _) in QUEUES {
         assert!(config.queues[&lane].starts_with("https://sqs."), "{lane}");
     }
@@ -288,6 +289,41 @@ fn each_role_is_bound_to_its_functions_group_and_all_may_read_the_lease() {
     let holders = find(&objects, "RoleBinding", "whittle:leader-election-holder").unwrap();
     assert_eq!(holders["subjects"].as_array().unwrap().len(), 1);
     assert_eq!(holders["subjects"][0]["name"], "whittle:housekeeper");
+}
+
+#[test]
+fn all_functions_write_one_config_map_which_the_chart_leaves_empty_and_the_relay_watches() {
+    let objects = render(&["leaderElection.namespace=karpenter"]);
+    let map = find(&objects, "ConfigMap", "whittle-status").unwrap();
+    assert_eq!(map["metadata"]["namespace"], "karpenter");
+    assert!(
+        map.get("data").is_none(),
+        "an upgrade must not take away what was told"
+    );
+    let everybody = FUNCTIONS.map(|function| format!("whittle:{function}"));
+    for (name, verbs, subjects) in [
+        ("whittle:status-writer", ["get", "patch"], &everybody[..]),
+        (
+            "whittle:status-reader",
+            ["list", "watch"],
+            &["whittle-relay".to_owned()][..],
+        ),
+    ] {
+        let role = find(&objects, "Role", name).unwrap();
+        assert_eq!(role["metadata"]["namespace"], "karpenter");
+        let only = json!([{
+            "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["whittle-status"], "verbs": verbs,
+        }]);
+        assert_eq!(role["rules"], only, "{name}");
+        let binding = find(&objects, "RoleBinding", name).unwrap();
+        let bound = binding["subjects"].as_array().unwrap().iter();
+        let bound: Vec<&str> = bound
+            .map(|subject| subject["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(bound, subjects, "{name}");
+    }
+    let without = render(&["relay.enabled=false"]);
+    assert_eq!(find(&without, "ConfigMap", "whittle-status"), None);
 }
 
 #[test]

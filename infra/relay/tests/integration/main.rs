@@ -11,3 +11,4 @@ mod cluster;
 mod running;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;

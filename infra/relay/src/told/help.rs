@@ -1,0 +1,52 @@
+/// What a metric counts or measures.
+pub(super) fn help(name: &str) -> &'static str {
+    match name {
+        "karpenter_nodeclaims_created_total" => "NodeClaims created, by why",
+        "karpenter_nodeclaims_disrupted_total" => "NodeClaims deleted, by why",
+        "karpenter_nodeclaims_terminated_total" => "NodeClaims that are gone with their instance",
+        "karpenter_pods_disruption_initiated_total" => {
+            "Pods that have to move because their node was disrupted"
+        }
+        "karpenter_pods_eviction_requests_total" => {
+            "Evictions asked for, by the API server's answer"
+        }
+        "karpenter_pods_drained_total" => "Pods that left a node which is drained",
+        "karpenter_nodes_created_total" => "Nodes that joined",
+        "karpenter_nodes_terminated_total" => "Nodes that are gone",
+        "karpenter_nodes_drained_total" => "Nodes that were drained",
+        "karpenter_voluntary_disruption_decisions_total" => "Disruptions decided",
+        "karpenter_voluntary_disruption_decisions_by_nodepool_total" => {
+            "Disruptions decided, for each NodePool concerned"
+        }
+        "karpenter_voluntary_disruption_failed_validations_total" => {
+            "Disruptions that did not hold when they were judged again"
+        }
+        "karpenter_voluntary_disruption_queue_failures_total" => "Disruptions that were taken back",
+        "karpenter_interruption_received_messages_total" => {
+            "Announcements of AWS about nodes of this cluster"
+        }
+        "operator_nodeclaim_status_condition_transitions_total" => {
+            "Changes of NodeClaims' conditions"
+        }
+        "karpenter_nodepools_usage" => {
+            "What the NodePool's nodes come to, in cores, bytes and pieces"
+        }
+        "karpenter_nodepools_limit" => "What the NodePool's nodes may come to",
+        "karpenter_nodepools_allowed_disruptions" => {
+            "Nodes of the NodePool that its budgets let go at once, by reason"
+        }
+        "karpenter_nodepools_nodes_consuming_budgets" => {
+            "Nodes of the NodePool that are on their way out or not ready"
+        }
+        "karpenter_nodes_allocatable" => {
+            "What pods may request of nodes that are alike, all together"
+        }
+        "karpenter_nodes_total_pod_requests" => {
+            "What pods request of nodes that are alike, all together"
+        }
+        "karpenter_cluster_state_node_count" => "Nodes of the cluster, whoever made them",
+        "karpenter_cluster_utilization_percent" => "Share of what nodes have that pods request",
+        "karpenter_pods_state" => "Pods that are alike: a number, not a series for each",
+        _ => "Told by a function of another version",
+    }
+}

@@ -1,0 +1,141 @@
+use prometheus_client::encoding::text::encode;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn told(documents: &[(&str, Value)]) -> Told {
+    let data = documents.iter();
+    let data = data.map(|(name, document)| ((*name).to_owned(), document.to_string()));
+    Told::read(&data.collect())
+}
+
+fn shown(told: &Told) -> String {
+    let mut registry = Registry::default();
+    told.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    text
+}
+
+fn created(pool: &str, value: f64) -> Value {
+    json!({"name": "karpenter_nodeclaims_created_total", "labels": {"nodepool": pool}, "value": value})
+}
+
+fn assert_shows(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(
+            text.lines().any(|other| other == *line),
+            "{line} is missing from\n{text}"
+        );
+    }
+}
+
+#[test]
+fn series_have_karpenters_names_a_type_and_what_they_mean() {
+    let labels = json!({"nodepool": "default", "resource_type": "cpu"});
+    let usage = json!({"name": "karpenter_nodepools_usage", "labels": labels, "value": 2.5});
+    let nodes = json!({"name": "karpenter_cluster_state_node_count", "value": 3});
+    let document = json!({
+        "version": 1, "counters": [created("default", 4.0)], "gauges": [usage, nodes],
+    });
+    let text = shown(&told(&[("disruption", document)]));
+    assert_shows(
+        &text,
+        &[
+            "# HELP karpenter_nodeclaims_created NodeClaims created, by why.",
+            "# TYPE karpenter_nodeclaims_created counter",
+            r#"karpenter_nodeclaims_created_total{nodepool="default"} 4.0"#,
+            "# TYPE karpenter_nodepools_usage gauge",
+            r#"karpenter_nodepools_usage{nodepool="default",resource_type="cpu"} 2.5"#,
+            r#"whittle_status_unreadable{document="disruption"} 0"#,
+        ],
+    );
+    assert!(
+        text.contains("karpenter_cluster_state_node_count"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_two_functions_count_is_summed_up() {
+    let document = |counters: Value| json!({"version": 1, "counters": counters});
+    let text = shown(&told(&[
+        (
+            "provisioner",
+            document(json!([created("a", 2.0), created("b", 1.0)])),
+        ),
+        ("disruption", document(json!([created("a", 3.0)]))),
+    ]));
+    assert_shows(
+        &text,
+        &[
+            r#"karpenter_nodeclaims_created_total{nodepool="a"} 5.0"#,
+            r#"karpenter_nodeclaims_created_total{nodepool="b"} 1.0"#,
+        ],
+    );
+    let types = text
+        .lines()
+        .filter(|line| line.starts_with("# TYPE karpenter_nodeclaims_created "));
+    assert_eq!(types.count(), 1, "{text}");
+}
+
+#[test]
+fn a_document_that_cannot_be_read_is_named_and_the_others_are_shown() {
+    let mut data = BTreeMap::from([("terminator".to_owned(), "{".to_owned())]);
+    data.insert("lifecycle".to_owned(), json!({"version": 2}).to_string());
+    let good = json!({"version": 1, "counters": [created("a", 1.0)]});
+    data.insert("provisioner".to_owned(), good.to_string());
+    assert_shows(
+        &shown(&Told::read(&data)),
+        &[
+            r#"whittle_status_unreadable{document="lifecycle"} 1"#,
+            r#"whittle_status_unreadable{document="provisioner"} 0"#,
+            r#"whittle_status_unreadable{document="terminator"} 1"#,
+            r#"karpenter_nodeclaims_created_total{nodepool="a"} 1.0"#,
+        ],
+    );
+}
+
+#[test]
+fn labels_are_written_as_prometheus_demands() {
+    let labels = json!({"node-pool": "a\"b\\c\nd", "node.pool": "last", "1st": "x", "": "y"});
+    let odd = json!({"name": "karpenter_odd-name.total", "labels": labels, "value": 1});
+    let escaped = json!({
+        "name": "karpenter_pods_state", "labels": {"phase": "a\"b\\c\nd"}, "value": 1,
+    });
+    let text = shown(&told(&[(
+        "disruption",
+        json!({"version": 1, "gauges": [odd, escaped]}),
+    )]));
+    assert_shows(
+        &text,
+        &[
+            r#"karpenter_odd_name_total{_="y",_1st="x",node_pool="last"} 1.0"#,
+            r#"karpenter_pods_state{phase="a\"b\\c\nd"} 1.0"#,
+        ],
+    );
+}
+
+#[test]
+fn no_document_speaks_for_the_relay_or_gives_a_name_two_types() {
+    let counters = json!([{"name": "whittle_relay_events_total", "value": 7}, created("a", -1.0)]);
+    let gauges = json!([{"name": "karpenter_nodeclaims_created", "value": 7}]);
+    let document = json!({"version": 1, "counters": counters, "gauges": gauges});
+    let text = shown(&told(&[("disruption", document)]));
+    assert!(!text.contains("whittle_relay"), "{text}");
+    assert!(!text.contains('7'), "{text}");
+    assert_shows(
+        &text,
+        &[r#"karpenter_nodeclaims_created_total{nodepool="a"} 0.0"#],
+    );
+}
+
+#[test]
+fn nothing_told_is_nothing_shown() {
+    assert_eq!(shown(&Told::default()), "# EOF\n");
+    assert_eq!(Told::default().doing(), "nothing told");
+    let mut told = told(&[("disruption", json!({"version": 1}))]);
+    assert_eq!(told.doing(), "told by 1 functions");
+    told.set_trouble("403 Forbidden".to_owned());
+    assert_eq!(told.doing(), "failing: 403 Forbidden");
+}
