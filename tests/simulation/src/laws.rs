@@ -31,6 +31,8 @@ pub struct Laws {
     idle_since: Option<Timestamp>,
     /// Since when we may.
     active_since: Option<Timestamp>,
+    /// When EC2 last denied to have the instances that there are.
+    hidden_at: Option<Timestamp>,
     initialized: BTreeSet<NodeClaimName>,
     /// NodeClaims that were collected although their instance lives.
     lost: Vec<Timestamp>,

@@ -215,11 +215,16 @@ impl Laws {
         let Some(claim) = world.api.node_claims.get(&update.name) else {
             return;
         };
-        // What EC2 denies to have is believed to be gone: garbage collection sees to it when it shows again.
+        // What EC2 denies to have is believed to be gone, until the end of the turn that was told so: garbage collection sees to it
+        // when it shows again.
+        let hidden = self
+            .hidden_at
+            .is_some_and(|at| world.now.duration_since(at) <= ACTS_FOR);
         let shown = |instance: &&Instance| {
             let age = instance.launched_at.map(|at| world.now.duration_since(at));
             instance.state.is_alive()
                 && !world.account.blind
+                && !hidden
                 && age.is_some_and(|age| age > world.account.describe_lag)
         };
         if let Some(instance) = instance_of(world, claim).filter(shown) {

@@ -27,6 +27,9 @@ impl Laws {
     pub(crate) fn look(&mut self, world: &mut World) {
         let now = world.now;
         self.watch_mode(world);
+        if world.account.blind {
+            self.hidden_at = Some(now);
+        }
         self.note_initialized(world);
         self.most_instances = self.most_instances.max(world.account.alive().count());
         self.names(world);
