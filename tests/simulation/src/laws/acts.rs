@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, InstanceId, Lane,
     launch::{FleetRequest, Instance},
-    ledger::{Command, CommandState, Mode},
+    ledger::{Command, CommandState, Intent, Mode},
     node::{ConditionStatus, Node},
-    plan::{NodeClaimUpdate, Target},
+    plan::{Expected, NodeClaimUpdate, Target},
     pod::Pod,
 };
 use ports::ledger::Commit;
@@ -293,10 +293,19 @@ impl Laws {
         let pods: Vec<_> = launches.flat_map(|launch| &launch.pods).collect();
         // A command's replacements may take what waits, too: who provides for it first is as good.
         if wins && lane == Lane::Provisioner {
+            // Pods that came later may take the room of one, and send it on: that is packing again, not forgetting.
+            let is_given_away = |intent: &&Intent| {
+                let mut expected = commit.plan.nominations.iter();
+                expected.any(|nomination| {
+                    nomination.node == Expected::NodeClaim(intent.name().clone())
+                        && !intent.launch.pods.contains(&nomination.pod)
+                })
+            };
             let others = rows
                 .intents
                 .values()
-                .filter(|intent| intent.is_in_flight() && intent.plan != commit.id);
+                .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
+                .filter(|intent| !is_given_away(intent));
             let twice = others.flat_map(|intent| {
                 intent
                     .launch
