@@ -41,13 +41,15 @@ impl LocalLedger {
         let commands = ledger.commands(cluster).await?;
         let intents = ledger.intents(cluster).await?;
         let notices = ledger.notices(cluster).await?;
+        let launched = ledger.launched(cluster).await?;
+        let instance = ledger.intent(cluster, &"launched".into()).await?;
         let calls = ledger.open_calls(cluster).await?;
         let claim = ledger.claim(cluster, &"launched".into()).await?;
         let owner = ledger.owner(&"i-launched".into()).await?;
         let (meta, lanes) = (ledger.meta(cluster).await?, ledger.lanes(cluster).await?);
         let memory = ledger.sweep_memory(cluster).await?;
         Ok(format!(
-            "{meta:#?}\n{lanes:#?}\n{commands:#?}\n{intents:#?}\n{calls:#?}\n{claim:#?}\n{owner:#?}\n{notices:#?}\n{memory:#?}\n"
+            "{meta:#?}\n{lanes:#?}\n{commands:#?}\n{intents:#?}\n{launched:#?}\n{instance:#?}\n{calls:#?}\n{claim:#?}\n{owner:#?}\n{notices:#?}\n{memory:#?}\n"
         ))
     }
 }
@@ -106,6 +108,43 @@ async fn rows_of_every_released_version_are_read_as_if_they_were_written_now() {
         }
         assert_eq!(world.read().await.unwrap(), now, "schema {schema}");
     }
+}
+
+#[tokio::test]
+async fn launches_that_an_earlier_version_left_among_the_others_are_moved_as_they_are() {
+    let world = LocalLedger::start();
+    let rows = fs::read_to_string(recorded("schema-1.json")).unwrap();
+    let rows: BTreeMap<String, Value> = serde_json::from_str(&rows).unwrap();
+    let mut launched = rows["CLUSTER#recorded INTENT#launched"].clone();
+    launched["later"] = json!({"S": "kept"});
+    world.put(&launched);
+    let cluster = &CLUSTER.into();
+    for _ in 0..2 {
+        let found = world.ledger.launched(cluster).await.unwrap();
+        assert_eq!(found, ["launched".into()]);
+    }
+    let now = world.rows();
+    assert!(!now.contains_key("CLUSTER#recorded INTENT#launched"));
+    let moved = &now["CLUSTER#recorded LAUNCHED#launched"];
+    for attribute in ["body", "state", "later"] {
+        assert_eq!(moved[attribute], launched[attribute], "{attribute}");
+    }
+}
+
+/// A turn of an earlier version may die between the two writes of a staged row.
+#[tokio::test]
+async fn a_staged_row_never_begins_a_launch_again_that_has_its_instance() {
+    let world = LocalLedger::start();
+    let cluster = &CLUSTER.into();
+    laws::one_of_each(&world.ledger, cluster).await;
+    let intents = world.ledger.intents(cluster).await.unwrap();
+    let rows = world.rows();
+    let mut staged = rows["CLUSTER#recorded LAUNCHED#launched"].clone();
+    staged["sk"] = json!({"S": "STAGED#plan#launched"});
+    staged["state"] = json!({"S": r#"{"state":"intended"}"#});
+    world.put(&staged);
+    assert_eq!(world.ledger.intents(cluster).await.unwrap(), intents);
+    assert_eq!(world.rows(), rows, "and it is gone");
 }
 
 /// Makes the one row of a kind what a newer version could have made of it.

@@ -5,6 +5,7 @@
 pub mod commits;
 pub mod journal;
 pub mod lanes;
+pub mod launched;
 pub mod launches;
 pub mod memories;
 pub mod pauses;
@@ -58,6 +59,8 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     launches::intents_advance_only_under_their_lease(ledger, &cluster("intent")).await;
     launches::a1_a_hand_made_claim_is_adopted_once(ledger, &cluster("a1")).await;
     launches::a2_freezing_moves_all_members_or_none(ledger, &cluster("a2")).await;
+    launched::o2_a_launch_with_an_instance_leaves_those_that_turns_read(ledger, &cluster("o2"))
+        .await;
     launches::a4_owner_and_claim_name_each_other_or_nothing_is_written(ledger, &cluster("a4"))
         .await;
     launches::g1_adopter_and_collector_cannot_both_win(ledger, &cluster("g1")).await;

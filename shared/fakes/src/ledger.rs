@@ -19,7 +19,10 @@ use ports::{
     ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
-use crate::{rows::ClusterRows, sim::Sim};
+use crate::{
+    rows::{ClusterRows, is_launched},
+    sim::Sim,
+};
 
 impl Sim {
     /// One call about one cluster.
@@ -162,7 +165,16 @@ impl Ledger for Sim {
 
     async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
         self.row("intents", cluster, |rows| {
-            rows.intents.values().cloned().collect()
+            let open = rows.intents.values().filter(|intent| !is_launched(intent));
+            open.cloned().collect()
+        })
+        .await
+    }
+
+    async fn launched(&self, cluster: &ClusterName) -> Result<Vec<NodeClaimName>, LedgerError> {
+        self.row("launched", cluster, |rows| {
+            let launched = rows.intents.values().filter(|intent| is_launched(intent));
+            launched.map(|intent| intent.name().clone()).collect()
         })
         .await
     }

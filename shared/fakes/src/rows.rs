@@ -334,6 +334,9 @@ impl ClusterRows {
         now: Timestamp,
     ) -> Option<Intent> {
         let intent = self.intents.get_mut(claim)?;
+        if is_launched(intent) {
+            return None;
+        }
         take_lease(&mut intent.lease, lease, now).then(|| intent.clone())
     }
 
@@ -504,6 +507,10 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
+}
+
+pub(crate) fn is_launched(intent: &Intent) -> bool {
+    matches!(intent.state, IntentState::Launched { .. })
 }
 
 fn is_mine(lease: Option<&Lease>, turn: &TurnId) -> bool {

@@ -168,6 +168,10 @@ impl Ledger for DynamoLedger {
         launches::intents(&self.table, cluster).await
     }
 
+    async fn launched(&self, cluster: &ClusterName) -> Result<Vec<NodeClaimName>, LedgerError> {
+        launches::launched(&self.table, cluster).await
+    }
+
     async fn intent(
         &self,
         cluster: &ClusterName,

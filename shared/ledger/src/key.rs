@@ -43,8 +43,16 @@ impl Key {
         Self::cluster(cluster, format!("{INTENT}{claim}"))
     }
 
+    pub(crate) fn launched(cluster: &ClusterName, claim: &NodeClaimName) -> Self {
+        Self::cluster(cluster, format!("{LAUNCHED}{claim}"))
+    }
+
     pub(crate) fn call(cluster: &ClusterName, token: &LaunchToken) -> Self {
         Self::cluster(cluster, format!("{CALL}{token}"))
+    }
+
+    pub(crate) fn closed_call(cluster: &ClusterName, token: &LaunchToken) -> Self {
+        Self::cluster(cluster, format!("{CLOSED}{token}"))
     }
 
     pub(crate) fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Self {
@@ -88,6 +96,9 @@ impl Key {
 pub(crate) const CALL: &str = "CALL#";
 pub(crate) const COMMAND: &str = "COMMAND#";
 pub(crate) const INTENT: &str = "INTENT#";
+/// Intents that came to an instance and calls that are over, apart from those that every turn reads.
+pub(crate) const LAUNCHED: &str = "LAUNCHED#";
+pub(crate) const CLOSED: &str = "CLOSED#";
 pub(crate) const LANE: &str = "LANE#";
 pub(crate) const NOTICE: &str = "NOTICE#";
 /// One row per cluster, so that the sweep finds them without a scan.

@@ -66,12 +66,36 @@ pub(crate) async fn intents(
     cluster: &ClusterName,
 ) -> Result<Vec<Intent>, LedgerError> {
     materialize(table, cluster).await?;
-    table
-        .query(&key::partition(cluster), key::INTENT)
-        .await?
-        .iter()
-        .map(intent_of)
+    let rows = table.query(&key::partition(cluster), key::INTENT).await?;
+    let intents = rows.iter().map(intent_of);
+    // Functions of an earlier version leave them here.
+    let shown = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
+    intents
+        .filter(|intent| intent.as_ref().map_or(true, |intent| !shown(intent)))
         .collect()
+}
+
+/// Those whose row is still among the others, because an earlier version of the functions left it there, are moved.
+pub(crate) async fn launched(
+    table: &Table,
+    cluster: &ClusterName,
+) -> Result<Vec<NodeClaimName>, LedgerError> {
+    let partition = key::partition(cluster);
+    for row in table.query(&partition, key::INTENT).await? {
+        let intent = intent_of(&row)?;
+        if let IntentState::Launched { .. } = intent.state {
+            let there = Key::launched(cluster, intent.name());
+            let left = Write::delete(&Key::intent(cluster, intent.name()))
+                .when("#state = :state")
+                .value("state", json(&intent.state)?);
+            let writes = vec![left, Write::put(&there, row.at(&there).released())];
+            // Where it is refused, the row is gone or another turn has moved it.
+            table.transact(writes).await?;
+        }
+    }
+    let rows = table.query(&partition, key::LAUNCHED).await?;
+    let name = |row: &Row| row.sort_key().strip_prefix(key::LAUNCHED).map(Into::into);
+    Ok(rows.iter().filter_map(name).collect())
 }
 
 pub(crate) async fn intent(
@@ -79,12 +103,11 @@ pub(crate) async fn intent(
     cluster: &ClusterName,
     claim: &NodeClaimName,
 ) -> Result<Option<Intent>, LedgerError> {
-    table
-        .get(&Key::intent(cluster, claim))
-        .await?
-        .as_ref()
-        .map(intent_of)
-        .transpose()
+    let row = match table.get(&Key::intent(cluster, claim)).await? {
+        None => table.get(&Key::launched(cluster, claim)).await?,
+        found => found,
+    };
+    row.as_ref().map(intent_of).transpose()
 }
 
 /// Intents beyond what one transaction holds are written before it, under their plan; they count once its header stands (C1).
@@ -111,26 +134,36 @@ pub(crate) async fn stage(
     Ok(())
 }
 
-/// Turns staged intents of committed plans into rows of their own; any turn may finish what another began.
+/// Turns staged intents of committed plans into rows of their own; any turn may finish what another began. One that has come to
+/// an instance meanwhile never begins anew: its staged row and its own change places in one transaction.
 pub(crate) async fn materialize(table: &Table, cluster: &ClusterName) -> Result<(), LedgerError> {
     for row in table.query(&key::partition(cluster), STAGED).await? {
         let staged = intent_of(&row)?;
-        if commit::stands(table, cluster, &staged).await? {
-            let key = Key::intent(cluster, staged.name());
-            table
-                .write(
-                    Write::put(&key, intent_row(cluster, &staged)?)
-                        .when("attribute_not_exists(#pk)"),
-                )
-                .await?;
-            let done = Key {
-                pk: key::partition(cluster),
-                sk: row.sort_key().to_owned(),
-            };
+        if !commit::stands(table, cluster, &staged).await? {
+            continue;
+        }
+        let done = Key {
+            pk: key::partition(cluster),
+            sk: row.sort_key().to_owned(),
+        };
+        let mut writes = put_new(cluster, &staged)?;
+        writes.push(Write::delete(&done).when("attribute_exists(#pk)"));
+        if table.transact(writes).await? == Moved::No
+            && intent(table, cluster, staged.name()).await?.is_some()
+        {
             table.write(Write::delete(&done)).await?;
         }
     }
     Ok(())
+}
+
+/// The row of an intent whose NodeClaim has none yet.
+fn put_new(cluster: &ClusterName, intent: &Intent) -> Result<Vec<Write>, LedgerError> {
+    let key = Key::intent(cluster, intent.name());
+    Ok(vec![
+        Write::put(&key, intent_row(cluster, intent)?).when("attribute_not_exists(#pk)"),
+        Write::check(&Key::launched(cluster, intent.name())).when("attribute_not_exists(#pk)"),
+    ])
 }
 
 pub(crate) async fn lease_intent(
@@ -165,10 +198,15 @@ pub(crate) async fn move_intent(
     to: &IntentState,
 ) -> Result<Moved, LedgerError> {
     let key = Key::intent(cluster, from.name());
-    let over = matches!(
-        to,
-        IntentState::Launched { .. } | IntentState::Failed { .. } | IntentState::Void { .. }
-    );
+    let over = match to {
+        IntentState::Launched { .. } => {
+            return end_with_instance(table, cluster, turn, from, to).await;
+        }
+        IntentState::Failed { .. } | IntentState::Void { .. } => true,
+        IntentState::Intended | IntentState::Claimed { .. } | IntentState::Launching { .. } => {
+            false
+        }
+    };
     let write = if over {
         Write::update(&key, "SET #state = :to REMOVE #leaseOwner, #leaseUntil")
     } else {
@@ -187,6 +225,36 @@ pub(crate) async fn move_intent(
     })
 }
 
+/// From here on the NodeClaim speaks for the node (O2): the row leaves those that every turn reads.
+async fn end_with_instance(
+    table: &Table,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    from: &Intent,
+    to: &IntentState,
+) -> Result<Moved, LedgerError> {
+    let (here, there) = (
+        Key::intent(cluster, from.name()),
+        Key::launched(cluster, from.name()),
+    );
+    if let Some(row) = table.get(&here).await? {
+        let row = row.at(&there).released().json("state", to)?;
+        let left = Write::delete(&here)
+            .when("#state = :from AND #leaseOwner = :me")
+            .value("from", json(&from.state)?)
+            .value("me", turn.as_str());
+        if table.transact(vec![left, Write::put(&there, row)]).await? == Moved::Yes {
+            return Ok(Moved::Yes);
+        }
+    }
+    // An earlier try whose answer was lost, or another turn that came to the same.
+    let found = intent(table, cluster, from.name()).await?;
+    Ok(match found.is_some_and(|found| found.state == *to) {
+        true => Moved::Yes,
+        false => Moved::No,
+    })
+}
+
 pub(crate) async fn adopt(
     table: &Table,
     cluster: &ClusterName,
@@ -194,9 +262,7 @@ pub(crate) async fn adopt(
     lane: Lane,
     due: Timestamp,
 ) -> Result<Moved, LedgerError> {
-    let key = Key::intent(cluster, intent.name());
-    let put = Write::put(&key, intent_row(cluster, intent)?).when("attribute_not_exists(#pk)");
-    let mut writes = vec![put];
+    let mut writes = put_new(cluster, intent)?;
     writes.extend(lanes::due_in_transaction(table, cluster, &[(lane, due)]).await?);
     if table.transact(writes).await? == Moved::Yes {
         return Ok(Moved::Yes);
@@ -307,12 +373,11 @@ pub(crate) async fn call(
     cluster: &ClusterName,
     token: &LaunchToken,
 ) -> Result<Option<Call>, LedgerError> {
-    table
-        .get(&Key::call(cluster, token))
-        .await?
-        .as_ref()
-        .map(call_of)
-        .transpose()
+    let row = match table.get(&Key::call(cluster, token)).await? {
+        None => table.get(&Key::closed_call(cluster, token)).await?,
+        found => found,
+    };
+    row.as_ref().map(call_of).transpose()
 }
 
 pub(crate) async fn open_calls(
@@ -320,6 +385,7 @@ pub(crate) async fn open_calls(
     cluster: &ClusterName,
 ) -> Result<Vec<Call>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::CALL).await?;
+    // Functions of an earlier version leave those that are over here for their day.
     rows.iter()
         .filter(|row| !row.flag("closed"))
         .map(call_of)
@@ -346,31 +412,30 @@ pub(crate) async fn lease_call(
     }
 }
 
+/// The row leaves those that turns read, and stays for whoever asks for this one (G3).
 pub(crate) async fn close_call(
     table: &Table,
     cluster: &ClusterName,
     token: &LaunchToken,
     turn: &TurnId,
 ) -> Result<Moved, LedgerError> {
-    let key = Key::call(cluster, token);
-    // DynamoDB's TTL is in seconds; the row carries when it may go, in its own unit, from the freeze on.
-    let expires = table
-        .get(&key)
-        .await?
-        .and_then(|row| row.number("keepUntil"))
-        .unwrap_or(0)
-        / 1_000;
-    let write = Write::update(
-        &key,
-        "SET #closed = :yes, #expires = :expires REMOVE #leaseOwner, #leaseUntil",
-    )
-    .when("#closed = :no AND #leaseOwner = :me")
-    .value("yes", true)
-    .value("no", false)
-    .value("expires", expires)
-    .value("me", turn.as_str());
-    Ok(match table.write(write).await? {
-        Written::Refused(Some(row)) if row.flag("closed") => Moved::Yes,
-        written => written.into(),
+    let (here, there) = (Key::call(cluster, token), Key::closed_call(cluster, token));
+    if let Some(row) = table.get(&here).await? {
+        // DynamoDB's TTL is in seconds; the row carries when it may go, in its own unit, from the freeze on.
+        let expires = row.number("keepUntil").unwrap_or(0) / 1_000;
+        let row = row.at(&there).released();
+        let row = row.with("closed", true).with("expires", expires);
+        let left = Write::delete(&here)
+            .when("#closed = :no AND #leaseOwner = :me")
+            .value("no", false)
+            .value("me", turn.as_str());
+        if table.transact(vec![left, Write::put(&there, row)]).await? == Moved::Yes {
+            return Ok(Moved::Yes);
+        }
+    }
+    let found = call(table, cluster, token).await?;
+    Ok(match found.is_some_and(|found| found.closed) {
+        true => Moved::Yes,
+        false => Moved::No,
     })
 }

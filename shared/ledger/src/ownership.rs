@@ -160,7 +160,11 @@ pub(crate) async fn forget(
     cluster: &ClusterName,
     claim: &NodeClaimName,
 ) -> Result<(), LedgerError> {
-    for key in [Key::intent(cluster, claim), Key::claim(cluster, claim)] {
+    for key in [
+        Key::intent(cluster, claim),
+        Key::launched(cluster, claim),
+        Key::claim(cluster, claim),
+    ] {
         table.write(Write::delete(&key)).await?;
     }
     Ok(())

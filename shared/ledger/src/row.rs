@@ -89,6 +89,12 @@ impl Row {
         self.text("sk").unwrap_or_default()
     }
 
+    /// The same row under another key, with what is not known here.
+    pub(crate) fn at(mut self, key: &Key) -> NewRow {
+        self.0.extend(key.attributes());
+        NewRow(self.0)
+    }
+
     pub(crate) fn corrupt(&self, message: String) -> LedgerError {
         LedgerError::Corrupt {
             pk: self.text("pk").unwrap_or_default().to_owned(),
@@ -123,6 +129,13 @@ impl NewRow {
                 .with("leaseOwner", lease.owner.as_str())
                 .with("leaseUntil", lease.until),
         }
+    }
+
+    pub(crate) fn released(mut self) -> Self {
+        for name in ["leaseOwner", "leaseUntil"] {
+            self.0.remove(name);
+        }
+        self
     }
 
     /// When DynamoDB may delete the row; nothing depends on when it does.

@@ -28,7 +28,7 @@ use crate::{
 /// Within a version, records only get fields that may be missing, and that whoever does not know them may ignore; states get
 /// none, because they are compared as they are written. Whatever else changes is a new version. What functions of an older
 /// version cannot read they leave alone.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// `CLUSTER#c` / `META`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,8 @@ impl RelayBeat {
     }
 }
 
-/// `CLUSTER#c` / `INTENT#<NodeClaim name>`: one launch, from the decision until its NodeClaim is gone.
+/// `CLUSTER#c` / `INTENT#<NodeClaim name>`, `LAUNCHED#<NodeClaim name>` once it came to an instance: one launch, from the decision
+/// until its NodeClaim is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
     pub plan: PlanId,
@@ -170,7 +171,7 @@ pub enum IntentState {
     },
 }
 
-/// `CLUSTER#c` / `CALL#token`: a frozen CreateFleet request and its members.
+/// `CLUSTER#c` / `CALL#token`, `CLOSED#token` once it is over: a frozen CreateFleet request and its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub request: FleetRequest,

@@ -97,7 +97,11 @@ pub trait Ledger: Send + Sync {
         generation: u64,
     ) -> Result<Vec<Record>, LedgerError>;
 
+    /// All but those that are `launched`: what every turn reads does not grow with the cluster.
     async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError>;
+    /// The NodeClaims whose intents are `launched`; nobody leases or moves one of these any more.
+    async fn launched(&self, cluster: &ClusterName) -> Result<Vec<NodeClaimName>, LedgerError>;
+    /// In whichever state.
     async fn intent(
         &self,
         cluster: &ClusterName,

@@ -19,7 +19,7 @@ use model::{
 };
 use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
-use crate::{TurnError, World, lifecycle::instance_of, metrics};
+use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics};
 
 /// As upstream's collector (spec/lifecycle §25.1).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
@@ -74,10 +74,12 @@ pub(crate) async fn collect(
         return Ok(Collected::default());
     }
     let intents = world.ledger.intents(cluster).await?;
+    let launched = world.ledger.launched(cluster).await?;
     let calls = world.ledger.open_calls(cluster).await?;
     let instances = world.cloud.list_instances(cluster).await?;
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
+    forget(world, cluster, &**api, &launched, &claims).await?;
     let open: BTreeSet<LaunchToken> = calls
         .into_iter()
         .map(|call| call.request.token)
@@ -106,7 +108,7 @@ pub(crate) async fn collect(
     let unexplained = doomed.iter().filter(|orphan| !orphan.explained).count()
         + lost.iter().filter(|(_, explained)| !explained).count();
     // A list that shows nothing must not make the cluster look small.
-    let size = instances.len().max(launched(&claims));
+    let size = instances.len().max(with_instance(&claims));
     let braked = brake(memory.unexplained.len() + unexplained, unexplained, size);
     if let Some(braked) = braked.filter(|_| !allowed.approved) {
         return Ok(Collected {
@@ -146,7 +148,7 @@ pub(crate) async fn collect(
 }
 
 /// How many NodeClaims have an instance.
-fn launched(claims: &[NodeClaim]) -> usize {
+fn with_instance(claims: &[NodeClaim]) -> usize {
     let ids: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
     ids.len()
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, Wake,
     ids::TurnId,
-    ledger::{Intent, IntentState, LaneRow, Lease, Meta, SweepMemory},
+    ledger::{LaneRow, Lease, Meta, SweepMemory},
 };
 use ports::ledger::{LaneEnd, Taken};
 use serde::Serialize;
@@ -304,7 +304,5 @@ async fn wake_restless(
 
 /// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (PROTOCOL A1).
 async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
-    let intents = world.ledger.intents(cluster).await?;
-    let launched = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
-    Ok(intents.iter().any(launched))
+    Ok(!world.ledger.launched(cluster).await?.is_empty())
 }

@@ -16,6 +16,7 @@ mod disruption;
 mod drift;
 mod entry;
 mod events;
+mod forget;
 mod gated;
 mod gone;
 mod hashes;

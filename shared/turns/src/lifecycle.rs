@@ -1,6 +1,6 @@
 //! NodeClaims from launched to initialized, NodePool and NodeClass status, and launches that were made by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::{
     conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED},
@@ -9,7 +9,7 @@ use api::{
 use executor::Executor;
 use model::{
     Action, InstanceId, Lane, NodeClaimName,
-    ledger::{ClaimPhase, Command, CommandState, Intent, PauseLevel},
+    ledger::{Command, CommandState, PauseLevel},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Planned},
 };
@@ -18,7 +18,7 @@ use ports::{CloudError, ClusterError, ledger::Unfenced};
 use crate::{
     Report, TurnError, adopt,
     apply::{Applied, apply},
-    buffers, capacity_blocks, caps, drift, events,
+    buffers, capacity_blocks, caps, drift, events, forget,
     lane::{Done, Turn},
     launching::launch,
     metrics, node_classes, node_pools,
@@ -91,7 +91,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         launch_by_hand(turn, &executor, &observed, &mut report).await?;
     }
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
-    forget(turn, &observed).await?;
+    forget_failed(turn, &observed).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
     let mut notes = events::of_notes(&decision.notes, turn.now);
     notes.extend(events::of_notes(&rebooted.notes, turn.now));
@@ -250,33 +250,13 @@ pub(crate) fn instance_of(claim: &NodeClaim) -> Option<InstanceId> {
     id.starts_with("i-").then(|| id.into())
 }
 
-/// Rows live until the NodeClaim is gone (A1): a list without it is not proof, a read that finds nothing is.
-async fn forget(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
-    let listed: BTreeSet<&NodeClaimName> = observed
-        .snapshot
-        .node_claims
-        .iter()
-        .map(|claim| &claim.name)
-        .collect();
-    let ended: Vec<Intent> = turn
-        .world
-        .ledger
-        .intents(turn.cluster)
-        .await?
-        .into_iter()
-        .filter(|intent| !intent.is_in_flight() && !listed.contains(intent.name()))
-        .collect();
-    for intent in ended {
-        let row = turn.world.ledger.claim(turn.cluster, intent.name()).await?;
-        let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
-        if closed && turn.api.node_claim(intent.name()).await?.is_none() {
-            turn.world
-                .ledger
-                .forget_claim(turn.cluster, intent.name())
-                .await?;
-        }
-    }
-    Ok(())
+/// Launches that failed; those that came to an instance outlive many turns, and garbage collection sees to them.
+async fn forget_failed(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
+    let intents = turn.world.ledger.intents(turn.cluster).await?;
+    let over = intents.iter().filter(|intent| !intent.is_in_flight());
+    let over: Vec<NodeClaimName> = over.map(|intent| intent.name().clone()).collect();
+    let listed = &observed.snapshot.node_claims;
+    forget::forget(turn.world, turn.cluster, &*turn.api, &over, listed).await
 }
 
 /// What happened here concerns other lanes.

@@ -8,7 +8,7 @@ use executor::ClassFacts;
 use jiff::Timestamp;
 use model::{
     Experience, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
-    ledger::{IntentState, Pause, PauseLevel, RelayCounter},
+    ledger::{Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     share_labels,
 };
@@ -130,8 +130,6 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             ))
         })
         .collect();
-    // A launch whose NodeClaim shows its instance is counted by that alone (O2).
-    let shown = |state: &IntentState| matches!(state, IntentState::Launched { .. });
     let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
@@ -139,10 +137,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         settings: turn.entry.settings.clone(),
         node_pools: pools,
         instance_types,
-        intents: intents
-            .into_iter()
-            .filter(|intent| !shown(&intent.state))
-            .collect(),
+        // A launch whose NodeClaim shows its instance is counted by that alone (O2).
+        intents,
         node_claims,
         nodes,
         pods,

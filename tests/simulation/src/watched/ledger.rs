@@ -150,6 +150,7 @@ hand_on! {
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
     fn committed_since(cluster: &ClusterName, generation: u64) -> Vec<Record>;
+    fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;
     fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
     fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;
     fn move_intent(cluster: &ClusterName, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved;
