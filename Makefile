@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
-check unit test functions e2e invoke bench: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e invoke bench bench-cost: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ bench: tools ## Print the numbers: zip sizes and cold start; turns and relay wit
 	cargo bench --quiet --locked --workspace --profile dev --bench memory -- 500 5000
 	cargo bench --quiet --locked --workspace --profile dev --bench lifecycle
 	cargo bench --quiet --locked --workspace --profile dev --bench interruption
+
+# How long turns compute is measured without the SDK and optimized; what they ask of the ledger, in the build that the tests share.
+bench-cost: tools ## Print the bill: what a stack costs by the month, alone, with a cluster at rest, with 1,000 nodes (prices: tests/benches/cost/prices.yaml)
+	cargo bench --quiet --locked -p whittle --bench turns -- 10 100 > $(CARGO_TARGET_DIR)/turns-few.txt
+	cargo bench --quiet --locked -p whittle --bench turns -- 1000 10000 > $(CARGO_TARGET_DIR)/turns-many.txt
+	cargo bench --quiet --locked --profile dev -p whittle-tests --bench cost -- $(CARGO_TARGET_DIR)/turns-few.txt $(CARGO_TARGET_DIR)/turns-many.txt
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

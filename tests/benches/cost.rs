@@ -1,0 +1,174 @@
+//! What a stack costs by the month: a cluster at rest, the stack itself, and a cluster of 1,000 nodes with a wake each second.
+//!
+//!     cargo bench -p whittle --bench turns -- 10 100 > few.txt
+//!     cargo bench -p whittle --bench turns -- 1000 10000 > many.txt
+//!     cargo bench --profile dev -p whittle-tests --bench cost -- few.txt many.txt
+//!
+//! Invocations, requests and ledger units are counted while real turns run over virtual time, with the real ledger in a local
+//! DynamoDB. How long turns compute is what the other bench measured over the wire; how long they wait is how often they wait for
+//! calls, by what one takes in `prices.yaml`. Ends with 1 where a goal is missed.
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a measurement prints, and stops at what is not there"
+)]
+
+#[path = "cost/bill.rs"]
+mod bill;
+#[path = "cost/history.rs"]
+mod history;
+#[path = "cost/meter.rs"]
+mod meter;
+#[path = "cost/prices.rs"]
+mod prices;
+#[path = "cost/stack.rs"]
+mod stack;
+#[path = "cost/template.rs"]
+mod template;
+#[path = "cost/times.rs"]
+mod times;
+
+use std::process::ExitCode;
+
+use model::Lane;
+use stories::secs;
+
+use self::{
+    bill::{Bill, Goals},
+    prices::Prices,
+    stack::{Count, Counts, Stack},
+    times::Times,
+};
+
+const MINUTES: f64 = 60.0 * 730.0;
+/// Lanes that a change in a cluster wakes; the fourth is left to the sweep.
+const CHANGED: [Lane; 3] = [Lane::Provisioner, Lane::Lifecycle, Lane::Terminator];
+const FEW: usize = 10;
+const MANY: usize = 1_000;
+const CLUSTERS: usize = 200;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let files: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let [few, many] = files.as_slice() else {
+        panic!(
+            "two files that the bench `turns` wrote, one of a small and one of a large cluster: {files:?}"
+        );
+    };
+    let prices: Prices = serde_saphyr::from_str(include_str!("cost/prices.yaml")).unwrap();
+    let (few, many) = (Times::read(few).await, Times::read(many).await);
+    let mut goals = Goals::default();
+    let stack = Box::pin(alone(&prices, &few, &mut goals)).await;
+    Box::pin(at_rest(&prices, &few, &stack, &mut goals)).await;
+    Box::pin(busy(&prices, &many, &mut goals)).await;
+    Box::pin(fleet(&mut goals)).await;
+    Box::pin(history::explain(&prices, MANY, &mut goals)).await;
+    goals.tell()
+}
+
+/// The stack itself, without a cluster; answers what an hour of it came to.
+async fn alone(prices: &Prices, times: &Times, goals: &mut Goals) -> Counts {
+    let mut stack = Stack::of(0);
+    stack.pass(secs(60)).await;
+    let hour = stack.pass(secs(3_600)).await;
+    let mut bill = Bill::new(prices, times);
+    bill.hours(&hour, 730.0);
+    bill.metrics(stack.metrics());
+    bill.fixed(&template::declared());
+    let dollars = bill.tell("the stack itself, a month");
+    goals.below("the stack itself", dollars, 5.0);
+    hour
+}
+
+/// A cluster in which nothing happens, beside the stack.
+async fn at_rest(prices: &Prices, times: &Times, alone: &Counts, goals: &mut Goals) {
+    let mut stack = Stack::of(1);
+    stack.grow(FEW).await;
+    stack.metrics();
+    let hour = stack.pass(secs(3_600)).await;
+    let mut bill = Bill::new(prices, times);
+    bill.hours(&hour, 730.0);
+    bill.hours_saved(alone, 730.0);
+    bill.metrics(stack.metrics());
+    bill.beats(prices.assumed.quiet_beats_per_minute * MINUTES);
+    let dollars = bill.tell(&format!("a cluster of {FEW} nodes at rest, a month"));
+    goals.below("a cluster at rest", dollars, 1.0);
+}
+
+/// A large cluster that never rests.
+async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
+    let mut stack = Stack::of(1);
+    stack.grow(MANY).await;
+    let cluster = Stack::cluster();
+    let mut bill = Bill::new(prices, times);
+    let wakes = MINUTES * 60.0 / CHANGED.len() as f64;
+    let mut journal = 0;
+    for lane in Lane::WOKEN {
+        stack.sim.advance(secs(20));
+        stack.change();
+        let turn = stack.turn(&cluster, lane).await;
+        let units = turn.units;
+        println!(
+            "  {lane}'s turn over {MANY} nodes: {} read units, {} write units ({} of the journal), {} requests to the ledger, {} to others",
+            units.reads,
+            units.writes,
+            units.journal,
+            units.requests,
+            turn.calls.values().sum::<usize>(),
+        );
+        journal = journal.max(units.journal);
+        // What disrupts nodes is looked for once a minute.
+        let turns = if CHANGED.contains(&lane) {
+            wakes
+        } else {
+            MINUTES
+        };
+        bill.turns(lane, &turn, turns);
+    }
+    let mut swept = Count::default();
+    for _ in 0..2 {
+        stack.change();
+        stack.sim.advance(secs(60));
+        swept += stack.sweep().await;
+        stack.sim.take_wakes();
+    }
+    bill.turns(Lane::Housekeeper, &swept, MINUTES / 2.0);
+    bill.beats(prices.assumed.busy_beats_per_minute * MINUTES);
+    bill.metrics(stack.metrics());
+    let dollars = bill.tell(&format!(
+        "a cluster of {MANY} nodes with a wake each second, a month"
+    ));
+    goals.below("1,000 nodes with a wake each second", dollars, 40.0);
+    goals.at_most("journal units of a quiet turn", journal, 2);
+}
+
+/// Many clusters in which nothing happens: what a minute of them asks for.
+async fn fleet(goals: &mut Goals) {
+    let mut stack = Stack::of(CLUSTERS);
+    stack.pass(secs(240)).await;
+    let minute = stack.pass(secs(60)).await;
+    let (mut turns, mut units) = (0, meter::Units::default());
+    for (lane, count) in &minute {
+        turns += if *lane == Lane::Housekeeper {
+            0
+        } else {
+            count.invocations
+        };
+        units += count.units;
+    }
+    println!(
+        "{CLUSTERS} clusters at rest, a minute: {turns} turns, {} requests to the ledger with {} read and {} write units",
+        units.requests, units.reads, units.writes
+    );
+    goals.at_most("turns of 200 quiet clusters in a minute", turns, 0);
+    goals.at_most(
+        "write units of 200 quiet clusters in a minute",
+        units.writes,
+        0,
+    );
+}

@@ -1,0 +1,196 @@
+//! What DynamoDB would charge for the requests that pass, by the sizes of the items in them (Amazon DynamoDB's guide, "read and
+//! write operations"): a strongly consistent read takes a unit for each 4 KB, of all items that a query passes together; a write one
+//! for each 1 KB of the larger of old and new, twice that in a transaction, also when its condition refuses it.
+
+use std::{
+    collections::BTreeMap,
+    ops::AddAssign,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use aws_smithy_runtime_api::client::{
+    http::{
+        HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector,
+        http_client_fn,
+    },
+    orchestrator::HttpRequest,
+    result::ConnectorError,
+};
+use aws_smithy_types::{body::SdkBody, byte_stream::ByteStream};
+use serde_json::Value;
+
+const READ_UNIT: usize = 4 << 10;
+const WRITE_UNIT: usize = 1 << 10;
+
+/// Requests and units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Units {
+    pub(crate) requests: usize,
+    pub(crate) reads: usize,
+    pub(crate) writes: usize,
+    /// Those of `writes` that are the journal's: records, their index, and when what was told last.
+    pub(crate) journal: usize,
+}
+
+impl AddAssign for Units {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.journal += other.journal;
+    }
+}
+
+/// Clones share what they count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    units: Units,
+    /// Of items that have passed, by partition and sort key: what an update or a delete is charged by.
+    sizes: BTreeMap<(String, String), usize>,
+}
+
+impl Meter {
+    /// What has been counted since it was asked last.
+    pub(crate) fn take(&self) -> Units {
+        std::mem::take(&mut self.lock().units)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client whose requests are counted.
+    pub(crate) fn over(&self, client: SharedHttpClient) -> SharedHttpClient {
+        let meter = self.clone();
+        http_client_fn(move |settings, components| {
+            SharedHttpConnector::new(Metered {
+                meter: meter.clone(),
+                connector: client.http_connector(settings, components),
+            })
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Metered {
+    meter: Meter,
+    connector: SharedHttpConnector,
+}
+
+impl HttpConnector for Metered {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let asked: Value =
+            serde_json::from_slice(request.body().bytes().unwrap_or_default()).unwrap();
+        let (meter, answer) = (self.meter.clone(), self.connector.call(request));
+        HttpConnectorFuture::new(async move {
+            let mut response = answer.await?;
+            let body = ByteStream::new(std::mem::replace(response.body_mut(), SdkBody::taken()));
+            let bytes = body.collect().await;
+            let bytes = bytes
+                .map_err(|error| ConnectorError::io(error.into()))?
+                .to_vec();
+            let done = response.status().is_success();
+            let answered: Value = serde_json::from_slice(&bytes).unwrap();
+            meter.lock().count(&operation, &asked, done, &answered);
+            *response.body_mut() = SdkBody::from(bytes);
+            Ok(response)
+        })
+    }
+}
+
+impl State {
+    fn count(&mut self, operation: &str, asked: &Value, done: bool, answered: &Value) {
+        self.units.requests += 1;
+        match operation {
+            "GetItem" => self.units.reads += reads(self.passed(&answered["Item"])),
+            "Query" => {
+                assert_eq!(asked["ConsistentRead"], true, "{asked}");
+                let items = answered["Items"].as_array().into_iter().flatten();
+                let passed = items.map(|item| self.passed(item)).sum();
+                self.units.reads += reads(passed);
+            }
+            "PutItem" | "UpdateItem" | "DeleteItem" => {
+                self.write(operation, asked, done, answered, 1);
+            }
+            "TransactWriteItems" => {
+                let items = asked["TransactItems"].as_array().into_iter().flatten();
+                for (kind, write) in items.filter_map(|item| item.as_object()?.iter().next()) {
+                    self.write(kind, write, done, &Value::Null, 2);
+                }
+            }
+            other => panic!("no units are known for {other}"),
+        }
+    }
+
+    fn write(&mut self, kind: &str, asked: &Value, done: bool, answered: &Value, times: usize) {
+        let new = match kind {
+            "Put" | "PutItem" => &asked["Item"],
+            _ => &answered["Attributes"],
+        };
+        let of = match asked.get("Key") {
+            Some(key) => key_of(key),
+            None => key_of(new),
+        };
+        // A refused write answers with the item as it is.
+        self.passed(&answered["Item"]);
+        let old = self.sizes.get(&of).copied().unwrap_or_default();
+        let size = if done { old.max(size_of(new)) } else { old };
+        let units = times * size.div_ceil(WRITE_UNIT).max(1);
+        self.units.writes += units;
+        let told = ["ONCE#journal", "ONCE#snapshot"];
+        if of.0.starts_with("JOURNAL#") || told.iter().any(|told| of.1.starts_with(told)) {
+            self.units.journal += units;
+        }
+        if done {
+            self.passed(new);
+            if kind.starts_with("Delete") {
+                self.sizes.remove(&of);
+            }
+        }
+    }
+
+    /// Notes an item's size.
+    fn passed(&mut self, item: &Value) -> usize {
+        let size = size_of(item);
+        if size > 0 {
+            self.sizes.insert(key_of(item), size);
+        }
+        size
+    }
+}
+
+fn reads(size: usize) -> usize {
+    size.div_ceil(READ_UNIT).max(1)
+}
+
+fn key_of(item: &Value) -> (String, String) {
+    let text = |name: &str| item[name]["S"].as_str().unwrap_or_default().to_owned();
+    (text("pk"), text("sk"))
+}
+
+/// By the rules of the guide's "item sizes and formats".
+fn size_of(item: &Value) -> usize {
+    let attributes = item.as_object().into_iter().flatten();
+    attributes
+        .map(|(name, value)| name.len() + size_of_value(value))
+        .sum()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    let Some((kind, value)) = value.as_object().and_then(|value| value.iter().next()) else {
+        return 0;
+    };
+    match (kind.as_str(), value) {
+        ("S", Value::String(text)) => text.len(),
+        ("N", Value::String(digits)) => digits.len().div_ceil(2) + 1,
+        ("B", Value::String(base64)) => base64.len() / 4 * 3,
+        ("BOOL" | "NULL", _) => 1,
+        ("M", Value::Object(_)) => 3 + size_of(value),
+        other => panic!("the ledger has no such attributes: {other:?}"),
+    }
+}
