@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -435,6 +435,16 @@ impl Ledger for Sim {
         until: Timestamp,
     ) -> Result<bool, LedgerError> {
         self.row("once", cluster, |rows| rows.once(key, now, until))
+            .await
+    }
+
+    async fn said(
+        &self,
+        cluster: &ClusterName,
+        prefix: &str,
+        now: Timestamp,
+    ) -> Result<BTreeSet<String>, LedgerError> {
+        self.row("said", cluster, |rows| rows.said(prefix, now))
             .await
     }
 

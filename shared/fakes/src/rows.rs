@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use jiff::Timestamp;
 use model::{
@@ -499,6 +499,14 @@ impl ClusterRows {
         }
         self.said.insert(key.to_owned(), until);
         true
+    }
+
+    pub(crate) fn said(&self, prefix: &str, now: Timestamp) -> BTreeSet<String> {
+        let holds = self.said.iter().filter(|(_, until)| **until > now);
+        let keys = holds.map(|(key, _)| key);
+        keys.filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect()
     }
 }
 

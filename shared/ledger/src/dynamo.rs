@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -435,6 +435,15 @@ impl Ledger for DynamoLedger {
         until: Timestamp,
     ) -> Result<bool, LedgerError> {
         memory::once(&self.table, cluster, key, now, until).await
+    }
+
+    async fn said(
+        &self,
+        cluster: &ClusterName,
+        prefix: &str,
+        now: Timestamp,
+    ) -> Result<BTreeSet<String>, LedgerError> {
+        memory::said(&self.table, cluster, prefix, now).await
     }
 
     async fn remember_not_ours(

@@ -1,6 +1,6 @@
 //! What turns remember besides the protocol: nominations, things said once, the sweep's notes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -16,6 +16,7 @@ use crate::{
 };
 
 const NOMINATED: &str = "NOMINATED#";
+const ONCE: &str = "ONCE#";
 
 pub(crate) async fn nominate(
     table: &Table,
@@ -64,12 +65,28 @@ pub(crate) async fn once(
 ) -> Result<bool, LedgerError> {
     let key = Key {
         pk: key::partition(cluster),
-        sk: format!("ONCE#{what}"),
+        sk: format!("{ONCE}{what}"),
     };
     let write = Write::put(&key, NewRow::new(&key).with("until", until).expires(until))
         .when("attribute_not_exists(#until) OR #until <= :now")
         .value("now", now);
     Ok(matches!(table.write(write).await?, Written::Done(_)))
+}
+
+pub(crate) async fn said(
+    table: &Table,
+    cluster: &ClusterName,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<BTreeSet<String>, LedgerError> {
+    let prefix = format!("{ONCE}{prefix}");
+    let rows = table.query(&key::partition(cluster), &prefix).await?;
+    // DynamoDB deletes what has expired when it comes to it.
+    let holds = rows
+        .iter()
+        .filter(|row| row.time("until").is_some_and(|until| until > now));
+    let keys = holds.filter_map(|row| row.sort_key().strip_prefix(ONCE));
+    Ok(keys.map(str::to_owned).collect())
 }
 
 fn sweep(cluster: &ClusterName) -> Key {

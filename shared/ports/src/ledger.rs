@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -280,6 +280,13 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<bool, LedgerError>;
+    /// The keys that begin with `prefix` and for which [`Ledger::once`] would answer no at `now`: one question about many.
+    async fn said(
+        &self,
+        cluster: &ClusterName,
+        prefix: &str,
+        now: Timestamp,
+    ) -> Result<BTreeSet<String>, LedgerError>;
 
     /// G4: EC2 showed this instance with its tags, and none are ours.
     async fn remember_not_ours(

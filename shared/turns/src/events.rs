@@ -1,37 +1,25 @@
+//! What users read beside their objects.
+
+mod post;
+
 use api::EC2NodeClass;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Expected};
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget, Unreadable};
 
-use crate::{Report, interruption, lane::Turn, shadow, transitions::Transition};
+pub(crate) use self::post::post;
+use crate::{interruption, shadow, transitions::Transition};
 
-/// Events of one turn at most: each is a write to the ledger and one to the API server.
-const EVENTS_MAX: usize = 50;
-/// Those said lately cost a write to the ledger too. They do not count against the others, which would never be said else.
-const LOOKED_AT_MAX: usize = 250;
-/// The others follow in a turn after this.
-const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
-const SAID_FOR: SignedDuration = SignedDuration::from_mins(2);
-const UNSCHEDULABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(5);
-/// Prices are read again twice a day.
-const PRICES_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";
 pub(crate) const OLD_VERSION: &str = "OldVersion";
 const UNREADABLE: &str = "Unreadable";
-const OLD_VERSION_SAID_FOR: SignedDuration = SignedDuration::from_hours(6);
 const NO_TYPES: &str = "NoCompatibleInstanceTypes";
-const NO_TYPES_SAID_FOR: SignedDuration = SignedDuration::from_mins(1);
-const REPAIR_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
-const ANNOTATION_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 /// A plan is above a limit, and waits for a person.
 pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
 /// Nodes come to more than a cap of their NodePool, cluster or account allows.
 pub(crate) const CAP_EXCEEDED: &str = "CapExceeded";
-const CAP_EXCEEDED_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
-const UNCONSOLIDATABLE_SAID_FOR: SignedDuration = SignedDuration::from_mins(15);
 
 /// Says where pods are expected, and why others have no place.
 pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Event> {
@@ -232,70 +220,4 @@ pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
         })
         .collect();
     reasons.join("; ")
-}
-
-/// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
-pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
-    let mut posted = 0;
-    for (index, event) in events.iter().enumerate() {
-        if posted == EVENTS_MAX || index == LOOKED_AT_MAX {
-            let left = events.len() - index;
-            report.complaints.push(format!(
-                "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
-            ));
-            if posted > 0 {
-                report.look_again(turn.now + REST_AFTER);
-            }
-            return;
-        }
-        let window = match event.reason.as_str() {
-            NO_TYPES => NO_TYPES_SAID_FOR,
-            "FailedScheduling" => UNSCHEDULABLE_SAID_FOR,
-            OLD_VERSION | UNREADABLE => OLD_VERSION_SAID_FOR,
-            PRICES_NOT_CURRENT => PRICES_SAID_FOR,
-            "NodeRepairBlocked" => REPAIR_SAID_FOR,
-            INVALID_ANNOTATION => ANNOTATION_SAID_FOR,
-            CAP_EXCEEDED | APPROVAL_REQUIRED => CAP_EXCEEDED_SAID_FOR,
-            "Unconsolidatable" => UNCONSOLIDATABLE_SAID_FOR,
-            _ => SAID_FOR,
-        };
-        let now = turn.world.clock.now();
-        let key = format!(
-            "event/{}/{}",
-            event.reason.to_lowercase(),
-            uid(&event.about)
-        );
-        let said = match turn
-            .world
-            .ledger
-            .once(turn.cluster, &key, now, now + window)
-            .await
-        {
-            Ok(first) if !first => continue,
-            Ok(_) => turn
-                .api
-                .post_event(event)
-                .await
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = said {
-            report
-                .problems
-                .push(format!("event {}: {error}", event.reason));
-            return;
-        }
-        posted += 1;
-    }
-}
-
-fn uid(about: &EventTarget) -> &str {
-    match about {
-        EventTarget::Pod(_, uid)
-        | EventTarget::Node(_, uid)
-        | EventTarget::NodeClaim(_, uid)
-        | EventTarget::NodePool(_, uid)
-        | EventTarget::NodeClass(_, uid)
-        | EventTarget::CapacityBuffer(_, uid) => uid.as_str(),
-    }
 }

@@ -180,6 +180,9 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
             .await
             .unwrap()
     );
+    let said = async |now| ledger.said(c, "failedscheduling/", at(now)).await.unwrap();
+    assert_eq!(said(119).await, ["failedscheduling/uid".to_owned()].into());
+    assert_eq!(said(120).await, [].into(), "as `once` would answer");
 
     ledger
         .nominate(

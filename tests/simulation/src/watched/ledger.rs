@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
@@ -174,6 +174,7 @@ hand_on! {
     fn nominate(cluster: &ClusterName, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) -> ();
     fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<NodeName, Timestamp>;
     fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
+    fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
     fn is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
     fn sweep_memory(cluster: &ClusterName) -> SweepMemory;

@@ -1,0 +1,121 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::SignedDuration;
+use ports::{
+    LedgerError,
+    cluster::{Event, EventTarget},
+};
+
+use super::{
+    APPROVAL_REQUIRED, CAP_EXCEEDED, INVALID_ANNOTATION, NO_TYPES, OLD_VERSION, PRICES_NOT_CURRENT,
+    UNREADABLE,
+};
+use crate::{Report, lane::Turn};
+
+/// Events of one turn at most: each is a write to the ledger and one to the API server.
+const EVENTS_MAX: usize = 50;
+/// The others follow in a turn after this.
+const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// Of more events of one reason than these, it is asked at once which were said lately: that costs less than to ask for each.
+const ASKED_ONE_BY_ONE: usize = 8;
+
+/// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
+pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
+    let said = match said_lately(turn, events).await {
+        Ok(said) => said,
+        Err(error) => {
+            report.problems.push(format!("events: {error}"));
+            return;
+        }
+    };
+    let fresh = events.iter().filter(|event| !said.contains(&key(event)));
+    let mut fresh: Vec<&Event> = fresh.collect();
+    if fresh.len() > EVENTS_MAX {
+        // Where the first are said again before the last have been, nobody is always last.
+        let minute = usize::try_from(turn.now.as_second() / 60).unwrap_or_default();
+        let first = minute.wrapping_mul(EVENTS_MAX) % fresh.len();
+        fresh.rotate_left(first);
+    }
+    let mut posted = 0;
+    for (index, event) in fresh.iter().enumerate() {
+        if posted == EVENTS_MAX {
+            let left = fresh.len() - index;
+            report.complaints.push(format!(
+                "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
+            ));
+            report.look_again(turn.now + REST_AFTER);
+            return;
+        }
+        match post_once(turn, event).await {
+            Ok(true) => posted += 1,
+            Ok(false) => {}
+            Err(error) => {
+                report
+                    .problems
+                    .push(format!("event {}: {error}", event.reason));
+                return;
+            }
+        }
+    }
+}
+
+async fn said_lately(turn: &Turn<'_>, events: &[Event]) -> Result<BTreeSet<String>, LedgerError> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for event in events {
+        *counts.entry(of_reason(event)).or_default() += 1;
+    }
+    let now = turn.world.clock.now();
+    let mut said = BTreeSet::new();
+    for (reason, count) in counts {
+        if count > ASKED_ONE_BY_ONE {
+            said.append(&mut turn.world.ledger.said(turn.cluster, &reason, now).await?);
+        }
+    }
+    Ok(said)
+}
+
+/// Whether nobody had said it.
+async fn post_once(turn: &Turn<'_>, event: &Event) -> Result<bool, String> {
+    let now = turn.world.clock.now();
+    let until = now + said_for(event);
+    let ledger = &turn.world.ledger;
+    let first = ledger.once(turn.cluster, &key(event), now, until).await;
+    let first = first.map_err(|error| error.to_string())?;
+    if first {
+        let posted = turn.api.post_event(event).await;
+        posted.map_err(|error| error.to_string())?;
+    }
+    Ok(first)
+}
+
+fn of_reason(event: &Event) -> String {
+    format!("event/{}/", event.reason.to_lowercase())
+}
+
+fn key(event: &Event) -> String {
+    of_reason(event) + uid(&event.about)
+}
+
+/// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
+fn said_for(event: &Event) -> SignedDuration {
+    match event.reason.as_str() {
+        NO_TYPES => SignedDuration::from_mins(1),
+        "FailedScheduling" => SignedDuration::from_mins(5),
+        "NodeRepairBlocked" | INVALID_ANNOTATION | CAP_EXCEEDED | APPROVAL_REQUIRED
+        | "Unconsolidatable" => SignedDuration::from_mins(15),
+        // Prices are read again twice a day.
+        OLD_VERSION | UNREADABLE | PRICES_NOT_CURRENT => SignedDuration::from_hours(6),
+        _ => SignedDuration::from_mins(2),
+    }
+}
+
+fn uid(about: &EventTarget) -> &str {
+    match about {
+        EventTarget::Pod(_, uid)
+        | EventTarget::Node(_, uid)
+        | EventTarget::NodeClaim(_, uid)
+        | EventTarget::NodePool(_, uid)
+        | EventTarget::NodeClass(_, uid)
+        | EventTarget::CapacityBuffer(_, uid) => uid.as_str(),
+    }
+}
