@@ -66,7 +66,7 @@ async fn main() -> ExitCode {
     let stack = Box::pin(alone(&prices, &few, &mut goals)).await;
     Box::pin(at_rest(&prices, &few, &stack, &mut goals)).await;
     Box::pin(busy(&prices, &many, &mut goals)).await;
-    Box::pin(fleet(&mut goals)).await;
+    Box::pin(fleet()).await;
     Box::pin(history::explain(&prices, MANY, &mut goals)).await;
     goals.tell()
 }
@@ -78,9 +78,13 @@ async fn alone(prices: &Prices, times: &Times, goals: &mut Goals) -> Counts {
     let hour = stack.pass(secs(3_600)).await;
     let mut bill = Bill::new(prices, times);
     bill.hours(&hour, 730.0);
-    bill.metrics(stack.metrics());
+    bill.metrics(&stack.metrics());
     bill.fixed(&template::declared());
     let dollars = bill.tell("the stack itself, a month");
+    println!(
+        "    where others use the account's {} free dashboards, or with more than six clusters: ${:.2} more",
+        prices.cloudwatch.free_dashboards, prices.cloudwatch.dashboard
+    );
     goals.below("the stack itself", dollars, 5.0);
     hour
 }
@@ -94,7 +98,7 @@ async fn at_rest(prices: &Prices, times: &Times, alone: &Counts, goals: &mut Goa
     let mut bill = Bill::new(prices, times);
     bill.hours(&hour, 730.0);
     bill.hours_saved(alone, 730.0);
-    bill.metrics(stack.metrics());
+    bill.metrics(&stack.metrics());
     bill.beats(prices.assumed.quiet_beats_per_minute * MINUTES);
     let dollars = bill.tell(&format!("a cluster of {FEW} nodes at rest, a month"));
     goals.below("a cluster at rest", dollars, 1.0);
@@ -139,7 +143,7 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
     }
     bill.turns(Lane::Housekeeper, &swept, MINUTES / 2.0);
     bill.beats(prices.assumed.busy_beats_per_minute * MINUTES);
-    bill.metrics(stack.metrics());
+    bill.metrics(&stack.metrics());
     let dollars = bill.tell(&format!(
         "a cluster of {MANY} nodes with a wake each second, a month"
     ));
@@ -148,7 +152,7 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
 }
 
 /// Many clusters in which nothing happens: what a minute of them asks for.
-async fn fleet(goals: &mut Goals) {
+async fn fleet() {
     let mut stack = Stack::of(CLUSTERS);
     stack.pass(secs(240)).await;
     let minute = stack.pass(secs(60)).await;
@@ -164,11 +168,5 @@ async fn fleet(goals: &mut Goals) {
     println!(
         "{CLUSTERS} clusters at rest, a minute: {turns} turns, {} requests to the ledger with {} read and {} write units",
         units.requests, units.reads, units.writes
-    );
-    goals.at_most("turns of 200 quiet clusters in a minute", turns, 0);
-    goals.at_most(
-        "write units of 200 quiet clusters in a minute",
-        units.writes,
-        0,
     );
 }

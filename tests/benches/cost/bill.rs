@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
 
 use model::Lane;
 
@@ -99,14 +102,20 @@ impl<'a> Bill<'a> {
     }
 
     /// Series that turns published, as if they did so in every hour.
-    pub(crate) fn metrics(&mut self, names: usize) {
-        self.add("metrics", "", names as f64, self.prices.cloudwatch.metric);
+    pub(crate) fn metrics(&mut self, names: &BTreeSet<&str>) {
+        let price = self.prices.cloudwatch.metric;
+        self.add("metrics", "", names.len() as f64, price);
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().copied().collect();
+            println!("metrics of the next: {}", names.join(", "));
+        }
     }
 
     /// What is there whether it is used or not.
     pub(crate) fn fixed(&mut self, declared: &Declared) {
         let watch = &self.prices.cloudwatch;
-        let (alarms, dashboards) = (declared.alarms as f64, declared.dashboards as f64);
+        let dashboards = declared.dashboards.saturating_sub(watch.free_dashboards);
+        let (alarms, dashboards) = (declared.alarms as f64, dashboards as f64);
         let polls = declared.mappings as f64 * self.prices.assumed.idle_receives_per_minute;
         let polls = polls * MINUTES;
         let (alarm, dashboard) = (watch.alarm, watch.dashboard);

@@ -50,6 +50,7 @@ pub(crate) struct S3 {
 pub(crate) struct CloudWatch {
     pub(crate) alarm: f64,
     pub(crate) dashboard: f64,
+    pub(crate) free_dashboards: usize,
     pub(crate) metric: f64,
     pub(crate) log_gigabyte: f64,
 }

@@ -130,10 +130,9 @@ impl Stack {
     }
 
     /// Names of metrics that turns have published since this was asked last: each is paid for.
-    pub(crate) fn metrics(&self) -> usize {
+    pub(crate) fn metrics(&self) -> BTreeSet<&'static str> {
         let published = self.sim.with(|world| std::mem::take(&mut world.metrics));
-        let names: BTreeSet<&str> = published.iter().map(|metric| metric.name).collect();
-        names.len()
+        published.iter().map(|metric| metric.name).collect()
     }
 
     fn clusters(&self) -> Vec<ClusterName> {

@@ -16,6 +16,8 @@ use model::{
     pod::Pod,
 };
 
+use crate::cluster;
+
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
 pub struct Laws {
@@ -93,15 +95,28 @@ impl Laws {
         self.turns.retain(|at, _| *at == minute);
     }
 
-    /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another.
-    pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
+    /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger
+    /// says so, before its NodeClaim does.
+    pub(crate) fn rereads(
+        &mut self,
+        world: &mut World,
+        lane: Lane,
+        key: &PodKey,
+        pod: Option<&Pod>,
+    ) {
+        let commands = world.ledger.of(&cluster()).commands.values();
+        let open = commands.filter(|command| command.state.is_open());
+        let leaving: BTreeSet<NodeClaimName> = open
+            .flat_map(|command| &command.delete)
+            .map(|target| target.name.clone())
+            .collect();
         let goes = |name: &NodeName| {
             let Some(node) = world.api.nodes.get(name) else {
                 return true;
             };
             let mut claims = world.api.node_claims.values();
             let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
-            claim.is_none_or(|claim| claim.deleted_at.is_some())
+            claim.is_none_or(|claim| claim.deleted_at.is_some() || leaving.contains(&claim.name))
                 || node.deleted_at.is_some()
                 || !node.taints.is_empty()
                 || self.announced.keys().any(|id| names(&node.provider_id, id))
