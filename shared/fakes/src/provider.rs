@@ -250,8 +250,8 @@ impl NodeClassResolver for Sim {
             return Ok(Some("NodeClassDrift".to_owned()));
         }
         let instance = instance.ok_or("EC2 was not asked")?;
-        let status = node_class.status.as_ref();
-        let groups = status.and_then(|status| status.security_groups.as_deref());
+        let status = node_class.status.as_ref().ok_or("nobody looked yet")?;
+        let groups = status.security_groups.as_deref();
         let groups = groups.unwrap_or_default().iter().map(|group| &group.id);
         let drifted = !groups.eq(&instance.security_groups);
         Ok(drifted.then(|| "SecurityGroupDrift".to_owned()))

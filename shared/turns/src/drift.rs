@@ -6,7 +6,10 @@ use api::conditions::types::LAUNCHED;
 use jiff::SignedDuration;
 use model::{InstanceId, launch::Instance};
 
-use crate::{Report, TurnError, lane::Turn, lifecycle::instance_of, observe::Observed};
+use crate::{
+    Report, TurnError, lane::Turn, lifecycle::instance_of, node_classes::readiness,
+    observe::Observed,
+};
 
 /// EC2 is asked about instances this often; what objects show is compared in every turn.
 const EVERY: SignedDuration = SignedDuration::from_mins(5);
@@ -44,7 +47,8 @@ pub(crate) async fn judge(
         let resolver = &turn.world.node_classes;
         match resolver.drift(class, &facts.types, claim, instance) {
             Ok(found) => drop(drift.insert(claim.name.clone(), found)),
-            Err(why) if instance.is_some() => {
+            // One that is not ready says so itself.
+            Err(why) if instance.is_some() && readiness(class).is_ok() => {
                 let problem = format!("drift of NodeClaim {}: {why}", claim.name);
                 observed.problems.push(problem);
             }

@@ -420,6 +420,26 @@ async fn nodes_drift_when_what_they_were_made_with_changes() {
 }
 
 #[tokio::test]
+async fn nothing_is_said_of_drift_from_a_class_that_nobody_has_looked_at_yet() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    rig.until(secs(180), all_bound).await.unwrap();
+    rig.sim.advance(secs(300));
+    rig.sim.with(|world| {
+        let class = world.api.node_classes.get_mut("default").unwrap();
+        class.status = None;
+    });
+    rig.pass(secs(30)).await;
+    assert_eq!(rig.sim.with(drift), None);
+    let said: Vec<&String> = rig
+        .transcript
+        .iter()
+        .filter(|line| line.contains("drift of NodeClaim"))
+        .collect();
+    assert!(said.is_empty(), "{said:#?}");
+}
+
+#[tokio::test]
 async fn taking_over_from_another_version_drifts_nothing() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(2);

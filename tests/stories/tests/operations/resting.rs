@@ -1,8 +1,8 @@
 //! What does not change costs next to nothing: proven by the calls that are made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use stories::secs;
+use stories::{Relay, Rig, secs};
 
 use crate::in_service;
 
@@ -44,4 +44,27 @@ async fn a_quiet_minute_is_one_sweep_that_reads_the_ledger_and_wakes_nobody() {
         looks <= 12,
         "every lane looks at everything each ten minutes, and not more often: {looks}"
     );
+}
+
+#[tokio::test]
+async fn everybody_is_told_of_in_turn_and_what_was_said_lately_is_asked_at_once() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| world.catalog.clear());
+    // More than turns tell in the five minutes after which the first are told again.
+    rig.scale(400);
+    rig.pass(secs(1_200)).await;
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let pods = events.filter(|event| event.reason == "FailedScheduling");
+        pods.map(|event| event.about.clone())
+            .collect::<BTreeSet<_>>()
+    });
+    assert_eq!(told.len(), 400);
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(60)).await;
+    let asked = rig.sim.with(|world| {
+        let calls = world.calls.iter();
+        calls.filter(|call| **call == "once").count()
+    });
+    assert!(asked <= 60, "as many as are told, and few more: {asked}");
 }
