@@ -80,13 +80,12 @@ impl<'a> Bill<'a> {
         self.add("ledger: reads", "units", reads, dynamodb.read_unit);
         self.add("ledger: writes", "units", writes, dynamodb.write_unit);
         let sends = count.calls(SENDS) as f64 * times;
-        let received = match lane {
-            Lane::Housekeeper => {
-                let price = prices.scheduler.invocation;
-                self.add("Scheduler", "", invocations, price);
-                sends
-            }
-            _ => sends + invocations * REQUESTS_OF_WAKE,
+        let received = if lane == Lane::Housekeeper {
+            let price = prices.scheduler.invocation;
+            self.add("Scheduler", "", invocations, price);
+            sends
+        } else {
+            sends + invocations * REQUESTS_OF_WAKE
         };
         self.add("SQS: wakes", "requests", received, prices.sqs.request);
         let puts = count.calls(PUTS) as f64 * times;

@@ -41,7 +41,7 @@ pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
     };
     let journal = stack.ledger.clone();
     let real = journal.latest(&cluster, &wanted(None)).await.unwrap();
-    let real = real.first().expect("what launched the first node");
+    let real = real.first().unwrap();
     let records = DAYS * SignedDuration::from_hours(24).as_secs() / EVERY.as_secs();
     let entries = (1..=records).map(|number| {
         let node = usize::try_from(number).unwrap() % nodes;
@@ -98,7 +98,7 @@ fn about(node: usize) -> (Subject, Subject) {
 /// As a real one, about a node.
 fn record(real: &JournalEntry, number: i64, at: jiff::Timestamp, node: usize) -> JournalEntry {
     let (of_node, of_claim) = about(node);
-    let pods = (0..PODS).map(|pod| model::PodKey::new("default", &format!("web-{node}-{pod}")));
+    let pods = (0..PODS).map(|pod| model::PodKey::new("default", format!("web-{node}-{pod}")));
     let pods: Vec<_> = pods.collect();
     let text = format!("launch for {}", names(pods.iter()));
     let line = Line::new(text, pods.into_iter().map(Subject::Pod));

@@ -54,13 +54,12 @@ async fn waits() -> BTreeMap<Lane, f64> {
             (world.now, world.now + SignedDuration::from_mins(10))
         });
         let turn = TurnId(format!("waits-{lane}"));
-        match lane {
-            Lane::Housekeeper => drop(turns::housekeep(&rig.world, &turn).await.unwrap()),
-            _ => {
-                let cluster = Rig::cluster();
-                let run = turns::run(&rig.world, &cluster, lane, &turn, deadline);
-                drop(Box::pin(run).await.unwrap());
-            }
+        if lane == Lane::Housekeeper {
+            drop(turns::housekeep(&rig.world, &turn).await.unwrap());
+        } else {
+            let cluster = Rig::cluster();
+            let run = turns::run(&rig.world, &cluster, lane, &turn, deadline);
+            drop(Box::pin(run).await.unwrap());
         }
         let ended = rig.sim.with(|world| {
             (world.latency, world.overlapping) = (SignedDuration::ZERO, false);
