@@ -81,3 +81,60 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
         told(&unknown)
     );
 }
+
+#[cfg(feature = "aws")]
+#[test]
+fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
+    use serde_json::json;
+
+    let moto = harness::Moto::start("demo");
+    moto.put_ledger();
+    let request = |id: &str, until: &str| {
+        json!({"id": id, "asks": {"launches": {"web": {"price": 0, "nodes": 9}}},
+            "told": format!("launching 9 nodes ({id})"), "until": until})
+    };
+    let requests = json!([
+        request("1a2b", "2999-01-01T00:00:00Z"),
+        request("old", "2001-01-01T00:00:00Z")
+    ]);
+    moto.put_cluster("demo", &json!({"requests": {"S": requests.to_string()}}));
+    let environment = [
+        ("AWS_ENDPOINT_URL", moto.endpoint()),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let run = |arguments: &[&str]| {
+        let output = approve(arguments, &environment);
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), shown + &told(&output))
+    };
+    let (done, shown) = run(&["demo", "--list"]);
+    assert!(done, "{shown}");
+    for line in [
+        "1a2b  waits until 2999",
+        "old  expired at 2001",
+        "launching 9 nodes (1a2b)",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    for (id, why) in [("old", "expired"), ("none", "none")] {
+        let (done, shown) = run(&["demo", id, "--who", "ann"]);
+        assert!(
+            !done && shown.contains(why) && shown.contains("nothing was changed"),
+            "{shown}"
+        );
+    }
+    let (done, shown) = run(&["demo", "1a2b", "--who", "ann"]);
+    assert!(
+        done && shown.contains("launching 9 nodes (1a2b)"),
+        "{shown}"
+    );
+    let (_, shown) = run(&["demo", "--list"]);
+    assert!(shown.contains("1a2b  approved by ann until "), "{shown}");
+    let (done, shown) = run(&["nobody", "--list"]);
+    assert!(
+        !done && shown.contains("the ledger knows no cluster nobody"),
+        "{shown}"
+    );
+}

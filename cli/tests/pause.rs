@@ -95,30 +95,14 @@ fn two_people_pause_and_each_resumes_their_own() {
     );
     assert!(why.contains("--stack"), "{why}");
 
-    let memory = json!({"account": "123456789012", "table": "whittle-ledger", "bucket": "whittle"});
-    moto.call(
-        "ssm",
-        "put_parameter",
-        json!({"Name": "/whittle/stacks/whittle", "Type": "String", "Value": memory.to_string()}),
-    );
-    let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
-    let text = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
-    let table = json!({
-        "TableName": "whittle-ledger", "BillingMode": "PAY_PER_REQUEST",
-        "KeySchema": [key("pk", "HASH"), key("sk", "RANGE")], "AttributeDefinitions": [text("pk"), text("sk")],
-    });
-    moto.call("dynamodb", "create_table", table);
+    moto.put_ledger();
     let (done, why) = run(&pause);
     assert!(
         !done && why.contains("the ledger knows no cluster prod"),
         "{why}"
     );
 
-    let meta = json!({"TableName": "whittle-ledger", "Item": {
-        "pk": {"S": "CLUSTER#prod"}, "sk": {"S": "META"}, "generation": {"N": "0"},
-        "mode": {"S": "active"}, "modeBody": {"S": r#"{"mode":"active"}"#}, "registry": {"S": "{}"},
-    }});
-    moto.call("dynamodb", "put_item", meta);
+    moto.put_cluster("prod", &json!({}));
     let entry = json!({"Name": "/whittle/clusters/prod", "Type": "String",
         "Value": r#"{"type":"eks","mode":"active"}"#});
     moto.call("ssm", "put_parameter", entry);

@@ -54,6 +54,41 @@ impl Moto {
     }
 }
 
+impl Moto {
+    /// The ledger's table, and where the command line looks for it: in the parameter of stack `whittle`.
+    pub fn put_ledger(&self) {
+        let memory =
+            json!({"account": "123456789012", "table": "whittle-ledger", "bucket": "whittle"});
+        self.call(
+            "ssm",
+            "put_parameter",
+            json!({"Name": "/whittle/stacks/whittle", "Type": "String", "Value": memory.to_string()}),
+        );
+        let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
+        let text = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
+        let table = json!({
+            "TableName": "whittle-ledger", "BillingMode": "PAY_PER_REQUEST",
+            "KeySchema": [key("pk", "HASH"), key("sk", "RANGE")],
+            "AttributeDefinitions": [text("pk"), text("sk")],
+        });
+        self.call("dynamodb", "create_table", table);
+    }
+
+    /// A cluster that the ledger knows, and that nobody has looked at yet, with further attributes of its row.
+    pub fn put_cluster(&self, name: &str, further: &Value) {
+        let mut row = json!({
+            "pk": {"S": format!("CLUSTER#{name}")}, "sk": {"S": "META"}, "generation": {"N": "0"},
+            "mode": {"S": "active"}, "modeBody": {"S": r#"{"mode":"active"}"#},
+            "registry": {"S": "{}"},
+        });
+        if let (Some(row), Some(further)) = (row.as_object_mut(), further.as_object()) {
+            row.extend(further.clone());
+        }
+        let put = json!({"TableName": "whittle-ledger", "Item": row});
+        self.call("dynamodb", "put_item", put);
+    }
+}
+
 impl Deref for Moto {
     type Target = Emulator;
 

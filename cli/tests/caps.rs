@@ -1,0 +1,99 @@
+//! `whittle caps`: what is shown, what is written, and what is refused before anything is.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::process::{Command, Output};
+
+fn caps(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
+    whittle
+        .arg("caps")
+        .args(arguments)
+        .envs(environment.iter().copied());
+    whittle.output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn amounts_that_are_none_are_refused() {
+    for (arguments, part) in [
+        (["--dollars-per-hour", "much"], "such as 12.50, or none"),
+        (["--nodes", "-1"], "expected a number of nodes, or none"),
+        (["--forget", "a/b"], "expected the name of a cluster"),
+    ] {
+        let [option, value] = arguments;
+        let refused = caps(&[&format!("{option}={value}")], &[]);
+        assert!(!refused.status.success(), "{arguments:?}");
+        assert!(told(&refused).contains(part), "{}", told(&refused));
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+#[test]
+fn a_build_without_aws_names_the_build_to_use() {
+    for arguments in [&[][..], &["--nodes", "3"]] {
+        let refused = caps(arguments, &[]);
+        assert!(!refused.status.success());
+        let told = told(&refused);
+        assert!(told.contains("--features aws"), "{told}");
+    }
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn caps_change_one_by_one_and_the_provisioner_is_due_for_each() {
+    use serde_json::{Value, json};
+
+    let moto = harness::Moto::start("demo");
+    let environment = [
+        ("AWS_ENDPOINT_URL", moto.endpoint()),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let run = |arguments: &[&str]| {
+        let output = caps(arguments, &environment);
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), shown + &told(&output))
+    };
+    let (done, why) = run(&[]);
+    assert!(
+        !done && why.contains("cannot find stack whittle in us-east-1"),
+        "{why}"
+    );
+
+    moto.put_ledger();
+    moto.put_cluster("prod", &json!({}));
+    let clusters = json!({"TableName": "whittle-ledger", "Item": {
+        "pk": {"S": "CLUSTERS"}, "sk": {"S": "prod"},
+    }});
+    moto.call("dynamodb", "put_item", clusters);
+    let (done, shown) = run(&[]);
+    assert!(
+        done && shown.contains("no cap on dollars and no cap on nodes"),
+        "{shown}"
+    );
+    let (done, shown) = run(&["--dollars-per-hour", "12.50"]);
+    assert!(
+        done && shown.contains("at most $12.5000 an hour and no cap on nodes"),
+        "{shown}"
+    );
+    let (_, shown) = run(&["--nodes", "3"]);
+    assert!(
+        shown.contains("at most $12.5000 an hour and at most 3 nodes"),
+        "{shown}"
+    );
+    let key = json!({"pk": {"S": "CLUSTER#prod"}, "sk": {"S": "LANE#provisioner"}});
+    let lane = json!({"TableName": "whittle-ledger", "Key": key});
+    let row = moto.call("dynamodb", "get_item", lane);
+    let due = row.pointer("/Item/due/N").and_then(Value::as_str);
+    assert!(due.is_some(), "{row}");
+    let (_, shown) = run(&["--dollars-per-hour", "none"]);
+    assert!(
+        shown.contains("no cap on dollars and at most 3 nodes"),
+        "{shown}"
+    );
+}
