@@ -85,19 +85,24 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
 #[cfg(feature = "aws")]
 #[test]
 fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
+    use model::ledger::{Asks, Request};
     use serde_json::json;
 
     let moto = harness::Moto::start("demo");
     moto.put_ledger();
-    let request = |id: &str, until: &str| {
-        json!({"id": id, "asks": {"launches": {"web": {"price": 0, "nodes": 9}}},
-            "told": format!("launching 9 nodes ({id})"), "until": until})
+    let request = |id: &str, until: &str| Request {
+        id: id.to_owned(),
+        asks: Asks::Launches([].into()),
+        told: format!("launching 9 nodes ({id})"),
+        until: until.parse().unwrap(),
+        approved: None,
     };
-    let requests = json!([
+    let requests = [
         request("1a2b", "2999-01-01T00:00:00Z"),
-        request("old", "2001-01-01T00:00:00Z")
-    ]);
-    moto.put_cluster("demo", &json!({"requests": {"S": requests.to_string()}}));
+        request("old", "2001-01-01T00:00:00Z"),
+    ];
+    let requests = serde_json::to_string(&requests).unwrap();
+    moto.put_cluster("demo", &json!({"requests": {"S": requests}}));
     let environment = [
         ("AWS_ENDPOINT_URL", moto.endpoint()),
         ("AWS_REGION", "us-east-1"),
