@@ -80,7 +80,7 @@ bench: tools ## Print the numbers: zip sizes and cold start; turns and relay wit
 bench-cost: tools ## Print the bill: what a stack costs by the month, alone, with a cluster at rest, with 1,000 nodes (prices: tests/benches/cost/prices.yaml)
 	cargo bench --quiet --locked -p whittle --bench turns -- 10 100 > $(CARGO_TARGET_DIR)/turns-few.txt
 	cargo bench --quiet --locked -p whittle --bench turns -- 1000 10000 > $(CARGO_TARGET_DIR)/turns-many.txt
-	cargo bench --quiet --locked --profile dev -p whittle-tests --bench cost -- $(CARGO_TARGET_DIR)/turns-few.txt $(CARGO_TARGET_DIR)/turns-many.txt
+	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench cost -- $(CARGO_TARGET_DIR)/turns-few.txt $(CARGO_TARGET_DIR)/turns-many.txt
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

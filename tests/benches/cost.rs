@@ -2,7 +2,7 @@
 //!
 //!     cargo bench -p whittle --bench turns -- 10 100 > few.txt
 //!     cargo bench -p whittle --bench turns -- 1000 10000 > many.txt
-//!     cargo bench --profile dev -p whittle-tests --bench cost -- few.txt many.txt
+//!     cargo bench --workspace --features whittle/aws --profile dev --bench cost -- few.txt many.txt
 //!
 //! Invocations, requests and ledger units are counted while real turns run over virtual time, with the real ledger in a local
 //! DynamoDB. How long turns compute is what the other bench measured over the wire; how long they wait is how often they wait for
