@@ -78,7 +78,8 @@ async fn alone(prices: &Prices, times: &Times, goals: &mut Goals) -> Counts {
     let hour = stack.pass(secs(3_600)).await;
     let mut bill = Bill::new(prices, times);
     bill.hours(&hour, 730.0);
-    bill.metrics(&stack.metrics());
+    // The others of the stack tell of troubles.
+    bill.metrics(&["whittle_dollars_per_hour"].into());
     bill.fixed(&template::declared());
     let dollars = bill.tell("the stack itself, a month");
     println!(

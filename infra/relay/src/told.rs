@@ -2,13 +2,14 @@
 //!
 //! Nothing else here depends on it. A document that cannot be read is counted as such, and its series are missing.
 
+mod durations;
 mod follow;
 mod help;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use model::status::{Series, Status};
+use model::status::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
+use durations::Histograms;
 pub use follow::follow;
 use help::help;
 
@@ -70,9 +72,10 @@ impl Told {
         }
     }
 
-    /// Adds all series: counters of the same series are summed up, of gauges the last stands.
+    /// Adds all series: counters and histograms of the same series are summed up, of gauges the last stands.
     pub fn register(&self, registry: &mut Registry) {
         let (mut counters, mut gauges) = (Counters::new(), Gauges::new());
+        let mut histograms: BTreeMap<String, Histograms> = BTreeMap::new();
         let unreadable = Family::<DocumentLabels, Gauge>::default();
         for (document, status) in &self.documents {
             let labels = DocumentLabels {
@@ -81,25 +84,40 @@ impl Told {
             let is_unreadable = i64::from(status.is_none());
             unreadable.get_or_create(&labels).set(is_unreadable);
             for series in status.iter().flat_map(|status| &status.counters) {
-                if let Some(name) = name(series) {
+                if let Some(name) = name(&series.name) {
                     // The encoder writes the suffix itself.
                     let name = name.strip_suffix("_total").unwrap_or(&name).to_owned();
                     let family = counters.entry(name).or_default();
                     let more = series.value.max(0.0);
-                    family.get_or_create(&labels_of(series)).inc_by(more);
+                    family
+                        .get_or_create(&labels_of(&series.labels))
+                        .inc_by(more);
+                }
+            }
+            for durations in status.iter().flat_map(|status| &status.durations) {
+                if let Some(name) = name(&durations.name) {
+                    let family = histograms.entry(name).or_default();
+                    family.add(labels_of(&durations.labels), durations);
                 }
             }
             for series in status.iter().flat_map(|status| &status.gauges) {
-                if let Some(name) = name(series) {
+                if let Some(name) = name(&series.name) {
                     let family = gauges.entry(name).or_default();
-                    family.get_or_create(&labels_of(series)).set(series.value);
+                    family
+                        .get_or_create(&labels_of(&series.labels))
+                        .set(series.value);
                 }
             }
         }
         // A name is of one type.
-        gauges.retain(|name, _| !counters.contains_key(name));
+        histograms.retain(|name, _| !counters.contains_key(name));
+        gauges.retain(|name, _| !counters.contains_key(name) && !histograms.contains_key(name));
         for (name, family) in counters {
             let help = help(&format!("{name}_total"));
+            registry.register(name, help, family);
+        }
+        for (name, family) in histograms {
+            let help = help(&name);
             registry.register(name, help, family);
         }
         for (name, family) in gauges {
@@ -114,13 +132,13 @@ impl Told {
 }
 
 /// `None` for what is no business of theirs.
-fn name(series: &Series) -> Option<String> {
-    let is_ours = |prefix: &&str| series.name.starts_with(*prefix);
-    PREFIXES.iter().any(is_ours).then(|| word(&series.name))
+fn name(told: &str) -> Option<String> {
+    let is_ours = |prefix: &&str| told.starts_with(*prefix);
+    PREFIXES.iter().any(is_ours).then(|| word(told))
 }
 
-fn labels_of(series: &Series) -> Labels {
-    let labels = series.labels.iter();
+fn labels_of(labels: &BTreeMap<String, String>) -> Labels {
+    let labels = labels.iter();
     // Two names may become one, which may not be there twice.
     let labels: BTreeMap<String, String> = labels
         .map(|(name, value)| (word(name), value.clone()))

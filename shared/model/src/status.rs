@@ -15,6 +15,9 @@ pub struct Status {
     /// They only grow: the document is their memory. Where it is lost, they begin again, as counters of a process do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Series>,
+    /// They only grow, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub durations: Vec<Durations>,
     /// How things stood when the function last looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gauges: Vec<Series>,
@@ -27,6 +30,49 @@ pub struct Series {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     pub value: f64,
+}
+
+/// How long something took each time, as one histogram in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Durations {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// All of them together.
+    pub sum: f64,
+    /// Upper bounds, ascending, each with how many were above the one before and not above it.
+    pub buckets: Vec<(f64, u64)>,
+    /// How many were above all bounds.
+    pub above: u64,
+}
+
+impl Durations {
+    pub fn new(name: &str, labels: BTreeMap<String, String>, bounds: &[f64]) -> Self {
+        Self {
+            name: name.to_owned(),
+            labels,
+            sum: 0.0,
+            buckets: bounds.iter().map(|bound| (*bound, 0)).collect(),
+            above: 0,
+        }
+    }
+
+    pub fn bounds(&self) -> Vec<f64> {
+        self.buckets.iter().map(|(bound, _)| *bound).collect()
+    }
+
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum::<u64>() + self.above
+    }
+
+    fn observe(&mut self, seconds: f64) {
+        self.sum += seconds;
+        let mut buckets = self.buckets.iter_mut();
+        match buckets.find(|(bound, _)| seconds <= *bound) {
+            Some((_, count)) => *count += 1,
+            None => self.above += 1,
+        }
+    }
 }
 
 /// A document as it is kept.
@@ -51,6 +97,7 @@ impl Default for Status {
         Self {
             version: Self::VERSION,
             counters: Vec::new(),
+            durations: Vec::new(),
             gauges: Vec::new(),
         }
     }
@@ -89,10 +136,29 @@ impl Status {
         }
     }
 
-    /// Of a document that would be too large gauges are left out, and then counters, too.
+    /// Adds one of `seconds` to those of `new`'s name and labels. Where these have other bounds, as after an upgrade, they begin again.
+    pub fn observe(&mut self, new: Durations, seconds: f64) {
+        let same = |one: &&mut Durations| one.name == new.name && one.labels == new.labels;
+        match self.durations.iter_mut().find(same) {
+            Some(durations) => {
+                if durations.bounds() != new.bounds() {
+                    *durations = new;
+                }
+                durations.observe(seconds);
+            }
+            None => {
+                let mut durations = new;
+                durations.observe(seconds);
+                self.durations.push(durations);
+            }
+        }
+    }
+
+    /// Of a document that would be too large gauges are left out, and then what is counted, too.
     pub fn keep(self) -> serde_json::Result<Kept> {
         let counted = Self {
             counters: self.counters.clone(),
+            durations: self.durations.clone(),
             ..Self::default()
         };
         for (status, is_whole) in [(self, true), (counted, false)] {
@@ -141,6 +207,28 @@ mod tests {
         let told = status.counters.iter().map(|one| format!("{}", one.value));
         assert_eq!(told.collect::<Vec<_>>(), ["4", "2"]);
         assert_eq!(read(status.clone()), (status, true));
+    }
+
+    #[test]
+    fn durations_fall_into_their_buckets_and_begin_again_with_other_bounds() {
+        let mut status = Status::default();
+        let name = "karpenter_nodes_termination_duration_seconds";
+        let new = |bounds: &[f64]| Durations::new(name, labels("a"), bounds);
+        for seconds in [0.5, 1.0, 1.5, 9.0] {
+            status.observe(new(&[1.0, 2.0]), seconds);
+        }
+        let read = Status::read(&status.clone().keep().unwrap().text).unwrap();
+        assert_eq!(read, status);
+        let [durations] = &read.durations[..] else {
+            panic!("{read:?}")
+        };
+        assert_eq!(durations.buckets, [(1.0, 2), (2.0, 1)]);
+        assert_eq!((durations.above, durations.count()), (1, 4));
+        assert!((durations.sum - 12.0).abs() < 1e-9);
+
+        status.observe(new(&[1.0, 4.0]), 3.0);
+        assert_eq!(status.durations[0].buckets, [(1.0, 0), (4.0, 1)]);
+        assert_eq!(status.durations[0].count(), 1);
     }
 
     #[test]

@@ -155,7 +155,10 @@ async fn search(
         let begun_at = turn.world.clock.now();
         let pass = planner::disrupt_except(&observed.snapshot, &spared);
         let took = turn.world.clock.now().duration_since(begun_at);
-        report.metrics.push(metrics::of_search(took));
+        // A cluster in which nothing happens publishes nothing, because every series costs.
+        if !pass.commands.is_empty() {
+            report.metrics.push(metrics::of_search(took));
+        }
         if round == 0 {
             let held = pass.exhausted.iter();
             let held = held.map(|(pool, why)| {

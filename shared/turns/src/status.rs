@@ -1,11 +1,12 @@
 //! What a function leaves in the cluster for its relay's `/metrics`: what it counted, and how things stand. Nothing depends on it:
 //! what fails is said, and stands in CloudWatch.
 
+mod bounds;
 mod gauges;
 
 use model::{
     Lane, Snapshot,
-    status::{Series, Status},
+    status::{Durations, Series, Status},
 };
 use ports::{Cluster, ClusterError, Metric, cluster::StatusDocument, metrics::Measured};
 
@@ -27,7 +28,7 @@ pub(crate) async fn tell(
     metrics: &[Metric],
     gauges: Option<Vec<Series>>,
 ) -> Option<String> {
-    if gauges.is_none() && !metrics.iter().any(|metric| count(metric).is_some()) {
+    if gauges.is_none() && !metrics.iter().any(is_told) {
         return None;
     }
     let gauges = gauges.unwrap_or_default();
@@ -53,11 +54,7 @@ async fn replace(
     // What cannot be read, because a newer version wrote it or somebody else did, begins again.
     let mut status = Status::read(&before.text).unwrap_or_default();
     for metric in metrics {
-        if let Some(more) = count(metric) {
-            let labels = metric.labels.iter();
-            let labels = labels.map(|(key, value)| ((*key).to_owned(), value.clone()));
-            status.count(metric.name, labels.collect(), more);
-        }
+        add(metric, &mut status);
     }
     status.gauges = gauges.to_vec();
     let kept = status.keep().map_err(|error| ClusterError::Invalid {
@@ -90,11 +87,21 @@ fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
     }
 }
 
-/// Histograms are CloudWatch's alone.
+/// What clusters come to is told as how things stand.
+fn is_told(metric: &Metric) -> bool {
+    matches!(metric.value, Measured::Count(_) | Measured::Took(_))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "no turn counts so many")]
-fn count(metric: &Metric) -> Option<f64> {
+fn add(metric: &Metric, status: &mut Status) {
+    let labels = metric.labels.iter();
+    let labels = labels.map(|(key, value)| ((*key).to_owned(), value.clone()));
     match metric.value {
-        Measured::Count(count) => Some(count as f64),
-        Measured::Took(_) | Measured::Costs(_) => None,
+        Measured::Count(count) => status.count(metric.name, labels.collect(), count as f64),
+        Measured::Took(took) => {
+            let new = Durations::new(metric.name, labels.collect(), bounds::of(metric.name));
+            status.observe(new, took.as_secs_f64());
+        }
+        Measured::Costs(_) => {}
     }
 }

@@ -129,10 +129,12 @@ impl Stack {
         name(0)
     }
 
-    /// Names of metrics that turns have published since this was asked last: each is paid for.
+    /// Names of metrics that turns have published for a cluster since this was asked last: each is paid for. Those named after
+    /// Whittle are the stack's, however many clusters there are.
     pub(crate) fn metrics(&self) -> BTreeSet<&'static str> {
         let published = self.sim.with(|world| std::mem::take(&mut world.metrics));
-        published.iter().map(|metric| metric.name).collect()
+        let names = published.iter().map(|metric| metric.name);
+        names.filter(|name| !name.starts_with("whittle_")).collect()
     }
 
     fn clusters(&self) -> Vec<ClusterName> {

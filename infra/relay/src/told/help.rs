@@ -25,6 +25,19 @@ pub(super) fn help(name: &str) -> &'static str {
         "karpenter_interruption_received_messages_total" => {
             "Announcements of AWS about nodes of this cluster"
         }
+        "karpenter_nodeclaims_termination_duration_seconds" => {
+            "From the deletion of a NodeClaim until it is gone"
+        }
+        "karpenter_nodeclaims_instance_termination_duration_seconds" => {
+            "From the end of an instance's pods until it is gone"
+        }
+        "karpenter_nodes_termination_duration_seconds" => {
+            "From the deletion of a Node until it is gone"
+        }
+        "karpenter_nodes_lifetime_duration_seconds" => "How long Nodes lived",
+        "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" => {
+            "How long it took to find something to disrupt"
+        }
         "operator_nodeclaim_status_condition_transitions_total" => {
             "Changes of NodeClaims' conditions"
         }

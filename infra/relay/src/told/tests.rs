@@ -139,3 +139,29 @@ fn nothing_told_is_nothing_shown() {
     told.set_trouble("403 Forbidden".to_owned());
     assert_eq!(told.doing(), "failing: 403 Forbidden");
 }
+
+#[test]
+fn durations_are_histograms_and_those_of_two_functions_are_summed_up() {
+    let name = "karpenter_nodes_termination_duration_seconds";
+    let durations = |sum: f64, buckets: Value, above: u64| {
+        json!({"version": 1, "durations": [
+            {"name": name, "labels": {"nodepool": "a"}, "sum": sum, "buckets": buckets, "above": above},
+        ]})
+    };
+    let text = shown(&told(&[
+        ("lifecycle", durations(3.0, json!([[1.0, 1], [2.0, 1]]), 0)),
+        ("terminator", durations(9.5, json!([[1.0, 1], [2.0, 0]]), 1)),
+        ("unlike", durations(1.0, json!([[7.0, 1]]), 0)),
+    ]));
+    assert_shows(
+        &text,
+        &[
+            "# TYPE karpenter_nodes_termination_duration_seconds histogram",
+            r#"karpenter_nodes_termination_duration_seconds_sum{nodepool="a"} 12.5"#,
+            r#"karpenter_nodes_termination_duration_seconds_count{nodepool="a"} 4"#,
+            r#"karpenter_nodes_termination_duration_seconds_bucket{le="1.0",nodepool="a"} 2"#,
+            r#"karpenter_nodes_termination_duration_seconds_bucket{le="2.0",nodepool="a"} 3"#,
+            r#"karpenter_nodes_termination_duration_seconds_bucket{le="+Inf",nodepool="a"} 4"#,
+        ],
+    );
+}

@@ -106,7 +106,7 @@ pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     ))
 }
 
-/// How long it took to look for something to disrupt.
+/// How long it took to find something to disrupt.
 pub(crate) fn of_search(took: SignedDuration) -> Metric {
     timed(
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",

@@ -72,6 +72,28 @@ async fn what_was_launched_and_how_things_stand_is_told() {
 }
 
 #[tokio::test]
+async fn how_long_nodes_lived_and_took_to_go_is_told() {
+    let mut rig = in_service(1).await;
+    rig.scale(0);
+    rig.pass(secs(900)).await;
+    assert_eq!(rig.sim.with(|world| world.api.nodes.len()), 0);
+    let lanes = [Lane::Lifecycle, Lane::Terminator];
+    let durations: Vec<_> = lanes
+        .into_iter()
+        .flat_map(|lane| told(&rig, lane).durations)
+        .collect();
+    for name in [
+        "karpenter_nodes_lifetime_duration_seconds",
+        "karpenter_nodes_termination_duration_seconds",
+        "karpenter_nodeclaims_termination_duration_seconds",
+    ] {
+        let of_name = durations.iter().filter(|one| one.name == name);
+        let counts: Vec<u64> = of_name.map(model::status::Durations::count).collect();
+        assert_eq!(counts, [1], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn what_happens_again_adds_up() {
     let mut rig = in_service(3).await;
     rig.scale(9);
