@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use deployed::{BY_SWEEP, CLUSTER, Cluster, Deployed, MANIFESTS, all_run, all_true};
 use harness::LocalAws;
+use model::ledger::SCHEMA;
 use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
 
@@ -112,14 +113,15 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
             _ => Err("not yet".into()),
         }
     });
-    deployed.stack.deploy_again("2");
+    let newer = (SCHEMA + 1).to_string();
+    deployed.stack.deploy_again(&newer);
     deployed.until("its pods run", BY_SWEEP, |world| all_run(world, 2));
     one_instance_each(&deployed);
     deployed.cluster.scale("web", 3);
     deployed.until("the new version works", BY_SWEEP, |world| all_run(world, 3));
     assert_eq!(
         versions(&deployed),
-        ["1", "2"],
+        [SCHEMA.to_string(), newer],
         "rows of both lie side by side"
     );
 
