@@ -114,6 +114,7 @@ impl<'a> Rehearsal<'a> {
     fn consolidate(&mut self, snapshot: &mut Snapshot, since: Option<Timestamp>) {
         let passed = since.map_or(PER_LOOK, |since| snapshot.now.duration_since(since));
         let looks = (passed.as_secs() / PER_LOOK.as_secs()).clamp(1, LOOKS_MAX);
+        snapshot.cursor = None;
         for _ in 0..looks {
             make_consolidatable(snapshot);
             let pass = planner::disrupt(snapshot);

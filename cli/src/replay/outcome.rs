@@ -1,6 +1,9 @@
 //! What is planned for a snapshot, in lines that can be compared: without the names of nodes that do not exist yet.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use model::{
     Lane, NanosPerHour, Snapshot,
@@ -64,7 +67,7 @@ impl Planned {
     }
 
     fn disruption(snapshot: &Snapshot) -> Self {
-        let pass = planner::disrupt(snapshot);
+        let pass = planner::disrupt_within(snapshot, planner::Share::TURN, &BTreeSet::new());
         let saved: i64 = pass.commands.iter().map(|one| one.savings.0).sum();
         let new = pass.commands.iter().map(|one| one.replacements.len()).sum();
         let gone = pass.commands.iter().map(|one| one.nodes.len()).sum();

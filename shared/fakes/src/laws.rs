@@ -39,6 +39,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     lanes::l2_what_others_ask_for_during_a_turn_survives_its_end(ledger, &cluster("l2-due")).await;
     lanes::l3_due_times_only_move_earlier(ledger, &cluster("l3")).await;
     lanes::l4_what_obliges_makes_its_lane_due(ledger, &cluster("l4")).await;
+    lanes::a_cursor_is_there_until_a_turn_ends_without_one(ledger, &cluster("cursor")).await;
     lanes::l6_a_full_look_records_the_counters_it_began_with(ledger, &cluster("l6")).await;
     commits::c1_a_commit_needs_its_generation_and_the_active_mode(ledger, &cluster("c1")).await;
     commits::c1_rows_of_a_plan_that_lost_are_never_seen(ledger, &cluster("c1-lost")).await;
@@ -115,6 +116,7 @@ fn end(now: i64, due: Option<i64>) -> LaneEnd {
         due: due.map(at),
         error: None,
         full_look: None,
+        cursor: None,
     }
 }
 

@@ -239,6 +239,7 @@ impl ClusterRows {
             0
         };
         row.last_error.clone_from(&end.error);
+        row.cursor.clone_from(&end.cursor);
         if let Some(seen) = &end.full_look {
             row.seen = Some(seen.clone());
             row.last_full_look = Some(end.now);

@@ -13,7 +13,7 @@ use ports::{
 
 use crate::{
     key::{self, Key},
-    row::Row,
+    row::{Row, json},
     table::{Table, Write, Written},
 };
 
@@ -98,14 +98,24 @@ pub(crate) async fn end(
         let asked = row.number("due");
         let own = if again { Some(end.now) } else { end.due }.map(Timestamp::as_millisecond);
         let due = [asked, own].into_iter().flatten().min();
-        if let Written::Done(_) = table
-            .write(release(&key, turn, &row, end, again, asked, due))
-            .await?
-        {
+        let release = release(&key, turn, &row, end, again, asked, due)?;
+        if let Written::Done(_) = table.write(release).await? {
             return Ok(Ended { again });
         }
     }
     Err(busy(&key))
+}
+
+/// What the end of every turn writes and removes, and what this one does besides.
+macro_rules! end_setting {
+    ($set:literal, $removed:literal) => {
+        concat!(
+            "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, #seenSeq = :seq",
+            $set,
+            " REMOVE #leaseOwner, #leaseUntil, #again",
+            $removed
+        )
+    };
 }
 
 /// The one update that ends a turn, on condition that nobody asked for anything since the row was read.
@@ -117,7 +127,7 @@ fn release(
     again: bool,
     asked: Option<i64>,
     due: Option<i64>,
-) -> Write {
+) -> Result<Write, LedgerError> {
     let failures = if end.error.is_some() {
         row.number("failures").unwrap_or(0).saturating_add(1)
     } else {
@@ -129,10 +139,19 @@ fn release(
     } else {
         row.time("lastFullLook")
     };
-    let write = match due {
-        Some(due) => Write::update(key, END_DUE).value("newDue", due),
-        None => Write::update(key, END_NOT_DUE),
+    let expression = match (due, &end.cursor) {
+        (Some(_), Some(_)) => end_setting!(", #due = :newDue, #cursor = :cursor", ""),
+        (Some(_), None) => end_setting!(", #due = :newDue", ", #cursor"),
+        (None, Some(_)) => end_setting!(", #cursor = :cursor", ", #due"),
+        (None, None) => end_setting!("", ", #due, #cursor"),
     };
+    let mut write = Write::update(key, expression);
+    if let Some(due) = due {
+        write = write.value("newDue", due);
+    }
+    if let Some(cursor) = &end.cursor {
+        write = write.value("cursor", json(cursor)?);
+    }
     let write = match (again, asked) {
         (true, Some(asked)) => write
             .when("#leaseOwner = :me AND #again = :yes AND #due = :asked")
@@ -149,19 +168,14 @@ fn release(
         ),
     };
     let RelayCounter { epoch, seq } = look.unwrap_or_default();
-    write
+    Ok(write
         .value("me", turn.as_str())
         .value("failures", failures)
         .value("error", end.error.clone().unwrap_or_default())
         .value("looked", looked_at.map_or(0, Timestamp::as_millisecond))
         .value("epoch", epoch)
-        .value("seq", seq)
+        .value("seq", seq))
 }
-
-const END_DUE: &str = "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, \
-     #seenSeq = :seq, #due = :newDue REMOVE #leaseOwner, #leaseUntil, #again";
-const END_NOT_DUE: &str = "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, \
-     #seenSeq = :seq REMOVE #leaseOwner, #leaseUntil, #again, #due";
 
 pub(crate) async fn all(
     table: &Table,
@@ -245,6 +259,8 @@ fn lane_row(row: &Row) -> LaneRow {
             .time("lastFullLook")
             .filter(|at| *at > Timestamp::UNIX_EPOCH),
         seen: counter(row),
+        // One that another version wrote and this one cannot read is as good as none.
+        cursor: row.json("cursor").ok(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
 
 mod command;
+mod cursor;
 mod pause;
 mod request;
 
@@ -10,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use command::{Choice, Command, CommandState, Method};
+pub use cursor::{Considered, Cursor, Drifted, Rank};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
 pub use request::{Approval, Asks, NotApproved, Request};
 
@@ -75,6 +77,9 @@ pub struct LaneRow {
     pub last_full_look: Option<Timestamp>,
     /// Relay counters as read before the last full look's lists (PROTOCOL L6).
     pub seen: Option<RelayCounter>,
+    /// Where the next look goes on, if the last one did not get through.
+    #[serde(default)]
+    pub cursor: Option<Cursor>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

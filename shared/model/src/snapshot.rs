@@ -9,7 +9,7 @@ use crate::{
     caps::{AccountSpending, Caps},
     catalog::InstanceType,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
-    ledger::{Command, Intent, Notice, Pause, PauseLevel, Paused},
+    ledger::{Command, Cursor, Intent, Notice, Pause, PauseLevel, Paused},
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
@@ -64,6 +64,9 @@ pub struct Snapshot {
     /// What people hold back, of the cluster, its NodePools and its account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
+    /// Where a look for disruptions goes on that an earlier one began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
 }
 
 impl Snapshot {
@@ -95,6 +98,7 @@ impl Snapshot {
             caps: Caps::default(),
             account: AccountSpending::default(),
             pauses: Vec::new(),
+            cursor: None,
         }
     }
 

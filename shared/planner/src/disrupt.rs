@@ -18,6 +18,7 @@ mod movers;
 mod multi;
 mod outlook;
 mod price;
+mod round;
 mod scene;
 mod schedule;
 mod simulate;
@@ -29,7 +30,10 @@ mod worth;
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use model::{NodeClaimName, NodePoolName, Snapshot, ledger};
+use model::{
+    NodeClaimName, NodePoolName, Snapshot,
+    ledger::{self, Cursor},
+};
 
 pub use model::ledger::Method;
 
@@ -46,7 +50,7 @@ use self::{
     movers::Movers,
     scene::{Scene, Stance},
 };
-use crate::{inventory::Inventory, provision::question::Ground};
+use crate::{inventory::Inventory, provision::question::Ground, share::Share};
 
 /// Why nodes go, as conditions, events and metrics call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +75,10 @@ pub struct Pass {
     pub due: Option<Timestamp>,
     /// Annotations of NodePools that cannot be read, so that defaults hold.
     pub misread: Vec<(NodePoolName, String)>,
+    /// Where the next look goes on; `None` where it begins anew.
+    pub cursor: Option<Cursor>,
+    /// How many candidates are left to it, because this look has done its share.
+    pub left: usize,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
@@ -78,15 +86,16 @@ pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// The first method that finds something to do decides.
 pub fn disrupt(snapshot: &Snapshot) -> Pass {
-    disrupt_except(snapshot, &BTreeSet::new())
+    first(snapshot, Stance::new(snapshot))
 }
 
-/// The same where some nodes are left alone, without being in the way of others.
-pub fn disrupt_except(snapshot: &Snapshot, spared: &BTreeSet<NodeClaimName>) -> Pass {
+/// The same within a turn's share, and with some nodes left alone, without being in the way of others.
+pub fn disrupt_within(snapshot: &Snapshot, share: Share, spared: &BTreeSet<NodeClaimName>) -> Pass {
     first(
         snapshot,
         Stance {
             spared,
+            simulated: share.simulated,
             ..Stance::new(snapshot)
         },
     )

@@ -23,6 +23,7 @@ mod pods_of_nodes;
 mod provision;
 mod registration_health;
 mod replaced;
+mod share;
 mod static_capacity;
 mod terminate;
 #[cfg(test)]
@@ -31,7 +32,7 @@ mod test_world;
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
     Alternative, Blocked, Command, Method, Outlook, Pass, PoolBudget, Reason, Rejection,
-    VALIDATED_AFTER, disrupt, disrupt_at_any_price, disrupt_except, foresight, outlook,
+    VALIDATED_AFTER, disrupt, disrupt_at_any_price, disrupt_within, foresight, outlook,
     pool_budgets, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
@@ -43,10 +44,11 @@ pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use orchestration::{Advance, advance, forgotten_marks};
 pub use pods::is_reschedulable;
 pub use provision::{
-    Exceeded, Share, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
+    Exceeded, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
     provision, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;
+pub use share::Share;
 pub use static_capacity::static_capacity;
 pub use terminate::{Gone, cordon, mark, terminate, terminate_foreign};

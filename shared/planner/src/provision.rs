@@ -31,13 +31,12 @@ pub use self::{
     intake::is_provisionable,
     overlays::conflicting_overlays,
     overlays::overlaid_types,
-    share::Share,
 };
 use self::{
     launch::{Names, PoolLaunches},
     question::{Asked, Ground},
 };
-use crate::inventory::Inventory;
+use crate::{inventory::Inventory, share::Share};
 
 /// Each pod is told of so many NodePools that were not tried.
 const TOLD_OF: usize = 5;

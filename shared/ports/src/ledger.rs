@@ -9,9 +9,9 @@ use model::{
     experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
     ledger::{
-        Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
-        Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter, Request,
-        SweepMemory,
+        Call, ClaimRow, Command, CommandState, Cursor, InstanceOwner, Intent, IntentState, LaneRow,
+        Lease, Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter,
+        Request, SweepMemory,
     },
     plan::Plan,
 };
@@ -337,6 +337,8 @@ pub struct LaneEnd {
     pub error: Option<String>,
     /// Set by a full look: the relay counter read before its lists (L6).
     pub full_look: Option<RelayCounter>,
+    /// Where the next look goes on; in the row from now on.
+    pub cursor: Option<Cursor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,9 @@ use jiff::SignedDuration;
 use model::{
     Plan,
     journal::{Line, Subject},
-    ledger::{Command, CommandState, Method},
+    ledger::{Command, CommandState, Cursor, Method},
 };
+use planner::Pass;
 
 use crate::{
     Report, TurnError, approval, events,
@@ -36,6 +37,11 @@ const SEARCHES_MAX: usize = 4;
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
     let mut observed = observe(turn, Pods::All).await?;
+    observed.snapshot.cursor.clone_from(&turn.cursor);
+    // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
+    // anew.
+    let began = turn.cursor.is_none();
+    let mut cursor = turn.cursor.clone();
     let counter = observed.counter.clone();
     let (intents, commands) = (
         observed.snapshot.intents.len(),
@@ -48,18 +54,21 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         false => Some("the cluster is not active: nothing was done".to_owned()),
     };
     if let Some(stop) = stop {
-        for command in planner::disrupt(&observed.snapshot).commands {
+        let spared = BTreeSet::new();
+        let pass = planner::disrupt_within(&observed.snapshot, turn.world.share, &spared);
+        for command in &pass.commands {
             report.plan(&command.plan().actions);
         }
         report.stopped = Some(stop);
         if turn.may_act() {
             report.look_again(turn.world.clock.now() + AFTER_LOSING);
         }
+        cursor = go_on(turn, &pass, &mut report);
     } else if commands::drive(turn, &executor, &observed, &mut report).await? {
         // What was seen has changed: the next turn looks afresh.
         report.look_again(turn.world.clock.now());
     } else {
-        decide(turn, &executor, &mut observed, &mut report).await?;
+        decide(turn, &executor, &mut observed, &mut cursor, &mut report).await?;
     }
     // What was begun since was not seen.
     let mut snapshot = observed.snapshot;
@@ -67,8 +76,9 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     snapshot.commands.truncate(commands);
     Ok(Done {
         report,
-        full_look: Some(counter),
+        full_look: began.then_some(counter),
         seen: Some(snapshot),
+        cursor,
     })
 }
 
@@ -77,13 +87,15 @@ async fn decide(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
+    cursor: &mut Option<Cursor>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let proposals = observed.snapshot.commands.iter();
     let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
     let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
     let Some(proposal) = first.cloned() else {
-        return search(turn, executor, observed, report).await;
+        *cursor = search(turn, executor, observed, report).await?;
+        return Ok(());
     };
     let due = proposal
         .choice
@@ -143,17 +155,19 @@ async fn judge(
     Ok(())
 }
 
-/// Looks for something to do, and begins it.
+/// Looks for something to do, and begins it. Says where the next look goes on.
 async fn search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
     report: &mut Report,
-) -> Result<(), TurnError> {
+) -> Result<Option<Cursor>, TurnError> {
     let mut spared = BTreeSet::new();
+    let mut cursor = None;
     for round in 0..SEARCHES_MAX {
         let begun_at = turn.world.clock.now();
-        let pass = planner::disrupt_except(&observed.snapshot, &spared);
+        let share = turn.world.share;
+        let pass = planner::disrupt_within(&observed.snapshot, share, &spared);
         let took = turn.world.clock.now().duration_since(begun_at);
         // A cluster in which nothing happens publishes nothing, because every series costs.
         if !pass.commands.is_empty() {
@@ -166,13 +180,14 @@ async fn search(
                 Line::new(format!("NodePool {pool}: {why}"), [about])
             });
             report.held_back.extend(held);
-            report.shadowed = shadow::disruptions(&observed.snapshot);
+            report.shadowed = shadow::disruptions(&observed.snapshot, share);
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;
             if let Some(due) = pass.due {
                 report.look_again(due);
             }
         }
+        cursor = go_on(turn, &pass, report);
         let (mut begun, mut refused) = (false, false);
         for command in &pass.commands {
             if approval::holds_disruption(turn, observed, command, report).await? {
@@ -195,7 +210,16 @@ async fn search(
             break;
         }
     }
-    Ok(())
+    Ok(cursor)
+}
+
+/// What did not fit this look is looked at next, at once.
+fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
+    report.unconsidered = pass.left;
+    if pass.commands.is_empty() && pass.cursor.is_some() {
+        report.look_again(turn.world.clock.now());
+    }
+    pass.cursor.clone()
 }
 
 /// What is chosen for saving is proposed, and judged again after a while; drift is not chosen, so it starts at once.

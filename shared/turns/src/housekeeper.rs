@@ -194,6 +194,7 @@ async fn one(
         due: None,
         error,
         full_look: None,
+        cursor: None,
     };
     world
         .ledger

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Lane, Snapshot, Wake,
     ids::TurnId,
-    ledger::{Lease, Meta, Mode, RelayCounter},
+    ledger::{Cursor, Lease, Meta, Mode, RelayCounter},
 };
 use ports::{
     CloudError, Cluster,
@@ -32,6 +32,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) api: Arc<dyn Cluster>,
     pub(crate) now: Timestamp,
     pub(crate) deadline: Timestamp,
+    /// Where the lane's last look left off, if it did not get through.
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// What a turn hands back to its frame.
@@ -41,6 +43,8 @@ pub(crate) struct Done {
     pub(crate) full_look: Option<RelayCounter>,
     /// What was planned from, where it can be planned from again.
     pub(crate) seen: Option<Snapshot>,
+    /// Where the next look goes on.
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// After a failure the lane rests this long, twice as long after each further one, up to the longest.
@@ -92,14 +96,21 @@ pub async fn run(
     };
     let destinations = destinations(&meta);
     // A turn is a large state machine; callers need not carry it along.
-    let turn = Box::pin(turn(world, cluster, lane, id, meta, now, deadline));
-    let (mut report, full_look, seen, api) = match turn.await {
-        Ok((done, api)) => (done.report, done.full_look, done.seen, api),
+    let cursor = row.cursor.clone();
+    let turn = Box::pin(turn(world, cluster, lane, id, meta, cursor, now, deadline));
+    let unseen = |report, cursor| Done {
+        report,
+        full_look: None,
+        seen: None,
+        cursor,
+    };
+    let (done, api) = match turn.await {
+        Ok(done) => done,
         Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Postponed(error.to_string());
             report.look_again(until);
-            (report, None, None, None)
+            (unseen(report, row.cursor), None)
         }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
@@ -109,9 +120,15 @@ pub async fn run(
                 false => retry_after(row.failures),
             };
             report.look_again(world.clock.now() + wait);
-            (report, None, None, None)
+            (unseen(report, row.cursor), None)
         }
     };
+    let Done {
+        mut report,
+        full_look,
+        seen,
+        cursor,
+    } = done;
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
         Outcome::Done | Outcome::Held | Outcome::Postponed(_) => None,
@@ -122,6 +139,7 @@ pub async fn run(
         due: report.due,
         error,
         full_look,
+        cursor,
     };
     let ended = world.ledger.end_lane(cluster, lane, id, &end).await?;
     if ended.again {
@@ -165,6 +183,7 @@ async fn turn(
     lane: Lane,
     id: &TurnId,
     meta: Meta,
+    cursor: Option<Cursor>,
     now: Timestamp,
     deadline: Timestamp,
 ) -> Result<(Done, Option<Arc<dyn Cluster>>), TurnError> {
@@ -183,6 +202,7 @@ async fn turn(
         api,
         now,
         deadline,
+        cursor,
     };
     let done = match lane {
         Lane::Provisioner => provisioner::turn(&turn).await,
@@ -195,6 +215,7 @@ async fn turn(
             report: turn.report(),
             full_look: None,
             seen: None,
+            cursor: None,
         }),
     }?;
     let may_act = turn.may_act();

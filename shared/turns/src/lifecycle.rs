@@ -65,6 +65,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             report,
             full_look: Some(counter),
             seen: None,
+            cursor: None,
         });
     }
     let judged = decision.plan.actions.len();
@@ -101,6 +102,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report,
         full_look: Some(counter),
         seen: None,
+        cursor: None,
     })
 }
 

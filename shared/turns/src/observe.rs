@@ -162,6 +162,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         caps: turn.entry.caps,
         account: meta.account,
         pauses,
+        cursor: None,
     };
     let keeps_room = !snapshot.capacity_buffers.is_empty();
     if !at_once && (places && keeps_room || planner::any_leaves(&snapshot)) {

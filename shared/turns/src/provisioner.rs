@@ -65,6 +65,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report,
         full_look: Some(counter),
         seen: Some(observed.snapshot),
+        cursor: None,
     })
 }
 

@@ -59,6 +59,9 @@ pub struct Report {
     pub limited: Vec<Line>,
     /// How many pods are left to the next turn, because one turn plans only so much.
     pub postponed: usize,
+    /// How many nodes are left to the next look for disruptions, because one looks at only so much.
+    #[serde(default)]
+    pub unconsidered: usize,
     pub launched: Vec<Line>,
     pub failed: Vec<Line>,
     /// What went wrong on the way without ending the turn.
@@ -124,6 +127,7 @@ impl Report {
             unplaced: Vec::new(),
             limited: Vec::new(),
             postponed: 0,
+            unconsidered: 0,
             launched: Vec::new(),
             failed: Vec::new(),
             problems: Vec::new(),
@@ -257,6 +261,7 @@ impl Report {
             refused = self.refused.len(),
             unplaced = self.unplaced.len(),
             postponed = self.postponed,
+            unconsidered = self.unconsidered,
             launched = self.launched.len(),
             failed = self.failed.len(),
             problems = self.problems.join("; "),

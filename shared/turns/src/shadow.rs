@@ -82,7 +82,7 @@ pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> 
 }
 
 /// What would be disrupted.
-pub(crate) fn disruptions(snapshot: &Snapshot) -> Vec<Line> {
+pub(crate) fn disruptions(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
     let Some((pools, lifted)) = lifted(snapshot) else {
         return Vec::new();
     };
@@ -95,7 +95,7 @@ pub(crate) fn disruptions(snapshot: &Snapshot) -> Vec<Line> {
                 .is_some_and(|pool| pools.contains(&pool))
         })
     };
-    let commands = planner::disrupt(&lifted).commands;
+    let commands = planner::disrupt_within(&lifted, share, &BTreeSet::new()).commands;
     let would = commands.iter().filter(|command| concerned(command));
     would
         .map(|command| Line::new(command.because.as_str(), about(command)))

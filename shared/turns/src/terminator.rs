@@ -67,6 +67,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             report,
             full_look: Some(counter),
             seen: None,
+            cursor: None,
         });
     }
     let applied = apply(
@@ -107,6 +108,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report,
         full_look: Some(counter),
         seen: None,
+        cursor: None,
     })
 }
 

@@ -27,6 +27,8 @@ pub struct Rig {
     pub transcript: Vec<String>,
     /// How many pods each turn left to the next, where it left any.
     pub postponed: Vec<usize>,
+    /// How many nodes each look for disruptions left to the next, where it left any.
+    pub unconsidered: Vec<usize>,
     turn: u64,
     seconds: i64,
     seen: Seen,
@@ -99,6 +101,7 @@ impl Rig {
             errors: Vec::new(),
             transcript: Vec::new(),
             postponed: Vec::new(),
+            unconsidered: Vec::new(),
             turn: 0,
             seconds: 0,
             seen: Seen::default(),
@@ -236,6 +239,9 @@ impl Rig {
             Ok(report) => {
                 if report.postponed > 0 {
                     self.postponed.push(report.postponed);
+                }
+                if report.unconsidered > 0 {
+                    self.unconsidered.push(report.unconsidered);
                 }
                 self.transcript.extend(
                     report

@@ -1,6 +1,9 @@
 //! Lanes: leases, due times, what a look records (PROTOCOL L).
 
-use model::{ClusterName, Lane, ledger::RelayCounter};
+use model::{
+    ClusterName, Lane, NanosPerHour,
+    ledger::{Considered, Cursor, Rank, RelayCounter},
+};
 use ports::{
     Ledger,
     ledger::{Ended, LaneEnd, Taken, Unfenced},
@@ -284,4 +287,46 @@ pub async fn l6_a_full_look_records_the_counters_it_began_with(
         (Some(&seen), Some(at(3))),
         "L6: other turns leave it alone"
     );
+}
+
+pub async fn a_cursor_is_there_until_a_turn_ends_without_one(ledger: &dyn Ledger, c: &ClusterName) {
+    let cursor = Cursor::Single(
+        [(
+            "default".into(),
+            Considered {
+                nodes: 3,
+                last: Rank {
+                    price: NanosPerHour(200_000_000),
+                    disruption: 4,
+                    node: "node".into(),
+                },
+            },
+        )]
+        .into(),
+    );
+    let mut found = Vec::new();
+    for (name, due, left) in [
+        ("t1", None, Some(&cursor)),
+        ("t2", Some(30), Some(&cursor)),
+        ("t3", Some(30), None),
+        ("t4", None, None),
+    ] {
+        let taken = ledger
+            .take_lane(c, Lane::Disruption, &lease(name, 60), at(0))
+            .await
+            .unwrap();
+        let Taken::Mine(row) = taken else {
+            panic!("{taken:?}");
+        };
+        found.push(row.cursor);
+        let ended = LaneEnd {
+            cursor: left.cloned(),
+            ..end(1, due)
+        };
+        ledger
+            .end_lane(c, Lane::Disruption, &turn(name), &ended)
+            .await
+            .unwrap();
+    }
+    assert_eq!(found, [None, Some(cursor.clone()), Some(cursor), None]);
 }

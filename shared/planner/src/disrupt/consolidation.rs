@@ -1,8 +1,10 @@
 //! Nodes whose pods fit elsewhere, or on one cheaper node (spec/lifecycle §18).
 
+use std::cmp::Ordering;
+
 use api::conditions::types::CONSOLIDATABLE;
 use model::{
-    CapacityType, InstanceType, NanosPerHour,
+    CapacityType, InstanceType, NanosPerHour, NodeName,
     labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
     node_pool::{ConsolidateAfter, ConsolidationPolicy},
     requirement::Requirement,
@@ -85,15 +87,21 @@ pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String>
     Ok(candidate.claim.is_true(CONSOLIDATABLE))
 }
 
+/// What a node costs, what moving its pods costs, and its name.
+pub(super) type Place<'n> = (NanosPerHour, i64, &'n NodeName);
+
+pub(super) fn place<'n>(candidate: &'n Candidate<'_>) -> Place<'n> {
+    (candidate.price, candidate.cost, &candidate.node.name)
+}
+
 /// Those that save most for what they disturb first; equal ones by name.
 pub(super) fn sort_by_worth(candidates: &mut [&Candidate<'_>]) {
-    candidates.sort_by(|a, b| {
-        let worth = |one: &Candidate<'_>, other: &Candidate<'_>| {
-            i128::from(one.price.0) * i128::from(other.cost)
-        };
-        let by_worth = worth(b, a).cmp(&worth(a, b));
-        by_worth.then_with(|| a.node.name.cmp(&b.node.name))
-    });
+    candidates.sort_by(|a, b| by_worth(place(a), place(b)));
+}
+
+pub(super) fn by_worth(a: Place<'_>, b: Place<'_>) -> Ordering {
+    let worth = |one: Place<'_>, other: Place<'_>| i128::from(one.0.0) * i128::from(other.1);
+    worth(b, a).cmp(&worth(a, b)).then_with(|| a.2.cmp(b.2))
 }
 
 /// What removing these nodes would come to; an error says why it is not worth it.

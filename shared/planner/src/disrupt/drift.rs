@@ -3,11 +3,19 @@
 use std::collections::BTreeMap;
 
 use api::conditions::types::DRIFTED;
-use model::{NodePoolName, node_pool::NodePool, resources::NODES};
+use model::{
+    NodePoolName,
+    ledger::{Cursor, Drifted},
+    node_pool::NodePool,
+    resources::NODES,
+};
 
 use super::{
+    Reason,
     budgets::Budgets,
     candidates::{Blocked, Candidate},
+    methods::Methods,
+    round::Searched,
     scene::Scene,
     simulate::{Freedom, Simulation},
 };
@@ -22,37 +30,56 @@ pub(super) fn is_about_static(candidate: &Candidate<'_>) -> bool {
 }
 
 /// The first node whose pods all have a place when it goes, with as many replacements as that takes: those without pods first,
-/// then those that drifted first.
+/// then those that drifted first. A node that a look of this round has considered is not looked at again.
 pub(super) fn choose<'a>(
-    scene: &Scene<'a>,
+    methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
-    budgets: &Budgets,
     blocked: &mut Vec<Blocked>,
-) -> Option<(Candidate<'a>, Simulation<'a>)> {
-    let mut order = candidates.to_vec();
-    order.sort_by_key(|candidate| {
-        let pods = &candidate.machine.pods;
-        let since = candidate.claim.condition(DRIFTED);
-        (
-            pods.iter().any(|pod| is_reschedulable(pod)),
-            since.map(|condition| condition.last_transition),
-            &candidate.node.name,
-        )
-    });
-    for candidate in order {
+) -> Searched<(Candidate<'a>, Simulation<'a>)> {
+    let scene = methods.now;
+    let budgets = methods.budgets(scene, Reason::Drifted);
+    let places = candidates.iter().map(|one| (place(one), *one));
+    let mut order: Vec<(Drifted, &Candidate<'a>)> = match &scene.snapshot.cursor {
+        // Drift is through in this round.
+        Some(Cursor::Single(_)) => return Searched::through(),
+        Some(Cursor::Drift(last)) => places.filter(|(place, _)| place > last).collect(),
+        None => places.collect(),
+    };
+    order.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut last = None;
+    for (at, (place, candidate)) in order.iter().enumerate() {
+        // At least one is considered, so that every round ends.
+        if let Some(last) = last.take().filter(|_| methods.share_is_done()) {
+            return Searched::cut(Cursor::Drift(last), order.len() - at);
+        }
+        last = Some(place.clone());
         if !budgets.allows(candidate) {
             continue;
         }
         let simulation = scene.simulate(&[candidate], Freedom::Drift);
         match simulation.obstacle() {
-            None => return Some((candidate.clone(), simulation)),
+            None => {
+                let found = ((*candidate).clone(), simulation);
+                let cursor = Cursor::Drift(place.clone());
+                return Searched::ended(scene, Some(found), cursor);
+            }
             Some(message) => blocked.push(Blocked {
                 node: candidate.node.name.to_string(),
                 message,
             }),
         }
     }
-    None
+    Searched::through()
+}
+
+fn place(candidate: &Candidate<'_>) -> Drifted {
+    let mut pods = candidate.machine.pods.iter();
+    let since = candidate.claim.condition(DRIFTED);
+    Drifted {
+        occupied: pods.any(|pod| is_reschedulable(pod)),
+        since: since.map(|condition| condition.last_transition),
+        node: candidate.node.name.clone(),
+    }
 }
 
 /// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it.

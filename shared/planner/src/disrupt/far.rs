@@ -54,6 +54,7 @@ pub(super) fn command<'a>(
     }
     let stance = Stance {
         sight: Sight::Next,
+        simulated: usize::MAX,
         ..methods.now.stance
     };
     let look = |snapshot: &Snapshot| -> Pass { super::first(snapshot, stance) };

@@ -18,6 +18,8 @@ use super::{Command, price};
 
 /// Does what the command says; returns how many pods that moves.
 pub fn carry_out(command: &Command, snapshot: &mut Snapshot) -> usize {
+    // Looks at what there is then begin anew.
+    snapshot.cursor = None;
     let pods = snapshot.pods.iter().enumerate();
     let places: BTreeMap<PodKey, usize> = pods.map(|(at, pod)| (pod.key.clone(), at)).collect();
     let mut moved = 0;

@@ -11,7 +11,7 @@ use super::{
     budgets::Budgets,
     candidates::{Blocked, Candidate, Candidates, Class},
     command::{self, Command},
-    consolidation::{self, Move, may_consolidate},
+    consolidation::{Move, may_consolidate},
     drift, emptiness, far, multi,
     scene::{Scene, Sight},
     single,
@@ -40,6 +40,8 @@ impl<'s, 'a> Methods<'s, 'a> {
     pub(super) fn first(&self) -> Pass {
         let mut pass = Pass {
             blocked: self.graceful().blocked.clone(),
+            // What is found before the search goes on leaves it where it is.
+            cursor: self.now.snapshot.cursor.clone(),
             ..Pass::default()
         };
         pass.commands = self.emptiness();
@@ -47,11 +49,11 @@ impl<'s, 'a> Methods<'s, 'a> {
             let eventual = Candidates::new(self.now, Class::Eventual);
             pass.commands = self.static_drift(&eventual);
             if pass.commands.is_empty() {
-                pass.commands = self.drift(&eventual, &mut pass.blocked);
+                self.drift(&eventual, &mut pass);
             }
         }
-        if pass.commands.is_empty() {
-            pass.commands = self.consolidation(&mut pass.unconsolidatable);
+        if pass.commands.is_empty() && pass.left == 0 {
+            self.consolidation(&mut pass);
         }
         (pass.exhausted, pass.due) = self.exhausted();
         pass.misread = worth::misread(self.now.snapshot);
@@ -117,43 +119,51 @@ impl<'s, 'a> Methods<'s, 'a> {
         command::of_static(self.now, &chosen)
     }
 
-    fn drift(&self, candidates: &Candidates<'a>, blocked: &mut Vec<Blocked>) -> Vec<Command> {
+    fn drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
         let drifted = candidates.all.iter();
         let drifted: Vec<&Candidate<'a>> = drifted.filter(|one| drift::is_about(one)).collect();
-        let budgets = self.budgets(self.now, Reason::Drifted);
-        let found = drift::choose(self.now, &drifted, &budgets, blocked);
-        let command = found.map(|(candidate, mut simulation)| {
+        let searched = drift::choose(self, &drifted, &mut pass.blocked);
+        if let Some((candidate, mut simulation)) = searched.found {
             let replacements = std::mem::take(&mut simulation.new_nodes);
             let kind = (Reason::Drifted, Method::Drift);
-            command::of_simulation(self.now, kind, &[candidate], &simulation, &replacements)
-        });
-        command.into_iter().collect()
+            let command =
+                command::of_simulation(self.now, kind, &[candidate], &simulation, &replacements);
+            pass.commands.push(command);
+        }
+        if !pass.commands.is_empty() || searched.left > 0 {
+            (pass.cursor, pass.left) = (searched.cursor, searched.left);
+        }
     }
 
-    fn consolidation(&self, told: &mut Vec<Blocked>) -> Vec<Command> {
+    fn consolidation(&self, pass: &mut Pass) {
         let mut candidates: Vec<&Candidate<'a>> = Vec::new();
         for one in self.graceful().all.iter() {
             match may_consolidate(one) {
                 Ok(true) => candidates.push(one),
                 Ok(false) => {}
-                Err(message) => told.push(Blocked {
+                Err(message) => pass.unconsolidatable.push(Blocked {
                     node: one.node.name.to_string(),
                     message,
                 }),
             }
         }
         if candidates.is_empty() {
-            return Vec::new();
+            pass.cursor = None;
+            return;
         }
         let totals = Totals::new(self.now, &self.graceful().all);
-        let found = self
-            .multi(&candidates, &totals)
-            .or_else(|| self.single(&candidates, &totals, told));
+        let mut found = self.multi(&candidates, &totals);
+        if found.is_none() {
+            let told = &mut pass.unconsolidatable;
+            let searched = single::search(self, &candidates, &totals, told);
+            (pass.cursor, pass.left) = (searched.cursor, searched.left);
+            found = searched.found;
+        }
         let command = found.map(|found| match self.now.stance.sight {
             Sight::Next => self.command(found.0, found.1),
             Sight::Far => far::command(self, &candidates, &totals, found),
         });
-        command.into_iter().collect()
+        pass.commands.extend(command);
     }
 
     fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<(Move<'a>, Method)> {
@@ -162,33 +172,10 @@ impl<'s, 'a> Methods<'s, 'a> {
         self.validated(step, Method::MultiNode)
     }
 
-    fn single(
-        &self,
-        candidates: &[&Candidate<'a>],
-        totals: &Totals,
-        told: &mut Vec<Blocked>,
-    ) -> Option<(Move<'a>, Method)> {
-        let budgets = self.budgets(self.now, Reason::Underutilized);
-        let mut tell = |candidate: &Candidate<'a>, message| {
-            told.push(Blocked {
-                node: candidate.node.name.to_string(),
-                message,
-            });
-        };
-        for candidate in single::in_turns(candidates) {
-            if !budgets.allows(candidate) || !totals.could_approve(candidate) {
-                continue;
-            }
-            match consolidation::consider(self.now, &[candidate]) {
-                Ok(step) if !totals.approve(&step) => {}
-                Ok(step) => match self.now.worth.pays(self.now, &step) {
-                    Ok(()) => return self.validated(step, Method::SingleNode),
-                    Err(message) => tell(candidate, message),
-                },
-                Err(message) => tell(candidate, message),
-            }
-        }
-        None
+    /// Whether this look has simulated what a turn takes on.
+    pub(super) fn share_is_done(&self) -> bool {
+        let simulated = self.now.simulated.get() + self.later.simulated.get();
+        simulated >= self.now.stance.simulated
     }
 
     pub(super) fn validated(&self, step: Move<'a>, method: Method) -> Option<(Move<'a>, Method)> {

@@ -1,7 +1,7 @@
 //! A cluster at a moment, as all disruption methods look at it.
 
 use std::{
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
     collections::{BTreeMap, BTreeSet},
 };
 
@@ -40,6 +40,8 @@ pub(super) struct Stance<'a> {
     /// Moves cost nothing: whatever saves is done.
     pub(super) at_any_price: bool,
     pub(super) sight: Sight,
+    /// How much is simulated before the rest is left to another look.
+    pub(super) simulated: usize,
 }
 
 impl Stance<'_> {
@@ -52,6 +54,7 @@ impl Stance<'_> {
                 Optimize::Upstream => Sight::Next,
                 Optimize::Cost => Sight::Far,
             },
+            simulated: usize::MAX,
         }
     }
 }
@@ -74,6 +77,8 @@ pub(super) struct Scene<'a> {
     pub(super) closed: BTreeSet<usize>,
     pub(super) stance: Stance<'a>,
     pub(super) worth: Worth,
+    /// The nodes and pods of all simulations so far.
+    pub(super) simulated: Cell<usize>,
 }
 
 impl<'a> Scene<'a> {
@@ -107,6 +112,7 @@ impl<'a> Scene<'a> {
             },
             stance,
             pools,
+            simulated: Cell::new(0),
         }
     }
 

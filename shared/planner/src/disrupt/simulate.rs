@@ -53,6 +53,9 @@ impl<'a> Scene<'a> {
         let mut asked: Vec<usize> = (0..movers.waiting()).collect();
         let own = leaving.iter().flat_map(|one| movers.of_machine(one.at));
         asked.extend(own);
+        let size = asked.len() + self.inventory.machines.len();
+        self.simulated
+            .set(self.simulated.get().saturating_add(size));
         let pods: Vec<&'a Pod> = asked.iter().filter_map(|at| movers.get(*at)).collect();
         let by_choice = |(at, pod): (usize, &&Pod)| {
             at >= movers.waiting()

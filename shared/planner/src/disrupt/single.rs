@@ -1,22 +1,86 @@
 //! One node, for a cheaper one or for none (spec/lifecycle §18.6).
 
-use model::NodePoolName;
+use std::{cmp::Ordering, collections::BTreeMap};
 
-use super::{candidates::Candidate, consolidation::sort_by_worth};
+use model::{
+    NodePoolName,
+    ledger::{Considered, Cursor, Rank},
+};
 
-/// The order in which nodes are looked at: by worth within a NodePool, and NodePools take turns.
-pub(super) fn in_turns<'c, 'a>(candidates: &[&'c Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
+use super::{
+    Method, Reason,
+    balanced::Totals,
+    candidates::{Blocked, Candidate},
+    consolidation::{self, Move, by_worth, place, sort_by_worth},
+    methods::Methods,
+    round::Searched,
+};
+
+/// The first node whose removal is worth it, of those that no look of this round has considered.
+pub(super) fn search<'a>(
+    methods: &Methods<'_, 'a>,
+    candidates: &[&Candidate<'a>],
+    totals: &Totals,
+    told: &mut Vec<Blocked>,
+) -> Searched<(Move<'a>, Method)> {
+    let scene = methods.now;
+    let budgets = methods.budgets(scene, Reason::Underutilized);
+    let mut tell = |candidate: &Candidate<'a>, message| {
+        told.push(Blocked {
+            node: candidate.node.name.to_string(),
+            message,
+        });
+    };
+    let mut considered = match &scene.snapshot.cursor {
+        Some(Cursor::Single(considered)) => considered.clone(),
+        Some(Cursor::Drift(_)) | None => BTreeMap::new(),
+    };
+    let order = in_turns(candidates, &considered);
+    for (at, candidate) in order.iter().enumerate() {
+        // At least one is considered, so that every round ends.
+        if at > 0 && methods.share_is_done() {
+            return Searched::cut(Cursor::Single(considered), order.len() - at);
+        }
+        note(&mut considered, candidate);
+        if !budgets.allows(candidate) || !totals.could_approve(candidate) {
+            continue;
+        }
+        match consolidation::consider(scene, &[candidate]) {
+            Ok(step) if !totals.approve(&step) => {}
+            Ok(step) => match scene.worth.pays(scene, &step) {
+                Ok(()) => {
+                    let found = methods.validated(step, Method::SingleNode);
+                    return Searched::ended(scene, found, Cursor::Single(considered));
+                }
+                Err(message) => tell(candidate, message),
+            },
+            Err(message) => tell(candidate, message),
+        }
+    }
+    Searched::through()
+}
+
+/// The order in which nodes are looked at that were not considered yet: by worth within a NodePool, and NodePools take turns.
+/// It goes on where the last look ended, so that no NodePool gets two turns while another waits for one.
+pub(super) fn in_turns<'c, 'a>(
+    candidates: &[&'c Candidate<'a>],
+    considered: &BTreeMap<NodePoolName, Considered>,
+) -> Vec<&'c Candidate<'a>> {
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
     let mut pools: Vec<(&NodePoolName, usize)> = Vec::new();
     let mut turns: Vec<((usize, usize), &Candidate<'_>)> = Vec::new();
     for candidate in order {
         let name = &candidate.pool.name;
+        let before = considered.get(name);
         let at = pools.iter().position(|(known, _)| *known == name);
         let at = at.unwrap_or_else(|| {
-            pools.push((name, 0));
+            pools.push((name, before.map_or(0, |before| before.nodes)));
             pools.len() - 1
         });
+        if before.is_some_and(|before| !is_after(candidate, &before.last)) {
+            continue;
+        }
         if let Some((_, taken)) = pools.get_mut(at) {
             turns.push(((*taken, at), candidate));
             *taken += 1;
@@ -24,4 +88,23 @@ pub(super) fn in_turns<'c, 'a>(candidates: &[&'c Candidate<'a>]) -> Vec<&'c Cand
     }
     turns.sort_by_key(|(turn, _)| *turn);
     turns.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+fn is_after(candidate: &Candidate<'_>, rank: &Rank) -> bool {
+    let other = (rank.price, rank.disruption, &rank.node);
+    by_worth(place(candidate), other) == Ordering::Greater
+}
+
+/// Candidates of a NodePool come in the order of their worth, so that the last one stands for all.
+fn note(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
+    let before = considered.get(&candidate.pool.name);
+    let one = Considered {
+        nodes: before.map_or(0, |before| before.nodes) + 1,
+        last: Rank {
+            price: candidate.price,
+            disruption: candidate.cost,
+            node: candidate.node.name.clone(),
+        },
+    };
+    considered.insert(candidate.pool.name.clone(), one);
 }

@@ -30,6 +30,7 @@ mod evicting;
 mod far_sighted;
 mod looking_out;
 mod pricing;
+mod rounds;
 mod two_days;
 mod validating;
 

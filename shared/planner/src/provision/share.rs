@@ -12,30 +12,7 @@ use model::{
 use scheduling::{Answer, Input, NewNode};
 
 use super::buffers;
-use crate::digest::fnv;
-
-/// How much is planned at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Pods that the search looks at, those of capacity buffers included.
-    pub pods: usize,
-    /// Nodes to launch. A plan may exceed it by those that pods find instead of a node that was put off.
-    pub launches: usize,
-}
-
-impl Share {
-    /// What a turn of the provisioner takes on: pods whose search ends well within an invocation, however they depend on each
-    /// other, and launches that the account's rate of requests lets go before much has changed.
-    pub const TURN: Self = Self {
-        pods: 20_000,
-        launches: 1_000,
-    };
-    /// For plans that are only read.
-    pub const WHOLE: Self = Self {
-        pods: usize::MAX,
-        launches: usize::MAX,
-    };
-}
+use crate::{digest::fnv, share::Share};
 
 /// Putting nodes off may let others be made. After so many searches a plan is good enough.
 pub(super) const SEARCHES_MAX: usize = 3;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 mod crash;
+mod looking;
 mod meanwhile;
 mod rates;
 mod replacing;

@@ -7,7 +7,7 @@ use model::{
 };
 
 use super::*;
-use crate::provision::{Share, provision};
+use crate::{provision::provision, share::Share};
 
 const STEP: SignedDuration = SignedDuration::from_mins(5);
 const STEPS_PER_HOUR: usize = 12;

@@ -1,0 +1,212 @@
+//! Looks that do only so much, one after the other: together they come to what one look comes to that does everything.
+
+use model::ledger::Cursor;
+
+use super::*;
+
+const NODE_POOL: &str = "karpenter.sh/nodepool";
+
+impl World {
+    fn pool(self, name: &str) -> Self {
+        self.with(|snapshot| {
+            let mut pool = snapshot.node_pools[0].clone();
+            pool.name = name.into();
+            snapshot.node_pools.push(pool);
+            let types = snapshot.instance_types[&"default".into()].clone();
+            snapshot.instance_types.insert(name.into(), types);
+        })
+    }
+
+    /// Nodes of a NodePool that cannot go, each worth less than the one before.
+    fn stuck(mut self, pool: &str, count: usize) -> Self {
+        for at in 0..count {
+            self = self.stuck_node(pool, &format!("{pool}-{at:02}"), at + 1);
+        }
+        self
+    }
+
+    /// A node with pods that could run nowhere else.
+    fn stuck_node(self, pool: &str, name: &str, pods: usize) -> Self {
+        let before = self.0.pods.len();
+        let world = self.node(name, "large", &vec![100; pods]);
+        let world = world.with(|snapshot| {
+            for pod in &mut snapshot.pods[before..] {
+                let nowhere = (ZONE.to_owned(), "nowhere".to_owned());
+                pod.node_selector.extend([nowhere]);
+            }
+        });
+        world.belongs(name, pool)
+    }
+
+    fn belongs(self, node: &str, pool: &str) -> Self {
+        self.with(|snapshot| {
+            let label = (NODE_POOL.to_owned(), pool.to_owned());
+            let mut nodes = snapshot.nodes.iter_mut();
+            let of_node = nodes.find(|known| known.name.as_str() == node).unwrap();
+            of_node.labels.extend([label.clone()]);
+            let claim = format!("{node}-claim");
+            let mut claims = snapshot.node_claims.iter_mut();
+            let of_claim = claims
+                .find(|known| known.name.as_str() == claim.as_str())
+                .unwrap();
+            of_claim.labels.extend([label]);
+        })
+    }
+
+    /// One look within such a share, from where the last one left off.
+    fn look(&mut self, simulated: usize) -> Pass {
+        let share = Share {
+            simulated,
+            ..Share::WHOLE
+        };
+        let pass = disrupt_within(&self.0, share, &BTreeSet::new());
+        self.0.cursor.clone_from(&pass.cursor);
+        pass
+    }
+
+    /// Looks until one finds something or the round is over.
+    fn round(&mut self, simulated: usize) -> Vec<Pass> {
+        let mut looks = Vec::new();
+        for _ in 0..100 {
+            let pass = self.look(simulated);
+            let ends = !pass.commands.is_empty() || pass.cursor.is_none();
+            looks.push(pass);
+            if ends {
+                return looks;
+            }
+        }
+        panic!("a hundred looks are not enough");
+    }
+}
+
+/// The nodes that a look told something of.
+fn told(pass: &Pass) -> Vec<String> {
+    let both = pass.blocked.iter().chain(&pass.unconsolidatable);
+    both.map(|one| one.node.clone()).collect()
+}
+
+fn told_by_all(looks: &[Pass]) -> Vec<String> {
+    let mut all: Vec<String> = looks.iter().flat_map(told).collect();
+    all.sort();
+    all
+}
+
+fn found(looks: &[Pass]) -> Vec<Vec<String>> {
+    let commands = looks.iter().flat_map(|pass| &pass.commands);
+    commands.map(|command| command.nodes.clone()).collect()
+}
+
+/// Three NodePools, one of them large, with nodes that cannot go.
+fn crowd() -> World {
+    World::new()
+        .pool("few")
+        .pool("many")
+        .stuck("default", 3)
+        .stuck("few", 2)
+        .stuck("many", 9)
+}
+
+/// The same with one in a small NodePool that can, and comes last there.
+fn crowd_with_spare() -> World {
+    let world = crowd().node("spare", "small", &[10; 29]);
+    world.belongs("spare", "few")
+}
+
+#[test]
+fn node_pools_take_turns_however_large_one_of_them_is() {
+    let looks = crowd().round(1);
+    let order: Vec<String> = looks.iter().flat_map(told).collect();
+    let firsts = ["default-00", "few-00", "many-00"];
+    let seconds = ["default-01", "few-01", "many-01"];
+    assert_eq!(order[..6], [firsts, seconds].concat());
+    assert_eq!(order[6..8], ["default-02", "many-02"]);
+    assert_eq!(order.len(), 14, "{order:?}");
+    let left: Vec<usize> = looks.iter().map(|pass| pass.left).collect();
+    assert_eq!(left, (0..14).rev().collect::<Vec<usize>>());
+}
+
+#[test]
+fn looks_that_go_on_consider_together_what_one_whole_look_does_and_find_the_same() {
+    for can_go in [false, true] {
+        let world = || match can_go {
+            true => crowd_with_spare(),
+            false => crowd(),
+        };
+        let whole = [world().look(usize::MAX)];
+        assert_eq!(found(&whole).len(), usize::from(can_go), "{whole:?}");
+        let mut counts = Vec::new();
+        for simulated in [1, 40, 100, 150, 400, 100_000] {
+            let looks = world().round(simulated);
+            assert_eq!(told_by_all(&looks), told_by_all(&whole), "{simulated}");
+            assert_eq!(found(&looks), found(&whole), "{simulated}");
+            counts.push(looks.len());
+        }
+        assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+        assert_eq!(counts.last(), Some(&1));
+        assert!(counts[0] > 5 && counts[2] > 1, "{counts:?}");
+    }
+}
+
+#[test]
+fn drift_is_through_before_anything_is_consolidated() {
+    let world = || {
+        let mut world = crowd_with_spare();
+        for at in 0..9 {
+            world = world.with(|snapshot| drift(snapshot, &format!("many-0{at}-claim"), 9 - at));
+        }
+        world
+    };
+    let whole = [world().look(usize::MAX)];
+    for simulated in [1, 40, 100] {
+        let mut world = world();
+        let looks = world.round(simulated);
+        assert_eq!(told_by_all(&looks), told_by_all(&whole), "{simulated}");
+        assert_eq!(found(&looks), found(&whole), "{simulated}");
+        assert!(looks.len() > 2);
+        assert!(looks[0].unconsolidatable.is_empty() && looks[0].left > 0);
+        assert!(matches!(looks[0].cursor, Some(Cursor::Drift(_))));
+    }
+}
+
+#[test]
+fn a_round_goes_on_after_a_command_and_one_look_for_all_begins_anew() {
+    let mut world = crowd_with_spare();
+    let looks = world.round(1);
+    assert_eq!(found(&looks), [["spare"]]);
+    let before = told_by_all(&looks).len();
+    // The command is under way: its node is spoken for.
+    let command = ledger::Command {
+        delete: looks.last().unwrap().commands[0].delete.clone(),
+        ..ledger::Command::default()
+    };
+    world.0.commands.push(command);
+    let rest = world.round(1);
+    assert_eq!(before + told_by_all(&rest).len(), 14);
+    assert_eq!(world.0.cursor, None);
+    let mut whole = crowd_with_spare();
+    whole.look(usize::MAX);
+    assert_eq!(whole.0.cursor, None);
+}
+
+#[test]
+fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
+    let mut world = crowd();
+    let nodes = world.0.nodes.iter();
+    let before: BTreeSet<String> = nodes.map(|node| node.name.to_string()).collect();
+    let mut considered = Vec::new();
+    for at in 0..before.len() {
+        let pass = world.look(1);
+        let [last] = told(&pass).try_into().unwrap();
+        // It leaves, and one comes that is worth as much as the best.
+        let snapshot = &mut world.0;
+        snapshot.nodes.retain(|node| node.name.0 != last);
+        let claim = format!("{last}-claim");
+        snapshot
+            .node_claims
+            .retain(|known| known.name.as_str() != claim);
+        considered.push(last);
+        world = world.stuck_node("default", &format!("another-{at:02}"), 1);
+    }
+    assert_eq!(considered.len(), before.len());
+    assert_eq!(considered.into_iter().collect::<BTreeSet<_>>(), before);
+}

@@ -1,0 +1,91 @@
+//! Looks for disruptions that do only so much at once.
+
+use fakes::World;
+use model::{Lane, ledger::CommandState};
+use serde_json::json;
+use stories::{Relay, Rig, all_bound, consistent, cpu, secs};
+
+use crate::{states, types, wait};
+
+fn consolidate_after(world: &mut World, after: &str) {
+    let pool = world.api.node_pools.get_mut("default").unwrap();
+    pool.spec.disruption.consolidate_after = serde_json::from_value(json!(after)).unwrap();
+}
+
+/// Pods that only a node of this type can run.
+fn pin(world: &mut World, name: &str, replicas: usize, millicores: i64, instance_type: &str) {
+    world.api.scale(name, replicas, cpu(millicores));
+    let deployment = world.api.deployments.get_mut(name).unwrap();
+    let label = "node.kubernetes.io/instance-type".to_owned();
+    deployment
+        .node_selector
+        .insert(label, instance_type.to_owned());
+}
+
+/// Two nodes that nothing cheaper could replace, and a third one, which comes last by what it saves for what it disturbs, that
+/// is four times as large as it needs to be.
+async fn two_that_stay_and_one_that_goes() -> Rig {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        consolidate_after(world, "Never");
+        pin(world, "stays", 2, 3_500, "m5.xlarge");
+        pin(world, "goes", 4, 400, "m5.2xlarge");
+    });
+    wait(&mut rig, 300, all_bound).await;
+    assert_eq!(types(&rig), ["m5.2xlarge", "m5.xlarge", "m5.xlarge"]);
+    rig.pass(secs(90)).await;
+    rig.sim.with(|world| {
+        let deployments = &mut world.api.deployments;
+        deployments.get_mut("goes").unwrap().node_selector.clear();
+        for pod in world.api.pods.values_mut() {
+            if pod.key.name.starts_with("goes") {
+                pod.node_selector.clear();
+            }
+        }
+    });
+    rig
+}
+
+fn is_proposed(world: &mut World) -> bool {
+    states(world) == [CommandState::Proposed]
+}
+
+fn has_cursor(world: &mut World) -> bool {
+    let lanes = &world.ledger.of(&Rig::cluster()).lanes;
+    lanes[&Lane::Disruption].cursor.is_some()
+}
+
+#[tokio::test]
+async fn the_third_look_finds_what_the_first_two_had_no_room_for() {
+    let mut rig = two_that_stay_and_one_that_goes().await;
+    rig.world.share.simulated = 1;
+    rig.sim.with(|world| consolidate_after(world, "30s"));
+    let took = rig.until(secs(900), is_proposed).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    assert_eq!(rig.unconsidered, [2, 1], "and they follow at once");
+    let smaller = |world: &mut World| {
+        let kinds = world.account.alive();
+        let large = kinds.filter(|one| one.instance_type == "m5.2xlarge");
+        large.count() == 0 && all_bound(world) && consistent(world)
+    };
+    wait(&mut rig, 600, smaller).await;
+    rig.pass(secs(120)).await;
+    assert!(!rig.sim.with(has_cursor), "the round is over");
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_round_goes_on_where_a_look_failed() {
+    let mut rig = two_that_stay_and_one_that_goes().await;
+    rig.world.share.simulated = 1;
+    rig.sim.with(|world| consolidate_after(world, "30s"));
+    let took = rig.until(secs(900), has_cursor).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| world.down.insert("namespaces"));
+    rig.pass(secs(30)).await;
+    assert!(rig.sim.with(has_cursor), "turns that saw nothing keep it");
+    rig.sim.with(|world| world.down.clear());
+    let took = rig.until(secs(900), is_proposed).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    assert_eq!(rig.unconsidered, [2, 1], "none is looked at twice");
+}
