@@ -112,6 +112,7 @@ impl Executor<'_> {
                 state: CommandState::Proposed,
                 committed_at: now,
                 choice: Some(order.choice.clone()),
+                initialized: Vec::new(),
             }],
             id,
             turn: self.turn.clone(),

@@ -130,6 +130,7 @@ impl Executor<'_> {
             state: CommandState::Replacing,
             committed_at: now,
             choice: Some(order.choice.clone()),
+            initialized: Vec::new(),
         });
         // Whoever is to see to it if this turn dies: once its leases have lapsed (L4).
         let due_at = self.lease().until;

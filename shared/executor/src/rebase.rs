@@ -30,6 +30,7 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
                         state: CommandState::Replacing,
                         committed_at: snapshot.now,
                         choice: None,
+                        initialized: Vec::new(),
                     });
                 }
             }

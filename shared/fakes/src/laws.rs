@@ -67,6 +67,11 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     launches::g1_adopter_and_collector_cannot_both_win(ledger, &cluster("g1")).await;
     memories::g4_strangers_are_remembered_until_then(ledger, &cluster("g4")).await;
     commits::d1_commands_move_only_from_where_they_are(ledger, &cluster("d1")).await;
+    commits::d1_what_was_in_service_is_remembered_until_the_command_moves(
+        ledger,
+        &cluster("d1-initialized"),
+    )
+    .await;
     commits::d1_a_proposal_is_read_back_whole_and_ends(ledger, &cluster("d1-proposed")).await;
     memories::missing_capacity_is_remembered_longer_each_time(ledger, &cluster("ice")).await;
     memories::full_subnets_are_avoided_for_three_minutes(ledger, &cluster("subnet")).await;
@@ -276,5 +281,6 @@ fn command(id: &str) -> Command {
         state: CommandState::Replacing,
         committed_at: at(0),
         choice: None,
+        initialized: Vec::new(),
     }
 }

@@ -342,6 +342,18 @@ impl Ledger for Sim {
             .await
     }
 
+    async fn note_initialized(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+        replacements: &[NodeClaimName],
+    ) -> Result<Moved, LedgerError> {
+        self.row("note_initialized", cluster, |rows| {
+            rows.note_initialized(command, replacements)
+        })
+        .await
+    }
+
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
         self.row("notices", cluster, |rows| {
             rows.notices

@@ -485,6 +485,24 @@ impl ClusterRows {
         }
     }
 
+    pub(crate) fn note_initialized(
+        &mut self,
+        command: &Command,
+        replacements: &[NodeClaimName],
+    ) -> Moved {
+        match self.commands.get_mut(&command.id) {
+            Some(known) if known.state == command.state => {
+                for name in replacements {
+                    if !known.initialized.contains(name) {
+                        known.initialized.push(name.clone());
+                    }
+                }
+                Moved::Yes
+            }
+            Some(_) | None => Moved::No,
+        }
+    }
+
     pub(crate) fn nominate(&mut self, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) {
         self.nominated.retain(|_, until| *until > now);
         for (node, until) in nodes {

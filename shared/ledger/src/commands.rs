@@ -49,6 +49,10 @@ fn command_of(row: &Row) -> Result<Command, LedgerError> {
     match row.json::<Command>("body") {
         Ok(body) => Ok(Command {
             state: row.json("state")?,
+            initialized: match row.text("initialized") {
+                None => body.initialized,
+                Some(_) => row.json("initialized")?,
+            },
             ..body
         }),
         Err(LedgerError::Newer { .. }) => {
@@ -99,6 +103,26 @@ pub(crate) async fn move_command(
         Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
         written => written.into(),
     })
+}
+
+pub(crate) async fn note_initialized(
+    table: &Table,
+    cluster: &ClusterName,
+    command: &Command,
+    replacements: &[NodeClaimName],
+) -> Result<Moved, LedgerError> {
+    let mut all: Vec<&NodeClaimName> = command.initialized.iter().collect();
+    all.extend(
+        replacements
+            .iter()
+            .filter(|name| !command.initialized.contains(name)),
+    );
+    let key = Key::command(cluster, &command.id);
+    let write = Write::update(&key, "SET #initialized = :initialized")
+        .when("#state = :state")
+        .value("initialized", json(&all)?)
+        .value("state", json(&command.state)?);
+    Ok(table.write(write).await?.into())
 }
 
 pub(crate) async fn notices(

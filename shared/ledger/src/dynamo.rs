@@ -317,6 +317,15 @@ impl Ledger for DynamoLedger {
         commands::move_command(&self.table, cluster, from, to).await
     }
 
+    async fn note_initialized(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+        replacements: &[NodeClaimName],
+    ) -> Result<Moved, LedgerError> {
+        commands::note_initialized(&self.table, cluster, command, replacements).await
+    }
+
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
         commands::notices(&self.table, cluster).await
     }

@@ -21,6 +21,8 @@ struct Seen {
     /// Whether new pods are kept away from all of them.
     marked: bool,
     replacements: Replacements,
+    /// One of them is in service of which the command does not know it yet.
+    news: bool,
     /// It has waited for its replacements for longer than it may.
     overdue: bool,
 }
@@ -43,13 +45,15 @@ enum Replacements {
     /// All are initialized, or none are needed.
     Ready,
     Coming,
-    /// One of them will never come.
+    /// One of them will never come. What was in service once has come.
     Lost,
 }
 
 /// What is to be done. Steps that are done already change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// Remembers the replacements that are in service: they count from now on, whatever becomes of them.
+    Remember,
     /// Keeps new pods away from its nodes.
     Mark,
     AwaitReplacements,
@@ -76,19 +80,30 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
             (RolledBack, vec![Step::Unmark])
         }
         // What runs there is judged once more when nothing new can come.
-        (Replacing, _, Replacements::Ready) if !seen.marked => (Replacing, vec![Step::Mark]),
+        (Replacing, _, Replacements::Ready) if !seen.marked => {
+            (Replacing, remembering(seen, vec![Step::Mark]))
+        }
         (Replacing, Nodes::Free, Replacements::Ready) => (Deleting, vec![Step::Delete]),
         (Replacing, Nodes::Divided, Replacements::Ready) => {
             (Deleting, vec![Step::Delete, Step::Unmark])
         }
         (Replacing, _, Replacements::Coming) => {
-            (Replacing, vec![Step::Mark, Step::AwaitReplacements])
+            let steps = vec![Step::Mark, Step::AwaitReplacements];
+            (Replacing, remembering(seen, steps))
         }
         // What deletes never rolls back, whatever becomes of its replacements.
         (Deleting, Nodes::Free, _) => (Deleting, vec![Step::Delete]),
         (Deleting, Nodes::Divided, _) => (Deleting, vec![Step::Delete, Step::Unmark]),
         (Deleting, Nodes::Kept, _) => (Done, vec![Step::Unmark]),
     }
+}
+
+/// What is not deleted for at once may vanish before it is.
+fn remembering(seen: Seen, mut steps: Vec<Step>) -> Vec<Step> {
+    if seen.news {
+        steps.insert(0, Step::Remember);
+    }
+    steps
 }
 
 #[cfg(test)]

@@ -209,6 +209,14 @@ pub trait Ledger: Send + Sync {
         from: &Command,
         to: CommandState,
     ) -> Result<Moved, LedgerError>;
+    /// Adds replacements that were seen in service to what a command remembers of them, if it is still in the state it has
+    /// here.
+    async fn note_initialized(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+        replacements: &[NodeClaimName],
+    ) -> Result<Moved, LedgerError>;
     /// Notices that are not done.
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError>;
     async fn finish_notice(

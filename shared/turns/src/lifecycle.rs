@@ -132,6 +132,7 @@ async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), Tu
                 state: CommandState::Deleting,
                 committed_at: turn.now,
                 choice: None,
+                initialized: Vec::new(),
             })
         })
         .collect();

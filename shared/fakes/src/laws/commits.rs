@@ -235,6 +235,36 @@ pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &
     );
 }
 
+pub async fn d1_what_was_in_service_is_remembered_until_the_command_moves(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    activate(ledger, c).await;
+    let commit = Commit {
+        commands: vec![command("c1")],
+        ..commit("p", 0, &[])
+    };
+    ledger.commit(c, &commit).await.unwrap();
+    for name in ["first", "second", "first"] {
+        let commands = ledger.commands(c).await.unwrap();
+        let [replacing] = commands.as_slice() else {
+            panic!("{commands:?}");
+        };
+        let names = [name.into()];
+        let noted = ledger.note_initialized(c, replacing, &names).await;
+        assert_eq!(noted.unwrap(), Moved::Yes);
+    }
+    let replacing = ledger.commands(c).await.unwrap().remove(0);
+    assert_eq!(replacing.initialized, ["first".into(), "second".into()]);
+    let moved = ledger.move_command(c, &replacing, CommandState::Deleting);
+    assert_eq!(moved.await.unwrap(), Moved::Yes);
+    let names = ["third".into()];
+    let noted = ledger.note_initialized(c, &replacing, &names).await;
+    assert_eq!(noted.unwrap(), Moved::No);
+    let deleting = ledger.commands(c).await.unwrap().remove(0);
+    assert_eq!(deleting.initialized, replacing.initialized);
+}
+
 pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let proposal = Command {

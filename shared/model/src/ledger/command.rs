@@ -21,6 +21,9 @@ pub struct Command {
     /// `None` for what nobody chose (expiry, repair …), which nothing holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// Replacements that were seen in service. That is enough, whatever becomes of them afterwards (spec/lifecycle §22.2).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initialized: Vec<NodeClaimName>,
 }
 
 impl Command {

@@ -298,6 +298,7 @@ fn forced_deletions_need_no_budget() {
                 state: CommandState::Deleting,
                 committed_at: now(),
                 choice: None,
+                initialized: Vec::new(),
             }];
         }),
     ];

@@ -25,6 +25,8 @@ pub struct Advance {
     /// Nodes that stay after all, each with why; and why replacements never came.
     pub problems: Vec<String>,
     pub due: Option<Timestamp>,
+    /// Replacements that the ledger is to remember as in service, before anything is done.
+    pub initialized: Vec<NodeClaimName>,
 }
 
 /// Replacements are heard of when they are initialized; this is for what is not heard of.
@@ -79,12 +81,14 @@ impl<'a> View<'a> {
         let now = self.snapshot.now;
         let left = self.left(command);
         let (replacements, lost) = self.replacements(command);
+        let fresh = self.in_service(command);
         let until = command.committed_at.saturating_add(self.patience);
         let until = until.unwrap_or(Timestamp::MAX);
         let seen = Seen {
             nodes: sum_up(&left, command.choice.as_ref()),
             marked: left.iter().all(|one| marks::is_marked(one.claim, one.node)),
             replacements,
+            news: !fresh.is_empty(),
             overdue: until <= now,
         };
         let (state, steps) = next(command.state, seen);
@@ -95,9 +99,13 @@ impl<'a> View<'a> {
             notes: Vec::new(),
             problems: kept.chain(lost).collect(),
             due: None,
+            initialized: Vec::new(),
         };
         for step in steps {
             match step {
+                Step::Remember => {
+                    advance.initialized = fresh.iter().copied().cloned().collect();
+                }
                 Step::Mark => {
                     for one in &left {
                         let marks = marks::mark(one.claim, one.node, &command.reason, now);
@@ -204,14 +212,15 @@ impl<'a> View<'a> {
     /// How far the replacements have come, and what became of those that never will.
     fn replacements(&self, command: &Command) -> (Replacements, Option<String>) {
         let mut all = Replacements::Ready;
-        for name in &command.replacements {
+        let remembered = |name: &&NodeClaimName| command.initialized.contains(name);
+        for name in command.replacements.iter().filter(|one| !remembered(one)) {
             match self.claims.get(name) {
+                // It was in service once: that is enough.
+                Some(claim) if claim.is_true(INITIALIZED) => {}
                 Some(claim) if claim.deleted_at.is_some() => {
                     let why = format!("replacement {name} is being deleted");
                     return (Replacements::Lost, Some(why));
                 }
-                // It was in service once: that is enough.
-                Some(claim) if claim.is_true(INITIALIZED) => {}
                 Some(_) => all = Replacements::Coming,
                 None if self.is_in_flight(name) => all = Replacements::Coming,
                 None => {
@@ -221,6 +230,16 @@ impl<'a> View<'a> {
             }
         }
         (all, None)
+    }
+
+    /// Replacements in service of which the command does not know it yet.
+    fn in_service<'c>(&self, command: &'c Command) -> Vec<&'c NodeClaimName> {
+        let news = command.replacements.iter().filter(|name| {
+            let claim = self.claims.get(name);
+            claim.is_some_and(|claim| claim.is_true(INITIALIZED))
+        });
+        news.filter(|name| !command.initialized.contains(name))
+            .collect()
     }
 
     fn is_in_flight(&self, name: &NodeClaimName) -> bool {

@@ -22,19 +22,25 @@ const REPLACEMENTS: [Replacements; 3] = [
     Replacements::Lost,
 ];
 
-/// Everything that can be seen; what differs in its last two columns only is next to each other.
+/// What differs in the last three columns only.
+const ALIKE: usize = 8;
+
+/// Everything that can be seen; what is alike is next to each other.
 fn all() -> Vec<Seen> {
     let mut all = Vec::new();
     for nodes in NODES {
         for replacements in REPLACEMENTS {
             for marked in [true, false] {
                 for overdue in [false, true] {
-                    all.push(Seen {
-                        nodes,
-                        marked,
-                        replacements,
-                        overdue,
-                    });
+                    for news in [false, true] {
+                        all.push(Seen {
+                            nodes,
+                            marked,
+                            replacements,
+                            news,
+                            overdue,
+                        });
+                    }
                 }
             }
         }
@@ -44,25 +50,27 @@ fn all() -> Vec<Seen> {
 
 #[test]
 fn the_whole_table() {
-    let mut table =
-        String::from("state      | nodes   replacements marks  time    | then       | steps\n");
+    let mut table = String::from(
+        "state      | nodes   replacements marks  time    news | then       | steps\n",
+    );
     for state in STATES {
-        for alike in all().chunks(4) {
+        for alike in all().chunks(ALIKE) {
             let same = alike
                 .windows(2)
                 .all(|two| next(state, two[0]) == next(state, two[1]));
-            for seen in alike.iter().take(if same { 1 } else { 4 }) {
+            for seen in alike.iter().take(if same { 1 } else { ALIKE }) {
                 let (then, steps) = next(state, *seen);
                 let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
-                let (marks, time) = match (same, seen.marked, seen.overdue) {
-                    (true, ..) => ("any", "any"),
-                    (false, true, false) => ("marked", "early"),
-                    (false, true, true) => ("marked", "overdue"),
-                    (false, false, false) => ("not", "early"),
-                    (false, false, true) => ("not", "overdue"),
+                let word = |is_so: bool, yes, no| match (same, is_so) {
+                    (true, _) => "any",
+                    (false, true) => yes,
+                    (false, false) => no,
                 };
+                let marks = word(seen.marked, "marked", "not");
+                let time = word(seen.overdue, "overdue", "early");
+                let news = word(seen.news, "some", "none");
                 let line = format!(
-                    "{:<10} | {:<7} {:<12} {marks:<6} {time:<7} | {:<10} | {}",
+                    "{:<10} | {:<7} {:<12} {marks:<6} {time:<7} {news:<4} | {:<10} | {}",
                     format!("{state:?}"),
                     format!("{:?}", seen.nodes),
                     format!("{:?}", seen.replacements),
@@ -87,6 +95,17 @@ fn d1_nothing_is_rolled_back_once_it_deletes_and_nothing_goes_back() {
         for over in [CommandState::Done, CommandState::RolledBack] {
             assert_eq!(next(over, seen), (over, Vec::new()));
         }
+    }
+}
+
+/// Whatever waits may lose a replacement that was in service, and goes on without it all the same.
+#[test]
+fn a_replacement_that_is_in_service_is_remembered_by_all_that_wait() {
+    for seen in all() {
+        let (then, steps) = next(CommandState::Replacing, seen);
+        let waits = then == CommandState::Replacing;
+        let remembers = steps.first() == Some(&Step::Remember);
+        assert_eq!(remembers, waits && seen.news, "{seen:?}");
     }
 }
 

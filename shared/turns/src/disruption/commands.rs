@@ -54,6 +54,12 @@ pub(super) async fn advance(
             report.metrics.extend(metrics::of_rollback(command));
         }
     }
+    if !step.initialized.is_empty() {
+        let ledger = &turn.world.ledger;
+        ledger
+            .note_initialized(turn.cluster, command, &step.initialized)
+            .await?;
+    }
     let about = told::names(&command.delete);
     let problems = step.problems.iter();
     let problems = problems.map(|problem| {

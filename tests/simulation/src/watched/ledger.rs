@@ -163,6 +163,7 @@ hand_on! {
     fn collect(cluster: &ClusterName, instance: &InstanceId) -> Moved;
     fn commands(cluster: &ClusterName) -> Vec<Command>;
     fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
+    fn note_initialized(cluster: &ClusterName, command: &Command, replacements: &[NodeClaimName]) -> Moved;
     fn notices(cluster: &ClusterName) -> Vec<Notice>;
     fn experience(cluster: &ClusterName, now: Timestamp) -> Experience;
     fn mark_full(subnet: &str, now: Timestamp) -> ();

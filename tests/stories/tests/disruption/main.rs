@@ -6,6 +6,7 @@ mod looking;
 mod meanwhile;
 mod rates;
 mod replacing;
+mod several;
 
 use fakes::World;
 use model::{NodeName, ledger::CommandState, node_claim::NodeClaim};

@@ -24,6 +24,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
             packed: command.packed,
             evicts: std::collections::BTreeMap::new(),
         }),
+        initialized: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ fn world(method: Method) -> Snapshot {
             packed: false,
             evicts: std::collections::BTreeMap::new(),
         }),
+        initialized: Vec::new(),
     }];
     snapshot
 }
@@ -158,9 +159,36 @@ fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
     coming.intents.push(intended("new"));
     assert_eq!(step(&coming).0, CommandState::Replacing, "PROTOCOL O2");
 
-    snapshot.node_claims.push(new);
-    snapshot.node_claims[2].deleted_at = Some(snapshot.now);
+    let mut coming = test_world::claim("new", &[]);
+    coming.deleted_at = Some(snapshot.now);
+    snapshot.node_claims.push(coming);
     assert_eq!(step(&snapshot).0, CommandState::RolledBack);
+    snapshot.node_claims[2] = new;
+    snapshot.node_claims[2].deleted_at = Some(snapshot.now);
+    assert_eq!(step(&snapshot).0, CommandState::Deleting, "it has come");
+}
+
+#[test]
+fn a_replacement_that_vanishes_after_it_was_in_service_holds_up_nothing() {
+    let mut snapshot = world(Method::MultiNode);
+    apply_marks(&mut snapshot);
+    snapshot.commands[0].replacements.push("new-2".into());
+    snapshot.node_claims.push(test_world::claim("new-2", &[]));
+    let remembered = advance(&snapshot)[0].1.initialized.clone();
+    assert_eq!(remembered, ["new".into()]);
+    snapshot.node_claims.remove(2);
+    let mut forgetful = snapshot.clone();
+    snapshot.commands[0].initialized = remembered;
+    let [(_, waits)] = advance(&snapshot).try_into().unwrap();
+    assert_eq!(waits.state, CommandState::Replacing);
+    assert_eq!(waits.initialized, [], "what is known is no news");
+    for world in [&mut snapshot, &mut forgetful] {
+        world.node_claims[2] = test_world::claim("new-2", &[INITIALIZED]);
+    }
+    let (state, actions, _) = step(&snapshot);
+    assert_eq!(state, CommandState::Deleting);
+    assert_eq!(actions, ["delete a-claim"]);
+    assert_eq!(step(&forgetful).0, CommandState::RolledBack);
 }
 
 fn intended(name: &str) -> Intent {
