@@ -61,7 +61,7 @@ e2e: functions ## Deploy the stack into a local AWS and watch it work
 	cargo nextest run --locked --workspace $(WITH_AWS) -E 'binary(e2e)'
 
 # Optimized, and of the simulation alone: it links no AWS SDK. SIM_PROFILE=dev where it is built for tests anyway.
-SIM_PROFILE ?= cli
+SIM_PROFILE ?= sim
 sim: ## Run seeds of the simulation (SEEDS=1000 SIM_FIRST=0, or SIM_SEED=… for one; SIM_ALL=true goes on after a failure)
 	SIM_COMMIT=$$(git rev-parse --short HEAD) cargo run --quiet --locked --profile $(SIM_PROFILE) -p simulation
 

@@ -1,6 +1,8 @@
 use std::{
+    any::Any,
     collections::BTreeMap,
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Waker},
@@ -319,9 +321,21 @@ impl Play {
             }
             let mut over = Vec::new();
             for (index, invocation) in self.running.iter_mut().enumerate() {
-                if let Poll::Ready(ended) = invocation.future.as_mut().poll(&mut context) {
-                    over.push((index, Some(ended)));
-                    continue;
+                let mut future = invocation.future.as_mut();
+                let polled = AssertUnwindSafe(|| future.as_mut().poll(&mut context));
+                match catch_unwind(polled) {
+                    Ok(Poll::Pending) => {}
+                    Ok(Poll::Ready(ended)) => {
+                        over.push((index, Some(ended)));
+                        continue;
+                    }
+                    Err(panic) => {
+                        let what = format!("{}: {}", invocation.lane, said(&*panic));
+                        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+                        laws.breaks("no turn panics", now, what);
+                        over.push((index, None));
+                        continue;
+                    }
                 }
                 let process = invocation.process;
                 let died = self.sim.with(|world| world.dead.remove(&process));
@@ -467,4 +481,11 @@ impl Play {
         }
         planned
     }
+}
+
+/// What a panic says, where that is text.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it says nothing")
 }
