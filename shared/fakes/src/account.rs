@@ -224,12 +224,6 @@ impl Account {
 
     pub(crate) fn step(&mut self, now: Timestamp) {
         for (id, instance) in &mut self.instances {
-            let Some(since) = self.state_since.get_mut(id) else {
-                continue;
-            };
-            if now.duration_since(*since) < STATE_CHANGE {
-                continue;
-            }
             let next = match instance.state {
                 InstanceState::Pending => InstanceState::Running,
                 InstanceState::ShuttingDown => InstanceState::Terminated,
@@ -238,8 +232,12 @@ impl Account {
                 | InstanceState::Stopped
                 | InstanceState::Terminated => continue,
             };
-            instance.state = next;
-            *since = now;
+            if let Some(since) = self.state_since.get_mut(id)
+                && now.duration_since(*since) >= STATE_CHANGE
+            {
+                instance.state = next;
+                *since = now;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use api::{convert::Scalable, kubernetes::PodTemplate};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, NodeClaimName, NodeName, PodKey, Resources, Uid,
-    node::Node,
+    node::{ConditionStatus, Node, Ready},
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::{Deletion, Owner, Pod},
@@ -287,6 +287,25 @@ impl ApiServer {
             self.nodes.remove(&update.name);
         }
         Ok(())
+    }
+
+    /// What a kubelet's silence or heartbeat comes to. Looking counts as a version, whether or not anything changed.
+    pub(crate) fn report_ready(
+        &mut self,
+        name: &NodeName,
+        status: ConditionStatus,
+        now: Timestamp,
+    ) {
+        self.version += 1;
+        if let Some(node) = self.nodes.get_mut(name)
+            && node.ready.status != status
+        {
+            node.ready = Ready {
+                status,
+                since: Some(now),
+            };
+            node.resource_version = self.version.to_string();
+        }
     }
 
     /// As the cloud's node controller does once an instance is gone.

@@ -157,11 +157,8 @@ impl Sim {
     pub fn take_wakes(&self) -> Vec<Wake> {
         self.with(|world| {
             let now = world.now;
-            let (ready, later) = std::mem::take(&mut world.wakes)
-                .into_iter()
-                .partition(|(at, _)| *at <= now);
-            world.wakes = later;
-            ready.into_iter().map(|(_, wake)| wake).collect()
+            let ready = world.wakes.extract_if(.., |(at, _)| *at <= now);
+            ready.map(|(_, wake)| wake).collect()
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodeName, Resources, Uid, labels,
+    InstanceType, NodeName, PodKey, Resources, Uid, labels,
     launch::{Instance, InstanceState},
     node::{ConditionStatus, Node, Ready},
     pod::{Pod, PodPhase},
@@ -49,110 +49,82 @@ impl World {
     }
 
     fn run_kubelets(&mut self) {
-        let instances: Vec<Instance> = self.account.instances.values().cloned().collect();
-        for instance in instances {
-            let Some(name) = instance.private_dns.clone().map(NodeName) else {
+        let Self {
+            account,
+            api,
+            catalog,
+            now,
+            ..
+        } = self;
+        let now = *now;
+        for instance in account.instances.values() {
+            let Some(name) = instance.private_dns.as_deref().map(NodeName::from) else {
                 continue;
             };
             let age = instance
                 .launched_at
-                .map_or(SignedDuration::ZERO, |at| self.now.duration_since(at));
+                .map_or(SignedDuration::ZERO, |at| now.duration_since(at));
             let alive = instance.state == InstanceState::Running;
             if alive
                 && age >= JOINS_AFTER
-                && !self.api.closed
-                && !self.api.nodes.contains_key(&name)
-                && (self.api.joined.insert(instance.id.clone()) || !self.api.joins_once)
+                && !api.closed
+                && !api.nodes.contains_key(&name)
+                && (api.joined.insert(instance.id.clone()) || !api.joins_once)
             {
-                let node = self.joining_node(&name, &instance);
-                self.api.nodes.insert(name.clone(), node);
+                let node = Node {
+                    resource_version: api.next_version(),
+                    created_at: Some(now),
+                    ready: Ready {
+                        status: ConditionStatus::False,
+                        since: Some(now),
+                    },
+                    ..joining_node(catalog, &name, instance)
+                };
+                api.nodes.insert(name.clone(), node);
             }
-            let speaks = alive && !self.api.silent.contains(&name);
+            let speaks = alive && !api.silent.contains(&name);
             let status = match (speaks, age >= READY_AFTER) {
                 (true, true) => ConditionStatus::True,
                 (true, false) => ConditionStatus::False,
                 (false, _) => ConditionStatus::Unknown,
             };
             if instance.state == InstanceState::Terminated {
-                self.api.delete_node(&name, self.now);
+                api.delete_node(&name, now);
             }
-            let version = self.api.next_version();
-            if let Some(node) = self.api.nodes.get_mut(&name)
-                && node.ready.status != status
-            {
-                node.ready = Ready {
-                    status,
-                    since: Some(self.now),
-                };
-                node.resource_version = version;
-            }
-        }
-    }
-
-    fn joining_node(&mut self, name: &NodeName, instance: &Instance) -> Node {
-        let (capacity, allocatable) = self
-            .catalog
-            .iter()
-            .find(|kind| kind.name == instance.instance_type)
-            .map_or_else(Default::default, |kind| {
-                (kind.capacity.clone(), kind.allocatable())
-            });
-        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        Node {
-            name: name.clone(),
-            uid: Uid(format!("{name}-uid")),
-            resource_version: self.api.next_version(),
-            provider_id: format!("aws:///{}/{}", instance.zone, instance.id),
-            labels: BTreeMap::from([
-                label(labels::HOSTNAME, name.as_str()),
-                label(labels::INSTANCE_TYPE, &instance.instance_type),
-                label(labels::ZONE, &instance.zone),
-                label(labels::ARCH, "amd64"),
-                label(labels::OS, "linux"),
-            ]),
-            taints: vec![Taint {
-                key: api::names::taint::UNREGISTERED.to_owned(),
-                value: String::new(),
-                effect: TaintEffect::NoExecute,
-            }],
-            capacity,
-            allocatable,
-            ready: Ready {
-                status: ConditionStatus::False,
-                since: Some(self.now),
-            },
-            created_at: Some(self.now),
-            ..Node::default()
+            api.report_ready(&name, status, now);
         }
     }
 
     fn run_deployments(&mut self) {
-        let deployments = self.api.deployments.clone();
-        for (name, deployment) in deployments {
-            let mut own: Vec<Pod> = self
-                .api
-                .pods
-                .values()
-                .filter(|pod| {
-                    pod.deletion.is_none()
-                        && pod.owner.as_ref().is_some_and(|owner| owner.name == name)
-                })
-                .cloned()
-                .collect();
-            // Pending pods go first, as the ReplicaSet controller prefers.
-            own.sort_by_key(|pod| (pod.node_name.is_none(), pod.key.clone()));
-            while own.len() > deployment.replicas {
-                if let Some(pod) = own.pop() {
-                    let gone = self.api.delete_pod(&pod.key, &pod.uid, None, self.now);
-                    debug_assert!(gone.is_ok(), "{gone:?}");
-                }
+        let deployments = std::mem::take(&mut self.api.deployments);
+        for (name, deployment) in &deployments {
+            let own = |pod: &&Pod| {
+                let owner = pod.owner.as_ref();
+                pod.deletion.is_none() && owner.is_some_and(|owner| owner.name == *name)
+            };
+            let count = self.api.pods.values().filter(own).count();
+            for (key, uid) in self.surplus(own, count.saturating_sub(deployment.replicas)) {
+                let gone = self.api.delete_pod(&key, &uid, None, self.now);
+                debug_assert!(gone.is_ok(), "{gone:?}");
             }
-            for _ in own.len()..deployment.replicas {
+            for _ in count..deployment.replicas {
                 let version = self.api.next_version();
                 self.api
-                    .new_pod(&format!("{name}-{version}"), &name, &deployment, self.now);
+                    .new_pod(&format!("{name}-{version}"), name, deployment, self.now);
             }
         }
+        self.api.deployments = deployments;
+    }
+
+    /// So many of these pods: pending ones go first, as the ReplicaSet controller prefers.
+    fn surplus(&self, own: impl Fn(&&Pod) -> bool, count: usize) -> Vec<(PodKey, Uid)> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let mut own: Vec<&Pod> = self.api.pods.values().filter(own).collect();
+        own.sort_by_key(|pod| (pod.node_name.is_none(), &pod.key));
+        let last = own.into_iter().rev().take(count);
+        last.map(|pod| (pod.key.clone(), pod.uid.clone())).collect()
     }
 
     fn remove_deleted_pods(&mut self) {
@@ -174,43 +146,41 @@ impl World {
     }
 
     fn schedule(&mut self) {
-        let pending: Vec<Pod> = self
-            .api
-            .pods
-            .values()
-            .filter(|pod| pod.node_name.is_none() && pod.deletion.is_none())
-            .cloned()
-            .collect();
-        if pending.is_empty() {
+        let waits = |pod: &&Pod| pod.node_name.is_none() && pod.deletion.is_none();
+        if !self.api.pods.values().any(|pod| waits(&pod)) {
             return;
         }
-        let mut room: BTreeMap<NodeName, Resources> = self
+        let mut room: BTreeMap<&str, Resources> = self
             .api
             .nodes
             .values()
-            .map(|node| (node.name.clone(), node.allocatable.clone()))
+            .map(|node| (node.name.as_str(), node.allocatable.clone()))
             .collect();
         for pod in self.api.pods.values() {
-            if let Some(left) = pod.node_name.as_ref().and_then(|node| room.get_mut(node)) {
+            let node = pod.node_name.as_ref();
+            if let Some(left) = node.and_then(|node| room.get_mut(node.as_str())) {
                 left.subtract(&pod.requests);
             }
         }
-        for pod in pending {
+        let mut judged: Vec<(PodKey, Option<NodeName>)> = Vec::new();
+        for pod in self.api.pods.values().filter(waits) {
             let fits = |node: &&Node| {
-                room.get(&node.name)
-                    .is_some_and(|left| takes(node, left, &pod))
+                room.get(node.name.as_str())
+                    .is_some_and(|left| takes(node, left, pod))
             };
             let node = self.api.nodes.values().find(fits);
-            let node = node.map(|node| node.name.clone());
-            if let Some(left) = node.as_ref().and_then(|node| room.get_mut(node)) {
+            let node = node.map(|node| &node.name);
+            if let Some(left) = node.and_then(|node| room.get_mut(node.as_str())) {
                 left.subtract(&pod.requests);
             }
-            if node.is_none() && pod.unschedulable {
-                continue;
+            if node.is_some() || !pod.unschedulable {
+                judged.push((pod.key.clone(), node.cloned()));
             }
+        }
+        for (key, node) in judged {
             let version = self.api.next_version();
             let now = self.now;
-            if let Some(pod) = self.api.pods.get_mut(&pod.key) {
+            if let Some(pod) = self.api.pods.get_mut(&key) {
                 pod.resource_version = version;
                 pod.unschedulable = node.is_none();
                 if let Some(node) = node {
@@ -218,6 +188,37 @@ impl World {
                 }
             }
         }
+    }
+}
+
+/// A Node as its kubelet registers it.
+fn joining_node(catalog: &[InstanceType], name: &NodeName, instance: &Instance) -> Node {
+    let (capacity, allocatable) = catalog
+        .iter()
+        .find(|kind| kind.name == instance.instance_type)
+        .map_or_else(Default::default, |kind| {
+            (kind.capacity.clone(), kind.allocatable())
+        });
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    Node {
+        name: name.clone(),
+        uid: Uid(format!("{name}-uid")),
+        provider_id: format!("aws:///{}/{}", instance.zone, instance.id),
+        labels: BTreeMap::from([
+            label(labels::HOSTNAME, name.as_str()),
+            label(labels::INSTANCE_TYPE, &instance.instance_type),
+            label(labels::ZONE, &instance.zone),
+            label(labels::ARCH, "amd64"),
+            label(labels::OS, "linux"),
+        ]),
+        taints: vec![Taint {
+            key: api::names::taint::UNREGISTERED.to_owned(),
+            value: String::new(),
+            effect: TaintEffect::NoExecute,
+        }],
+        capacity,
+        allocatable,
+        ..Node::default()
     }
 }
 

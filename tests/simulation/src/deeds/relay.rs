@@ -1,4 +1,6 @@
-use fakes::Sim;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use fakes::{Sim, World};
 use model::{Lane, Wake, ledger::RelayBeat};
 
 use crate::cluster;
@@ -11,12 +13,47 @@ pub(crate) struct Relay {
     beat: RelayBeat,
 }
 
-/// What it last told of.
-#[derive(Default, PartialEq, Eq)]
+/// What it last told of, as digests: it is looked at every second.
+#[derive(PartialEq, Eq)]
 struct Seen {
-    pending: Vec<String>,
-    nodes: Vec<String>,
-    pods: Vec<String>,
+    pending: u64,
+    nodes: u64,
+    pods: u64,
+}
+
+impl Seen {
+    fn of_nothing() -> Self {
+        let nothing = DefaultHasher::new().finish();
+        Self {
+            pending: nothing,
+            nodes: nothing,
+            pods: nothing,
+        }
+    }
+
+    fn of(world: &World) -> Self {
+        let api = &world.api;
+        let mut pending = DefaultHasher::new();
+        let mut pods = DefaultHasher::new();
+        for pod in api.pods.values() {
+            if pod.unschedulable && pod.node_name.is_none() {
+                pod.uid.hash(&mut pending);
+            }
+            (&pod.key.name, &pod.node_name).hash(&mut pods);
+        }
+        let mut nodes = DefaultHasher::new();
+        for node in api.nodes.values() {
+            (&node.name, &node.resource_version).hash(&mut nodes);
+        }
+        for claim in api.node_claims.values() {
+            (&claim.name, &claim.resource_version).hash(&mut nodes);
+        }
+        Self {
+            pending: pending.finish(),
+            nodes: nodes.finish(),
+            pods: pods.finish(),
+        }
+    }
 }
 
 impl Relay {
@@ -24,7 +61,7 @@ impl Relay {
         Self {
             exists,
             dead_until: 0,
-            seen: Seen::default(),
+            seen: Seen::of_nothing(),
             beat: RelayBeat {
                 epoch: "relay-1".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -39,40 +76,7 @@ impl Relay {
 
     /// Tells of what changed; says whether anything did, also while it is dead.
     pub(crate) fn watches(&mut self, sim: &Sim, seconds: i64) -> bool {
-        let now = sim.with(|world| Seen {
-            pending: world
-                .api
-                .pods
-                .values()
-                .filter(|pod| pod.unschedulable && pod.node_name.is_none())
-                .map(|pod| pod.uid.0.clone())
-                .collect(),
-            nodes: world
-                .api
-                .nodes
-                .values()
-                .map(|node| format!("{}@{}", node.name, node.resource_version))
-                .chain(
-                    world
-                        .api
-                        .node_claims
-                        .values()
-                        .map(|claim| format!("{}@{}", claim.name, claim.resource_version)),
-                )
-                .collect(),
-            pods: world
-                .api
-                .pods
-                .values()
-                .map(|pod| {
-                    format!(
-                        "{}@{}",
-                        pod.key.name,
-                        pod.node_name.as_ref().map_or("", |node| node.as_str())
-                    )
-                })
-                .collect(),
-        });
+        let now = sim.with(|world| Seen::of(world));
         let mut lanes = Vec::new();
         if now.pending != self.seen.pending {
             lanes.push(Lane::Provisioner);
