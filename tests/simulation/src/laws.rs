@@ -16,8 +16,6 @@ use model::{
     pod::Pod,
 };
 
-use crate::cluster;
-
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
 pub struct Laws {
@@ -44,6 +42,9 @@ pub struct Laws {
     refused: BTreeMap<Offering, Timestamp>,
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
+    created: BTreeSet<NodeClaimName>,
+    /// NodeClaims that the ledger said would go, and when it last did.
+    left: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     turns: BTreeMap<i64, u32>,
@@ -96,7 +97,7 @@ impl Laws {
     }
 
     /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger
-    /// says so, before its NodeClaim does.
+    /// says so, before its NodeClaim does. One that stays after all (rolling back is not fenced) was going when the turn looked.
     pub(crate) fn rereads(
         &mut self,
         world: &mut World,
@@ -104,19 +105,18 @@ impl Laws {
         key: &PodKey,
         pod: Option<&Pod>,
     ) {
-        let commands = world.ledger.of(&cluster()).commands.values();
-        let open = commands.filter(|command| command.state.is_open());
-        let leaving: BTreeSet<NodeClaimName> = open
-            .flat_map(|command| &command.delete)
-            .map(|target| target.name.clone())
-            .collect();
+        let leaving = state::leaving(world);
+        let left = |name: &NodeClaimName| {
+            let at = self.left.get(name);
+            leaving.contains(name) || at.is_some_and(|at| world.now.duration_since(*at) <= ACTS_FOR)
+        };
         let goes = |name: &NodeName| {
             let Some(node) = world.api.nodes.get(name) else {
                 return true;
             };
             let mut claims = world.api.node_claims.values();
             let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
-            claim.is_none_or(|claim| claim.deleted_at.is_some() || leaving.contains(&claim.name))
+            claim.is_none_or(|claim| claim.deleted_at.is_some() || left(&claim.name))
                 || node.deleted_at.is_some()
                 || !node.taints.is_empty()
                 || self.announced.keys().any(|id| names(&node.provider_id, id))

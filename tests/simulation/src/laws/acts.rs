@@ -301,11 +301,17 @@ impl Laws {
                         && !intent.launch.pods.contains(&nomination.pod)
                 })
             };
+            // A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once (A5).
+            let api = &world.api;
+            let ends = |intent: &&Intent| match api.node_claims.get(intent.name()) {
+                Some(claim) => claim.deleted_at.is_some(),
+                None => api.created.contains(intent.name()),
+            };
             let others = rows
                 .intents
                 .values()
                 .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
-                .filter(|intent| !is_given_away(intent));
+                .filter(|intent| !is_given_away(intent) && !ends(intent));
             let twice = others.flat_map(|intent| {
                 intent
                     .launch

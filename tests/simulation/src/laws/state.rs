@@ -5,11 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::tag;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
-use model::{
-    Interruption, NodeClaimName, NodePoolName,
-    ledger::{Command, Mode},
-    node_claim::NodeClaim,
-};
+use model::{Interruption, NodeClaimName, NodePoolName, ledger::Mode, quantity::Quantity};
 
 use super::{ACTS_FOR, Laws, claim_of};
 use crate::{HOLDER, cluster};
@@ -31,6 +27,8 @@ impl Laws {
             self.hidden_at = Some(now);
         }
         self.note_initialized(world);
+        let leaving = leaving(world).into_iter();
+        self.left.extend(leaving.map(|name| (name, now)));
         self.most_instances = self.most_instances.max(world.account.alive().count());
         self.names(world);
         self.launches(world);
@@ -81,9 +79,11 @@ impl Laws {
     }
 
     fn names(&mut self, world: &World) {
-        let mut created = BTreeSet::new();
-        if let Some(twice) = world.api.created.iter().find(|name| !created.insert(*name)) {
-            self.breaks("no NodeClaim is made twice", world.now, twice.to_string());
+        let new = world.api.created.get(self.created.len()..);
+        for name in new.into_iter().flatten() {
+            if !self.created.insert(name.clone()) {
+                self.breaks("no NodeClaim is made twice", world.now, name.to_string());
+            }
         }
         let mut owned = BTreeMap::new();
         for claim in world.api.node_claims.values() {
@@ -159,7 +159,7 @@ impl Laws {
     /// What may be there at once, of new launches: what is going does not count, and what was there already may stay.
     fn limits(&mut self, world: &mut World) {
         let now = world.now;
-        let going = going(world);
+        let leaving = leaving(world);
         let mut used: BTreeMap<NodePoolName, i64> = BTreeMap::new();
         let mut new: BTreeSet<NodePoolName> = BTreeSet::new();
         let rows = world.ledger.of(&cluster());
@@ -179,7 +179,7 @@ impl Laws {
         for claim in world.api.node_claims.values() {
             let counts = claim.deleted_at.is_none()
                 && !in_flight.contains(&claim.name)
-                && !going.contains(&claim.name);
+                && !leaving.contains(&claim.name);
             let Some(pool) = claim.node_pool().filter(|_| counts) else {
                 continue;
             };
@@ -190,14 +190,9 @@ impl Laws {
         }
         for (name, amount) in &used {
             let pool = world.api.node_pools.get(name.as_str());
-            let limit = pool.and_then(|pool| {
-                let pool: model::node_pool::NodePool = pool.clone().into();
-                pool.limits
-                    .iter()
-                    .find(|(key, _)| *key == "cpu")
-                    .map(|(_, limit)| limit)
-            });
-            let Some(limit) = limit else {
+            let limit = pool.and_then(|pool| pool.spec.limits.as_ref()?.get("cpu"));
+            let limit = limit.and_then(|cores| cores.as_str().parse::<Quantity>().ok());
+            let Some(limit) = limit.map(Quantity::milli) else {
                 self.limits.remove(name);
                 continue;
             };
@@ -226,7 +221,10 @@ impl Laws {
                 .filter_map(|budget| budget.nodes.parse::<i64>().ok())
                 .min();
             let past = self.budgets.entry(name.as_str().into()).or_default();
-            past.push((now, least.unwrap_or(i64::MAX)));
+            // What held last, and when.
+            let least = least.unwrap_or(i64::MAX);
+            past.retain(|(_, nodes)| *nodes != least);
+            past.push((now, least));
             past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
         }
         let mut chosen: BTreeMap<NodePoolName, i64> = BTreeMap::new();
@@ -235,9 +233,11 @@ impl Laws {
             .iter()
             .filter_map(|name| world.api.node_claims.get(name))
         {
-            // As upstream: what EC2 is ending is over for its NodePool (spec/lifecycle §15).
+            // As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool (spec/lifecycle §15.2).
             let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
-            if let Some(pool) = claim.node_pool().filter(|_| !ends) {
+            let mut nodes = world.api.nodes.values();
+            let stands = nodes.any(|node| node.provider_id == claim.status.provider_id);
+            if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
                 *chosen.entry(pool).or_default() += 1;
             }
         }
@@ -342,23 +342,36 @@ impl Laws {
     }
 }
 
+/// NodeClaims that go by what the ledger says, whether or not they show it yet: no limit counts them.
+pub(super) fn leaving(world: &World) -> BTreeSet<NodeClaimName> {
+    let rows = world.ledger.clusters.get(&cluster());
+    let commands = rows.iter().flat_map(|rows| rows.commands.values());
+    let open = commands.filter(|command| command.state.is_open());
+    let targets = open.flat_map(|command| &command.delete);
+    let mut leaving: BTreeSet<_> = targets.map(|target| target.name.clone()).collect();
+    let notices = rows.iter().flat_map(|rows| rows.notices.values());
+    for notice in notices.filter(|notice| !notice.done) {
+        leaving.extend(claim_of(world, &notice.instance).map(|claim| claim.name.clone()));
+    }
+    leaving
+}
+
 /// NodeClaims that somebody chose to disrupt and that are still there.
 fn going(world: &mut World) -> BTreeSet<NodeClaimName> {
-    let claims: BTreeMap<NodeClaimName, NodeClaim> = world.api.node_claims.clone();
-    let rows = world.ledger.of(&cluster());
-    let is_chosen = |command: &&Command| command.choice.is_some();
+    let claims = &world.api.node_claims;
+    let rows = world.ledger.clusters.get(&cluster());
     let mut going = BTreeSet::new();
-    for command in rows.commands.values().filter(is_chosen) {
+    for command in rows.iter().flat_map(|rows| rows.commands.values()) {
+        if command.choice.is_none() {
+            continue;
+        }
+        let is_done = command.state == model::ledger::CommandState::Done;
         for target in &command.delete {
-            let Some(claim) = claims
-                .get(&target.name)
-                .filter(|claim| claim.uid == target.uid)
-            else {
+            let claim = claims.get(&target.name);
+            let Some(claim) = claim.filter(|claim| claim.uid == target.uid) else {
                 continue;
             };
-            let deleted =
-                claim.deleted_at.is_some() && command.state == model::ledger::CommandState::Done;
-            if command.state.is_open() || deleted {
+            if command.state.is_open() || claim.deleted_at.is_some() && is_done {
                 going.insert(target.name.clone());
             }
         }
