@@ -378,7 +378,7 @@ impl Laws {
     }
 }
 
-fn is_protected(pod: &Pod) -> bool {
+pub(super) fn is_protected(pod: &Pod) -> bool {
     pod.annotations
         .get(DO_NOT_DISRUPT)
         .is_some_and(|value| value == "true")

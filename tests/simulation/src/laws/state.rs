@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::tag;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
-use model::{Interruption, NodeClaimName, NodePoolName, ledger::Mode, quantity::Quantity};
+use model::{
+    Interruption, NodeClaimName, NodePoolName, ledger::Mode, node_claim::NodeClaim, pod::Pod,
+    quantity::Quantity,
+};
 
-use super::{ACTS_FOR, Laws, claim_of};
+use super::{ACTS_FOR, Laws, acts::is_protected, claim_of};
 use crate::{HOLDER, cluster};
 
 /// A spot instance is on its way out after this, if nothing hinders.
@@ -288,7 +291,9 @@ impl Laws {
         }
         if self.clear_for > ENDED_WITHIN && is_active(ENDED_WITHIN) {
             let mut claims = world.api.node_claims.values();
-            if let Some(claim) = claims.find(|claim| long_ago(claim.deleted_at, ENDED_WITHIN)) {
+            let late = claims
+                .find(|claim| long_ago(claim.deleted_at, ENDED_WITHIN) && !is_held(world, claim));
+            if let Some(claim) = late {
                 self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
             }
         }
@@ -340,6 +345,27 @@ impl Laws {
             );
         }
     }
+}
+
+/// Whether pods do not let the node go: for as long as they like, where nothing gives it a deadline.
+fn is_held(world: &World, claim: &NodeClaim) -> bool {
+    let api = &world.api;
+    let mut nodes = api.nodes.values();
+    let node = nodes.find(|node| node.provider_id == claim.status.provider_id);
+    let stays = |pod: &Pod| {
+        let mut budgets = api.disruption_budgets.iter();
+        is_protected(pod)
+            || budgets.any(|budget| {
+                let selector = budget.selector.as_ref();
+                budget.disruptions_allowed == 0
+                    && selector.is_some_and(|selector| selector.matches(&pod.labels))
+            })
+    };
+    let mut pods = api.pods.values();
+    claim.spec.termination_grace_period.is_none()
+        && node.is_some_and(|node| {
+            pods.any(|pod| pod.node_name.as_ref() == Some(&node.name) && stays(pod))
+        })
 }
 
 /// NodeClaims that go by what the ledger says, whether or not they show it yet: no limit counts them.
