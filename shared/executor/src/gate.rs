@@ -91,10 +91,14 @@ fn leads(lease: Option<&LeaderLease>, holder: &str, deadline: Timestamp) -> Opti
         let holder = lease.map_or("nobody", |lease| &lease.holder).to_owned();
         return Some(Stop::NotLeader { holder });
     };
-    let until = lease
+    // Whatever somebody wrote into the Lease, times far away included.
+    let duration = SignedDuration::from_secs(lease.duration_seconds);
+    let needed_until = deadline + LEADER_MARGIN;
+    let lapses = |at: Timestamp| duration <= needed_until.duration_since(at);
+    lease
         .renewed_at
-        .map(|at| at + SignedDuration::from_secs(lease.duration_seconds));
-    (until.is_none_or(|until| until <= deadline + LEADER_MARGIN)).then_some(Stop::LeaseLapses)
+        .is_none_or(lapses)
+        .then_some(Stop::LeaseLapses)
 }
 
 #[cfg(test)]
@@ -132,5 +136,20 @@ mod tests {
             leads(Some(&lease("us", 1001 + 60 - 3600)), "us", deadline),
             None
         );
+    }
+
+    #[test]
+    fn b1_a_lease_with_absurd_times_is_judged_all_the_same() {
+        let lease = |renewed, duration_seconds| LeaderLease {
+            holder: "us".into(),
+            renewed_at: Some(renewed),
+            duration_seconds,
+            resource_version: None,
+        };
+        let leads = |lease: &LeaderLease| leads(Some(lease), "us", Timestamp::UNIX_EPOCH).is_none();
+        assert!(leads(&lease(Timestamp::MAX, 3600)));
+        assert!(leads(&lease(Timestamp::UNIX_EPOCH, i64::MAX)));
+        assert!(!leads(&lease(Timestamp::MIN, -1)));
+        assert!(!leads(&lease(Timestamp::UNIX_EPOCH, i64::MIN)));
     }
 }
