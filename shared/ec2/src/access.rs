@@ -207,22 +207,13 @@ impl Account {
     }
 }
 
-/// Where a Region's endpoints are.
-pub(crate) fn domain(region: &str) -> &'static str {
-    if region.starts_with("cn-") {
-        "amazonaws.com.cn"
-    } else {
-        "amazonaws.com"
-    }
-}
-
 fn presigned(
     region: &str,
     cluster: &ClusterName,
     identity: &aws_smithy_runtime_api::client::identity::Identity,
     now: SystemTime,
 ) -> Result<SecretString, String> {
-    let domain = domain(region);
+    let domain = signed::domain(region);
     let url = format!("https://sts.{region}.{domain}/?Action=GetCallerIdentity&Version=2011-06-15");
     let mut settings = SigningSettings::default();
     settings.signature_location = SignatureLocation::QueryParams;

@@ -6,7 +6,6 @@
 
 mod access;
 mod account;
-mod bucket;
 mod catalog;
 mod cloud;
 mod cluster_facts;
@@ -19,7 +18,6 @@ mod meter;
 mod notifier;
 mod prices;
 mod registry;
-mod request;
 mod sdk;
 mod session;
 mod standing;
@@ -28,7 +26,7 @@ mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
-pub use bucket::Bucket;
 pub use registry::StackMemory;
 pub use sdk::sdk_config;
+pub use signed::Bucket;
 pub use standing::AccessEntry;

@@ -4,11 +4,9 @@ use async_trait::async_trait;
 use ports::{Notifier, NotifyError};
 use serde_json::{Value, json};
 
-use crate::{
-    Account,
-    access::domain,
-    request::{Request, send},
-};
+use signed::{Request, domain, send};
+
+use crate::Account;
 
 /// Who puts events on buses.
 const SOURCE: &str = "whittle";

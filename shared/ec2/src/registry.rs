@@ -125,7 +125,7 @@ impl Account {
 
     /// Where the Region's endpoints are, such as `amazonaws.com`.
     pub fn domain(&self) -> &'static str {
-        crate::access::domain(&self.region)
+        signed::domain(&self.region)
     }
 
     pub fn region(&self) -> &str {

@@ -5,11 +5,11 @@ use model::ClusterName;
 use ports::CloudError;
 use serde_json::{Value, json};
 
+use signed::{Request, domain, send};
+
 use crate::{
     Account,
-    access::domain,
     errors::{cloud_error, refused},
-    request::{Request, send},
 };
 
 /// Somebody whom EKS lets into a cluster.

@@ -8,12 +8,9 @@ use model::{ClusterName, experience::ZonalShift};
 use ports::CloudError;
 use serde_json::Value;
 
-use crate::{
-    Account,
-    access::domain,
-    errors::cloud_error,
-    request::{Request, escaped, send},
-};
+use signed::{Request, domain, escaped, send};
+
+use crate::{Account, errors::cloud_error};
 
 const ACTION: &str = "arc-zonal-shift:GetManagedResource";
 const SERVICE: &str = "arc-zonal-shift";

@@ -1,6 +1,3 @@
-//! Requests to services that one call each is made of, and whose SDKs would be crates of their own for that: signed and sent here,
-//! by the same client and credentials as all others.
-
 use std::{fmt, time::SystemTime};
 
 use aws_config::SdkConfig;
@@ -17,18 +14,18 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, Or
 use aws_smithy_types::{body::SdkBody, error::display::DisplayErrorContext};
 
 /// What is sent.
-pub(crate) struct Request {
+pub struct Request {
     /// As logs name it, such as `sns:Publish`.
-    pub(crate) operation: &'static str,
+    pub operation: &'static str,
     /// What it is signed for, as AWS names it; `None` is signed by nobody.
-    pub(crate) service: Option<&'static str>,
-    pub(crate) method: &'static str,
+    pub service: Option<&'static str>,
+    pub method: &'static str,
     /// Scheme and authority, without a slash at the end.
-    pub(crate) endpoint: String,
+    pub endpoint: String,
     /// With its query.
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 /// Bodies and headers hold secrets: they are not for logs.
@@ -39,7 +36,7 @@ impl fmt::Debug for Request {
 }
 
 /// Status and body of the answer, as text, or why there is none.
-pub(crate) async fn send(
+pub async fn send(
     config: &SdkConfig,
     region: &str,
     now: SystemTime,
@@ -50,7 +47,7 @@ pub(crate) async fn send(
 }
 
 /// As [`send`], for answers that are no text.
-pub(crate) async fn exchange(
+pub async fn exchange(
     config: &SdkConfig,
     region: &str,
     now: SystemTime,
@@ -123,8 +120,8 @@ fn settings(service: &str) -> SigningSettings {
     settings
 }
 
-/// All but what RFC 3986 calls unreserved, and what is to stay as well.
-pub(crate) fn escaped(text: &str, also: &str) -> String {
+/// Escapes all but what RFC 3986 calls unreserved, and what is to stay as well.
+pub fn escaped(text: &str, also: &str) -> String {
     let escape = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
             char::from(byte).to_string()

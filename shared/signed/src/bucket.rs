@@ -7,7 +7,7 @@ use aws_config::SdkConfig;
 use ports::{Archive, ArchiveError, Clock};
 
 use crate::{
-    access::domain,
+    domain,
     request::{Request, escaped, exchange},
 };
 
