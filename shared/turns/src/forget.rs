@@ -5,6 +5,9 @@ use ports::Cluster;
 
 use crate::{TurnError, World};
 
+/// Each costs a few calls; what is left is forgotten by later looks.
+const FORGOTTEN_MAX: usize = 100;
+
 /// Forgets launches that are over and whose NodeClaims are gone (PROTOCOL A1): a list without one is not proof, a read that finds
 /// nothing is.
 pub(crate) async fn forget(
@@ -15,10 +18,8 @@ pub(crate) async fn forget(
     listed: &[NodeClaim],
 ) -> Result<(), TurnError> {
     let listed: BTreeSet<&NodeClaimName> = listed.iter().map(|claim| &claim.name).collect();
-    for name in over {
-        if listed.contains(name) {
-            continue;
-        }
+    let gone = over.iter().filter(|name| !listed.contains(name));
+    for name in gone.take(FORGOTTEN_MAX) {
         let row = world.ledger.claim(cluster, name).await?;
         let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
         if closed && api.node_claim(name).await?.is_none() {

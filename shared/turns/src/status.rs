@@ -20,7 +20,7 @@ pub(crate) fn gauges(lane: Lane, seen: Option<&Snapshot>) -> Option<Vec<Series>>
     seen.filter(|_| lane == Lane::Disruption).map(gauges::of)
 }
 
-/// Adds what was counted to the function's document, and replaces what that says of how things stand. Reads nothing where there is
+/// Adds what was counted to the function's document, and replaces what that says of how things stand, where it is known. Reads nothing where there is
 /// nothing to tell, and writes nothing where nothing has changed. Returns what is to be said of what went wrong.
 pub(crate) async fn tell(
     api: &dyn Cluster,
@@ -31,14 +31,14 @@ pub(crate) async fn tell(
     if gauges.is_none() && !metrics.iter().any(is_told) {
         return None;
     }
-    let gauges = gauges.unwrap_or_default();
+    let gauges = gauges.as_deref();
     for _ in 1..TRIES {
-        match replace(api, lane, metrics, &gauges).await {
+        match replace(api, lane, metrics, gauges).await {
             Err(ClusterError::Conflict { .. }) => {}
             told => return complaint(told),
         }
     }
-    complaint(replace(api, lane, metrics, &gauges).await)
+    complaint(replace(api, lane, metrics, gauges).await)
 }
 
 /// Says whether all of it fitted.
@@ -46,7 +46,7 @@ async fn replace(
     api: &dyn Cluster,
     lane: Lane,
     metrics: &[Metric],
-    gauges: &[Series],
+    gauges: Option<&[Series]>,
 ) -> Result<bool, ClusterError> {
     let Some(before) = api.status_document(lane).await? else {
         return Ok(true);
@@ -56,7 +56,10 @@ async fn replace(
     for metric in metrics {
         add(metric, &mut status);
     }
-    status.gauges = gauges.to_vec();
+    // A turn that saw nothing says nothing of how things stand.
+    if let Some(gauges) = gauges {
+        status.gauges = gauges.to_vec();
+    }
     let kept = status.keep().map_err(|error| ClusterError::Invalid {
         what: "what is told of the turn".to_owned(),
         message: error.to_string(),
