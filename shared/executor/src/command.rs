@@ -20,7 +20,7 @@ pub struct Order {
 /// What became of a proposal.
 #[derive(Debug)]
 pub enum Proposed {
-    Made(Command),
+    Made(Box<Command>),
     /// Others were faster too often.
     Lost,
     Stopped(Stop),
@@ -74,7 +74,9 @@ impl Executor<'_> {
             match self.ledger.commit(self.cluster, &commit).await? {
                 Committed::At(_) => {
                     let command = commit.commands.into_iter().next();
-                    return Ok(command.map_or(Proposed::Lost, Proposed::Made));
+                    return Ok(
+                        command.map_or(Proposed::Lost, |command| Proposed::Made(Box::new(command)))
+                    );
                 }
                 // Proposals launch nothing.
                 Committed::Overtaken { .. } => {}

@@ -219,7 +219,7 @@ impl ClusterRows {
         row.lease = Some(lease.clone());
         let taken = row.clone();
         row.due = None;
-        Taken::Mine(taken)
+        Taken::Mine(Box::new(taken))
     }
 
     pub(crate) fn end_lane(&mut self, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Ended {

@@ -50,7 +50,7 @@ pub(crate) async fn take(
             Written::Done(row) => {
                 let mut row = lane_row(&row.unwrap_or_else(|| Row::new(key.attributes())));
                 row.due = due.and_then(|due| Timestamp::from_millisecond(due).ok());
-                return Ok(Taken::Mine(row));
+                return Ok(Taken::Mine(Box::new(row)));
             }
             Written::Refused(Some(row)) => {
                 let Some(holder) = row

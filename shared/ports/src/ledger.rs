@@ -331,7 +331,7 @@ pub trait Ledger: Send + Sync {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    Mine(LaneRow),
+    Mine(Box<LaneRow>),
     /// Someone else's turn runs and has been told to look again.
     Held,
 }

@@ -58,8 +58,8 @@ async fn waits() -> BTreeMap<Lane, f64> {
             drop(turns::housekeep(&rig.world, &turn).await.unwrap());
         } else {
             let cluster = Rig::cluster();
-            let run = turns::run(&rig.world, &cluster, lane, &turn, deadline);
-            drop(Box::pin(run).await.unwrap());
+            let run = Box::pin(turns::run(&rig.world, &cluster, lane, &turn, deadline));
+            drop(run.await.unwrap());
         }
         let ended = rig.sim.with(|world| {
             (world.latency, world.overlapping) = (SignedDuration::ZERO, false);

@@ -89,7 +89,7 @@ pub(crate) struct Turn {
 
 impl Default for Turn {
     fn default() -> Self {
-        let Share { pods, launches } = Share::TURN;
+        let Share { pods, launches, .. } = Share::TURN;
         Self { pods, launches }
     }
 }
@@ -99,6 +99,7 @@ impl Turn {
         Share {
             pods: self.pods,
             launches: self.launches,
+            ..Share::TURN
         }
     }
 }

@@ -26,7 +26,7 @@ hand_on! {
         async fn take_lane(&self, cluster: &ClusterName, lane: Lane, lease: &Lease, now: Timestamp) -> Result<Taken, LedgerError> {
             let mut taken = self.sim.take_lane(cluster, lane, lease, now).await?;
             if self.has(Bug::IgnoreLease) && taken == Taken::Held {
-                taken = Taken::Mine(LaneRow::default());
+                taken = Taken::Mine(Box::default());
             }
             if let Taken::Mine(_) = taken {
                 self.before(&Act::Take { lane, lease });
