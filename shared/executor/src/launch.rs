@@ -11,6 +11,7 @@ use crate::{
     members::Member,
     naming,
     settle::{Answered, Facts},
+    together::together,
 };
 
 /// The freezer starts no request later than this after its freeze (PROTOCOL A3).
@@ -30,9 +31,13 @@ impl Executor<'_> {
     pub async fn launch(&self, intents: Vec<Intent>, facts: &LaunchFacts<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let mut members = Vec::new();
-        for intent in intents {
-            let name = intent.name().clone();
-            match self.claimed(intent, &mut outcome).await {
+        let claimed = together(intents, &mut outcome, |intent| async move {
+            let (name, mut came) = (intent.name().clone(), Outcome::default());
+            let claimed = self.claimed(intent, &mut came).await;
+            ((name, claimed), came)
+        });
+        for (name, claimed) in claimed.await {
+            match claimed {
                 Ok(member) => members.extend(member),
                 Err(trouble) => outcome.left(&name, trouble),
             }

@@ -16,6 +16,7 @@ mod release;
 mod reread;
 mod resume;
 mod settle;
+mod together;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use model::{NodeClaimName, ledger::Call};
 use ports::ledger::Moved;
 
-use crate::{Executor, Trouble, members::Member, settle::Facts};
+use crate::{Executor, Trouble, members::Member, settle::Facts, together::each};
 
 impl Executor<'_> {
     /// A4: ids sorted go to claims sorted, leftover ids to leftover claims, one transaction per pair. What others have
@@ -16,8 +16,9 @@ impl Executor<'_> {
     ) -> Result<BTreeMap<NodeClaimName, Owned>, Trouble> {
         let mut owned: BTreeMap<NodeClaimName, Owned> = BTreeMap::new();
         let mut waiting: Vec<&Member> = Vec::new();
-        for member in members {
-            match self.owned(member, instances).await? {
+        let seen = each(members, |member| self.owned(member, instances)).await;
+        for (member, seen) in members.iter().zip(seen) {
+            match seen? {
                 None => waiting.push(member),
                 Some(instance) => {
                     owned.insert(member.name().clone(), instance);
@@ -30,6 +31,24 @@ impl Executor<'_> {
             .filter(|instance| owned.values().all(|taken| !taken.is(instance)))
             .collect();
         free.sort_by(|a, b| a.id.cmp(&b.id));
+        // Where nobody else is at work, this is all there is to do.
+        let pairs: Vec<(&Member, &Facts)> =
+            waiting.iter().copied().zip(free.iter().copied()).collect();
+        let taken = each(&pairs, |(member, instance)| {
+            self.ledger.own(
+                self.cluster,
+                member.name(),
+                &instance.id,
+                &call.request.token,
+            )
+        });
+        for ((member, instance), taken) in pairs.iter().zip(taken.await) {
+            if taken? == Moved::Yes {
+                owned.insert(member.name().clone(), Owned::Shown((*instance).clone()));
+            }
+        }
+        waiting.retain(|member| !owned.contains_key(member.name()));
+        free.retain(|instance| owned.values().all(|taken| !taken.is(instance)));
         let mut free: VecDeque<&Facts> = free.into();
         for member in waiting {
             while let Some(instance) = free.pop_front() {

@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Plan, PodKey, Snapshot, plan::PodRef, pod::Pod};
 
-use crate::{Executor, Trouble, rebase};
+use crate::{Executor, Trouble, rebase, together::each};
 
-/// Up to this many pods are read one by one; for more, one list is cheaper.
+/// Up to this many pods are read one by one. Of more, those that no node has are listed together: few, where all pods are many.
 const SINGLE_READS_MAX: usize = 20;
 
 impl Executor<'_> {
@@ -23,22 +23,13 @@ impl Executor<'_> {
         }
         let mut present: BTreeMap<PodKey, Pod> = BTreeMap::new();
         if wanted.len() > SINGLE_READS_MAX {
-            present.extend(
-                self.api
-                    .pods()
-                    .await?
-                    .into_iter()
-                    .map(|pod| (pod.key.clone(), pod)),
-            );
-        } else {
-            for pod in &wanted {
-                present.extend(
-                    self.api
-                        .pod(&pod.key)
-                        .await?
-                        .map(|found| (found.key.clone(), found)),
-                );
-            }
+            let unassigned = self.api.unassigned_pods().await?.into_iter();
+            present.extend(unassigned.map(|pod| (pod.key.clone(), pod)));
+        }
+        // Those of nodes that leave, and those that got a node meanwhile.
+        let others = wanted.iter().filter(|pod| !present.contains_key(&pod.key));
+        for found in each(others.collect::<Vec<_>>(), |pod| self.api.pod(&pod.key)).await {
+            present.extend(found?.map(|pod| (pod.key.clone(), pod)));
         }
         let seen: BTreeMap<&PodKey, &Pod> =
             snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect();

@@ -17,6 +17,7 @@ use crate::{
     Executor, LaunchFacts, Outcome, Trouble,
     members::{Member, update_of},
     ownership::Owned,
+    together::together,
 };
 
 /// An instance as far as its NodeClaim shows it.
@@ -137,28 +138,45 @@ impl Executor<'_> {
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
     ) -> Result<Vec<Member>, Trouble> {
-        let owned = self.assign(call, &members, instances).await?;
+        let mut owned = self.assign(call, &members, instances).await?;
+        let mut owners = Vec::new();
         let mut left = Vec::new();
         for member in members {
-            match owned.get(member.name()) {
-                Some(Owned::Shown(instance)) => {
-                    self.show(call, &member, instance, facts, outcome).await?;
-                }
-                Some(Owned::Hidden) if !self.is_overdue(call) => {
-                    outcome.left(member.name(), "EC2 does not show its instance yet");
-                }
-                Some(Owned::Hidden) => {
-                    let why = "EC2 did not show its instance within the launch time-out";
-                    self.fail(&member, why, None, outcome).await?;
-                }
-                Some(Owned::Dead) => {
-                    let why = "its instance ended while it was being launched";
-                    self.fail(&member, why, None, outcome).await?;
-                }
+            match owned.remove(member.name()) {
+                Some(owned) => owners.push((member, owned)),
                 None => left.push(member),
             }
         }
+        let ended = together(&owners, outcome, |(member, owned)| async move {
+            let mut came = Outcome::default();
+            let ended = self.end(call, member, owned, facts, &mut came).await;
+            (ended, came)
+        });
+        ended.await.into_iter().collect::<Result<(), Trouble>>()?;
         Ok(left)
+    }
+
+    /// Ends the launch of a member that owns an instance.
+    async fn end(
+        &self,
+        call: &Call,
+        member: &Member,
+        owned: &Owned,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let why = match owned {
+            Owned::Shown(instance) => {
+                return self.show(call, member, instance, facts, outcome).await;
+            }
+            Owned::Hidden if !self.is_overdue(call) => {
+                outcome.left(member.name(), "EC2 does not show its instance yet");
+                return Ok(());
+            }
+            Owned::Hidden => "EC2 did not show its instance within the launch time-out",
+            Owned::Dead => "its instance ended while it was being launched",
+        };
+        self.fail(member, why, None, outcome).await
     }
 
     /// Attempts end at the launch time-out (A3).

@@ -1,12 +1,18 @@
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use api::{
     conditions::types::{DISRUPTION_REASON, REGISTERED},
     names::{finalizer, taint::UNREGISTERED},
 };
 use executor::Executor;
+use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use model::{Action, InstanceId, NodeClaimName, PodKey, node::Node, plan::Planned};
+use model::{
+    Action, InstanceId, NodeClaimName, NodeName, PodKey, Snapshot, node::Node, plan::Planned,
+};
 use ports::{
     CloudError, ClusterError, Metric,
     cluster::{Event, EventKind, EventTarget},
@@ -18,6 +24,9 @@ use crate::{
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// Nodes that are seen to at a time: enough to hide how long a call takes, few enough for an API server that has others to serve.
+const AT_ONCE: usize = 10;
 
 /// What came of acting on a decision that binds nobody but the objects it names.
 #[derive(Default)]
@@ -51,56 +60,56 @@ pub(crate) async fn apply(
         report.look_again(turn.now + LOOK_AGAIN);
         return Ok(applied);
     }
-    let mut dying: Vec<InstanceId> = Vec::new();
-    for (index, planned) in actions.iter().enumerate() {
-        if turn.world.clock.now() >= turn.deadline {
-            report.look_again(turn.world.clock.now());
-            break;
-        }
-        if let Action::Terminate { claim, instance } = &planned.action {
-            match has_joined(turn, observed, claim).await {
-                Ok(false) => dying.push(instance.clone()),
-                // Its node has pods by now, perhaps: it is drained first.
-                Ok(true) => report.look_again(turn.now + LOOK_AGAIN),
-                Err(error) => {
-                    report
-                        .problems
-                        .push(format!("{}: {error}", planned.because));
-                    report.look_again(turn.now + LOOK_AGAIN);
+    let nodes = NodesOf::new(&observed.snapshot);
+    let throttled = AtomicBool::new(false);
+    let chains = nodes.chains(actions).into_iter().map(|chain| {
+        let throttled = &throttled;
+        async move {
+            let mut done = Vec::new();
+            for index in chain {
+                if turn.world.clock.now() >= turn.deadline || throttled.load(Ordering::Relaxed) {
+                    done.push((index, Done::Left));
+                    break;
                 }
+                let Some(planned) = actions.get(index) else {
+                    break;
+                };
+                let came = one(turn, executor, observed, planned).await;
+                if let Done::Throttled(_) = &came {
+                    throttled.store(true, Ordering::Relaxed);
+                }
+                done.push((index, came));
             }
-            continue;
+            done
         }
-        match act(turn, executor, observed, &planned.action, &mut applied).await {
-            Ok(()) => {
+    });
+    // Made before anything is awaited, so that the turn can be sent between threads.
+    let chains: Vec<_> = chains.collect();
+    let done: Vec<Vec<(usize, Done)>> = stream::iter(chains).buffered(AT_ONCE).collect().await;
+    let mut done: Vec<(usize, Done)> = done.into_iter().flatten().collect();
+    // Told in the order of the plan, whoever was faster.
+    done.sort_by_key(|(index, _)| *index);
+    let mut dying: Vec<InstanceId> = Vec::new();
+    for (index, came) in done {
+        let because = actions
+            .get(index)
+            .map_or("", |planned| planned.because.as_str());
+        match came {
+            Done::Acted(own) => {
+                applied.absorb(*own);
                 applied.acted = true;
                 applied.done.insert(index);
-                tracing::info!(because = planned.because, "acted");
+                tracing::info!(because, "acted");
             }
-            Err(TurnError::Cluster(ClusterError::NotFound { .. })) => {}
-            Err(TurnError::Cluster(ClusterError::Conflict { .. })) => {
-                report.look_again(turn.now + LOOK_AGAIN)
-            }
-            Err(TurnError::Cluster(error @ ClusterError::Throttled { .. })) => {
-                // The rest is left to the next turn: more calls would not be served either.
-                report
-                    .problems
-                    .push(format!("{}: {error}", planned.because));
-                report.look_again(turn.now + LOOK_AGAIN);
-                break;
-            }
-            // Whoever drains the node knows when to try again.
-            Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
-                applied
-                    .events
-                    .extend(refused(turn, observed, &planned.action, &error));
-            }
-            Err(error) => {
-                report
-                    .problems
-                    .push(format!("{}: {error}", planned.because));
+            Done::Dies(instance) => dying.push(instance),
+            Done::Gone => {}
+            Done::Later => report.look_again(turn.now + LOOK_AGAIN),
+            Done::Refused(own) => applied.absorb(*own),
+            Done::Throttled(error) | Done::Failed(error) => {
+                report.problems.push(format!("{because}: {error}"));
                 report.look_again(turn.now + LOOK_AGAIN);
             }
+            Done::Left => report.look_again(turn.world.clock.now()),
         }
     }
     if !dying.is_empty() {
@@ -121,6 +130,131 @@ pub(crate) async fn apply(
     }
     report.metrics.append(&mut applied.metrics);
     Ok(applied)
+}
+
+/// What came of one action.
+enum Done {
+    Acted(Box<Applied>),
+    /// Instances are terminated together.
+    Dies(InstanceId),
+    /// What it was about is not there any more.
+    Gone,
+    Later,
+    Refused(Box<Applied>),
+    /// The rest is left to the next turn: more calls would not be served either.
+    Throttled(String),
+    Failed(String),
+    /// There was no time for it.
+    Left,
+}
+
+async fn one(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    planned: &Planned,
+) -> Done {
+    if let Action::Terminate { claim, instance } = &planned.action {
+        return match has_joined(turn, observed, claim).await {
+            Ok(false) => Done::Dies(instance.clone()),
+            // Its node has pods by now, perhaps: it is drained first.
+            Ok(true) => Done::Later,
+            Err(error) => Done::Failed(error.to_string()),
+        };
+    }
+    let mut own = Applied::default();
+    match act(turn, executor, observed, &planned.action, &mut own).await {
+        Ok(()) => Done::Acted(Box::new(own)),
+        Err(TurnError::Cluster(ClusterError::NotFound { .. })) => Done::Gone,
+        Err(TurnError::Cluster(ClusterError::Conflict { .. })) => Done::Later,
+        Err(TurnError::Cluster(error @ ClusterError::Throttled { .. })) => {
+            Done::Throttled(error.to_string())
+        }
+        // Whoever drains the node knows when to try again.
+        Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
+            own.events
+                .extend(refused(turn, observed, &planned.action, &error));
+            Done::Refused(Box::new(own))
+        }
+        Err(error) => Done::Failed(error.to_string()),
+    }
+}
+
+impl Applied {
+    fn absorb(&mut self, other: Self) {
+        self.events.extend(other.events);
+        self.metrics.extend(other.metrics);
+        self.deleted_claims |= other.deleted_claims;
+        self.finished_claims |= other.finished_claims;
+        self.finished_without_node |= other.finished_without_node;
+    }
+}
+
+/// Which node an action is about: what concerns one happens in the order of the plan, nodes wait for none.
+struct NodesOf<'a> {
+    of_claims: BTreeMap<&'a NodeClaimName, &'a str>,
+    of_nodes: BTreeMap<&'a NodeName, &'a str>,
+    of_pods: BTreeMap<&'a PodKey, &'a NodeName>,
+}
+
+impl<'a> NodesOf<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let claims = snapshot.node_claims.iter();
+        let nodes = snapshot.nodes.iter();
+        let pods = snapshot.pods.iter();
+        Self {
+            of_claims: claims
+                .map(|claim| (&claim.name, claim.status.provider_id.as_str()))
+                .collect(),
+            of_nodes: nodes
+                .map(|node| (&node.name, node.provider_id.as_str()))
+                .collect(),
+            of_pods: pods
+                .filter_map(|pod| Some((&pod.key, pod.node_name.as_ref()?)))
+                .collect(),
+        }
+    }
+
+    /// The places of actions in the plan, those of one node together and in order.
+    fn chains(&self, actions: &[Planned]) -> Vec<Vec<usize>> {
+        let mut chains: Vec<Vec<usize>> = Vec::new();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for (index, planned) in actions.iter().enumerate() {
+            let next = chains.len();
+            let chain = *known.entry(self.of(&planned.action)).or_insert(next);
+            match chains.get_mut(chain) {
+                Some(chain) => chain.push(index),
+                None => chains.push(vec![index]),
+            }
+        }
+        chains
+    }
+
+    /// The instance, or where there is none the object itself.
+    fn of(&self, action: &Action) -> String {
+        let of_node = |name: &NodeName| match self.of_nodes.get(name).filter(|id| !id.is_empty()) {
+            Some(id) => (*id).to_owned(),
+            None => format!("node/{name}"),
+        };
+        let of_claim =
+            |name: &NodeClaimName| match self.of_claims.get(name).filter(|id| !id.is_empty()) {
+                Some(id) => (*id).to_owned(),
+                None => format!("nodeclaim/{name}"),
+            };
+        match action {
+            Action::UpdateNode(update) => of_node(&update.name),
+            Action::UpdateNodeClaim(update) => of_claim(&update.name),
+            Action::DeleteNodeClaim(target) => of_claim(&target.name),
+            Action::Terminate { claim, .. } => of_claim(claim),
+            Action::Evict { pod, .. } | Action::DeletePod { pod, .. } => {
+                match self.of_pods.get(pod) {
+                    Some(node) => of_node(node),
+                    None => format!("pod/{pod}"),
+                }
+            }
+            Action::Launch(launch) => of_claim(&launch.name),
+        }
+    }
 }
 
 /// Whether a NodeClaim whose node had not joined when this turn looked has one now, which pods may run on.
@@ -310,4 +444,82 @@ fn refused(
         message: format!("Failed to drain node, {error}"),
         at: turn.now,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{
+        node_claim::NodeClaim,
+        plan::{NodeClaimUpdate, NodeUpdate},
+        pod::Pod,
+    };
+
+    use super::*;
+
+    fn planned(action: Action) -> Planned {
+        Planned {
+            action,
+            because: String::new(),
+        }
+    }
+
+    fn node_update(name: &str) -> Planned {
+        planned(Action::UpdateNode(NodeUpdate {
+            name: name.into(),
+            ..NodeUpdate::default()
+        }))
+    }
+
+    fn claim_update(name: &str) -> Planned {
+        planned(Action::UpdateNodeClaim(NodeClaimUpdate {
+            name: name.into(),
+            ..NodeClaimUpdate::default()
+        }))
+    }
+
+    fn eviction(pod: &str) -> Planned {
+        planned(Action::Evict {
+            pod: PodKey::new("default", pod),
+            uid: "uid".into(),
+            grace_seconds: None,
+        })
+    }
+
+    #[test]
+    fn what_concerns_one_node_happens_in_the_order_of_the_plan() {
+        let entry = serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1"});
+        let settings = crate::Entry::read(&entry).unwrap().settings;
+        let mut snapshot = Snapshot::empty("demo".into(), Timestamp::UNIX_EPOCH, settings);
+        for name in ["a", "b"] {
+            let provider_id = format!("aws:///us-east-1a/i-{name}");
+            let mut claim = NodeClaim {
+                name: format!("claim-{name}").as_str().into(),
+                ..NodeClaim::default()
+            };
+            claim.status.provider_id = provider_id.clone();
+            snapshot.node_claims.push(claim);
+            snapshot.nodes.push(Node {
+                name: format!("node-{name}").as_str().into(),
+                provider_id,
+                ..Node::default()
+            });
+            snapshot.pods.push(Pod {
+                key: PodKey::new("default", format!("pod-{name}")),
+                node_name: Some(format!("node-{name}").as_str().into()),
+                ..Pod::default()
+            });
+        }
+        let actions = [
+            node_update("node-a"),
+            claim_update("claim-b"),
+            eviction("pod-a"),
+            claim_update("claim-a"),
+            eviction("pod-b"),
+            node_update("stranger"),
+            eviction("unknown"),
+            node_update("stranger"),
+        ];
+        let chains = NodesOf::new(&snapshot).chains(&actions);
+        assert_eq!(chains, [vec![0, 2, 3], vec![1, 4], vec![5, 7], vec![6]]);
+    }
 }
