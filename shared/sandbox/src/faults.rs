@@ -25,6 +25,10 @@ pub enum Effect {
     LoseAnswer,
     /// The request is done after this time.
     Delay(Duration),
+    /// A watch ends as soon as it has begun, as servers end those of clients that they take for slow.
+    EndAtOnce,
+    /// The answer comes byte by byte, so long apart.
+    Drip(Duration),
 }
 
 impl Fault {

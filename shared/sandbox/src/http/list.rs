@@ -10,13 +10,18 @@ use super::{
     accept::{self, Shape},
     query::ListQuery,
     respond::Answer,
-    table,
+    stream, table,
 };
 use crate::{
     error::{ApiError, ApiResult},
     sandbox::Shared,
     store::{Listing, Object, ObjectKey, Start, Store},
 };
+
+/// Lists of more objects are written while they are read.
+const STREAMED_FROM: usize = 1_000;
+/// What ends a list.
+const TAIL: &str = "]}";
 
 /// Where the next page of a list begins, and at which revision the whole list is read.
 #[derive(Deserialize, Serialize)]
@@ -36,7 +41,18 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
     })?;
     let page = page(listing, &query);
     let body = match shape {
-        Shape::Object if stored_as => join(request, &page),
+        Shape::Object if stored_as => {
+            let head = format!(
+                r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
+                request.kind.kind,
+                request.kind.api_version(),
+                page.metadata
+            );
+            if page.objects.len() > STREAMED_FROM {
+                return Ok(stream::list(head, page.objects, TAIL, &request.headers));
+            }
+            join(head, &page.objects)
+        }
         Shape::Object => shared.read(|world| {
             let objects = page.objects.iter();
             let items: Vec<Value> = objects
@@ -160,26 +176,20 @@ pub(super) fn matches(object: &Object, query: &ListQuery) -> bool {
 }
 
 /// Stored objects as they are: no object is written twice.
-fn join(request: &ResourceRequest, page: &Page) -> String {
-    let size: usize = page
-        .objects
+fn join(head: String, objects: &[Arc<Object>]) -> String {
+    let size: usize = objects
         .iter()
         .map(|object| object.encoded().len() + 1)
         .sum();
-    let mut body = String::with_capacity(size + 256);
-    body.push_str(&format!(
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
-        request.kind.kind,
-        request.kind.api_version(),
-        page.metadata
-    ));
-    for (index, object) in page.objects.iter().enumerate() {
+    let mut body = head;
+    body.reserve(size + TAIL.len());
+    for (index, object) in objects.iter().enumerate() {
         if index > 0 {
             body.push(',');
         }
         body.push_str(object.encoded());
     }
-    body.push_str("]}");
+    body.push_str(TAIL);
     body
 }
 

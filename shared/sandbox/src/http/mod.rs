@@ -13,6 +13,7 @@ mod path;
 mod protobuf;
 mod query;
 mod respond;
+mod stream;
 mod subresources;
 mod table;
 mod watch;
@@ -219,15 +220,18 @@ async fn resource(
         path.subresource.as_deref(),
         path.name.as_deref(),
     );
-    let lose_answer = match fault {
-        None => false,
+    let mut lose_answer = false;
+    let mut drip = None;
+    match fault {
+        None => {}
         Some(Effect::Refuse(error)) => return Err(error),
-        Some(Effect::Delay(time)) => {
-            tokio::time::sleep(time).await;
-            false
+        Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
+        Some(Effect::LoseAnswer) => lose_answer = true,
+        Some(Effect::EndAtOnce) => {
+            return Ok(Answer::text(String::new()).into_response(&parts.headers));
         }
-        Some(Effect::LoseAnswer) => true,
-    };
+        Some(Effect::Drip(pause)) => drip = Some(pause),
+    }
     let request = ResourceRequest {
         kind,
         path,
@@ -240,7 +244,10 @@ async fn resource(
     if lose_answer {
         return Err(faults::lost_answer());
     }
-    Ok(response)
+    Ok(match drip {
+        Some(pause) => stream::dripping(response, pause),
+        None => response,
+    })
 }
 
 fn dispatch(shared: &Arc<Shared>, request: &ResourceRequest, body: &[u8]) -> ApiResult<Response> {

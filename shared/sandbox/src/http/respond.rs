@@ -49,10 +49,6 @@ impl Answer {
     }
 
     pub(super) fn into_response(self, request: &HeaderMap) -> Response {
-        let takes_gzip = request
-            .get(header::ACCEPT_ENCODING)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|encodings| encodings.contains("gzip"));
         let mut headers = HeaderMap::new();
         headers.insert(
             header::CONTENT_TYPE,
@@ -64,7 +60,7 @@ impl Answer {
                 headers.append(header::WARNING, value);
             }
         }
-        let body = if takes_gzip && self.body.len() >= COMPRESS_FROM_BYTES {
+        let body = if takes_gzip(request) && self.body.len() >= COMPRESS_FROM_BYTES {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             Body::from(compress(&self.body))
         } else {
@@ -91,6 +87,14 @@ pub(super) fn retry_after(error: &ApiError, response: &mut Response) {
             .headers_mut()
             .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+}
+
+/// Whether the client can read what is compressed.
+pub(super) fn takes_gzip(request: &HeaderMap) -> bool {
+    request
+        .get(header::ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|encodings| encodings.contains("gzip"))
 }
 
 fn compress(body: &str) -> Vec<u8> {

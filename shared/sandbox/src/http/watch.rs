@@ -24,6 +24,8 @@ use crate::{
 
 /// Without `timeoutSeconds` a watch ends by itself after this long, as on API servers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+/// A watch with a time-out is told this long before it ends how far it has seen, as on API servers.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events are sent in pieces of about this size, so that a burst is not held in memory twice.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -52,6 +54,7 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResu
     let writes = shared.subscribe();
     let (start, initial) = initial_state(shared, request, &query)?;
     let now = Instant::now();
+    let deadline = now + query.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let mut watcher = Watcher {
         shared: shared.clone(),
         kind: request.kind.clone(),
@@ -62,8 +65,8 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResu
         waiting: VecDeque::new(),
         writes,
         ends: shared.watch_ends(),
-        deadline: now + query.timeout.unwrap_or(DEFAULT_TIMEOUT),
-        next_bookmark: now + shared.bookmark_interval(),
+        deadline,
+        next_bookmark: next_bookmark(now, deadline, shared.bookmark_interval()),
         is_first: true,
         is_over: false,
         query,
@@ -123,6 +126,14 @@ fn initial_state(
     })
 }
 
+fn next_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instant {
+    let regular = now + interval;
+    match deadline.checked_sub(LAST_BOOKMARK) {
+        Some(last) if last > now => last.min(regular),
+        Some(_) | None => regular,
+    }
+}
+
 impl Watcher {
     /// The next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<String> {
@@ -146,7 +157,8 @@ impl Watcher {
                     if self.query.bookmarks {
                         self.push_bookmark(false);
                     }
-                    self.next_bookmark = Instant::now() + self.shared.bookmark_interval();
+                    let interval = self.shared.bookmark_interval();
+                    self.next_bookmark = next_bookmark(Instant::now(), self.deadline, interval);
                 }
             }
         }

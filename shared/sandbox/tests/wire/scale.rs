@@ -7,7 +7,7 @@ use crate::support::{Bench, eventually};
 
 /// Counts, not times: that a cluster of this size works at all, in pages and compressed.
 const NODES: usize = 100;
-const PODS: usize = 1000;
+const PODS: usize = 1001;
 
 #[tokio::test]
 async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
@@ -53,4 +53,6 @@ async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
         found += page.items.len();
     }
     assert_eq!(found, PODS);
+    let whole = pods.list(&ListParams::default()).await.unwrap();
+    assert_eq!(whole.items.len(), PODS, "streamed, and compressed");
 }

@@ -1,0 +1,98 @@
+//! Long lists, written while they are read: 50,000 pods are 200 MB of text, and nobody holds them at once.
+
+use std::{convert::Infallible, io::Write, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+use flate2::{Compression, write::GzEncoder};
+use futures::{StreamExt, stream};
+
+use super::respond;
+use crate::store::Object;
+
+/// Objects that are written at a time.
+const AT_ONCE: usize = 250;
+
+/// A list between `head` and `tail`, its objects separated by commas.
+pub(super) fn list(
+    head: String,
+    objects: Vec<Arc<Object>>,
+    tail: &'static str,
+    request: &HeaderMap,
+) -> Response {
+    let zips = respond::takes_gzip(request);
+    let writer = Writer {
+        encoder: zips.then(|| GzEncoder::new(Vec::new(), Compression::fast())),
+        head: Some(head),
+        objects: objects.into_iter(),
+        tail: Some(tail),
+    };
+    let chunks = stream::unfold(writer, |mut writer| async move {
+        let chunk = writer.next()?;
+        Some((Ok::<_, Infallible>(Bytes::from(chunk)), writer))
+    });
+    let mut response = Response::new(Body::from_stream(chunks));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(respond::JSON),
+    );
+    if zips {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+/// The same answer, byte by byte.
+pub(super) fn dripping(response: Response, pause: Duration) -> Response {
+    let (parts, body) = response.into_parts();
+    let chunks = body.into_data_stream();
+    let bytes = chunks.flat_map(move |chunk| {
+        let bytes = chunk.unwrap_or_default().to_vec();
+        stream::iter(bytes.into_iter().map(|byte| Bytes::from(vec![byte])))
+    });
+    let slow = bytes.then(move |byte| async move {
+        tokio::time::sleep(pause).await;
+        Ok::<_, Infallible>(byte)
+    });
+    Response::from_parts(parts, Body::from_stream(slow))
+}
+
+struct Writer {
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    head: Option<String>,
+    objects: std::vec::IntoIter<Arc<Object>>,
+    tail: Option<&'static str>,
+}
+
+impl Writer {
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut text = String::new();
+        let is_first = self.head.is_some();
+        text.push_str(&self.head.take().unwrap_or_default());
+        for (index, object) in self.objects.by_ref().take(AT_ONCE).enumerate() {
+            if index > 0 || !is_first {
+                text.push(',');
+            }
+            text.push_str(object.encoded());
+        }
+        if self.objects.len() == 0 {
+            text.push_str(self.tail.take()?);
+        }
+        let Some(encoder) = &mut self.encoder else {
+            return Some(text.into_bytes());
+        };
+        // Writing to memory cannot fail; were it to, the client would see a broken body.
+        if encoder.write_all(text.as_bytes()).is_err() {
+            return None;
+        }
+        if self.tail.is_none() {
+            return self.encoder.take()?.finish().ok();
+        }
+        encoder.flush().ok()?;
+        Some(std::mem::take(encoder.get_mut()))
+    }
+}
