@@ -28,5 +28,5 @@ pub use conditions::{Condition, ConditionSet, ConditionStatus};
 pub use duration::{GoDuration, NillableDuration};
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 pub use launch::LaunchBuilder;
-pub use meta::{List, ObjectMeta, OwnerReference, Resource, Scope, continue_token};
+pub use meta::{List, ObjectMeta, OwnerReference, PageMetadata, Resource, Scope, page_metadata};
 pub use quantity::{Quantity, ResourceList};

@@ -245,10 +245,19 @@ impl<T: Resource> List<T> {
     }
 }
 
-/// Where the page after this one begins, without reading the items; `None` on the last page, and in what is no list.
+/// What a page says of itself, without its items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageMetadata {
+    /// As in [`List::resource_version`].
+    pub resource_version: String,
+    /// As in [`List::continue_token`].
+    pub continue_token: Option<String>,
+}
+
+/// What a page says of itself, without reading its items; `None` where it is no list.
 ///
 /// Lists of built-in kinds say it before their items.
-pub fn continue_token(page: &str) -> Option<String> {
+pub fn page_metadata(page: &str) -> Option<PageMetadata> {
     struct Seek<'a>(&'a mut Option<ListMeta>);
     impl<'de> Visitor<'de> for Seek<'_> {
         type Value = ();
@@ -271,7 +280,11 @@ pub fn continue_token(page: &str) -> Option<String> {
     let mut metadata = None;
     // What follows the metadata is left unread, which is an error to the reader and none here.
     let _ = serde_json::Deserializer::from_str(page).deserialize_map(Seek(&mut metadata));
-    metadata?.token()
+    let metadata = metadata?;
+    Some(PageMetadata {
+        resource_version: metadata.resource_version.clone(),
+        continue_token: metadata.token(),
+    })
 }
 
 fn uid_of(raw: &RawValue) -> String {
@@ -335,8 +348,18 @@ mod tests {
             (r#"{"items":[{"#, None),
             ("[]", None),
         ] {
-            assert_eq!(continue_token(page).as_deref(), next, "{page}");
+            let metadata = page_metadata(page);
+            let token = metadata.and_then(|metadata| metadata.continue_token);
+            assert_eq!(token.as_deref(), next, "{page}");
         }
+    }
+
+    #[test]
+    fn the_version_of_a_list_is_known_before_its_items_are_read() {
+        let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"#;
+        let metadata = page_metadata(page);
+        assert_eq!(metadata.unwrap().resource_version, "7");
+        assert_eq!(page_metadata("[]"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
     CapacityBuffer, EC2NodeClass, NodeOverlay, NodePool, Resource,
@@ -18,13 +18,15 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease, Listed, StatusDocument},
+    cluster::{Event, LeaderLease, Listed, StatusDocument, Traffic},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    events, lease, status,
+    events, lease,
+    memory::Memory,
+    status,
     transport::{Path, Transport},
 };
 
@@ -33,6 +35,15 @@ pub struct KubeCluster {
     transport: Transport,
     /// Where Karpenter's leader-election Lease lives, and what the relay is told.
     lease_namespace: String,
+    memories: Arc<Memories>,
+}
+
+/// Of the kinds that are many where a cluster is large.
+#[derive(Default)]
+struct Memories {
+    pods: Memory<view::Pods>,
+    nodes: Memory<BTreeMap<(String, String), Node>>,
+    node_claims: Memory<BTreeMap<(String, String), NodeClaim>>,
 }
 
 impl KubeCluster {
@@ -40,7 +51,34 @@ impl KubeCluster {
         Self {
             transport: Transport::new(client),
             lease_namespace: lease_namespace.into(),
+            memories: Arc::default(),
         }
+    }
+
+    /// The same cluster through another client, with what is remembered of it.
+    pub fn through(&self, client: Client) -> Self {
+        Self {
+            transport: Transport::new(client),
+            lease_namespace: self.lease_namespace.clone(),
+            memories: self.memories.clone(),
+        }
+    }
+
+    /// How many objects are remembered, so that they need not be listed.
+    pub async fn remembered(&self) -> usize {
+        let Memories {
+            pods,
+            nodes,
+            node_claims,
+        } = &*self.memories;
+        pods.len().await + nodes.len().await + node_claims.len().await
+    }
+
+    /// Makes room for other clusters.
+    pub async fn forget(&self) {
+        self.memories.pods.forget().await;
+        self.memories.nodes.forget().await;
+        self.memories.node_claims.forget().await;
     }
 }
 
@@ -55,18 +93,32 @@ impl Cluster for KubeCluster {
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
-        self.transport.list::<api::NodeClaim, _>().await
+        self.memories
+            .node_claims
+            .read::<api::NodeClaim>(&self.transport)
+            .await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.transport.list::<kubernetes::Node, _>().await
+        self.memories
+            .nodes
+            .read::<kubernetes::Node>(&self.transport)
+            .await
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.transport.list::<kubernetes::Pod, _>().await
+        self.memories
+            .pods
+            .read::<kubernetes::Pod>(&self.transport)
+            .await
     }
 
     async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        if self.memories.pods.is_warm().await {
+            let mut pods = self.pods().await?;
+            pods.retain(|pod| pod.node_name.is_none());
+            return Ok(pods);
+        }
         self.transport
             .list_where::<kubernetes::Pod, _>("spec.nodeName=")
             .await
@@ -410,6 +462,10 @@ impl Cluster for KubeCluster {
         document: &StatusDocument,
     ) -> Result<(), ClusterError> {
         status::store(&self.transport, &self.lease_namespace, lane, document).await
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.transport.traffic()
     }
 }
 

@@ -8,6 +8,8 @@ mod connect;
 mod error;
 mod events;
 mod lease;
+mod lists;
+mod memory;
 mod status;
 mod transport;
 

@@ -1,32 +1,44 @@
 //! Raw requests over kube's client: our own slim types are decoded straight from the wire.
 
-use api::{List, Resource, Scope, continue_token};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use api::{Resource, Scope};
+use futures::AsyncBufRead;
 use http::{Method, Request};
 use kube::Client;
-use ports::{
-    ClusterError,
-    cluster::{Listed, Unreadable},
-};
-use serde::de::{DeserializeOwned, Error as _};
+use ports::{ClusterError, cluster::Traffic};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 use crate::error::classify;
 
-/// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
-const PAGE: usize = 500;
-/// Bytes that take no longer to read than to hand to another thread.
-const SHORT: usize = 64 << 10;
-/// More pages than any supported cluster fills; a server that continues for ever is an error.
-const PAGES_MAX: usize = 1_000;
+/// The longest wait for a whole answer: a server that answers byte by byte holds no turn up for longer. A page of 500 pods takes
+/// about a second on a busy server.
+const ANSWER: Duration = Duration::from_secs(25);
+/// Requests under way at a time: API servers queue what one client sends beyond a few, and refuse it in the end.
+const AT_ONCE: usize = 12;
+/// A read that the server wants later is repeated so often, and after so long at most; a list of many pages is not lost for it.
+const REPEATED_MAX: usize = 2;
+const AFTER_MAX: Duration = Duration::from_secs(3);
 
-#[derive(Clone)]
 pub(crate) struct Transport {
     client: Client,
+    permits: Semaphore,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    listed: AtomicU64,
+    followed: AtomicU64,
 }
 
 /// Where an object or a collection is served.
-pub(crate) struct Path(String);
+pub(crate) struct Path(pub(crate) String);
 
 impl Path {
     pub(crate) fn all<T: Resource>() -> Self {
@@ -66,109 +78,32 @@ fn root<T: Resource>() -> String {
 
 impl Transport {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    /// Every object of a kind, by quorum reads. A list that expires half way starts over once.
-    pub(crate) async fn list<T, M>(&self) -> Result<Vec<M>, ClusterError>
-    where
-        T: Resource,
-        M: From<T> + Send + 'static,
-    {
-        self.list_where::<T, M>("").await
-    }
-
-    /// The same of those that a field selector chooses; an empty one chooses all.
-    pub(crate) async fn list_where<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
-    where
-        T: Resource,
-        M: From<T> + Send + 'static,
-    {
-        match self.pages::<T, M>(fields).await {
-            Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
-                self.pages::<T, M>(fields).await
-            }
-            Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
-                kind: T::KIND.to_owned(),
-            }),
-            answer => answer,
+        Self {
+            client,
+            permits: Semaphore::new(AT_ONCE),
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            listed: AtomicU64::new(0),
+            followed: AtomicU64::new(0),
         }
     }
 
-    /// The same of a kind with few objects, with those that cannot be read.
-    pub(crate) async fn listed<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
-        match self.listed_pages::<T>().await {
-            Err(ClusterError::Unavailable { message, .. }) if message.starts_with("410") => {
-                self.listed_pages::<T>().await
-            }
-            Err(ClusterError::NotFound { .. }) => Err(ClusterError::KindMissing {
-                kind: T::KIND.to_owned(),
-            }),
-            answer => answer,
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            listed: self.listed.load(Ordering::Relaxed),
+            followed: self.followed.load(Ordering::Relaxed),
         }
     }
 
-    async fn listed_pages<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
-        let action = format!("list {}", T::PLURAL);
-        let Path(path) = Path::all::<T>();
-        let first = format!("{path}?limit={PAGE}");
-        let mut query = first.clone();
-        let (mut items, mut unreadable_items) = (Vec::new(), Vec::new());
-        for _ in 0..PAGES_MAX {
-            let page = self
-                .send(Method::GET, &query, None, "", &action, T::PLURAL)
-                .await?;
-            let page = List::<T>::from_json(&page).map_err(|error| unreadable(&error, &action))?;
-            items.extend(page.items);
-            unreadable_items.extend(page.unreadable.into_iter().map(|item| Unreadable {
-                name: item.name,
-                uid: item.uid.into(),
-                message: item.source.to_string(),
-            }));
-            let Some(token) = page.continue_token else {
-                return Ok(Listed {
-                    items,
-                    unreadable: unreadable_items,
-                });
-            };
-            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-            query = format!("{first}&continue={token}");
-        }
-        Err(endless(action))
-    }
-
-    /// While the server writes a page, the ones before it are read.
-    async fn pages<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
-    where
-        T: Resource,
-        M: From<T> + Send + 'static,
-    {
-        let action = format!("list {}", T::PLURAL);
-        let Path(path) = Path::all::<T>();
-        let mut first = format!("{path}?limit={PAGE}");
-        if !fields.is_empty() {
-            first.push_str("&fieldSelector=");
-            first.extend(form_urlencoded::byte_serialize(fields.as_bytes()));
-        }
-        let mut query = first.clone();
-        let mut reader: Option<Reader<M>> = None;
-        for _ in 0..PAGES_MAX {
-            let page = self
-                .send(Method::GET, &query, None, "", &action, T::PLURAL)
-                .await?;
-            let Some(token) = continue_token(&page) else {
-                let items = match reader {
-                    Some(reader) => reader.end(page).await,
-                    None if page.len() > SHORT => Reader::new::<T>().end(page).await,
-                    None => read::<T, M>(&page),
-                };
-                return items.map_err(|error| unreadable(&error, &action));
-            };
-            reader.get_or_insert_with(Reader::new::<T>).next(page).await;
-            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-            query = format!("{first}&continue={token}");
-        }
-        Err(endless(action))
+    /// Notes how a large kind was read.
+    pub(crate) fn note(&self, was_listed: bool) {
+        let count = match was_listed {
+            true => &self.listed,
+            false => &self.followed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// `None` where the object does not exist.
@@ -268,7 +203,8 @@ impl Transport {
         .map(drop)
     }
 
-    async fn send(
+    /// One request and its whole answer. A read that the server would rather have later is repeated then.
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -285,78 +221,80 @@ impl Transport {
             .map(serde_json::to_vec)
             .transpose()
             .map_err(|error| invalid(error.to_string()))?;
-        let mut request = Request::builder().method(method).uri(path);
-        if body.is_some() {
-            request = request.header(http::header::CONTENT_TYPE, content_type);
+        let is_read = method == Method::GET;
+        for repeated in 0..=REPEATED_MAX {
+            let mut request = Request::builder().method(method.clone()).uri(path);
+            if body.is_some() {
+                request = request.header(http::header::CONTENT_TYPE, content_type);
+            }
+            let request = request
+                .body(body.clone().unwrap_or_default())
+                .map_err(|error| invalid(error.to_string()))?;
+            match self.once(request, action, what).await {
+                Err(ClusterError::Throttled {
+                    after_seconds: Some(seconds),
+                    ..
+                }) if is_read && repeated < REPEATED_MAX => {
+                    sleep(Duration::from_secs(seconds).min(AFTER_MAX)).await;
+                }
+                answer => return answer,
+            }
         }
-        let request = request
-            .body(body.unwrap_or_default())
-            .map_err(|error| invalid(error.to_string()))?;
-        self.client
-            .request_text(request)
-            .await
-            .map_err(|error| classify(error, action, what))
+        Err(invalid("it was never sent".to_owned()))
+    }
+
+    async fn once(
+        &self,
+        request: Request<Vec<u8>>,
+        action: &str,
+        what: &str,
+    ) -> Result<String, ClusterError> {
+        // Nobody closes it.
+        let _permit = self.permits.acquire().await.ok();
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answer = timeout(ANSWER, self.client.request_text(request)).await;
+        let answer = answer.map_err(|_| ClusterError::Unavailable {
+            action: action.to_owned(),
+            message: format!("its answer is not complete after {} s", ANSWER.as_secs()),
+        })?;
+        let answer = answer.map_err(|error| classify(error, action, what))?;
+        self.count(answer.len());
+        Ok(answer)
+    }
+
+    /// Opens a stream; what is read from it is for the caller to count.
+    pub(crate) async fn open(
+        &self,
+        path: &str,
+        action: &str,
+        what: &str,
+    ) -> Result<impl AsyncBufRead + use<>, ClusterError> {
+        let request =
+            Request::get(path)
+                .body(Vec::new())
+                .map_err(|error| ClusterError::Invalid {
+                    what: what.to_owned(),
+                    message: error.to_string(),
+                })?;
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let opened = self.client.request_stream(request).await;
+        opened.map_err(|error| classify(error, action, what))
+    }
+
+    pub(crate) fn count(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Reads the pages of one list, on a thread of its own.
-struct Reader<M> {
-    pages: mpsc::Sender<String>,
-    items: JoinHandle<serde_json::Result<Vec<M>>>,
-}
-
-impl<M: Send + 'static> Reader<M> {
-    fn new<T: Resource>() -> Self
-    where
-        M: From<T>,
-    {
-        // One waits while one is read and one is fetched.
-        let (pages, mut fetched) = mpsc::channel::<String>(1);
-        let items = tokio::task::spawn_blocking(move || {
-            let mut items = Vec::new();
-            while let Some(page) = fetched.blocking_recv() {
-                items.extend(read::<T, M>(&page)?);
-            }
-            Ok(items)
-        });
-        Self { pages, items }
-    }
-
-    /// A page that the reader does not take any more is not missed: it has failed on one before.
-    async fn next(&self, page: String) {
-        let _ = self.pages.send(page).await;
-    }
-
-    async fn end(self, last: String) -> serde_json::Result<Vec<M>> {
-        self.next(last).await;
-        drop(self.pages);
-        self.items.await.map_err(serde_json::Error::custom)?
-    }
-}
-
-fn read<T: Resource, M: From<T>>(page: &str) -> serde_json::Result<Vec<M>> {
-    let page = List::<T>::from_json(page)?;
-    for item in page.unreadable {
-        tracing::warn!(error = %item, cause = %item.source, "left out of the view");
-    }
-    Ok(page.items.into_iter().map(M::from).collect())
-}
-
-fn endless(action: String) -> ClusterError {
-    ClusterError::Unavailable {
-        action,
-        message: format!("the list did not end within {PAGES_MAX} pages"),
-    }
-}
-
 fn decode<T: DeserializeOwned>(text: &str, action: &str) -> Result<T, ClusterError> {
     serde_json::from_str(text).map_err(|error| unreadable(&error, action))
 }
 
-fn unreadable(error: &serde_json::Error, action: &str) -> ClusterError {
+pub(crate) fn unreadable(error: &serde_json::Error, action: &str) -> ClusterError {
     ClusterError::Unavailable {
         action: action.to_owned(),
         message: format!("the answer cannot be read: {error}"),

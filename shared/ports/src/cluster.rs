@@ -12,6 +12,7 @@ use model::{
     snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
     volume::Storage,
 };
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
@@ -117,6 +118,35 @@ pub trait Cluster: Send + Sync {
         lane: Lane,
         document: &StatusDocument,
     ) -> Result<(), ClusterError>;
+
+    /// What all calls so far came to; nothing where calls cost nothing.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+/// Requests that were sent, and what was read for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Traffic {
+    pub requests: u64,
+    /// Of answers, after decompression.
+    pub bytes: u64,
+    /// Large kinds that were listed, and those of which it was enough to follow what had changed.
+    pub listed: u64,
+    pub followed: u64,
+}
+
+impl Traffic {
+    /// What has come since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(before.requests),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            listed: self.listed.saturating_sub(before.listed),
+            followed: self.followed.saturating_sub(before.followed),
+        }
+    }
 }
 
 /// One function's document in the ConfigMap [`model::status::CONFIG_MAP`].

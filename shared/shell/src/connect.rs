@@ -13,6 +13,8 @@ use tokio::sync::Mutex;
 
 /// Credentials that are rotated are picked up within this time; EKS tokens live a little longer.
 const KEPT: SignedDuration = SignedDuration::from_mins(5);
+/// Objects that a warm function remembers of all its clusters: a few hundred megabytes.
+const REMEMBERED_MAX: usize = 150_000;
 /// Where Karpenter is installed, unless the entry's `leaseNamespace` says otherwise.
 const LEASE_NAMESPACE: &str = "kube-system";
 
@@ -70,7 +72,12 @@ impl Clusters for Connections {
             .get("leaseNamespace")
             .and_then(Value::as_str)
             .unwrap_or(LEASE_NAMESPACE);
-        let connected = Arc::new(KubeCluster::new(client, lease_namespace));
+        let connected = Arc::new(match open.get(cluster) {
+            // Its credentials were renewed.
+            Some(known) if known.entry == *entry => known.cluster.through(client),
+            Some(_) | None => KubeCluster::new(client, lease_namespace),
+        });
+        make_room(&open).await;
         let until = now.saturating_add(KEPT).unwrap_or(now);
         open.insert(
             cluster.clone(),
@@ -81,6 +88,19 @@ impl Clusters for Connections {
             },
         );
         Ok(connected)
+    }
+}
+
+/// Clusters are forgotten together: which one is asked for next is anybody's guess.
+async fn make_room(open: &BTreeMap<ClusterName, Open>) {
+    let mut remembered = 0;
+    for known in open.values() {
+        remembered += known.cluster.remembered().await;
+    }
+    if remembered > REMEMBERED_MAX {
+        for known in open.values() {
+            known.cluster.forget().await;
+        }
     }
 }
 

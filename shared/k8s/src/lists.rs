@@ -1,0 +1,294 @@
+//! Lists, page by page, and the watches that go on from them.
+
+use api::{List, Resource, page_metadata};
+use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+use http::Method;
+use ports::{
+    ClusterError,
+    cluster::{Listed, Unreadable},
+};
+use serde::de::Error as _;
+use std::pin::Pin;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::transport::{Path, Transport, unreadable};
+
+/// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
+pub(crate) const PAGE: usize = 500;
+/// Bytes that take no longer to read than to hand to another thread.
+const SHORT: usize = 64 << 10;
+/// More pages than any supported cluster fills; a server that continues for ever is an error.
+const PAGES_MAX: usize = 1_000;
+/// A watch ends by itself after this; servers tell how far they have come two seconds before.
+const WATCH_SECONDS: u32 = 3;
+/// One event of a watch: objects are at most 1.5 MiB large in etcd, and a line shows one.
+const LINE_MAX: u64 = 4 << 20;
+
+impl Transport {
+    /// Every object of a kind, by quorum reads.
+    pub(crate) async fn list<T, M>(&self) -> Result<Vec<M>, ClusterError>
+    where
+        T: Resource + 'static,
+        M: From<T> + Send + 'static,
+    {
+        self.list_where::<T, M>("").await
+    }
+
+    /// The same of those that a field selector chooses; an empty one chooses all.
+    pub(crate) async fn list_where<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
+    where
+        T: Resource + 'static,
+        M: From<T> + Send + 'static,
+    {
+        let take = |items: &mut Vec<M>, item: T| items.push(item.into());
+        let (items, _) = self.select(fields, take).await?;
+        Ok(items)
+    }
+
+    /// Every object, put where `take` puts it, and the version from which a watch goes on.
+    pub(crate) async fn versioned<T, C>(
+        &self,
+        take: fn(&mut C, T),
+    ) -> Result<(C, String), ClusterError>
+    where
+        T: Resource + 'static,
+        C: Default + Send + 'static,
+    {
+        self.select("", take).await
+    }
+
+    /// The same of a kind with few objects, with those that cannot be read.
+    pub(crate) async fn listed<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
+        let listed = match self.listed_once::<T>().await {
+            Err(error) if has_expired(&error) => self.listed_once::<T>().await,
+            answer => answer,
+        };
+        listed.map_err(missing::<T>)
+    }
+
+    async fn listed_once<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
+        let (mut items, mut odd) = (Vec::new(), Vec::new());
+        let mut pages = Pages::new::<T>(self, "");
+        while let Some(page) = pages.next().await? {
+            let page = List::<T>::from_json(&page);
+            let page = page.map_err(|error| unreadable(&error, &pages.action))?;
+            items.extend(page.items);
+            odd.extend(page.unreadable.into_iter().map(|item| Unreadable {
+                name: item.name,
+                uid: item.uid.into(),
+                message: item.source.to_string(),
+            }));
+        }
+        Ok(Listed {
+            items,
+            unreadable: odd,
+        })
+    }
+
+    async fn select<T, C>(
+        &self,
+        fields: &str,
+        take: fn(&mut C, T),
+    ) -> Result<(C, String), ClusterError>
+    where
+        T: Resource + 'static,
+        C: Default + Send + 'static,
+    {
+        let selected = match self.select_once(fields, take).await {
+            Err(error) if has_expired(&error) => self.select_once(fields, take).await,
+            answer => answer,
+        };
+        selected.map_err(missing::<T>)
+    }
+
+    /// While the server writes a page, the ones before it are read.
+    async fn select_once<T, C>(
+        &self,
+        fields: &str,
+        take: fn(&mut C, T),
+    ) -> Result<(C, String), ClusterError>
+    where
+        T: Resource + 'static,
+        C: Default + Send + 'static,
+    {
+        let mut pages = Pages::new::<T>(self, fields);
+        let Some(first) = pages.next().await? else {
+            return Ok((C::default(), String::new()));
+        };
+        let items = match pages.is_over() && first.len() <= SHORT {
+            true => {
+                let mut items = C::default();
+                read(&first, &mut items, take).map(|()| items)
+            }
+            false => {
+                let reader = Reader::new(take);
+                reader.next(first).await;
+                while let Some(page) = pages.next().await? {
+                    reader.next(page).await;
+                }
+                reader.end().await
+            }
+        };
+        let items = items.map_err(|error| unreadable(&error, &pages.action))?;
+        Ok((items, pages.version))
+    }
+
+    /// How far the cluster has come, by a quorum read of as little as possible.
+    pub(crate) async fn version<T: Resource>(&self) -> Result<String, ClusterError> {
+        let (action, Path(path)) = (format!("list {}", T::PLURAL), Path::all::<T>());
+        let query = format!("{path}?limit=1");
+        let page = self.send(Method::GET, &query, None, "", &action, T::PLURAL);
+        let metadata = page_metadata(&page.await?);
+        Ok(metadata.map_or_else(String::new, |metadata| metadata.resource_version))
+    }
+
+    /// What has happened to a kind since a version, for [`WATCH_SECONDS`].
+    pub(crate) async fn watch<T: Resource>(&self, from: &str) -> Result<Watch<'_>, ClusterError> {
+        let (action, Path(path)) = (format!("watch {}", T::PLURAL), Path::all::<T>());
+        let query = format!(
+            "{path}?watch=1&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}"
+        );
+        let lines = self.open(&query, &action, T::PLURAL).await?;
+        Ok(Watch {
+            transport: self,
+            lines: Box::pin(lines),
+        })
+    }
+}
+
+/// One walk through the pages of a list.
+struct Pages<'a> {
+    transport: &'a Transport,
+    action: String,
+    plural: &'static str,
+    first: String,
+    /// Where the next page is; `None` after the last.
+    next: Option<String>,
+    fetched: usize,
+    /// Of the cluster's state that the list shows.
+    version: String,
+}
+
+impl<'a> Pages<'a> {
+    fn new<T: Resource>(transport: &'a Transport, fields: &str) -> Self {
+        let Path(path) = Path::all::<T>();
+        let mut first = format!("{path}?limit={PAGE}");
+        if !fields.is_empty() {
+            first.push_str("&fieldSelector=");
+            first.extend(form_urlencoded::byte_serialize(fields.as_bytes()));
+        }
+        Self {
+            transport,
+            action: format!("list {}", T::PLURAL),
+            plural: T::PLURAL,
+            next: Some(first.clone()),
+            first,
+            fetched: 0,
+            version: String::new(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    async fn next(&mut self) -> Result<Option<String>, ClusterError> {
+        let Some(query) = self.next.take() else {
+            return Ok(None);
+        };
+        if self.fetched == PAGES_MAX {
+            return Err(ClusterError::Unavailable {
+                action: self.action.clone(),
+                message: format!("the list did not end within {PAGES_MAX} pages"),
+            });
+        }
+        self.fetched += 1;
+        let page = self
+            .transport
+            .send(Method::GET, &query, None, "", &self.action, self.plural);
+        let page = page.await?;
+        let Some(metadata) = page_metadata(&page) else {
+            // Whoever reads it says what is wrong with it.
+            return Ok(Some(page));
+        };
+        self.version = metadata.resource_version;
+        self.next = metadata.continue_token.map(|token| {
+            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
+            format!("{}&continue={token}", self.first)
+        });
+        Ok(Some(page))
+    }
+}
+
+/// Reads the pages of one list, on a thread of its own.
+struct Reader<C> {
+    pages: mpsc::Sender<String>,
+    items: JoinHandle<serde_json::Result<C>>,
+}
+
+impl<C: Default + Send + 'static> Reader<C> {
+    fn new<T: Resource + 'static>(take: fn(&mut C, T)) -> Self {
+        // One waits while one is read and one is fetched.
+        let (pages, mut fetched) = mpsc::channel::<String>(1);
+        let items = tokio::task::spawn_blocking(move || {
+            let mut items = C::default();
+            while let Some(page) = fetched.blocking_recv() {
+                read(&page, &mut items, take)?;
+            }
+            Ok(items)
+        });
+        Self { pages, items }
+    }
+
+    /// A page that the reader does not take any more is not missed: it has failed on one before.
+    async fn next(&self, page: String) {
+        let _ = self.pages.send(page).await;
+    }
+
+    async fn end(self) -> serde_json::Result<C> {
+        drop(self.pages);
+        self.items.await.map_err(serde_json::Error::custom)?
+    }
+}
+
+fn read<T: Resource, C>(page: &str, items: &mut C, take: fn(&mut C, T)) -> serde_json::Result<()> {
+    let page = List::<T>::from_json(page)?;
+    for item in page.unreadable {
+        tracing::warn!(error = %item, cause = %item.source, "left out of the view");
+    }
+    page.items.into_iter().for_each(|item| take(items, item));
+    Ok(())
+}
+
+/// Whether the server has forgotten the state that a list shows.
+fn has_expired(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Unavailable { message, .. } if message.starts_with("410"))
+}
+
+fn missing<T: Resource>(error: ClusterError) -> ClusterError {
+    if let ClusterError::NotFound { .. } = error {
+        return ClusterError::KindMissing {
+            kind: T::KIND.to_owned(),
+        };
+    }
+    error
+}
+
+/// The events of one watch, a line each.
+pub(crate) struct Watch<'a> {
+    transport: &'a Transport,
+    lines: Pin<Box<dyn AsyncBufRead + Send>>,
+}
+
+impl Watch<'_> {
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> std::io::Result<Option<String>> {
+        let mut line = String::new();
+        let read = (&mut self.lines)
+            .take(LINE_MAX)
+            .read_line(&mut line)
+            .await?;
+        self.transport.count(read);
+        Ok((read > 0).then_some(line))
+    }
+}

@@ -1,0 +1,288 @@
+//! What a warm function remembers of a large kind: brought up to date by a short watch, it need not be listed anew.
+//!
+//! Nothing here is staler than a list. How far the cluster has come is asked first, by a quorum read; what is remembered counts
+//! only once a watch has led past that (PROTOCOL O1). Any doubt ends in a list: a version that is no number, one that the server
+//! has forgotten (410), an event that cannot be read, watches that end too early or take too long.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use api::Resource;
+use model::{PodKey, pod::Pod};
+use ports::ClusterError;
+use serde::Deserialize;
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{lists::PAGE, transport::Transport};
+
+/// Catching up that takes longer is given up: a list of 50,000 pods takes little more.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Watches that end before they led far enough, as servers end those of slow clients, are resumed this often.
+const RESUMED_MAX: usize = 3;
+
+/// The objects of one kind, as its watch on the wire tells of them, in a `K`.
+pub(crate) struct Memory<K> {
+    known: Mutex<Option<Known<K>>>,
+    /// This server does not lead watches far enough in time: trying again would cost that time in each turn.
+    is_futile: AtomicBool,
+}
+
+struct Known<K> {
+    version: u64,
+    objects: K,
+}
+
+/// Namespace and name.
+type Key = (String, String);
+
+/// A place for objects, by namespace and name.
+pub(crate) trait Keep: Default + Send + 'static {
+    type Object: Send + 'static;
+
+    fn keep(&mut self, key: Key, object: Self::Object);
+    fn drop(&mut self, key: &Key);
+    fn len(&self) -> usize;
+    fn all(&self) -> Vec<Self::Object>;
+}
+
+impl<M: Clone + Send + 'static> Keep for BTreeMap<Key, M> {
+    type Object = M;
+
+    fn keep(&mut self, key: Key, object: M) {
+        self.insert(key, object);
+    }
+
+    fn drop(&mut self, key: &Key) {
+        self.remove(key);
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn all(&self) -> Vec<M> {
+        self.values().cloned().collect()
+    }
+}
+
+/// 50,000 whole pods are 300 MB.
+impl Keep for view::Pods {
+    type Object = Pod;
+
+    fn keep(&mut self, _: Key, pod: Pod) {
+        self.see(pod);
+    }
+
+    fn drop(&mut self, (namespace, name): &Key) {
+        self.lose(&PodKey::new(namespace, name));
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn all(&self) -> Vec<Pod> {
+        self.iter().collect()
+    }
+}
+
+impl<K> Default for Memory<K> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            is_futile: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Why what is remembered cannot be relied on.
+#[derive(Debug)]
+enum Doubt {
+    /// The server has forgotten what came since, or tells what cannot be read.
+    Lost,
+    /// Not within [`PATIENCE`], or not within [`RESUMED_MAX`] watches.
+    TooSlow,
+}
+
+impl<K: Keep> Memory<K> {
+    /// Every object of the kind, as fresh as a quorum read.
+    pub(crate) async fn read<T>(
+        &self,
+        transport: &Transport,
+    ) -> Result<Vec<K::Object>, ClusterError>
+    where
+        T: Resource + Send + 'static,
+        K::Object: From<T>,
+    {
+        let mut known = self.known.lock().await;
+        if let Some(mut remembered) = known.take() {
+            match self.catch_up::<T>(&mut remembered, transport).await {
+                Ok(()) => {
+                    transport.note(false);
+                    let objects = remembered.objects.all();
+                    *known = Some(remembered);
+                    return Ok(objects);
+                }
+                Err(doubt) => {
+                    tracing::info!(kind = T::PLURAL, ?doubt, "listed anew");
+                    if matches!(doubt, Doubt::TooSlow) {
+                        self.is_futile.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        let (listed, version) = transport.versioned(Collected::<K>::take::<T>).await?;
+        // What fits into a page is listed as soon as it is watched.
+        let is_large = listed.objects.len() > PAGE;
+        if is_large {
+            transport.note(true);
+        }
+        let objects = listed.objects.all();
+        if let Ok(version) = version.parse()
+            && is_large
+            && !self.is_futile.load(Ordering::Relaxed)
+        {
+            *known = Some(Known {
+                version,
+                objects: listed.objects,
+            });
+        }
+        Ok(objects)
+    }
+
+    /// Whether anything is remembered, so that reading costs little.
+    pub(crate) async fn is_warm(&self) -> bool {
+        self.known.lock().await.is_some()
+    }
+
+    pub(crate) async fn len(&self) -> usize {
+        let known = self.known.lock().await;
+        known.as_ref().map_or(0, |known| known.objects.len())
+    }
+
+    pub(crate) async fn forget(&self) {
+        *self.known.lock().await = None;
+    }
+
+    async fn catch_up<T>(&self, known: &mut Known<K>, transport: &Transport) -> Result<(), Doubt>
+    where
+        T: Resource,
+        K::Object: From<T>,
+    {
+        let following = async {
+            let newest = transport.version::<T>().await.map_err(|_| Doubt::Lost)?;
+            let newest: u64 = newest.parse().map_err(|_| Doubt::Lost)?;
+            for _ in 0..=RESUMED_MAX {
+                if known.version >= newest {
+                    return Ok(());
+                }
+                let from = known.version.to_string();
+                let mut watch = transport.watch::<T>(&from).await.map_err(|_| Doubt::Lost)?;
+                while known.version < newest {
+                    match watch.next().await.map_err(|_| Doubt::Lost)? {
+                        Some(line) => known.learn::<T>(&line)?,
+                        None => break,
+                    }
+                }
+            }
+            match known.version >= newest {
+                true => Ok(()),
+                false => Err(Doubt::TooSlow),
+            }
+        };
+        timeout(PATIENCE, following)
+            .await
+            .unwrap_or(Err(Doubt::TooSlow))
+    }
+}
+
+/// What a list has shown so far.
+pub(crate) struct Collected<K> {
+    objects: K,
+}
+
+impl<K: Keep> Default for Collected<K> {
+    fn default() -> Self {
+        Self {
+            objects: K::default(),
+        }
+    }
+}
+
+impl<K: Keep> Collected<K> {
+    fn take<T>(&mut self, object: T)
+    where
+        T: Resource,
+        K::Object: From<T>,
+    {
+        let key = key(&object);
+        self.objects.keep(key, object.into());
+    }
+}
+
+impl<K: Keep> Known<K> {
+    /// Takes in one line of a watch.
+    fn learn<T>(&mut self, line: &str) -> Result<(), Doubt>
+    where
+        T: Resource,
+        K::Object: From<T>,
+    {
+        let told: Told<'_> = serde_json::from_str(line).map_err(|_| Doubt::Lost)?;
+        let object = || serde_json::from_str::<T>(told.object.get()).map_err(|_| Doubt::Lost);
+        let version = match told.kind.as_ref() {
+            "BOOKMARK" => {
+                let bookmark: Bookmark =
+                    serde_json::from_str(told.object.get()).map_err(|_| Doubt::Lost)?;
+                bookmark.metadata.resource_version
+            }
+            "ADDED" | "MODIFIED" => {
+                let object = object()?;
+                let version = version(&object);
+                self.objects.keep(key(&object), object.into());
+                version
+            }
+            "DELETED" => {
+                let object = object()?;
+                self.objects.drop(&key(&object));
+                version(&object)
+            }
+            // An error, or a kind of event that nobody knows yet.
+            _ => return Err(Doubt::Lost),
+        };
+        self.version = version.parse().map_err(|_| Doubt::Lost)?;
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a serde_json::value::RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+}
+
+fn key<T: Resource>(object: &T) -> Key {
+    let metadata = object.metadata();
+    let namespace = metadata.namespace.clone().unwrap_or_default();
+    (namespace, metadata.name.clone())
+}
+
+fn version<T: Resource>(object: &T) -> String {
+    let version = object.metadata().resource_version.clone();
+    version.unwrap_or_default()
+}
