@@ -1,6 +1,7 @@
-//! The sink in AWS: one SQS queue per lane and the cluster's row in the ledger.
+//! The sink in AWS: one SQS queue per lane, the cluster's row in the ledger, and its view in the bucket.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,9 @@ use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use model::{Lane, Wake};
+use ports::{Archive as _, Clock};
+use signed::Bucket;
+use view::Issue;
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -43,11 +47,15 @@ pub struct AwsSink {
     dynamodb: aws_sdk_dynamodb::Client,
     queues: BTreeMap<Lane, String>,
     table: String,
+    /// Where pods are published.
+    bucket: Option<Bucket>,
 }
 
 impl AwsSink {
-    pub fn new(sdk: &SdkConfig, config: &Config) -> Self {
+    pub fn new(sdk: &SdkConfig, config: &Config, clock: Arc<dyn Clock>) -> Self {
+        let bucket = config.view_bucket.as_deref();
         Self {
+            bucket: bucket.map(|name| Bucket::new(sdk, name, clock)),
             sqs: aws_sdk_sqs::Client::new(sdk),
             dynamodb: aws_sdk_dynamodb::Client::new(sdk),
             queues: config.queues.clone(),
@@ -84,14 +92,27 @@ impl Sink for AwsSink {
     /// Sets the row's attributes and leaves unknown ones: another version may run beside this one.
     async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
         let text = |text: &str| AttributeValue::S(text.to_owned());
-        self.dynamodb
+        let view = beat.view.as_ref().map(serde_json::to_string);
+        let view = view.transpose().map_err(|error| SinkError {
+            what: "writing the heartbeat".to_owned(),
+            cause: error.to_string(),
+        })?;
+        let update = self
+            .dynamodb
             .update_item()
             .table_name(&self.table)
             .key("pk", text(&format!("RELAY#{}", beat.cluster)))
-            .key("sk", text("BEAT"))
-            .update_expression(
-                "SET #epoch = :epoch, #at = :at, #version = :version, #server = :server, #counters = :counters",
-            )
+            .key("sk", text("BEAT"));
+        const SET: &str = "SET #epoch = :epoch, #at = :at, #version = :version, #server = :server, #counters = :counters";
+        // A relay that publishes no more leaves no view behind.
+        let update = match &view {
+            Some(view) => update
+                .update_expression(format!("{SET}, #view = :view"))
+                .expression_attribute_values(":view", text(view)),
+            None => update.update_expression(format!("{SET} REMOVE #view")),
+        };
+        update
+            .expression_attribute_names("#view", "view")
             .expression_attribute_names("#epoch", "epoch")
             .expression_attribute_names("#at", "beatAt")
             .expression_attribute_names("#version", "version")
@@ -109,6 +130,18 @@ impl Sink for AwsSink {
                 cause: DisplayErrorContext(error).to_string(),
             })?;
         Ok(())
+    }
+
+    async fn publish(&self, issue: Issue) -> Result<(), SinkError> {
+        let failed = |cause: String| SinkError {
+            what: format!("storing {}", issue.name),
+            cause,
+        };
+        let Some(bucket) = &self.bucket else {
+            return Err(failed("no bucket is configured".to_owned()));
+        };
+        let stored = bucket.put(&issue.name, issue.object).await;
+        stored.map_err(|error| failed(error.to_string()))
     }
 }
 

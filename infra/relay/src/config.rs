@@ -34,6 +34,8 @@ pub struct Config {
     pub log_level: LevelFilter,
     /// Of the ConfigMap in which the functions tell what `/metrics` shows of them.
     pub status_namespace: String,
+    /// The stack's bucket, where pods are published for its functions.
+    pub view_bucket: Option<String>,
 }
 
 /// What is wrong, one line per variable.
@@ -89,6 +91,7 @@ impl Config {
             .get("WHITTLE_STATUS_NAMESPACE")
             .unwrap_or("kube-system")
             .to_owned();
+        let view_bucket = reader.get("WHITTLE_VIEW_BUCKET").map(str::to_owned);
         match (listen, log_level) {
             (Some(listen), Some(log_level)) if reader.problems.is_empty() => Ok(Self {
                 cluster: ClusterName::from(cluster),
@@ -98,6 +101,7 @@ impl Config {
                 window,
                 log_level,
                 status_namespace,
+                view_bucket,
             }),
             _ => Err(ConfigError(reader.problems)),
         }
@@ -210,6 +214,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "0.0.0.0:8080");
         assert_eq!(config.log_level, LevelFilter::INFO);
         assert_eq!(config.status_namespace, "kube-system");
+        assert_eq!(config.view_bucket, None, "publishing is asked for");
         assert!(config.queues[&Lane::Terminator].ends_with("/whittle-terminate"));
     }
 

@@ -8,7 +8,10 @@
 //! [`objects`] (what is read and kept of each kind), [`watch`] and [`run`] (the I/O). [`told`] stands apart: what the
 //! functions tell of the cluster, shown on `/metrics`.
 //!
-//! Besides `model` it must not depend on any other crate of this workspace; of AWS it knows SQS and DynamoDB alone. Only
+//! Where it publishes pods ([`published`]), functions of large clusters need not list them; it keeps a few hundred bytes of each.
+//!
+//! Of this workspace it knows `model`, and for pods `api` and `view`, so that they are read as functions read them; of AWS SQS,
+//! DynamoDB and the stack's bucket. Only
 //! [`aws`], [`watch`], [`told`], [`http`] and [`run`] do I/O; everything else is given the time.
 
 pub mod aws;
@@ -23,6 +26,7 @@ pub mod kind;
 pub mod metrics;
 pub mod objects;
 pub mod outbox;
+pub mod published;
 pub mod relay;
 pub mod routing;
 pub mod run;

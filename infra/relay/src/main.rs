@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ports::Clock;
 use relay::aws::{AwsSink, sdk_config};
 use relay::config::Config;
 use relay::http::router;
@@ -68,11 +69,13 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         clock: now,
     };
     let metrics = Metrics::default();
-    let shared = Shared::new(
-        Relay::new(config.cluster.clone(), config.window, seed),
-        metrics.clone(),
-    );
-    let sink = Arc::new(AwsSink::new(&sdk_config().await, &config));
+    let mut relay = Relay::new(config.cluster.clone(), config.window, seed);
+    if config.view_bucket.is_some() {
+        relay = relay.publishing(config.cluster.clone(), epoch.clone());
+    }
+    let shared = Shared::new(relay, metrics.clone());
+    let sink = AwsSink::new(&sdk_config().await, &config, Arc::new(SystemClock));
+    let sink = Arc::new(sink);
 
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
@@ -88,6 +91,7 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         patience: Patience::new(seed),
         metrics: metrics.clone(),
         pages: Arc::new(Semaphore::new(1)),
+        publishes: config.view_bucket.is_some(),
     }
     .spawn();
     watches.spawn(follow(client, config.status_namespace, metrics));
@@ -119,6 +123,14 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
 )]
 fn now() -> Timestamp {
     Timestamp::now()
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        now()
+    }
 }
 
 fn seed(epoch: &str) -> u64 {

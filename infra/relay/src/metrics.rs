@@ -23,6 +23,7 @@ pub struct Metrics {
     restarts: Family<RestartLabels, Counter>,
     wakes: Family<WakeLabels, Counter>,
     beats: Family<OutcomeLabels, Counter>,
+    views: Family<OutcomeLabels, Counter>,
     told: Arc<Mutex<Told>>,
 }
 
@@ -95,6 +96,14 @@ impl Metrics {
             .inc();
     }
 
+    pub fn view(&self, stored: bool) {
+        self.views
+            .get_or_create(&OutcomeLabels {
+                outcome: outcome(stored),
+            })
+            .inc();
+    }
+
     /// Shows this of the functions from now on.
     pub fn show(&self, told: Told) {
         *self.told() = told;
@@ -154,6 +163,11 @@ impl Metrics {
             "heartbeats",
             "Heartbeats written to the ledger",
             self.beats.clone(),
+        );
+        registry.register(
+            "views",
+            "Versions of the view of pods stored in the bucket",
+            self.views.clone(),
         );
         registry.register("objects", "Objects known", objects);
         registry.register("changes", "Changes that concerned a lane", changes);

@@ -161,6 +161,13 @@ impl Outbox {
         }
     }
 
+    /// When a lane's wake is due; `None` if none waits, or one is on its way.
+    pub fn due_of(&self, lane: Lane) -> Option<Duration> {
+        self.ready_lanes()
+            .find(|(ready, _)| *ready == lane)
+            .map(|(_, waiting)| waiting.due)
+    }
+
     /// Whether nothing waits and nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.sending.is_empty()

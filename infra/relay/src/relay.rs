@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use model::{ClusterName, Lane, Wake};
+use jiff::Timestamp;
+use model::{ClusterName, Lane, Wake, view::ViewPointer};
 
 use crate::backoff::Backoff;
 use crate::batcher::{Batcher, Window};
@@ -11,6 +12,7 @@ use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::kind::Kind;
 use crate::outbox::Outbox;
+use crate::published::Published;
 use crate::routing::{Concern, Pace, route};
 use crate::state::{Sighting, State};
 use crate::watches::Watches;
@@ -52,6 +54,8 @@ pub struct Relay {
     batcher: Batcher,
     outbox: Outbox,
     heartbeat: Heartbeat,
+    /// Where pods are published.
+    published: Option<Published>,
 }
 
 impl Relay {
@@ -69,11 +73,23 @@ impl Relay {
             batcher: Batcher::new(window),
             outbox: Outbox::new(cluster, backoff),
             heartbeat: Heartbeat::new(backoff),
+            published: None,
+        }
+    }
+
+    /// The same relay, publishing pods under the name of its epoch.
+    pub fn publishing(self, cluster: ClusterName, epoch: String) -> Self {
+        Self {
+            published: Some(Published::new(cluster, epoch)),
+            ..self
         }
     }
 
     pub fn observe(&mut self, observation: Observation, now: Duration) {
         let Observation { kind, event } = observation;
+        if let Some(published) = self.published.as_mut().filter(|_| kind == Kind::Pod) {
+            published.observe(&event);
+        }
         let changes = match event {
             // Nothing was answered yet.
             Event::ListBegun => return self.state.begin_list(kind),
@@ -100,14 +116,46 @@ impl Relay {
     /// When something is due next.
     pub fn due(&self, now: Duration) -> Option<Duration> {
         let heartbeat = self.heartbeat.due(now, self.watches.alive_until());
-        [self.batcher.due(), self.outbox.due(), heartbeat]
-            .into_iter()
-            .flatten()
-            .min()
+        let held_until = self.published.as_ref().and_then(Published::held_until);
+        let wakes = [self.batcher.due(), self.outbox.due()];
+        let wakes = wakes.into_iter().flatten().min();
+        // Wakes that a view holds back are due when it no longer does.
+        let wakes = wakes.map(|due| due.max(held_until.unwrap_or_default()));
+        [wakes, heartbeat].into_iter().flatten().min()
+    }
+
+    /// What is to be put into the bucket before the wakes that are due now are sent. Each must be answered by
+    /// [`Relay::view_stored`] or [`Relay::view_failed`]; until then, or for a moment, wakes wait.
+    pub fn take_view(&mut self, now: Duration) -> Option<view::Issue> {
+        let published = self.published.as_mut()?;
+        let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now);
+        let pods_wait = is_due(self.batcher.due()) || is_due(self.outbox.due_of(Lane::Provisioner));
+        let others_wait = is_due(self.outbox.due());
+        published.take(pods_wait, others_wait, &self.counters, now)
+    }
+
+    pub fn view_stored(&mut self) {
+        if let Some(published) = &mut self.published {
+            published.stored();
+        }
+    }
+
+    pub fn view_failed(&mut self, now: Duration) {
+        if let Some(published) = &mut self.published {
+            published.failed(now);
+        }
+    }
+
+    /// The newest view that functions can read, as of `at`.
+    pub fn view(&self, at: Timestamp) -> Option<ViewPointer> {
+        self.published.as_ref()?.pointer(at)
     }
 
     /// The wakes that are to be sent now. Each must be answered by [`Relay::wake_sent`] or [`Relay::wake_failed`].
     pub fn take_wakes(&mut self, now: Duration) -> Vec<Wake> {
+        if self.published.as_ref().is_some_and(|one| one.holds(now)) {
+            return Vec::new();
+        }
         if let Some(hints) = self.batcher.close(now) {
             self.outbox
                 .add_now(Lane::Provisioner, BATCH_REASON, hints, now);

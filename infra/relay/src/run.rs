@@ -26,6 +26,9 @@ pub const OBSERVATIONS: usize = 64;
 /// The loop turns at least this often, so that `/healthz` can tell whether it does.
 const TURN_MOST: Duration = Duration::from_secs(5);
 
+/// Storing a version of the view takes a moment, or is given up.
+const VIEW_MOST: Duration = Duration::from_secs(20);
+
 /// For what waits when the process is asked to end; well under Kubernetes' default grace of 30 s.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -83,6 +86,15 @@ pub struct Identity {
 enum Done {
     Wake(Wake, Result<(), SinkError>),
     Beat(Result<(), SinkError>),
+    View(Result<(), SinkError>),
+}
+
+/// What the log speaks of as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Delivery {
+    Wakes(Lane),
+    Heartbeat,
+    View,
 }
 
 /// Relays until `ending` resolves, then sends what waits and returns.
@@ -132,8 +144,8 @@ struct Courier {
     sink: Arc<dyn Sink>,
     identity: Identity,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// What the log has said cannot be delivered: a lane's wakes, or the heartbeat.
-    troubled: BTreeSet<Option<Lane>>,
+    /// What the log has said cannot be delivered.
+    troubled: BTreeSet<Delivery>,
 }
 
 impl Courier {
@@ -145,7 +157,21 @@ impl Courier {
             self.under_way
                 .push(Box::pin(async move { Done::Beat(sink.beat(&beat).await) }));
         }
-        for wake in self.shared.with(|relay| relay.take_wakes(now)) {
+        if let Some(issue) = self.shared.with(|relay| relay.take_view(now)) {
+            let sink = Arc::clone(&self.sink);
+            self.under_way.push(Box::pin(async move {
+                let stored = timeout(VIEW_MOST, sink.publish(issue)).await;
+                Done::View(stored.unwrap_or_else(|_| {
+                    Err(SinkError {
+                        what: "storing a version of the view".to_owned(),
+                        cause: format!("no answer in {} s", VIEW_MOST.as_secs()),
+                    })
+                }))
+            }));
+        }
+        let at = (self.identity.clock)();
+        for mut wake in self.shared.with(|relay| relay.take_wakes(now)) {
+            wake.view = self.shared.with(|relay| relay.view(at));
             let sink = Arc::clone(&self.sink);
             self.under_way.push(Box::pin(async move {
                 let sent = sink.send(&wake).await;
@@ -168,6 +194,7 @@ impl Courier {
             version: env!("CARGO_PKG_VERSION"),
             api_server: api_server.clone(),
             counters,
+            view: self.shared.with(|relay| relay.view(clock())),
         }
     }
 
@@ -177,7 +204,7 @@ impl Courier {
         match done {
             Done::Wake(wake, outcome) => {
                 metrics.wake(wake.lane, outcome.is_ok());
-                self.report(Some(wake.lane), &outcome);
+                self.report(Delivery::Wakes(wake.lane), &outcome);
                 if outcome.is_ok() {
                     debug!(lane = %wake.lane, reason = wake.reason, hints = wake.hints.len(), "woke");
                     self.shared.with(|relay| relay.wake_sent(wake.lane));
@@ -187,7 +214,7 @@ impl Courier {
             }
             Done::Beat(outcome) => {
                 metrics.beat(outcome.is_ok());
-                self.report(None, &outcome);
+                self.report(Delivery::Heartbeat, &outcome);
                 self.shared.with(|relay| {
                     if outcome.is_ok() {
                         relay.beat_written()
@@ -196,17 +223,25 @@ impl Courier {
                     }
                 });
             }
+            Done::View(outcome) => {
+                metrics.view(outcome.is_ok());
+                self.report(Delivery::View, &outcome);
+                self.shared.with(|relay| match outcome {
+                    Ok(()) => relay.view_stored(),
+                    Err(_) => relay.view_failed(now),
+                });
+            }
         }
     }
 
-    /// Says the first failure and the recovery aloud, per lane and for the heartbeat; `/metrics` counts the rest.
-    fn report(&mut self, to: Option<Lane>, outcome: &Result<(), SinkError>) {
+    /// Says the first failure and the recovery aloud, for each kind of delivery; `/metrics` counts the rest.
+    fn report(&mut self, what: Delivery, outcome: &Result<(), SinkError>) {
         match outcome {
-            Ok(()) if self.troubled.remove(&to) => {
-                info!(lane = to.map(Lane::as_str), "delivering again");
-            }
+            Ok(()) if self.troubled.remove(&what) => info!(?what, "delivering again"),
             Ok(()) => {}
-            Err(error) if self.troubled.insert(to) => warn!(%error, "cannot deliver; trying again"),
+            Err(error) if self.troubled.insert(what) => {
+                warn!(%error, "cannot deliver; trying again")
+            }
             Err(error) => debug!(%error, "cannot deliver; trying again"),
         }
     }

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::{ClusterName, Wake};
+use model::{ClusterName, Wake, view::ViewPointer};
+use view::Issue;
 
 use crate::counters::Counters;
 
@@ -17,6 +18,8 @@ pub struct Beat {
     pub version: &'static str,
     pub api_server: String,
     pub counters: Counters,
+    /// The newest view of the cluster's pods, where they are published.
+    pub view: Option<ViewPointer>,
 }
 
 /// The queues and the ledger row, or their stand-in in tests.
@@ -24,6 +27,8 @@ pub struct Beat {
 pub trait Sink: Send + Sync {
     async fn send(&self, wake: &Wake) -> Result<(), SinkError>;
     async fn beat(&self, beat: &Beat) -> Result<(), SinkError>;
+    /// Puts a version of the view into the stack's bucket.
+    async fn publish(&self, issue: Issue) -> Result<(), SinkError>;
 }
 
 /// A wake or heartbeat that did not arrive, or whose arrival is unknown. Trying again is always safe.

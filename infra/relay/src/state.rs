@@ -14,6 +14,8 @@ pub struct Sighting {
     /// `namespace/name`, or the name alone.
     pub name: String,
     pub digest: Digest,
+    /// A pod as functions plan with it, where the relay publishes pods.
+    pub pod: Option<Box<model::pod::Pod>>,
 }
 
 /// The digests of all watched objects.
@@ -44,7 +46,9 @@ impl State {
         if let Some(listing) = &mut objects.listing {
             listing.insert(sighting.key);
         }
-        let Sighting { key, name, digest } = sighting;
+        let Sighting {
+            key, name, digest, ..
+        } = sighting;
         let changes = self.replace(kind, key, Some(digest), Some(object_name(kind, &name)));
         if self.objects(kind).listed {
             changes
@@ -191,6 +195,7 @@ mod tests {
             key: Key::new(&object.meta().namespace, &object.meta().name),
             name: object.meta().full_name(),
             digest: object.digest(),
+            pod: None,
         }
     }
 

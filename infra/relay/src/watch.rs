@@ -30,6 +30,7 @@ use crate::objects::node_pool::NodePool;
 use crate::objects::pod::Pod;
 use crate::objects::pod_disruption_budget::PodDisruptionBudget;
 use crate::objects::volume_attachment::VolumeAttachment;
+use crate::objects::whole_pod::WholePod;
 use crate::objects::{Key, Watched};
 use crate::relay::{Event, Observation};
 use crate::state::Sighting;
@@ -75,6 +76,8 @@ pub struct Watcher {
     pub metrics: Metrics,
     /// One page at a time over all kinds, so that memory peaks at one page.
     pub pages: Arc<Semaphore>,
+    /// Whether pods are read whole, to be published.
+    pub publishes: bool,
 }
 
 /// Why a list or watch ended before its time.
@@ -95,7 +98,10 @@ impl Watcher {
     /// Watches every kind, each in its own task. The tasks end when nobody listens any more.
     pub fn spawn(&self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.watch::<Pod>().run());
+        match self.publishes {
+            true => tasks.spawn(self.watch::<WholePod>().run()),
+            false => tasks.spawn(self.watch::<Pod>().run()),
+        };
         tasks.spawn(self.watch::<Node>().run());
         tasks.spawn(self.watch::<NodeClaim>().run());
         tasks.spawn(self.watch::<NodePool>().run());
@@ -332,6 +338,7 @@ fn sighting<T: Watched>(object: &T) -> Sighting {
         key: Key::new(&meta.namespace, &meta.name),
         name: meta.full_name(),
         digest: object.digest(),
+        pod: object.whole_pod(),
     }
 }
 

@@ -184,5 +184,9 @@ pub(crate) async fn relay_beat(
         beat_at: text("beatAt"),
         version: text("version"),
         counters,
+        // One that cannot be read is none: the pods are listed.
+        view: row
+            .text("view")
+            .and_then(|text| serde_json::from_str(text).ok()),
     }))
 }

@@ -21,6 +21,7 @@ use crate::{
     interruption::{Course, InterruptionKind, LifecycleHook},
     launch::FleetRequest,
     plan::Launch,
+    view::ViewPointer,
     wake::Lane,
 };
 
@@ -109,6 +110,9 @@ pub struct RelayBeat {
     pub beat_at: String,
     pub version: String,
     pub counters: BTreeMap<String, u64>,
+    /// The newest view of the cluster's pods, where the relay publishes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<ViewPointer>,
 }
 
 impl RelayBeat {

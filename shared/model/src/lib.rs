@@ -30,6 +30,7 @@ mod shared_labels;
 pub mod snapshot;
 pub mod status;
 pub mod taint;
+pub mod view;
 pub mod volume;
 pub mod wake;
 mod warning;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::ClusterName;
+use crate::{ids::ClusterName, view::ViewPointer};
 
 /// The body of a message in a wake queue. Unknown fields are ignored, so that two versions can run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct Wake {
     /// Names that may choose what is read first; never believed. At most [`Wake::HINTS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
+    /// The newest view of the cluster's pods, where the relay publishes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<ViewPointer>,
 }
 
 impl Wake {
@@ -31,6 +34,7 @@ impl Wake {
             lane,
             reason: reason.to_owned(),
             hints: Vec::new(),
+            view: None,
         }
     }
 }

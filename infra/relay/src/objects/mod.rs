@@ -12,6 +12,7 @@ pub mod node_pool;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod volume_attachment;
+pub mod whole_pod;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -26,6 +27,11 @@ pub trait Watched: DeserializeOwned + Clone + Send + 'static {
     const KIND: Kind;
     fn meta(&self) -> &Meta;
     fn digest(&self) -> Digest;
+
+    /// The object as functions plan with it, where it is a pod that was read for that.
+    fn whole_pod(&self) -> Option<Box<model::pod::Pod>> {
+        None
+    }
 }
 
 /// Tells objects of one kind apart: a hash of namespace and name. Two of 50,000 objects share one with a chance below

@@ -1,29 +1,52 @@
 //! Wakes and heartbeats, as they arrive.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
+use model::view::{ViewPointer, object_name};
 use model::{ClusterName, Lane, Wake};
+use ports::{Archive as _, Clock};
 use relay::aws::AwsSink;
 use relay::counters::Counters;
 use relay::sink::{Beat, Sink as _};
+use signed::{Bucket, Request, send};
+use view::Issue;
 
+use crate::moto::REGION;
 use crate::stack::{Stack, TABLE};
+
+const EPOCH: &str = "2026-01-01T00:00:00Z/relay-0";
+
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(FixedClock)
+}
 
 fn beat(counters: Counters) -> Beat {
     Beat {
         cluster: ClusterName::from("demo"),
-        epoch: "2026-01-01T00:00:00Z/relay-0".to_owned(),
+        epoch: EPOCH.to_owned(),
         at: Timestamp::UNIX_EPOCH,
         version: "0.1.0",
         api_server: "https://demo.example".to_owned(),
         counters,
+        view: None,
     }
 }
 
 #[tokio::test]
 async fn a_wake_arrives_as_the_functions_read_it() {
     let stack = Stack::start().await;
-    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
     let mut wake = Wake::new(ClusterName::from("demo"), Lane::Terminator, "pdb-allows");
     wake.hints.push("node/ip-10-0-0-1".to_owned());
     sink.send(&wake).await.unwrap();
@@ -47,7 +70,7 @@ async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
         .await
         .unwrap();
 
-    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
     let mut counters = Counters::default();
     sink.beat(&beat(counters.clone())).await.unwrap();
     counters.bump(Lane::Provisioner);
@@ -66,6 +89,56 @@ async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
 }
 
 #[tokio::test]
+async fn a_view_is_put_into_the_bucket_and_named_by_the_heartbeat_while_it_is_published() {
+    let mut stack = Stack::start().await;
+    stack.environment.insert(
+        "WHITTLE_VIEW_BUCKET".to_owned(),
+        "whittle-bucket".to_owned(),
+    );
+    let bucket = Bucket::new(&stack.moto.sdk, "whittle-bucket", clock());
+    let made = Request {
+        operation: "s3:CreateBucket",
+        service: Some("s3"),
+        method: "PUT",
+        endpoint: stack.moto.url.clone(),
+        path: "/whittle-bucket".to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    let now = std::time::UNIX_EPOCH;
+    let (status, _) = send(&stack.moto.sdk, REGION, now, made).await.unwrap();
+    assert_eq!(status, 200);
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
+    let issue = Issue {
+        version: 1,
+        name: object_name(&ClusterName::from("demo"), EPOCH, 1),
+        object: b"a view".to_vec(),
+    };
+    let name = issue.name.clone();
+    sink.publish(issue).await.unwrap();
+    assert_eq!(bucket.get(&name).await.unwrap().unwrap(), b"a view");
+
+    let pointer = ViewPointer {
+        epoch: EPOCH.to_owned(),
+        version: 1,
+        full: 1,
+        digest: "d".to_owned(),
+        at: Timestamp::UNIX_EPOCH,
+        counters: BTreeMap::new(),
+    };
+    let publishing = Beat {
+        view: Some(pointer.clone()),
+        ..beat(Counters::default())
+    };
+    sink.beat(&publishing).await.unwrap();
+    let row = stack.row().await.unwrap();
+    let read: ViewPointer = serde_json::from_str(row["view"].as_s().unwrap()).unwrap();
+    assert_eq!(read, pointer);
+    sink.beat(&beat(Counters::default())).await.unwrap();
+    assert!(!stack.row().await.unwrap().contains_key("view"));
+}
+
+#[tokio::test]
 async fn what_cannot_be_delivered_is_named() {
     let mut stack = Stack::start().await;
     let missing =
@@ -76,7 +149,7 @@ async fn what_cannot_be_delivered_is_named() {
     stack
         .environment
         .insert("WHITTLE_TABLE".to_owned(), "no-such-table".to_owned());
-    let sink = AwsSink::new(&stack.moto.sdk, &stack.config());
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
 
     let wake = Wake::new(ClusterName::from("demo"), Lane::Lifecycle, "node-gone");
     let error = sink.send(&wake).await.unwrap_err().to_string();

@@ -1,14 +1,18 @@
 //! The relay against an API server and an AWS that fail as real ones do.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api_server::{ApiServer, Mood};
 use crate::running::Running;
 use crate::support::until;
 use axum::http::StatusCode;
-use model::Lane;
+use model::view::{ViewPointer, object_name};
+use model::{ClusterName, Lane};
+use relay::counters::Counters;
 use relay::kind::Kind;
 use serde_json::{Value, json};
+use view::View;
 
 fn pending(name: &str) -> Value {
     json!({
@@ -46,6 +50,77 @@ impl Running {
         })
         .await;
     }
+}
+
+/// What a function reads that has read nothing yet.
+fn view_of(relay: &Running, pointer: &ViewPointer) -> View {
+    let cluster = ClusterName::from("demo");
+    let object = |version| {
+        let name = object_name(&cluster, &pointer.epoch, version);
+        relay.sink.view(&name).unwrap_or_else(|| panic!("{name}"))
+    };
+    let full = object(pointer.full);
+    let mut view = View::open(&cluster, &pointer.epoch, pointer.full, &full).unwrap();
+    for version in pointer.full + 1..=pointer.version {
+        view.follow(&cluster, &object(version)).unwrap();
+    }
+    view.is(pointer).unwrap();
+    view
+}
+
+#[tokio::test]
+async fn a_wake_names_a_view_that_shows_what_it_is_about() {
+    let server = ApiServer::start().await;
+    server.put(Kind::Pod, running("old", "node-a"));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+
+    let wake = relay.sink.wakes(Lane::Provisioner).remove(0);
+    let pods = view_of(&relay, &wake.view.unwrap()).pods();
+    let seen: Vec<_> = pods
+        .iter()
+        .map(|pod| (pod.key.name.as_str(), pod.unschedulable))
+        .collect();
+    assert_eq!(seen, [("old", false), ("web-0", true)]);
+
+    // A heartbeat names it, too, with the changes that it shows.
+    until("a heartbeat names the view", async || {
+        let beat = relay.sink.last_beat();
+        beat.and_then(|beat| Some(beat.view?.counters == counters(&beat.counters)))
+            .unwrap_or_default()
+    })
+    .await;
+}
+
+fn counters(counters: &Counters) -> BTreeMap<String, u64> {
+    let each = counters.iter();
+    each.map(|(lane, count)| (lane.to_string(), count))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_only_moved_is_told_with_the_next_wake() {
+    let server = ApiServer::start().await;
+    server.put(Kind::Pod, running("old", "node-a"));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.delete(Kind::Pod, &running("old", "node-a"));
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
+    let wake = relay.sink.wakes(Lane::Provisioner).remove(0);
+    assert_eq!(view_of(&relay, &wake.view.unwrap()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_down_delays_no_wake() {
+    let server = ApiServer::start().await;
+    let relay = Running::start(&server);
+    relay.ready().await;
+    relay.sink.refuse_views();
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
 }
 
 #[tokio::test]

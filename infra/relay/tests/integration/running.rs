@@ -1,5 +1,6 @@
 //! What the integration tests share: a cluster that can misbehave, an AWS that can fail, and a relay between them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use relay::watch::{Patience, Watcher};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
+use view::Issue;
 
 use crate::api_server::ApiServer;
 use crate::support::until;
@@ -31,8 +33,10 @@ pub(crate) struct MemorySink(Mutex<Received>);
 struct Received {
     wakes: Vec<Wake>,
     beats: Vec<Beat>,
+    views: BTreeMap<String, Vec<u8>>,
     refused: usize,
     down: bool,
+    refuses_views: bool,
 }
 
 impl MemorySink {
@@ -46,6 +50,11 @@ impl MemorySink {
             .collect()
     }
 
+    /// A version of the view as it lies in the bucket.
+    pub(crate) fn view(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().views.get(name).cloned()
+    }
+
     pub(crate) fn last_beat(&self) -> Option<Beat> {
         self.0.lock().unwrap().beats.last().cloned()
     }
@@ -57,6 +66,10 @@ impl MemorySink {
 
     pub(crate) fn set_down(&self, down: bool) {
         self.0.lock().unwrap().down = down;
+    }
+
+    pub(crate) fn refuse_views(&self) {
+        self.0.lock().unwrap().refuses_views = true;
     }
 
     fn receive(&self, keep: impl FnOnce(&mut Received)) -> Result<(), SinkError> {
@@ -82,6 +95,22 @@ impl Sink for MemorySink {
     async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
         self.receive(|received| received.beats.push(beat.clone()))
     }
+
+    async fn publish(&self, issue: Issue) -> Result<(), SinkError> {
+        self.receive(|received| {
+            if received.refuses_views {
+                return;
+            }
+            received.views.insert(issue.name.clone(), issue.object);
+        })?;
+        match self.view(&issue.name) {
+            Some(_) => Ok(()),
+            None => Err(SinkError {
+                what: issue.name,
+                cause: "the bucket is down".to_owned(),
+            }),
+        }
+    }
 }
 
 /// A running relay.
@@ -105,7 +134,9 @@ impl Running {
         };
         let cluster = ClusterName::from("demo");
         let metrics = Metrics::default();
-        let shared = Shared::new(Relay::new(cluster.clone(), window, 0), metrics.clone());
+        let relay = Relay::new(cluster.clone(), window, 0);
+        let relay = relay.publishing(cluster.clone(), "epoch".to_owned());
+        let shared = Shared::new(relay, metrics.clone());
         let sink = Arc::new(MemorySink::default());
         let (observations, receiver) = mpsc::channel(OBSERVATIONS);
         let mut config = kube::Config::new(server.url().parse().unwrap());
@@ -116,6 +147,7 @@ impl Running {
             patience: impatient(),
             metrics,
             pages: Arc::new(Semaphore::new(1)),
+            publishes: true,
         };
         let (end, ending) = oneshot::channel::<()>();
         let identity = Identity {

@@ -1,0 +1,45 @@
+//! Pods as they are read where the relay publishes them: what it needs itself, and what the functions plan with.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::meta::Meta;
+use super::pod::Pod;
+use super::{Digest, Watched};
+use crate::kind::Kind;
+
+#[derive(Clone, Debug)]
+pub struct WholePod {
+    slim: Pod,
+    /// `None` for a pod that functions could not read either; they leave it out of their lists, too.
+    whole: Option<Box<model::pod::Pod>>,
+}
+
+impl<'de> Deserialize<'de> for WholePod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let slim = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        let whole: Option<api::kubernetes::Pod> = serde_json::from_str(raw.get()).ok();
+        Ok(Self {
+            slim,
+            whole: whole.map(|pod| Box::new(pod.into())),
+        })
+    }
+}
+
+impl Watched for WholePod {
+    const KIND: Kind = Kind::Pod;
+
+    fn meta(&self) -> &Meta {
+        self.slim.meta()
+    }
+
+    fn digest(&self) -> Digest {
+        self.slim.digest()
+    }
+
+    fn whole_pod(&self) -> Option<Box<model::pod::Pod>> {
+        self.whole.clone()
+    }
+}

@@ -1,0 +1,128 @@
+//! One version of a view as it lies in the bucket: lines of JSON in a zstd frame with a checksum. The first line says what it is.
+
+use std::io::{self, Read, Write};
+
+use model::{ClusterName, PodKey};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::shape::{Own, Shape};
+
+/// Of what is written here. Readers know this one alone: others are not read, and the pods are listed.
+pub const FORMAT: u32 = 1;
+/// Decompressed, 50,000 pods are 15 MB; what is larger than this is no view.
+const DOCUMENT_MAX: u64 = 256 << 20;
+/// The fastest level: it halves the time for a tenth more bytes.
+const LEVEL: i32 = 1;
+
+/// What a version is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    pub cluster: ClusterName,
+    pub epoch: String,
+    pub version: u64,
+    /// The version before this one; `None` where this is a full state.
+    pub base: Option<Base>,
+    /// How many pods there are after this version.
+    pub pods: usize,
+    /// How many lines follow: what ends early is not whole.
+    pub lines: usize,
+}
+
+/// What a version goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    pub version: u64,
+    pub digest: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// A shape that is new with this version: a view numbers its shapes in the order of their coming, from its full state on.
+    Shape(Box<Shape>),
+    /// A pod that came or changed, with the number of its shape.
+    Pod(PodKey, u32, Own),
+    /// A pod that went.
+    Gone(PodKey),
+}
+
+/// The same as it is written, from where it is kept.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Written<'a> {
+    Shape(&'a Shape),
+    Pod(&'a PodKey, u32, &'a Own),
+    Gone(&'a PodKey),
+}
+
+/// Why something is no version of a view.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    #[error("it cannot be decompressed: {0}")]
+    Compression(#[from] io::Error),
+    #[error("line {line} cannot be read: {source}")]
+    Line {
+        line: usize,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("it is larger than {} MiB", DOCUMENT_MAX >> 20)]
+    TooLarge,
+    #[error("it has {found} lines of {promised}")]
+    Cut { found: usize, promised: usize },
+    #[error("its format is {0}, known here is {FORMAT}")]
+    Format(u32),
+}
+
+pub(crate) fn write<'a>(
+    header: &Header,
+    lines: impl Iterator<Item = Written<'a>>,
+) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+    encoder.include_checksum(true)?;
+    put(&mut encoder, header)?;
+    for line in lines {
+        put(&mut encoder, &line)?;
+    }
+    encoder.finish()
+}
+
+fn put(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, line)?;
+    to.write_all(b"\n")
+}
+
+/// Reads a version: what it is, and its lines.
+pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
+    let mut text = String::new();
+    let decoder = zstd::Decoder::new(object)?;
+    let read = decoder.take(DOCUMENT_MAX).read_to_string(&mut text)?;
+    if u64::try_from(read).is_ok_and(|read| read >= DOCUMENT_MAX) {
+        return Err(Unreadable::TooLarge);
+    }
+    let at = |line: usize| move |source| Unreadable::Line { line, source };
+    let mut lines = text.lines();
+    let header: Header = serde_json::from_str(lines.next().unwrap_or_default()).map_err(at(1))?;
+    if header.format != FORMAT {
+        return Err(Unreadable::Format(header.format));
+    }
+    let lines = lines.enumerate();
+    let lines = lines.map(|(index, line)| serde_json::from_str(line).map_err(at(index + 2)));
+    let lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
+    match lines.len() == header.lines {
+        true => Ok((header, lines)),
+        false => Err(Unreadable::Cut {
+            found: lines.len(),
+            promised: header.lines,
+        }),
+    }
+}
+
+/// What names an object's content.
+pub fn digest(object: &[u8]) -> String {
+    let digest = Sha256::digest(object);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,149 @@
+use model::{ClusterName, pod::Pod, view::ViewPointer};
+use thiserror::Error;
+
+use crate::{
+    Pods,
+    document::{self, Base, Line, Unreadable, digest},
+};
+
+/// A function's side of a view: the pods of one version, which the versions after it lead on.
+#[derive(Clone, Debug)]
+pub struct View {
+    epoch: String,
+    last: Base,
+    pods: Pods,
+}
+
+/// Why a view cannot be relied on. Whoever meets one lists the pods.
+#[derive(Debug, Error)]
+pub enum Doubt {
+    #[error("version {version}: {source}")]
+    Unreadable {
+        version: u64,
+        #[source]
+        source: Unreadable,
+    },
+    #[error("version {version} is missing")]
+    Missing { version: u64 },
+    #[error("version {version} is not what its name says: {what}")]
+    Other { version: u64, what: String },
+    #[error("version {version} does not go on from the one before it")]
+    Gap { version: u64 },
+    #[error("version {version} is not the one that was announced")]
+    Digest { version: u64 },
+    #[error("version {version} has {found} pods of {promised}")]
+    Count {
+        version: u64,
+        found: usize,
+        promised: usize,
+    },
+    #[error("version {version} names a shape that it does not have")]
+    Shape { version: u64 },
+}
+
+impl View {
+    /// Reads a full state.
+    pub fn open(
+        cluster: &ClusterName,
+        epoch: &str,
+        version: u64,
+        object: &[u8],
+    ) -> Result<Self, Doubt> {
+        let mut view = Self {
+            epoch: epoch.to_owned(),
+            last: Base {
+                version: 0,
+                digest: String::new(),
+            },
+            pods: Pods::default(),
+        };
+        view.read(cluster, version, None, object)?;
+        Ok(view)
+    }
+
+    /// Goes on to the next version.
+    pub fn follow(&mut self, cluster: &ClusterName, object: &[u8]) -> Result<(), Doubt> {
+        self.read(
+            cluster,
+            self.last.version + 1,
+            Some(self.last.clone()),
+            object,
+        )
+    }
+
+    /// Which versions lead from here to what a pointer names; `None` if none do.
+    pub fn until(&self, pointer: &ViewPointer) -> Option<std::ops::RangeInclusive<u64>> {
+        let leads = self.epoch == pointer.epoch
+            && self.last.version >= pointer.full
+            && self.last.version <= pointer.version;
+        leads.then(|| self.last.version + 1..=pointer.version)
+    }
+
+    /// Whether this is what a pointer names.
+    pub fn is(&self, pointer: &ViewPointer) -> Result<(), Doubt> {
+        let version = pointer.version;
+        match self.last.version == version && self.last.digest == pointer.digest {
+            true => Ok(()),
+            false => Err(Doubt::Digest { version }),
+        }
+    }
+
+    /// How many pods there are.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// In the order of their names.
+    pub fn pods(&self) -> Vec<Pod> {
+        self.pods.iter().collect()
+    }
+
+    /// After an error this view is of no use any more.
+    fn read(
+        &mut self,
+        cluster: &ClusterName,
+        version: u64,
+        base: Option<Base>,
+        object: &[u8],
+    ) -> Result<(), Doubt> {
+        let (header, lines) =
+            document::read(object).map_err(|source| Doubt::Unreadable { version, source })?;
+        if header.cluster != *cluster || header.epoch != self.epoch || header.version != version {
+            let what = format!(
+                "it is version {} of {} of cluster {}",
+                header.version, header.epoch, header.cluster
+            );
+            return Err(Doubt::Other { version, what });
+        }
+        if header.base != base {
+            return Err(Doubt::Gap { version });
+        }
+        for line in lines {
+            match line {
+                Line::Shape(shape) => self.pods.add_shape(*shape),
+                Line::Pod(key, shape, own) => {
+                    if !self.pods.put(key, shape, own) {
+                        return Err(Doubt::Shape { version });
+                    }
+                }
+                Line::Gone(key) => drop(self.pods.lose(&key)),
+            }
+        }
+        if self.pods.len() != header.pods {
+            return Err(Doubt::Count {
+                version,
+                found: self.pods.len(),
+                promised: header.pods,
+            });
+        }
+        self.last = Base {
+            version,
+            digest: digest(object),
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! A pod in two parts: what it has in common with others of its owner, and what is its own.
+
+use jiff::Timestamp;
+use model::{
+    PodKey, Uid,
+    pod::{Deletion, Pod, PodPhase},
+};
+use serde::{Deserialize, Serialize};
+
+/// What pods of one owner have in common, as a pod without anything of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shape(Pod);
+
+/// What is a pod's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Own {
+    #[serde(rename = "u")]
+    uid: Box<str>,
+    #[serde(rename = "v")]
+    resource_version: Box<str>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    node: Option<Box<str>>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    nominated: Option<Box<str>>,
+    #[serde(rename = "p")]
+    phase: PodPhase,
+    #[serde(rename = "r", default, skip_serializing_if = "is_false")]
+    ready: bool,
+    #[serde(rename = "w", default, skip_serializing_if = "is_false")]
+    unschedulable: bool,
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    deletion: Option<Deletion>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde asks for"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Annotations that decide something; others, such as a network plugin's, are each pod's own and decide nothing.
+fn decides(annotation: &str) -> bool {
+    const GROUPS: [&str; 3] = ["karpenter.sh/", "karpenter.k8s.aws/", "whittle.sh/"];
+    annotation == POD_DELETION_COST || GROUPS.iter().any(|group| annotation.starts_with(group))
+}
+
+const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Takes a pod apart.
+pub fn split(mut pod: Pod) -> (PodKey, Shape, Own) {
+    pod.annotations.retain(|key, _| decides(key));
+    let Pod {
+        key,
+        uid,
+        resource_version,
+        node_name,
+        nominated_node,
+        phase,
+        ready,
+        unschedulable,
+        created_at,
+        started_at,
+        deletion,
+        ..
+    } = pod.clone();
+    let own = Own {
+        uid: uid.0.into(),
+        resource_version: resource_version.into(),
+        node: node_name.map(|name| name.0.into()),
+        nominated: nominated_node.map(|name| name.0.into()),
+        phase,
+        ready,
+        unschedulable,
+        created_at,
+        started_at,
+        deletion,
+    };
+    let shape = Pod {
+        key: PodKey::default(),
+        uid: Uid::default(),
+        resource_version: String::new(),
+        node_name: None,
+        nominated_node: None,
+        phase: PodPhase::default(),
+        ready: false,
+        unschedulable: false,
+        created_at: None,
+        started_at: None,
+        deletion: None,
+        ..pod
+    };
+    (key, Shape(shape), own)
+}
+
+/// Puts a pod together again.
+pub fn join(key: PodKey, shape: &Shape, own: &Own) -> Pod {
+    Pod {
+        key,
+        uid: Uid(own.uid.to_string()),
+        resource_version: own.resource_version.to_string(),
+        node_name: own.node.as_deref().map(Into::into),
+        nominated_node: own.nominated.as_deref().map(Into::into),
+        phase: own.phase,
+        ready: own.ready,
+        unschedulable: own.unschedulable,
+        created_at: own.created_at,
+        started_at: own.started_at,
+        deletion: own.deletion.clone(),
+        ..shape.0.clone()
+    }
+}

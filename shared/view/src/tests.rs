@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+
+use model::{
+    ClusterName, PodKey,
+    pod::{Pod, PodPhase},
+    view::ViewPointer,
+};
+
+use crate::{Doubt, Publisher, View, document};
+
+const EPOCH: &str = "2026-01-01T00:00:00Z/relay-0";
+
+fn cluster() -> ClusterName {
+    "demo".into()
+}
+
+fn pod(name: &str, app: &str) -> Pod {
+    Pod {
+        key: PodKey::new("default", name),
+        uid: format!("uid-of-{name}").into(),
+        resource_version: "7".into(),
+        labels: BTreeMap::from([("app".to_owned(), app.to_owned())]).into(),
+        annotations: BTreeMap::from([(
+            "karpenter.sh/do-not-disrupt".to_owned(),
+            "true".to_owned(),
+        )]),
+        node_name: Some("node-a".into()),
+        phase: PodPhase::Running,
+        ready: true,
+        ..Pod::default()
+    }
+}
+
+/// A publisher with what it has put into its bucket.
+struct Bench {
+    publisher: Publisher,
+    bucket: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Bench {
+    fn listed(pods: impl IntoIterator<Item = Pod>) -> Self {
+        let mut publisher = Publisher::new(cluster(), EPOCH.into());
+        publisher.begin_list();
+        pods.into_iter().for_each(|pod| publisher.see(pod));
+        publisher.end_list();
+        let mut bench = Self {
+            publisher,
+            bucket: BTreeMap::new(),
+        };
+        bench.publish();
+        bench
+    }
+
+    fn publish(&mut self) {
+        let issue = self.publisher.issue().unwrap();
+        self.bucket.insert(issue.version, issue.object);
+        self.publisher.stored();
+    }
+
+    fn pointer(&self) -> ViewPointer {
+        let (last, full) = self.publisher.standing().unwrap();
+        ViewPointer {
+            epoch: EPOCH.into(),
+            version: last.version,
+            full,
+            digest: last.digest.clone(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            counters: BTreeMap::new(),
+        }
+    }
+
+    /// As a function reads it that has read nothing yet.
+    fn read(&self) -> Result<View, Doubt> {
+        let pointer = self.pointer();
+        let mut view = View::open(&cluster(), EPOCH, pointer.full, &self.bucket[&pointer.full])?;
+        for version in pointer.full + 1..=pointer.version {
+            view.follow(&cluster(), &self.bucket[&version])?;
+        }
+        view.is(&pointer)?;
+        Ok(view)
+    }
+}
+
+#[test]
+fn what_is_published_is_what_was_seen() {
+    let pods = [pod("a", "web"), pod("b", "web"), pod("c", "api")];
+    let bench = Bench::listed(pods.clone());
+    assert_eq!(bench.read().unwrap().pods(), pods);
+}
+
+#[test]
+fn a_version_tells_what_changed_since_the_one_before() {
+    let mut bench = Bench::listed((0..50).map(|index| pod(&format!("pod-{index:02}"), "web")));
+    let full = bench.bucket[&1].len();
+    let mut moved = pod("pod-07", "web");
+    moved.node_name = Some("node-b".into());
+    bench.publisher.see(moved.clone());
+    bench.publisher.see(pod("young", "batch"));
+    bench.publisher.lose(&PodKey::new("default", "pod-00"));
+    bench.publish();
+    assert_eq!(bench.pointer().full, 1, "no full state for three pods");
+    assert!(bench.bucket[&2].len() < full);
+    let view = bench.read().unwrap();
+    assert_eq!(view.len(), 50);
+    assert!(view.pods().contains(&moved));
+    assert!(view.pods().contains(&pod("young", "batch")));
+}
+
+#[test]
+fn a_function_that_is_warm_reads_only_what_is_new() {
+    let mut bench = Bench::listed([pod("a", "web")]);
+    let mut warm = bench.read().unwrap();
+    bench.publisher.see(pod("b", "web"));
+    bench.publish();
+    let pointer = bench.pointer();
+    assert_eq!(warm.until(&pointer), Some(2..=2));
+    warm.follow(&cluster(), &bench.bucket[&2]).unwrap();
+    warm.is(&pointer).unwrap();
+    assert_eq!(warm.pods(), [pod("a", "web"), pod("b", "web")]);
+    let restarted = ViewPointer {
+        epoch: "another".into(),
+        ..pointer
+    };
+    assert_eq!(warm.until(&restarted), None, "another relay counts anew");
+}
+
+#[test]
+fn what_stays_the_same_is_not_told_again() {
+    let mut bench = Bench::listed([pod("a", "web")]);
+    bench.publisher.see(pod("a", "web"));
+    let mut noisy = pod("a", "web");
+    noisy
+        .annotations
+        .insert("cni.example/address".into(), "10.0.0.1".into());
+    bench.publisher.see(noisy);
+    assert!(
+        !bench.publisher.is_due(),
+        "annotations of others decide nothing"
+    );
+}
+
+#[test]
+fn a_list_after_a_gap_removes_what_it_does_not_show() {
+    let mut bench = Bench::listed([pod("a", "web"), pod("b", "web")]);
+    bench.publisher.begin_list();
+    bench.publisher.see(pod("b", "web"));
+    bench.publisher.end_list();
+    bench.publish();
+    assert_eq!(bench.read().unwrap().pods(), [pod("b", "web")]);
+}
+
+#[test]
+fn what_could_not_be_stored_is_told_by_the_next_version() {
+    let mut bench = Bench::listed([pod("a", "web")]);
+    bench.publisher.see(pod("b", "web"));
+    let lost = bench.publisher.issue().unwrap();
+    bench.publisher.give_up();
+    bench.publisher.see(pod("c", "api"));
+    bench.publish();
+    assert_eq!(bench.pointer().version, lost.version, "nobody heard of it");
+    assert_eq!(bench.read().unwrap().len(), 3);
+}
+
+#[test]
+fn a_full_state_that_was_lost_is_followed_by_another() {
+    let mut publisher = Publisher::new(cluster(), EPOCH.into());
+    publisher.begin_list();
+    publisher.see(pod("a", "web"));
+    publisher.end_list();
+    publisher.issue().unwrap();
+    publisher.give_up();
+    publisher.see(pod("b", "api"));
+    let issue = publisher.issue().unwrap();
+    let (header, _) = document::read(&issue.object).unwrap();
+    assert_eq!((header.base, header.pods), (None, 2));
+}
+
+#[test]
+fn a_chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
+    let mut bench = Bench::listed([pod("a", "web")]);
+    for version in 0..250_u64 {
+        let mut changed = pod("a", "web");
+        changed.resource_version = version.to_string();
+        // Shapes that nobody has any more are forgotten with each full state.
+        changed.labels = BTreeMap::from([("version".to_owned(), version.to_string())]).into();
+        bench.publisher.see(changed);
+        bench.publish();
+        let pointer = bench.pointer();
+        assert!(pointer.version - pointer.full <= 100);
+        bench.read().unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_told_before_all_pods_were_listed() {
+    let mut publisher = Publisher::new(cluster(), EPOCH.into());
+    publisher.begin_list();
+    publisher.see(pod("a", "web"));
+    assert!(!publisher.is_due());
+    publisher.end_list();
+    assert!(publisher.is_due());
+    let mut empty = Publisher::new(cluster(), EPOCH.into());
+    empty.begin_list();
+    empty.end_list();
+    assert!(empty.is_due(), "that there are no pods is told, too");
+}
+
+#[test]
+fn whatever_is_wrong_with_a_version_is_found() {
+    let mut bench = Bench::listed([pod("a", "web")]);
+    for name in ["b", "c"] {
+        bench.publisher.see(pod(name, "web"));
+        bench.publish();
+    }
+    let wrong = |damage: &dyn Fn(&mut Bench)| {
+        let mut damaged = Bench {
+            publisher: Publisher::new(cluster(), EPOCH.into()),
+            bucket: bench.bucket.clone(),
+        };
+        damage(&mut damaged);
+        let pointer = bench.pointer();
+        let read = View::open(&cluster(), EPOCH, 1, &damaged.bucket[&1]).and_then(|mut view| {
+            view.follow(&cluster(), &damaged.bucket[&2])?;
+            view.follow(&cluster(), &damaged.bucket[&3])?;
+            view.is(&pointer)
+        });
+        read.unwrap_err().to_string()
+    };
+    let told = wrong(&|bench| bench.bucket.get_mut(&2).unwrap().truncate(20));
+    assert!(told.starts_with("version 2: "), "{told}");
+    let told = wrong(&|bench| drop(bench.bucket.insert(2, b"garbage".to_vec())));
+    assert!(told.starts_with("version 2: "), "{told}");
+    let told = wrong(&|bench| drop(bench.bucket.insert(2, bench.bucket[&3].clone())));
+    assert!(told.contains("not what its name says"), "{told}");
+    // Another relay of the same epoch, as if two ran: its versions do not go on from these.
+    let mut other = Bench::listed([pod("x", "web")]);
+    other.publisher.see(pod("y", "web"));
+    other.publish();
+    let object = other.bucket[&2].clone();
+    let told = wrong(&|bench| drop(bench.bucket.insert(2, object.clone())));
+    assert_eq!(told, "version 2 does not go on from the one before it");
+    let told = View::open(&"another".into(), EPOCH, 1, &bench.bucket[&1]).unwrap_err();
+    assert!(told.to_string().contains("of cluster demo"), "{told}");
+}
+
+#[test]
+fn a_format_of_another_version_is_not_guessed_at() {
+    let later = zstd::encode_all(
+        &br#"{"format":2,"cluster":"demo","epoch":"e","version":1,"base":null,"pods":0,"lines":0}"#
+            [..],
+        0,
+    );
+    let told = document::read(&later.unwrap()).unwrap_err();
+    assert_eq!(told.to_string(), "its format is 2, known here is 1");
+}
