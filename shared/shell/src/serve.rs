@@ -60,7 +60,7 @@ async fn take_turn(
     tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
     let deadline =
         (world.clock.now() + turns::budget(lane)).min(ends.saturating_sub(TO_END).unwrap_or(ends));
-    Box::pin(turns::run(world, &wake.cluster, lane, turn, deadline))
+    Box::pin(turns::woken(world, &wake, turn, deadline))
         .await
         .map(drop)
         .map_err(|error| chain(&error))

@@ -44,6 +44,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
             config.account, config.region, config.stack
         ),
         share: Share::TURN,
+        views: Arc::default(),
         reach: config.reach,
     })
 }

@@ -36,8 +36,10 @@ const SEARCHES_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn, Pods::All).await?;
-    observed.snapshot.cursor.clone_from(&turn.cursor);
+    let mut observed = look(turn, Pods::AsPublished).await?;
+    if observed.view.is_some() && !observed.snapshot.commands.is_empty() {
+        observed = look(turn, Pods::All).await?;
+    }
     // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
     // anew.
     let began = turn.cursor.is_none();
@@ -80,6 +82,13 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         seen: Some(snapshot),
         cursor,
     })
+}
+
+/// What there is, and where the lane's last look left off.
+async fn look(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
+    let mut observed = observe(turn, pods).await?;
+    observed.snapshot.cursor.clone_from(&turn.cursor);
+    Ok(observed)
 }
 
 /// One proposal waits at a time, and nothing else is begun meanwhile.
@@ -169,6 +178,11 @@ async fn search(
         let share = turn.world.share;
         let pass = planner::disrupt_within(&observed.snapshot, share, &spared);
         let took = turn.world.clock.now().duration_since(begun_at);
+        if observed.view.is_some() && !pass.commands.is_empty() {
+            // What is begun is decided by what the API server itself says.
+            *observed = look(turn, Pods::All).await?;
+            continue;
+        }
         // A cluster in which nothing happens publishes nothing, because every series costs.
         if !pass.commands.is_empty() {
             report.metrics.push(metrics::of_search(took));

@@ -8,6 +8,7 @@ use model::{
     ClusterName, Lane, Snapshot, Wake,
     ids::TurnId,
     ledger::{Cursor, Lease, Meta, Mode, RelayCounter},
+    view::ViewPointer,
 };
 use ports::{
     CloudError, Cluster,
@@ -32,6 +33,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) api: Arc<dyn Cluster>,
     pub(crate) now: Timestamp,
     pub(crate) deadline: Timestamp,
+    /// Which view of the cluster's pods its wake told of.
+    pub(crate) view: Option<ViewPointer>,
     /// Where the lane's last look left off, if it did not get through.
     pub(crate) cursor: Option<Cursor>,
 }
@@ -64,6 +67,18 @@ pub async fn run(
     id: &TurnId,
     deadline: Timestamp,
 ) -> Result<Report, TurnError> {
+    let wake = Wake::new(cluster.clone(), lane, "unasked");
+    woken(world, &wake, id, deadline).await
+}
+
+/// The same for a wake, whose hints may choose what is read.
+pub async fn woken(
+    world: &World,
+    wake: &Wake,
+    id: &TurnId,
+    deadline: Timestamp,
+) -> Result<Report, TurnError> {
+    let (cluster, lane) = (&wake.cluster, wake.lane);
     let now = world.clock.now();
     let meta = world.ledger.meta(cluster).await?;
     let Some(meta) = meta else {
@@ -97,7 +112,7 @@ pub async fn run(
     let destinations = destinations(&meta);
     // A turn is a large state machine; callers need not carry it along.
     let cursor = row.cursor.clone();
-    let turn = Box::pin(turn(world, cluster, lane, id, meta, cursor, now, deadline));
+    let turn = Box::pin(turn(world, wake, id, meta, cursor, now, deadline));
     let unseen = |report, cursor| Done {
         report,
         full_look: None,
@@ -179,14 +194,14 @@ fn destinations(meta: &Meta) -> Vec<Destination> {
 /// Also returns the cluster, where it may be told of the turn.
 async fn turn(
     world: &World,
-    cluster: &ClusterName,
-    lane: Lane,
+    wake: &Wake,
     id: &TurnId,
     meta: Meta,
     cursor: Option<Cursor>,
     now: Timestamp,
     deadline: Timestamp,
 ) -> Result<(Done, Option<Arc<dyn Cluster>>), TurnError> {
+    let (cluster, lane) = (&wake.cluster, wake.lane);
     let entry = Entry::read(&meta.registry).map_err(|source| TurnError::Entry {
         cluster: cluster.clone(),
         source,
@@ -202,9 +217,11 @@ async fn turn(
         api,
         now,
         deadline,
+        view: wake.view.clone(),
         cursor,
     };
-    let done = match lane {
+    let before = turn.api.traffic();
+    let mut done = match lane {
         Lane::Provisioner => provisioner::turn(&turn).await,
         Lane::Lifecycle => lifecycle::turn(&turn).await,
         // The largest of all: others are spared its size.
@@ -218,6 +235,7 @@ async fn turn(
             cursor: None,
         }),
     }?;
+    done.report.reads.traffic = turn.api.traffic().since(before);
     let may_act = turn.may_act();
     Ok((done, may_act.then_some(turn.api)))
 }

@@ -45,6 +45,7 @@ mod status;
 mod sweep;
 mod terminator;
 mod transitions;
+mod views;
 
 use std::sync::Arc;
 
@@ -62,11 +63,12 @@ pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{
     Delivery, InterruptionOutcome, InterruptionReport, Message, deliver, interrupt,
 };
-pub use lane::run;
+pub use lane::{run, woken};
 pub use node_classes::readiness;
 pub use planner::Share;
 pub use reach::PUBLIC;
-pub use report::{Outcome, Report};
+pub use report::{Outcome, PodsFrom, Reads, Report};
+pub use views::Views;
 
 /// Everything a turn reaches.
 #[derive(Clone)]
@@ -89,6 +91,8 @@ pub struct World {
     pub holder: String,
     /// What one turn of the provisioner takes on.
     pub share: Share,
+    /// What this process remembers of clusters' pods, as their relays publish them.
+    pub views: Arc<Views>,
     /// From where the functions reach API servers, in the words of registry entries: they work for the clusters of this reach.
     pub reach: String,
 }

@@ -30,7 +30,7 @@ use crate::{
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn, Pods::All).await?;
+    let mut observed = observe(turn, Pods::AsPublished).await?;
     spending::publish(turn, &mut observed).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();

@@ -18,13 +18,15 @@ use crate::{
     TurnError, events,
     gated::{self, Gated},
     lane::Turn,
-    shadow,
+    shadow, views,
 };
 
 /// Everything one turn saw.
 pub(crate) struct Observed {
     pub(crate) snapshot: Snapshot,
     pub(crate) counter: RelayCounter,
+    /// The version of the relay's view that pods are of; `None` where the API server itself told of them.
+    pub(crate) view: Option<u64>,
     /// NodePools that name an EC2NodeClass, as the API server has them.
     pub(crate) node_pools: Vec<NodePool>,
     pub(crate) unreadable_pools: Vec<Unreadable>,
@@ -34,6 +36,8 @@ pub(crate) struct Observed {
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
     pub(crate) price_complaints: Vec<String>,
+    /// Why the relay's view was not used although there is one.
+    pub(crate) doubt: Option<String>,
     pub(crate) gated: Gated,
 }
 
@@ -41,7 +45,10 @@ pub(crate) struct Observed {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pods {
     All,
-    /// All as soon as one waits for a node to be made, room is to be kept or a node leaves, else none.
+    /// All, also as the relay publishes them: for what is decided again by what the API server itself says before anything ends.
+    AsPublished,
+    /// All as soon as one waits for a node to be made, room is to be kept or a node leaves, else none. Also as the relay publishes
+    /// them: launches read their pods again.
     IfAnyMoves,
     /// All as soon as a node leaves, else none.
     IfAnyLeaves,
@@ -65,8 +72,16 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     )?;
 
     let api = &turn.api;
+    let (viewed, doubt) = match pods {
+        Pods::AsPublished | Pods::IfAnyMoves => match views::read(turn, &beat).await {
+            Ok(viewed) => (viewed, None),
+            Err(doubt) => (None, Some(doubt)),
+        },
+        Pods::All | Pods::IfAnyLeaves => (None, None),
+    };
     let at_once = match pods {
-        Pods::All => true,
+        _ if viewed.is_some() => true,
+        Pods::All | Pods::AsPublished => true,
         Pods::IfAnyMoves => api
             .unassigned_pods()
             .await?
@@ -75,10 +90,15 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         Pods::IfAnyLeaves => false,
     };
     let places = pods == Pods::IfAnyMoves;
+    let (counter, version) = match &viewed {
+        Some(viewed) => (viewed.counter.clone(), Some(viewed.version)),
+        None => (beat.counter(turn.lane), None),
+    };
     let all_pods = async {
-        match at_once {
-            true => api.pods().await,
-            false => Ok(Vec::new()),
+        match viewed {
+            Some(viewed) => Ok(viewed.pods),
+            None if at_once => api.pods().await,
+            None => Ok(Vec::new()),
         }
     };
     let (
@@ -171,7 +191,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     share_labels(&mut snapshot.pods);
     Ok(Observed {
         snapshot,
-        counter: beat.counter(turn.lane),
+        counter,
+        view: version,
         node_pools,
         unreadable_pools,
         node_classes,
@@ -179,6 +200,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         experience,
         problems,
         price_complaints,
+        doubt,
         gated,
     })
 }

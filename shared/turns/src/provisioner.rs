@@ -17,6 +17,7 @@ use crate::{
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
+    report::PodsFrom,
     shadow, spending,
 };
 
@@ -326,11 +327,13 @@ pub(crate) fn seen(observed: &Observed, report: &mut Report) {
     report.pods = observed.snapshot.pods.len();
     report.nodes = observed.snapshot.nodes.len();
     report.node_claims = observed.snapshot.node_claims.len();
+    report.reads.pods = observed.view.map_or(PodsFrom::ApiServer, PodsFrom::View);
     report.problems.extend(observed.problems.iter().cloned());
     let of_gates = observed.gated.complaints.iter();
     report.complaints = observed
         .price_complaints
         .iter()
+        .chain(&observed.doubt)
         .chain(of_gates)
         .cloned()
         .collect();

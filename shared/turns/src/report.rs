@@ -6,7 +6,7 @@ use model::{
     plan::Planned,
 };
 use plancheck::{Decision, Refused};
-use ports::Metric;
+use ports::{Metric, cluster::Traffic};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{INSUFFICIENT_CAPACITY, Troubles};
@@ -28,6 +28,9 @@ pub struct Report {
     pub pods: usize,
     pub nodes: usize,
     pub node_claims: usize,
+    /// How that was read, and at what cost.
+    #[serde(default, skip_serializing_if = "Reads::is_free")]
+    pub reads: Reads,
     /// What was planned and why, one line each.
     pub planned: Vec<Line>,
     /// What would be done for NodePools in shadow mode.
@@ -86,6 +89,32 @@ pub struct Report {
     pub metrics: Vec<Metric>,
 }
 
+/// How a turn came to see what it saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reads {
+    pub pods: PodsFrom,
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+impl Reads {
+    fn is_free(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where all pods were read, where they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodsFrom {
+    /// Lists, or watches that went on from them, as [`Traffic`] says.
+    #[default]
+    ApiServer,
+    /// The version that the relay published.
+    View(u64),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
@@ -114,6 +143,7 @@ impl Report {
             pods: 0,
             nodes: 0,
             node_claims: 0,
+            reads: Reads::default(),
             planned: Vec::new(),
             shadowed: Vec::new(),
             expected: Vec::new(),
@@ -257,6 +287,11 @@ impl Report {
             pods = self.pods,
             nodes = self.nodes,
             node_claims = self.node_claims,
+            pods_from = ?self.reads.pods,
+            requests = self.reads.traffic.requests,
+            bytes = self.reads.traffic.bytes,
+            listed = self.reads.traffic.listed,
+            followed = self.reads.traffic.followed,
             planned = self.planned.len(),
             refused = self.refused.len(),
             unplaced = self.unplaced.len(),

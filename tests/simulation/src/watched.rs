@@ -81,6 +81,7 @@ impl Watched {
             notifier: plain,
             holder: holder.to_owned(),
             share: turns::Share::TURN,
+            views: Arc::default(),
             reach: turns::PUBLIC.to_owned(),
         }
     }

@@ -4,6 +4,7 @@
 //! Suites in `tests/` tell stories with it. It must never depend on an adapter, an SDK or a network client: stories are run
 //! on every change.
 
+mod publishing;
 mod transcript;
 
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use model::{
     ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake, ids::TurnId,
     ledger::RelayBeat,
 };
-use turns::{InterruptionOutcome, Share, World};
+use turns::{InterruptionOutcome, PodsFrom, Share, World};
 
+pub use publishing::Publishing;
 pub use transcript::compare;
 
 pub struct Rig {
@@ -25,6 +27,12 @@ pub struct Rig {
     /// Errors of turns that could not record their own failure.
     pub errors: Vec<String>,
     pub transcript: Vec<String>,
+    /// How turns came to see what they saw.
+    pub reads: Vec<Read>,
+    /// What turns did their work in spite of, each once.
+    pub complaints: Vec<String>,
+    /// Where the relay publishes pods.
+    pub publishing: Option<Publishing>,
     /// How many pods each turn left to the next, where it left any.
     pub postponed: Vec<usize>,
     /// How many nodes each look for disruptions left to the next, where it left any.
@@ -32,7 +40,7 @@ pub struct Rig {
     turn: u64,
     seconds: i64,
     seen: Seen,
-    beat: RelayBeat,
+    pub beat: RelayBeat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,6 +67,12 @@ pub fn cpu(millicores: i64) -> Resources {
 
 /// Two pods need one m5.xlarge each at most.
 pub const POD: i64 = 1_500;
+
+/// How one turn came to see the pods, and whether it launched anything.
+pub struct Read {
+    pub pods: PodsFrom,
+    pub launched: bool,
+}
 
 impl Rig {
     /// An active cluster with one NodePool, swept twice so that everything is resolved.
@@ -92,6 +106,7 @@ impl Rig {
             notifier: shared,
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
+            views: Arc::default(),
             reach: turns::PUBLIC.to_owned(),
         };
         Self {
@@ -101,6 +116,9 @@ impl Rig {
             errors: Vec::new(),
             transcript: Vec::new(),
             postponed: Vec::new(),
+            reads: Vec::new(),
+            complaints: Vec::new(),
+            publishing: None,
             unconsidered: Vec::new(),
             turn: 0,
             seconds: 0,
@@ -227,16 +245,18 @@ impl Rig {
 
     async fn deliver(&mut self, wake: &Wake) {
         let turn = self.next_turn();
-        match Box::pin(turns::run(
-            &self.world,
-            &wake.cluster,
-            wake.lane,
-            &turn,
-            self.deadline(wake.lane),
-        ))
-        .await
-        {
+        let deadline = self.deadline(wake.lane);
+        match Box::pin(turns::woken(&self.world, wake, &turn, deadline)).await {
             Ok(report) => {
+                self.reads.push(Read {
+                    pods: report.reads.pods.clone(),
+                    launched: !report.launched.is_empty(),
+                });
+                for complaint in &report.complaints {
+                    if !self.complaints.contains(complaint) {
+                        self.complaints.push(complaint.clone());
+                    }
+                }
                 if report.postponed > 0 {
                     self.postponed.push(report.postponed);
                 }
@@ -338,14 +358,17 @@ impl Rig {
         }
         let at = self.seconds / 30;
         self.beat.beat_at = at.to_string();
-        let beat = self.beat.clone();
+        let (beat, publishing) = (&mut self.beat, &mut self.publishing);
         self.sim.with(|world| {
-            world.ledger.of(&Self::cluster()).beat = Some(beat);
+            if let Some(publishing) = publishing {
+                beat.view = publishing.publish(world, beat);
+            }
+            world.ledger.of(&Self::cluster()).beat = Some(beat.clone());
             let now = world.now;
             for lane in lanes {
-                world
-                    .wakes
-                    .push((now, Wake::new(Self::cluster(), lane, "relay")));
+                let mut wake = Wake::new(Self::cluster(), lane, "relay");
+                wake.view = beat.view.clone();
+                world.wakes.push((now, wake));
             }
         });
     }
