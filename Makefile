@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
-check unit test functions e2e invoke bench bench-cost: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e invoke bench bench-cost bench-scale: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ bench-cost: tools ## Print the bill: what a stack costs by the month, alone, wit
 	cargo bench --quiet --locked -p whittle --bench turns -- 10 100 > $(CARGO_TARGET_DIR)/turns-few.txt
 	cargo bench --quiet --locked -p whittle --bench turns -- 1000 10000 > $(CARGO_TARGET_DIR)/turns-many.txt
 	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench cost -- $(CARGO_TARGET_DIR)/turns-few.txt $(CARGO_TARGET_DIR)/turns-many.txt
+
+# The cold start is of the functions as they are deployed: `make bench` prints it.
+bench-scale: ## Print the numbers: what turns and the relay cost with 500, 2,000 and 5,000 nodes, and which goals were missed
+	cargo bench --quiet --locked -p whittle --bench scale
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

@@ -7,42 +7,37 @@
 //! the command line is where turns and the simulated cluster meet without an AWS SDK.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
 
+mod support;
+
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    process::{Child, Command, Stdio},
+    io::Write,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
-use api::EC2NodeClass;
-use async_trait::async_trait;
 use fakes::Sim;
-use flate2::read::GzDecoder;
-use http::{Request, header::CONTENT_TYPE};
-use jiff::{SignedDuration, Timestamp};
-use k8s::{Access, Client, Credentials, KubeCluster};
+use http::{Method, Request, header::CONTENT_TYPE};
+use jiff::SignedDuration;
+use k8s::{Access, Client, KubeCluster};
 use model::{
-    ClusterName, InstanceType, Lane,
+    InstanceType, Lane,
     ids::TurnId,
     labels,
     launch::Instance,
     pod::{Pod, PodPhase},
     taint::{Taint, TaintEffect},
 };
-use ports::{Catalog, Clock, CloudError, Cluster, ClusterError, Clusters};
-use sandbox::{NodeJoin, Sandbox, SandboxOptions, WorldClock};
+use ports::Cluster;
+use sandbox::{NodeJoin, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
+use support::{CLUSTER, SERVE, access, announce, catalog, forget_peak, memory, start_server};
 use turns::{Outcome, Report};
 
 /// As the functions allocate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const CLUSTER: &str = "bench";
-const CATALOG: &[u8] = include_bytes!("../data/us-east-1.json.gz");
-/// Makes this program the API server.
-const SERVE: &str = "serve";
 /// What all nodes are, and what their pods may take together.
 const TYPE: &str = "m5.xlarge";
 const ZONE: &str = "us-east-1a";
@@ -77,12 +72,7 @@ async fn main() -> Result<()> {
 async fn serve() -> Result<()> {
     let kind = instance_type()?;
     let sandbox = Sandbox::start(SandboxOptions::default()).await?;
-    let kubeconfig = sandbox.kubeconfig_yaml();
-    let (_, authority) = kubeconfig
-        .split_once("certificate-authority-data:")
-        .context("no authority")?;
-    let authority = authority.split_whitespace().next().unwrap_or_default();
-    println!("{} {} {authority}", sandbox.tls_url(), sandbox.token());
+    announce(&sandbox)?;
     let told = tokio::task::spawn_blocking(move || -> Result<Sandbox> {
         for machine in std::io::stdin().lines() {
             sandbox.join_node(node(&kind, &machine?)?, SignedDuration::ZERO);
@@ -121,14 +111,9 @@ fn instance_type() -> Result<InstanceType> {
     types.find(|kind| kind.name == TYPE).context(TYPE)
 }
 
-fn catalog() -> Result<Vec<InstanceType>> {
-    let mut text = Vec::new();
-    GzDecoder::new(CATALOG).read_to_end(&mut text)?;
-    Ok(api::convert::catalog_file::read(&text)?)
-}
-
 async fn measure(nodes: usize, pods: usize) -> Result<()> {
-    let (mut server, access) = start_server()?;
+    let (mut server, announced) = start_server(&[])?;
+    let access = access(&announced)?;
     let bench = Bench::new(&access)?;
     bench.prepare(nodes, pods).await?;
     let (took, report) = bench.turn(Lane::Provisioner).await?;
@@ -141,7 +126,7 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
     println!(
         "turns: the one that launches {nodes} nodes for {pods} pods: {} ms, peak RSS {} MiB",
         took.as_millis(),
-        memory("VmHWM:")?,
+        memory("self", "VmHWM:")?,
     );
     // The pods come back when the nodes are ready: a scheduler that tries thousands in vain at every change is no part of this.
     bench.scale(0).await?;
@@ -173,7 +158,10 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
             at(TURNS - 1),
         );
     }
-    println!("turns: peak RSS of quiet turns: {} MiB", memory("VmHWM:")?);
+    println!(
+        "turns: peak RSS of quiet turns: {} MiB",
+        memory("self", "VmHWM:")?
+    );
     let largest = bench
         .sim
         .with(|world| world.ledger.archive.values().map(Vec::len).max());
@@ -185,25 +173,6 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
     drop(server.stdin.take());
     server.wait()?;
     Ok(())
-}
-
-fn start_server() -> Result<(Child, Access)> {
-    let mut server = Command::new(std::env::current_exe()?)
-        .arg(SERVE)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut line = String::new();
-    BufReader::new(server.stdout.take().context("a pipe")?).read_line(&mut line)?;
-    let [endpoint, token, authority] = line.split_whitespace().collect::<Vec<_>>()[..] else {
-        bail!("the API server did not start: {line}");
-    };
-    let access = Access {
-        endpoint: endpoint.to_owned(),
-        certificate_authority: Some(authority.to_owned()),
-        credentials: Credentials::BearerToken(token.to_owned().into()),
-    };
-    Ok((server, access))
 }
 
 struct Bench {
@@ -218,26 +187,7 @@ impl Bench {
         let client = access.client()?;
         let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), "kube-system"));
         let sim = Sim::new(CLUSTER);
-        let port = Arc::new(sim.clone());
-        let world = turns::World {
-            cloud: port.clone(),
-            upkeep: port.clone(),
-            notifier: port.clone(),
-            ledger: port.clone(),
-            journal: port.clone(),
-            archive: port.clone(),
-            wakes: port.clone(),
-            clock: Arc::new(WallClock(WorldClock::wall())),
-            catalog: Arc::new(Fixed(Arc::new(catalog()?))),
-            node_classes: port.clone(),
-            launches: port.clone(),
-            registry: port.clone(),
-            metrics: port,
-            clusters: Arc::new(Connected(api.clone())),
-            holder: "whittle/000000000000/us-east-1/bench".to_owned(),
-            share: turns::Share::TURN,
-            reach: turns::PUBLIC.to_owned(),
-        };
+        let world = support::world(&sim, api.clone())?;
         Ok(Self {
             client,
             api,
@@ -289,10 +239,8 @@ impl Bench {
 
     async fn scale(&self, pods: usize) -> Result<()> {
         let path = "/apis/apps/v1/namespaces/default/deployments/web/scale";
-        let request = Request::patch(path)
-            .header(CONTENT_TYPE, "application/merge-patch+json")
-            .body(serde_json::to_vec(&json!({"spec": {"replicas": pods}}))?)?;
-        self.client.request::<Value>(request).await?;
+        let replicas = json!({"spec": {"replicas": pods}});
+        send(&self.client, Method::PATCH, path, &replicas).await?;
         self.until(|_| true, pods).await
     }
 
@@ -358,18 +306,16 @@ impl Bench {
     async fn create(&self, path: &str, object: &Value) -> Result<()> {
         let started = Instant::now();
         loop {
-            let request = Request::post(path)
-                .header(CONTENT_TYPE, "application/json")
-                .body(serde_json::to_vec(object)?)?;
-            match self.client.request::<Value>(request).await {
+            match send(&self.client, Method::POST, path, object).await {
                 Ok(_) => return Ok(()),
                 // A CRD is served a moment after it was created.
                 Err(error)
-                    if error.to_string().contains("not find") && started.elapsed() < PATIENCE =>
+                    if format!("{error:#}").contains("not find")
+                        && started.elapsed() < PATIENCE =>
                 {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -392,58 +338,14 @@ fn deployment(nodes: usize, pods: usize) -> Value {
     })
 }
 
-struct WallClock(WorldClock);
-
-impl Clock for WallClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
-
-/// The catalog as a warm function has it.
-struct Fixed(Arc<Vec<InstanceType>>);
-
-#[async_trait]
-impl Catalog for Fixed {
-    async fn instance_types(
-        &self,
-        _: &ClusterName,
-        _: &EC2NodeClass,
-        _: &Value,
-        _: &model::Experience,
-    ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
-        Ok(self.0.clone())
-    }
-
-    async fn zonal_shifts(
-        &self,
-        _: &ClusterName,
-        _: &Value,
-    ) -> Result<Vec<model::experience::ZonalShift>, CloudError> {
-        Ok(Vec::new())
-    }
-}
-
-/// A cluster that is connected already, as a warm function's is.
-struct Connected(Arc<dyn Cluster>);
-
-#[async_trait]
-impl Clusters for Connected {
-    async fn connect(&self, _: &ClusterName, _: &Value) -> Result<Arc<dyn Cluster>, ClusterError> {
-        Ok(self.0.clone())
-    }
-}
-
-/// MiB of this process.
-fn memory(field: &str) -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")
-        .context("this system does not say how much memory a process takes")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(kib.with_context(|| format!("no {field}"))?.div_ceil(1024))
-}
-
-/// What was provisioned for all pods does not count for quiet turns.
-fn forget_peak() -> Result<()> {
-    std::fs::write("/proc/self/clear_refs", "5").context("the peak cannot be forgotten")
+/// One request with a body.
+async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value> {
+    let kind = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header(CONTENT_TYPE, kind);
+    let request = request.body(body.to_string().into_bytes())?;
+    client.request(request).await.context(path.to_owned())
 }

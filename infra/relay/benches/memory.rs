@@ -3,7 +3,8 @@
 //!     cargo bench -p relay --bench memory --profile dev -- [NODES] [PODS]
 //!
 //! The cluster's objects are as large as real ones. Every kind is listed; then pods change; then their watch is answered
-//! with 410, so that the relay lists all of them again while it still holds what it knew. The peak is printed.
+//! with 410, so that the relay lists all of them again while it still holds what it knew. Then 200 pods change each second. Peak and
+//! CPU time are printed, of a relay that only wakes and of one that publishes pods.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
 
 use std::convert::Infallible;
@@ -27,6 +28,13 @@ use tokio::time::sleep;
 /// Pods that change while the relay watches.
 const CHANGES: usize = 5_000;
 
+/// Pods that change each second once everything is known, and for how long.
+const RATE: usize = 200;
+const STEADY: Duration = Duration::from_secs(20);
+/// Changes of one step, and the time between steps.
+const STEP: usize = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+
 struct Cluster {
     nodes: usize,
     pods: usize,
@@ -41,6 +49,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .filter(|argument| !argument.starts_with('-'));
     let nodes = sizes.next().map_or(Ok(500), |nodes| nodes.parse())?;
     let pods = sizes.next().map_or(Ok(5_000), |pods| pods.parse())?;
+    for publishing in [false, true] {
+        measure(nodes, pods, publishing).await?;
+    }
+    Ok(())
+}
+
+async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<dyn Error>> {
     let cluster = Arc::new(Cluster {
         nodes,
         pods,
@@ -59,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
 
     let directory = tempfile::tempdir()?;
-    let mut relay = start(&url, &directory.path().join("config"))?;
+    let mut relay = start(&url, &directory.path().join("config"), publishing)?;
     while cluster.pod_lists.load(Ordering::Relaxed) < 2 {
         if let Some(status) = relay.try_wait()? {
             return Err(format!("the relay ended: {status}").into());
@@ -67,6 +82,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         sleep(Duration::from_millis(50)).await;
     }
     sleep(Duration::from_secs(1)).await;
+    let before = cpu_time(relay.id())?;
+    sleep(STEADY).await;
+    let used = cpu_time(relay.id())?.saturating_sub(before);
     let status = std::fs::read_to_string(format!("/proc/{}/status", relay.id()))?;
     relay.kill()?;
     relay.wait()?;
@@ -77,16 +95,37 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(peak), Some(now)) = (kib("VmHWM:"), kib("VmRSS:")) else {
         return Err("this system does not say how much memory a process takes".into());
     };
+    let (does, target) = match publishing {
+        false => ("wakes", 64),
+        true => ("wakes and publishes", 128),
+    };
     println!(
-        "relay: {nodes} nodes, {pods} pods ({} KiB each): peak RSS {} MiB, at rest {} MiB (target: under 64)",
-        pod(0).to_string().len() / 1024,
+        "relay that {does}: {nodes} nodes, {pods} pods ({} KiB each): peak RSS {} MiB, now {} MiB (target: under {target}); \
+         with {RATE} changes a second {} millicores (target: 50, in a release build)",
+        pod(0, 1).to_string().len() / 1024,
         peak.div_ceil(1024),
         now.div_ceil(1024),
+        used.as_millis() / u128::from(STEADY.as_secs()),
     );
     Ok(())
 }
 
-fn start(url: &str, kubeconfig: &std::path::Path) -> Result<Child, Box<dyn Error>> {
+/// User and system time of a process.
+fn cpu_time(process: u32) -> Result<Duration, Box<dyn Error>> {
+    // Linux counts in hundredths of a second.
+    const TICK: u64 = 10;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let times = fields.split_whitespace().skip(11).take(2);
+    let ticks: u64 = times.map(|time| time.parse().unwrap_or(0_u64)).sum();
+    Ok(Duration::from_millis(ticks * TICK))
+}
+
+fn start(
+    url: &str,
+    kubeconfig: &std::path::Path,
+    publishing: bool,
+) -> Result<Child, Box<dyn Error>> {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": url}}],
@@ -105,6 +144,9 @@ fn start(url: &str, kubeconfig: &std::path::Path) -> Result<Child, Box<dyn Error
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ENDPOINT_URL", url)
         .stdout(Stdio::null());
+    if publishing {
+        command.env("WHITTLE_VIEW_BUCKET", "bucket");
+    }
     for (_, queue) in relay::config::QUEUES {
         command.env(queue, format!("{url}/queue"));
     }
@@ -117,8 +159,8 @@ async fn answer(
     uri: Uri,
     Query(query): Query<std::collections::BTreeMap<String, String>>,
 ) -> Response {
-    if method == Method::POST {
-        // AWS: both services are content with an empty answer.
+    if method == Method::POST || method == Method::PUT {
+        // AWS: its services are content with an empty answer.
         return json_response("{}".to_owned());
     }
     let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path()) else {
@@ -159,9 +201,20 @@ async fn answer(
 fn watch(kind: Kind, cluster: &Cluster) -> Response {
     let busy = kind == Kind::Pod && cluster.pod_lists.load(Ordering::Relaxed) < 2;
     let changes = if busy { CHANGES.min(cluster.pods) } else { 0 };
+    let steady = kind == Kind::Pod && !busy;
+    let all = cluster.pods.max(1);
     let stream = futures::stream::unfold(0, move |index| async move {
+        if steady {
+            sleep(PAUSE).await;
+            let mut events = String::new();
+            for number in index * STEP..(index + 1) * STEP {
+                let event = json!({"type": "MODIFIED", "object": pod(number % all, index + 3)});
+                let _ = writeln!(events, "{event}");
+            }
+            return Some((Ok::<_, Infallible>(Bytes::from(events)), index + 1));
+        }
         let event = if index < changes {
-            json!({"type": "MODIFIED", "object": pod(index)})
+            json!({"type": "MODIFIED", "object": pod(index, 2)})
         } else if busy {
             json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}})
         } else {
@@ -187,7 +240,7 @@ fn count(kind: Kind, cluster: &Cluster) -> usize {
 
 fn object(kind: Kind, index: usize) -> Value {
     match kind {
-        Kind::Pod => pod(index),
+        Kind::Pod => pod(index, 1),
         Kind::Node => node(index),
         Kind::NodeClaim
         | Kind::NodePool
@@ -213,17 +266,22 @@ fn node_name(index: usize) -> String {
 }
 
 /// About 10 KiB, as a pod of a Deployment with two containers and its managed fields.
-fn pod(index: usize) -> Value {
+fn pod(index: usize, version: usize) -> Value {
+    // Readiness comes and goes, which concerns lanes.
+    let ready = match version % 2 {
+        0 => "False",
+        _ => "True",
+    };
     json!({
         "metadata": {
             "name": format!("web-7d4b9c6f5-{index:06}"), "namespace": "default", "uid": format!("00000000-{index}"),
-            "generation": 1, "resourceVersion": "1", "managedFields": bulk(6),
+            "generation": 1, "resourceVersion": version.to_string(), "managedFields": bulk(6),
             "labels": {"app": "web", "pod-template-hash": "7d4b9c6f5", "team": "shop"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4b9c6f5"}],
         },
-        "spec": {"nodeName": node_name(index / 10), "containers": bulk(3)},
+        "spec": {"nodeName": node_name(index / 10), "containers": [{"name": "web", "image": "web:1", "env": bulk(3)}]},
         "status": {"phase": "Running", "containerStatuses": bulk(1), "conditions": [
-            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"},
+            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready},
         ]},
     })
 }

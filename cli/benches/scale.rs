@@ -1,0 +1,204 @@
+//! What turns cost as clusters grow: every lane over the wire, in a process of its own, at 500, 2,000 and 5,000 nodes.
+//!
+//!     cargo bench -p whittle --bench scale -- [NODES]…
+//!
+//! The API server is a process of its own, too, in which nothing acts, and holds objects of the size that real ones have;
+//! EC2 and the ledger are in memory. The last line says which goals were missed, and the exit status follows.
+#![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
+
+mod support;
+
+#[path = "scale/cluster.rs"]
+mod cluster;
+#[path = "scale/server.rs"]
+mod server;
+#[path = "scale/subject.rs"]
+mod subject;
+#[path = "scale/table.rs"]
+mod table;
+
+use std::{
+    io::Write as _,
+    process::{Child, Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+use model::Lane;
+use subject::{ANNOUNCED, Measured, Until, VIEW};
+use support::{SERVE, memory, start_server};
+use table::{Goals, Table};
+
+/// As the functions allocate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const SIZES: [usize; 3] = [500, 2_000, 5_000];
+const PODS_PER_NODE: usize = 10;
+/// Pods that come to wait at once: many, and as many as there may ever be.
+const WAVE: usize = 1_000;
+const FLOOD: usize = 15_000;
+/// Turns of a lane in a cluster at rest.
+const TURNS: usize = 6;
+
+const SETTLE: &str = "settle";
+const PUBLISH: &str = "publish";
+const AWAIT: &str = "await";
+const MEASURE: &str = "measure";
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<ExitCode> {
+    let arguments = std::env::args().skip(1);
+    let arguments: Vec<String> = arguments.filter(|one| !one.starts_with("--")).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [SERVE, nodes] => {
+            let nodes = nodes.parse()?;
+            server::serve(nodes, nodes * PODS_PER_NODE).await?;
+        }
+        [PUBLISH, path] => subject::publish(path).await?,
+        [AWAIT, pods] => subject::wait_for(pods.parse()?).await?,
+        [SETTLE] => Box::pin(subject::settle()).await?,
+        [MEASURE, lane, until] => {
+            let lane: Lane = serde_json::from_value(lane.into())?;
+            let until = match until {
+                "all" => Until::AllPlanned,
+                turns => Until::Quiet(turns.parse()?),
+            };
+            let measured = Box::pin(subject::measure(lane, until)).await?;
+            println!("{}", serde_json::to_string(&measured)?);
+        }
+        _ => {
+            let sizes = words
+                .iter()
+                .map(|size| size.parse().context(size.to_string()));
+            let mut sizes = sizes.collect::<Result<Vec<usize>>>()?;
+            if sizes.is_empty() {
+                sizes = SIZES.to_vec();
+            }
+            return compare(&sizes);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures clusters of these sizes one after the other.
+fn compare(sizes: &[usize]) -> Result<ExitCode> {
+    let mut table = Table::new();
+    for nodes in sizes {
+        quiet(*nodes, &mut table)?;
+        for (pods, rung, name) in [
+            (WAVE, Rung::View, "1,000 pods wait"),
+            (WAVE, Rung::Lists, "1,000 pods wait"),
+            (FLOOD, Rung::View, "15,000 pods wait"),
+        ] {
+            let mut cluster = Cluster::start(*nodes)?;
+            cluster.run(&[SETTLE])?;
+            cluster.wait(pods)?;
+            let measured = cluster.measure(Lane::Provisioner, rung, "all")?;
+            table.add(*nodes, Lane::Provisioner, rung, name, measured);
+            cluster.stop()?;
+        }
+    }
+    println!("{table}");
+    let missed = table.missed(&Goals::AT_5000);
+    Ok(match missed.is_empty() {
+        true => {
+            println!("scale: every goal was reached");
+            ExitCode::SUCCESS
+        }
+        false => {
+            println!("scale: missed: {}", missed.join("; "));
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Turns that find nothing to do.
+fn quiet(nodes: usize, table: &mut Table) -> Result<()> {
+    let cluster = Cluster::start(nodes)?;
+    cluster.run(&[SETTLE])?;
+    for rung in [Rung::View, Rung::Lists] {
+        for lane in Lane::WOKEN {
+            // It sees no view: what it ends, it reads itself.
+            if (lane, rung) != (Lane::Terminator, Rung::View) {
+                let measured = cluster.measure(lane, rung, &TURNS.to_string())?;
+                table.add(nodes, lane, rung, "quiet", measured);
+            }
+        }
+    }
+    let server = memory(&cluster.server.id().to_string(), "VmHWM:")?;
+    table.server(nodes, server);
+    cluster.stop()
+}
+
+/// An API server with a cluster in it.
+struct Cluster {
+    server: Child,
+    announced: String,
+    directory: tempfile::TempDir,
+}
+
+/// How a subject sees the pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rung {
+    /// As the relay publishes them.
+    View,
+    /// From the API server: lists at first, and what has changed since then.
+    Lists,
+}
+
+impl Cluster {
+    fn start(nodes: usize) -> Result<Self> {
+        let (server, announced) = start_server(&[nodes.to_string()])?;
+        Ok(Self {
+            server,
+            announced,
+            directory: tempfile::tempdir()?,
+        })
+    }
+
+    fn wait(&mut self, pods: usize) -> Result<()> {
+        let told = self.server.stdin.as_mut().context("a pipe")?;
+        writeln!(told, "{pods}")?;
+        // The answer is that they are there.
+        self.run(&[AWAIT, &pods.to_string()])?;
+        Ok(())
+    }
+
+    fn measure(&self, lane: Lane, rung: Rung, until: &str) -> Result<Measured> {
+        let view = self.directory.path().join("view");
+        let view = view.to_str().context("a path")?;
+        let environment = match rung {
+            Rung::View => {
+                self.run(&[PUBLISH, view])?;
+                Some((VIEW, view))
+            }
+            Rung::Lists => None,
+        };
+        let said = self.run_with(&[MEASURE, lane.as_str(), until], environment)?;
+        Ok(serde_json::from_str(&said)?)
+    }
+
+    /// Runs this program again, on the cluster.
+    fn run(&self, arguments: &[&str]) -> Result<String> {
+        self.run_with(arguments, None)
+    }
+
+    fn run_with(&self, arguments: &[&str], environment: Option<(&str, &str)>) -> Result<String> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let subject = command.args(arguments).env(ANNOUNCED, &self.announced);
+        let subject = subject.envs(environment);
+        let output = subject.stderr(std::process::Stdio::inherit()).output()?;
+        if !output.status.success() {
+            bail!("{arguments:?} ended with {}", output.status);
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The end of its input ends the server.
+    fn stop(mut self) -> Result<()> {
+        drop(self.server.stdin.take());
+        self.server.wait()?;
+        Ok(())
+    }
+}
