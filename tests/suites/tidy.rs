@@ -22,16 +22,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plancheck", &["model"]),
     ("planner", &["api", "model", "scheduling"]),
     ("aws-rules", &["api", "model"]),
+    // What the relay publishes, for it and for who reads it.
+    ("view", &["model"]),
     // What a turn is, and the seam below it.
     ("ports", &["api", "model"]),
     ("executor", &["api", "model", "ports"]),
     (
         "turns",
-        &["api", "executor", "model", "plancheck", "planner", "ports"],
+        &[
+            "api",
+            "executor",
+            "model",
+            "plancheck",
+            "planner",
+            "ports",
+            "view",
+        ],
     ),
     // Behind the ports.
-    ("ec2", &["api", "aws-rules", "model", "ports"]),
-    ("k8s", &["api", "model", "ports"]),
+    ("signed", &["ports"]),
+    ("ec2", &["api", "aws-rules", "model", "ports", "signed"]),
+    // It keeps pods in as little room as they are published in.
+    ("k8s", &["api", "model", "ports", "view"]),
     ("ledger", &["model", "ports"]),
     ("fakes", &["api", "model", "ports"]),
     ("sandbox", &["api", "aws-rules", "model", "ports"]),
@@ -46,7 +58,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("terminator", &["model", "shell"]),
     ("interruption", &["aws-rules", "shell"]),
     ("housekeeper", &["shell"]),
-    ("relay", &["model"]),
+    // Pods are read as functions read them, and go into the stack's bucket.
+    ("relay", &["api", "model", "ports", "signed", "view"]),
     (
         "whittle",
         &[
@@ -71,7 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("scenarios", &[]),
     ("simulation", &["api", "fakes", "model", "ports", "turns"]),
-    ("stories", &["fakes", "model", "ports", "turns"]),
+    ("stories", &["fakes", "model", "ports", "turns", "view"]),
     ("whittle-tests", &[]),
 ];
 
@@ -83,6 +96,7 @@ const PURE: &[&str] = &[
     "planner",
     "plancheck",
     "aws-rules",
+    "view",
 ];
 const IMPURE: &[&str] = &[
     "tokio",
