@@ -171,6 +171,8 @@ fn is_settling(
         return false;
     };
     let pool = claim.node_pool().and_then(|name| pools.get(&name).copied());
+    // Static nodes are never consolidated, so that nothing waits for them to be left alone (spec/lifecycle §11.2).
+    let pool = pool.filter(|pool| pool.replicas.is_none());
     let Some(ConsolidateAfter::Seconds(after)) = pool.map(|pool| pool.disruption.consolidate_after)
     else {
         return false;

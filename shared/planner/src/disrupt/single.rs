@@ -62,7 +62,7 @@ pub(super) fn search<'a>(
 
 /// The order in which nodes are looked at that were not considered yet: by worth within a NodePool, and NodePools take turns.
 /// It goes on where the last look ended, so that no NodePool gets two turns while another waits for one.
-pub(super) fn in_turns<'c, 'a>(
+fn in_turns<'c, 'a>(
     candidates: &[&'c Candidate<'a>],
     considered: &BTreeMap<NodePoolName, Considered>,
 ) -> Vec<&'c Candidate<'a>> {

@@ -130,6 +130,29 @@ fn pods_are_not_moved_to_nodes_that_are_settling_unless_they_wait_anyway() {
 }
 
 #[test]
+fn pods_are_moved_to_static_nodes_however_lately_these_were_disturbed() {
+    let world = |replicas: Option<i64>| {
+        World::new()
+            .pool("other")
+            .node("a", "small", &[500])
+            .node("b", "small", &[1_400])
+            .belongs("b", "other")
+            .with(|snapshot| {
+                let pool = snapshot.node_pools.last_mut().unwrap();
+                pool.disruption.consolidate_after = ConsolidateAfter::Seconds(60);
+                pool.replicas = replicas;
+                let now = snapshot.now;
+                for claim in &mut snapshot.node_claims {
+                    claim.status.last_pod_event = Some(now);
+                }
+            })
+            .removes()
+    };
+    assert_eq!(world(Some(1)), ["a"]);
+    assert_eq!(world(None), ["b"], "its own pods may go");
+}
+
+#[test]
 fn a_pod_that_has_no_place_even_without_a_disruption_holds_up_nothing() {
     let world = World::new()
         .node("a", "small", &[500])

@@ -7,7 +7,7 @@ use super::*;
 const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 impl World {
-    fn pool(self, name: &str) -> Self {
+    pub(super) fn pool(self, name: &str) -> Self {
         self.with(|snapshot| {
             let mut pool = snapshot.node_pools[0].clone();
             pool.name = name.into();
@@ -38,7 +38,7 @@ impl World {
         world.belongs(name, pool)
     }
 
-    fn belongs(self, node: &str, pool: &str) -> Self {
+    pub(super) fn belongs(self, node: &str, pool: &str) -> Self {
         self.with(|snapshot| {
             let label = (NODE_POOL.to_owned(), pool.to_owned());
             let mut nodes = snapshot.nodes.iter_mut();
