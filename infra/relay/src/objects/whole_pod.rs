@@ -2,7 +2,7 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use super::meta::Meta;
 use super::pod::Pod;
@@ -18,9 +18,10 @@ pub struct WholePod {
 
 impl<'de> Deserialize<'de> for WholePod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let slim = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
-        let whole: Option<api::kubernetes::Pod> = serde_json::from_str(raw.get()).ok();
+        // Not as text: an event may tell of its object before it tells what became of it.
+        let object = Value::deserialize(deserializer)?;
+        let slim = Pod::deserialize(&object).map_err(D::Error::custom)?;
+        let whole = api::kubernetes::Pod::deserialize(&object).ok();
         Ok(Self {
             slim,
             whole: whole.map(|pod| Box::new(pod.into())),
