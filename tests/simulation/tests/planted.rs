@@ -1,8 +1,8 @@
-//! The simulation finds bugs: each rule of PROTOCOL that is switched off here breaks a law within twenty seeds.
+//! The simulation finds bugs: each rule of PROTOCOL that is switched off here breaks a law within sixty seeds.
 
 use simulation::{Bug, run};
 
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 60;
 
 fn found(bugs: &[Bug]) {
     for bug in bugs {
