@@ -4,8 +4,8 @@
 //! [`Publisher`] is the relay's side: it keeps a few hundred bytes for each pod. [`View`] is the functions' side. Both know
 //! [`document`], which is what lies in the bucket. Pods alike but for their names share their [`shape`](shape::Shape).
 //!
-//! This crate is pure: no clock, no I/O, no Kubernetes client. What is read here is never believed more than a watch: whoever
-//! acts reads the objects that it acts on again.
+//! What is read here is never believed more than a watch: whoever acts reads the objects that it acts on again. This crate is pure,
+//! and of this workspace it must never depend on anything but `model`.
 
 pub mod document;
 mod pods;
