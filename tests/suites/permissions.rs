@@ -339,8 +339,10 @@ fn substituted(template: &Value, text: &str) -> Value {
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}').unwrap();
         done.push_str(before);
-        // IAM's own variables, such as ${aws:PrincipalTag/cluster}, stay.
-        if name.starts_with("aws:") {
+        // IAM's own variables stay: CloudFormation writes ${!aws:PrincipalTag/cluster} as ${aws:PrincipalTag/cluster}.
+        if let Some(variable) = name.strip_prefix('!') {
+            done.push_str(&format!("${{{variable}}}"));
+        } else if name.starts_with("aws:") {
             done.push_str(&format!("${{{name}}}"));
         } else {
             let (name, arn) = match name.split_once('.') {
