@@ -41,7 +41,7 @@ impl Controller for Budgets {
             let covered: Vec<&Arc<Object>> = pods
                 .iter()
                 .filter(|pod| pod.namespace() == budget.namespace() && !is_finished(pod))
-                .filter(|pod| selects(&budget, &pod.labels()))
+                .filter(|pod| selects(&budget, pod.labels()))
                 .collect();
             let forgets = report(client, &budget, &covered)?;
             due = [due, forgets].into_iter().flatten().min();

@@ -171,8 +171,8 @@ fn page(listing: Listing, query: &ListQuery) -> Page {
 }
 
 pub(super) fn matches(object: &Object, query: &ListQuery) -> bool {
-    (query.labels.is_empty() || query.labels.matches(&object.labels()))
-        && query.fields.matches(object.value())
+    (query.labels.is_empty() || query.labels.matches(object.labels()))
+        && query.fields.matches(object)
 }
 
 /// Stored objects as they are: no object is written twice.

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::{error::ApiError, json, kinds::ResourceType};
+use crate::{error::ApiError, json, kinds::ResourceType, store::Object};
 
 /// Conditions on fields, all of which must hold.
 #[derive(Clone, Debug, Default)]
@@ -93,18 +93,30 @@ impl FieldSelector {
     }
 
     /// Whether a stored object has the values asked for; an absent field is an empty text, or false.
-    pub fn matches(&self, object: &Value) -> bool {
+    pub(crate) fn matches(&self, object: &Object) -> bool {
         self.conditions.iter().all(|condition| {
             let path: Vec<&str> = condition.path.iter().map(String::as_str).collect();
-            let value = json::at(object, &path);
-            let shown = match value.as_str() {
-                Some(text) => text.to_owned(),
-                None if value.is_null() => String::new(),
-                None => value.to_string(),
+            let shown = match path[..] {
+                ["spec", "nodeName"] => Some(object.node_name().to_owned()),
+                _ => object.look(|value| shown(json::at(value, &path))),
             };
-            let holds = shown == condition.value || value.is_null() && condition.value == "false";
+            let holds = match shown {
+                Some(shown) => shown == condition.value,
+                None => condition.value.is_empty() || condition.value == "false",
+            };
             holds != condition.negated
         })
+    }
+}
+
+/// A field as a query names it; `None` where it is absent.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(value.to_string())
+        }
     }
 }
 
@@ -129,6 +141,7 @@ mod tests {
         let kinds = Kinds::built_in();
         let pods = kinds.find("", "v1", "pods").unwrap();
         let pod = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
+        let pod = Object::unsaved(pod);
         let selects = |text: &str| FieldSelector::parse(text, pods).unwrap().matches(&pod);
         assert!(selects("spec.nodeName=a,status.phase!=Failed"));
         assert!(!selects("spec.nodeName="));

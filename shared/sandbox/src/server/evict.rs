@@ -56,7 +56,7 @@ impl ApiServer {
             )
             .objects
             .into_iter()
-            .filter(|budget| selects(budget, &labels));
+            .filter(|budget| selects(budget, labels));
         match (over.next(), over.next()) {
             (None, _) => Ok(None),
             (Some(budget), None) => Ok(Some(budget)),

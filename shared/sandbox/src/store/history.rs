@@ -57,6 +57,19 @@ impl History {
         }
     }
 
+    /// Keeps an object in another form, where it was written.
+    pub(super) fn replace(&mut self, object: &Arc<Object>) {
+        let at = self
+            .events
+            .binary_search_by_key(&object.revision(), |event| event.revision);
+        let event = at.ok().and_then(|at| self.events.get_mut(at));
+        if let Some(Change::Added(new) | Change::Modified { new, .. }) =
+            event.map(|event| &mut event.change)
+        {
+            *new = object.clone();
+        }
+    }
+
     /// Forgets everything, as compaction does.
     pub(super) fn compact(&mut self, revision: u64) {
         self.events.clear();

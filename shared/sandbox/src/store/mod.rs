@@ -7,7 +7,10 @@ mod names;
 mod object;
 mod owners;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 pub use history::{Change, Event};
 pub use list::{Listing, Start};
@@ -22,6 +25,9 @@ use owners::Owners;
 /// Events kept per kind: enough for a watcher to reconnect after a pause, little enough to stay in tens of megabytes.
 pub const HISTORY_LIMIT: usize = 8_192;
 
+/// So many objects that were written last are kept as values, not as text: whoever writes one mostly writes it again.
+const AWAKE_MAX: usize = 4_096;
+
 #[derive(Debug)]
 pub struct Store {
     revision: u64,
@@ -29,6 +35,8 @@ pub struct Store {
     tables: BTreeMap<TableId, Table>,
     owners: Owners,
     history_limit: usize,
+    /// The objects that were written last, with their revisions, oldest first.
+    awake: VecDeque<(Place, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +45,15 @@ struct Table {
     history: History,
     /// The revision of the last write to this table.
     revision: u64,
+}
+
+impl Table {
+    /// The same object as text, which the history knows from now on, too.
+    fn rest(&mut self, object: &Object) -> Arc<Object> {
+        let resting = Arc::new(object.at_rest());
+        self.history.replace(&resting);
+        resting
+    }
 }
 
 impl Store {
@@ -48,6 +65,7 @@ impl Store {
             tables: BTreeMap::new(),
             owners: Owners::default(),
             history_limit,
+            awake: VecDeque::new(),
         }
     }
 
@@ -104,6 +122,7 @@ impl Store {
         let place = (id.clone(), key.clone());
         let table = self.tables.entry(id.clone()).or_default();
         let old = table.objects.insert(key, new.clone());
+        let old = old.map(|old| table.rest(&old));
         table.revision = self.revision;
         let change = match old {
             Some(old) => {
@@ -123,7 +142,27 @@ impl Store {
             },
             self.history_limit,
         );
+        self.awake.push_back((place, self.revision));
+        self.rest();
         new
+    }
+
+    /// What was written long ago rests as text.
+    fn rest(&mut self) {
+        while self.awake.len() > AWAKE_MAX {
+            let Some(((table, key), revision)) = self.awake.pop_front() else {
+                return;
+            };
+            let Some(table) = self.tables.get_mut(&table) else {
+                continue;
+            };
+            // What was written again since rests already.
+            let object = table.objects.get(&key).cloned();
+            if let Some(object) = object.filter(|object| object.revision() == revision) {
+                let resting = table.rest(&object);
+                table.objects.insert(key, resting);
+            }
+        }
     }
 
     /// Takes an object away; answers with it under the revision of its deletion.
@@ -187,5 +226,47 @@ impl Store {
     /// Objects that may have lost their last owner since the last call.
     pub(crate) fn take_suspects(&mut self) -> impl Iterator<Item = Place> + use<> {
         self.owners.take_suspects().into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PODS: TableId = TableId::named("pods");
+
+    fn pod(name: usize, node: &str) -> Value {
+        json!({
+            "kind": "Pod", "metadata": {"name": name.to_string(), "namespace": "default", "labels": {"app": "web"}},
+            "spec": {"nodeName": node},
+        })
+    }
+
+    #[test]
+    fn what_was_written_long_ago_rests_as_text_and_reads_as_before() {
+        let mut store = Store::new(1, HISTORY_LIMIT);
+        for name in 0..AWAKE_MAX + 2 {
+            store.put(&PODS, pod(name, "a"));
+        }
+        let old = store.put(&PODS, pod(1, "b"));
+        let object = |name: usize| {
+            let key = ObjectKey::new("default", name.to_string());
+            store.get(&PODS, &key).unwrap()
+        };
+        assert!(object(0).rests() && !object(5).rests() && !old.rests());
+        let added: Vec<_> = store.events_after(&PODS, 0).unwrap().take(2).collect();
+        for event in added {
+            let Change::Added(new) = &event.change else {
+                panic!("{event:?}");
+            };
+            assert!(new.rests(), "nobody keeps the value: {event:?}");
+        }
+        let looked = object(0).look(|value| value["spec"]["nodeName"] == "a");
+        assert!(looked && object(0).rests(), "a look does not wake it");
+        assert_eq!(object(0).labels()["app"], "web");
+        assert_eq!(object(0).value()["metadata"]["resourceVersion"], "2");
+        assert_eq!(object(0).encoded(), object(0).value().to_string());
     }
 }

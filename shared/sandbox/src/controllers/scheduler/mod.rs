@@ -127,7 +127,7 @@ impl Turn {
             namespaces: client
                 .all(&NAMESPACES)
                 .iter()
-                .map(|namespace| (namespace.name().to_owned(), namespace.labels()))
+                .map(|namespace| (namespace.name().to_owned(), namespace.labels().clone()))
                 .collect(),
             volumes,
             hopeless: BTreeMap::new(),

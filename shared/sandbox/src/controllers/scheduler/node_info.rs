@@ -59,7 +59,7 @@ impl NodeInfo {
         }
         Self {
             name: node.name().to_owned(),
-            labels: node.labels(),
+            labels: node.labels().clone(),
             taints,
             is_cordoned,
             allocatable: quantities(json::at(value, &["status", "allocatable"])),
