@@ -48,6 +48,8 @@ const CHANGED: [Lane; 3] = [Lane::Provisioner, Lane::Lifecycle, Lane::Terminator
 const FEW: usize = 10;
 const MANY: usize = 1_000;
 const CLUSTERS: usize = 200;
+/// Of the sweep, where it visits none of them.
+const QUIET_REQUESTS: usize = 20;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -66,7 +68,7 @@ async fn main() -> ExitCode {
     let stack = Box::pin(alone(&prices, &few, &mut goals)).await;
     Box::pin(at_rest(&prices, &few, &stack, &mut goals)).await;
     Box::pin(busy(&prices, &many, &mut goals)).await;
-    Box::pin(fleet()).await;
+    Box::pin(fleet(&mut goals)).await;
     Box::pin(history::explain(&prices, MANY, &mut goals)).await;
     goals.tell()
 }
@@ -152,22 +154,33 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
     goals.at_most("journal units of a quiet turn", journal, 2);
 }
 
-/// Many clusters in which nothing happens: what a minute of them asks for.
-async fn fleet() {
+/// Many clusters in which nothing happens: what a minute asks for in which none of them is to be looked at.
+async fn fleet(goals: &mut Goals) {
     let mut stack = Stack::of(CLUSTERS);
     stack.pass(secs(240)).await;
     let minute = stack.pass(secs(60)).await;
-    let (mut turns, mut units) = (0, meter::Units::default());
-    for (lane, count) in &minute {
-        turns += if *lane == Lane::Housekeeper {
+    let (mut turns, mut all) = (0, Count::default());
+    for (lane, count) in minute {
+        turns += if lane == Lane::Housekeeper {
             0
         } else {
             count.invocations
         };
-        units += count.units;
+        all += count;
     }
+    let units = all.units;
     println!(
-        "{CLUSTERS} clusters at rest, a minute: {turns} turns, {} requests to the ledger with {} read and {} write units",
-        units.requests, units.reads, units.writes
+        "{CLUSTERS} clusters at rest, a quiet minute: {turns} turns, {} requests to the ledger with {} read and {} write units, {} calls besides",
+        units.requests,
+        units.reads,
+        units.writes,
+        all.calls.values().sum::<usize>(),
+    );
+    goals.at_most("turns of a quiet minute", turns, 0);
+    goals.at_most("write units of a quiet minute", units.writes, 0);
+    goals.at_most(
+        "ledger requests of a quiet minute",
+        units.requests,
+        QUIET_REQUESTS,
     );
 }

@@ -220,6 +220,27 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
 }
 
 #[tokio::test]
+async fn l5_a_row_that_cannot_be_read_hides_no_other_cluster() {
+    let world = LocalLedger::start();
+    let (cluster, other) = (CLUSTER.into(), "other".into());
+    laws::one_of_each(&world.ledger, &cluster).await;
+    laws::one_of_each(&world.ledger, &other).await;
+    renew(&world, "CLUSTER#recorded SWEEP", |row| {
+        row["body"] = json!({"S": "auctioned"});
+    });
+    let both = [cluster.clone(), other.clone()].into();
+    let glances = world.ledger.glances(&both).await.unwrap();
+    assert!(
+        matches!(
+            glances[&cluster],
+            Err(LedgerError::Newer { schema: 99, .. })
+        ),
+        "{glances:?}"
+    );
+    assert!(glances[&other].is_ok(), "{glances:?}");
+}
+
+#[tokio::test]
 async fn fields_that_a_newer_version_adds_are_kept() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();

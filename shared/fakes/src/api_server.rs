@@ -7,7 +7,7 @@ use model::{
     node::{ConditionStatus, Node, Ready},
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
-    pod::{Deletion, Owner, Pod},
+    pod::{Deletion, Owner, Pod, PodShape},
     snapshot::{DaemonSet, PodDisruptionBudget, Workload},
     volume::Storage,
 };
@@ -81,12 +81,16 @@ impl Deployment {
     fn pod(&self) -> Pod {
         let mut requests = self.requests.clone();
         requests.set(model::resources::PODS, 1);
-        Pod {
+        let shape = PodShape {
             requests,
             node_selector: self.node_selector.clone(),
             annotations: self.annotations.clone(),
             scheduler_name: "default-scheduler".into(),
             termination_grace_seconds: Some(5),
+            ..PodShape::default()
+        };
+        Pod {
+            shape: shape.into(),
             ..Pod::default()
         }
     }
@@ -122,20 +126,20 @@ impl ApiServer {
     ) {
         let version = self.next_version();
         let key = PodKey::new("default", name);
-        let pod = Pod {
+        let mut pod = Pod {
             key: key.clone(),
             uid: Uid(format!("{name}-uid-{version}")),
             resource_version: version,
-            labels: BTreeMap::from([("app".to_owned(), owner.to_owned())]).into(),
             created_at: Some(now),
-            owner: Some(Owner {
-                api_version: "apps/v1".into(),
-                kind: "ReplicaSet".into(),
-                name: owner.to_owned(),
-                uid: Uid(format!("{owner}-uid")),
-            }),
             ..deployment.pod()
         };
+        pod.labels = BTreeMap::from([("app".to_owned(), owner.to_owned())]);
+        pod.owner = Some(Owner {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: owner.to_owned(),
+            uid: Uid(format!("{owner}-uid")),
+        });
         self.pods.insert(key, pod);
     }
 

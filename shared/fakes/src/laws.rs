@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a law that cannot be tested has failed")]
 
 pub mod commits;
+pub mod glances;
 pub mod journal;
 pub mod lanes;
 pub mod launched;
@@ -41,6 +42,8 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     lanes::l4_what_obliges_makes_its_lane_due(ledger, &cluster("l4")).await;
     lanes::a_cursor_is_there_until_a_turn_ends_without_one(ledger, &cluster("cursor")).await;
     lanes::l6_a_full_look_records_the_counters_it_began_with(ledger, &cluster("l6")).await;
+    glances::l5_a_glance_shows_what_reading_row_by_row_does(ledger, &cluster("l5")).await;
+    glances::l5_many_clusters_are_seen_at_a_glance(ledger, &cluster("l5-many")).await;
     commits::c1_a_commit_needs_its_generation_and_the_active_mode(ledger, &cluster("c1")).await;
     commits::c1_rows_of_a_plan_that_lost_are_never_seen(ledger, &cluster("c1-lost")).await;
     commits::c1_a_large_plan_is_committed_whole(ledger, &cluster("c1-large")).await;

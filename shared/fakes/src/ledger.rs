@@ -16,7 +16,7 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::{
@@ -81,8 +81,7 @@ impl Ledger for Sim {
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        self.port("meta", |world| Ok(world.ledger.meta(cluster)))
-            .await
+        self.port("meta", |world| world.ledger.meta(cluster)).await
     }
 
     async fn mirror_registry(
@@ -472,6 +471,18 @@ impl Ledger for Sim {
     ) -> Result<(), LedgerError> {
         self.row("store_sweep_memory", cluster, |rows| {
             rows.sweep = memory.clone()
+        })
+        .await
+    }
+
+    async fn glances(
+        &self,
+        clusters: &BTreeSet<ClusterName>,
+    ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
+        self.port("glances", |world| {
+            let each = clusters.iter();
+            let each = each.map(|cluster| (cluster.clone(), world.ledger.glance(cluster)));
+            Ok(each.collect())
         })
         .await
     }

@@ -14,8 +14,8 @@ use model::{
     },
 };
 use ports::{
-    JournalEntry,
-    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
+    JournalEntry, LedgerError,
+    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 /// The ledger's rows, with each conditional write as PROTOCOL words it.
@@ -57,6 +57,8 @@ pub struct ClusterRows {
     pub nominated: BTreeMap<NodeName, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
     pub sweep: SweepMemory,
+    /// One of its rows cannot be read: so do `meta` and `glances` answer.
+    pub unreadable: Option<LedgerError>,
     pub shifts: Vec<ZonalShift>,
     /// By the beginning of their turns.
     pub journal: BTreeMap<(Timestamp, TurnId, Lane), JournalEntry>,
@@ -69,14 +71,34 @@ impl Rows {
         self.clusters.entry(cluster.clone()).or_default()
     }
 
-    pub(crate) fn meta(&mut self, cluster: &ClusterName) -> Option<Meta> {
+    pub(crate) fn meta(&mut self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
         let (of_account, account) = (self.pauses.clone(), self.spending.clone());
         let rows = self.of(cluster);
-        let mut meta = rows.meta.clone()?;
+        if let Some(error) = &rows.unreadable {
+            return Err(error.clone());
+        }
+        let Some(mut meta) = rows.meta.clone() else {
+            return Ok(None);
+        };
         meta.pauses = rows.pauses.iter().cloned().chain(of_account).collect();
         meta.requests.clone_from(&rows.requests);
         meta.account = account;
-        Some(meta)
+        Ok(Some(meta))
+    }
+
+    pub(crate) fn glance(&mut self, cluster: &ClusterName) -> Result<Glance, LedgerError> {
+        if !self.clusters.contains_key(cluster) {
+            return Ok(Glance::default());
+        }
+        let meta = self.meta(cluster)?;
+        let rows = self.of(cluster);
+        let lanes = rows.lanes.iter();
+        Ok(Glance {
+            meta,
+            beat: rows.beat.clone(),
+            lanes: lanes.map(|(lane, row)| (*lane, row.clone())).collect(),
+            memory: rows.sweep.clone(),
+        })
     }
 
     pub(crate) fn pauses(&mut self, of: Option<&ClusterName>) -> &mut Vec<Pause> {

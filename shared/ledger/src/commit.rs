@@ -50,17 +50,20 @@ pub(crate) async fn meta(
     table: &Table,
     cluster: &ClusterName,
 ) -> Result<Option<Meta>, LedgerError> {
-    let Some(row) = table.get(&Key::meta(cluster)).await? else {
-        return Ok(None);
-    };
-    Ok(Some(Meta {
+    let row = table.get(&Key::meta(cluster)).await?;
+    row.as_ref().map(meta_of).transpose()
+}
+
+/// Without what is in the account's row.
+pub(crate) fn meta_of(row: &Row) -> Result<Meta, LedgerError> {
+    Ok(Meta {
         generation: row.unsigned("generation").unwrap_or(0),
         mode: row.json("modeBody")?,
         registry: row.json("registry")?,
-        pauses: pauses::of_row(&row)?,
+        pauses: pauses::of_row(row)?,
         account: AccountSpending::default(),
-        requests: requests::of_row(&row)?,
-    }))
+        requests: requests::of_row(row)?,
+    })
 }
 
 pub(crate) async fn mirror_registry(

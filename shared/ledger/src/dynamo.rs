@@ -17,11 +17,11 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::{
-    budget, commands, commit, experience, key, lanes, launches, memory, ownership, pauses,
+    budget, commands, commit, experience, glances, key, lanes, launches, memory, ownership, pauses,
     requests, spending, table::Table,
 };
 
@@ -481,5 +481,12 @@ impl Ledger for DynamoLedger {
         memory: &SweepMemory,
     ) -> Result<(), LedgerError> {
         memory::store_sweep_memory(&self.table, cluster, memory).await
+    }
+
+    async fn glances(
+        &self,
+        clusters: &BTreeSet<ClusterName>,
+    ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
+        glances::glances(&self.table, &self.account, clusters).await
     }
 }

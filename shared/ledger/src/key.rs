@@ -67,6 +67,11 @@ impl Key {
         Self::cluster(cluster, format!("{NOTICE}{instance}#{kind}"))
     }
 
+    /// The housekeeper's notes.
+    pub(crate) fn sweep(cluster: &ClusterName) -> Self {
+        Self::cluster(cluster, "SWEEP".to_owned())
+    }
+
     pub(crate) fn shifts(cluster: &ClusterName) -> Self {
         Self::cluster(cluster, "SHIFT".to_owned())
     }

@@ -242,7 +242,7 @@ pub(crate) async fn due_in_transaction(
     Ok(writes)
 }
 
-fn lane_row(row: &Row) -> LaneRow {
+pub(crate) fn lane_row(row: &Row) -> LaneRow {
     LaneRow {
         lease: row.lease(),
         again: row.flag("again"),

@@ -14,6 +14,7 @@ mod commands;
 mod commit;
 mod dynamo;
 mod experience;
+mod glances;
 mod journal;
 mod key;
 mod lanes;

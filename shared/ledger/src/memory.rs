@@ -89,21 +89,17 @@ pub(crate) async fn said(
     Ok(keys.map(str::to_owned).collect())
 }
 
-fn sweep(cluster: &ClusterName) -> Key {
-    Key {
-        pk: key::partition(cluster),
-        sk: "SWEEP".to_owned(),
-    }
-}
-
 pub(crate) async fn sweep_memory(
     table: &Table,
     cluster: &ClusterName,
 ) -> Result<SweepMemory, LedgerError> {
-    table
-        .get(&sweep(cluster))
-        .await?
-        .map_or_else(|| Ok(SweepMemory::default()), |row| row.json("body"))
+    let row = table.get(&Key::sweep(cluster)).await?;
+    sweep_of(row.as_ref())
+}
+
+/// Without a row nothing is remembered.
+pub(crate) fn sweep_of(row: Option<&Row>) -> Result<SweepMemory, LedgerError> {
+    row.map_or_else(|| Ok(SweepMemory::default()), |row| row.json("body"))
 }
 
 pub(crate) async fn store_sweep_memory(
@@ -111,7 +107,7 @@ pub(crate) async fn store_sweep_memory(
     cluster: &ClusterName,
     memory: &SweepMemory,
 ) -> Result<(), LedgerError> {
-    let key = sweep(cluster);
+    let key = Key::sweep(cluster);
     table
         .write(Write::put(&key, NewRow::new(&key).json("body", memory)?))
         .await
@@ -171,15 +167,17 @@ pub(crate) async fn relay_beat(
     table: &Table,
     cluster: &ClusterName,
 ) -> Result<Option<RelayBeat>, LedgerError> {
-    let Some(row) = table.get(&Key::relay(cluster)).await? else {
-        return Ok(None);
-    };
+    let row = table.get(&Key::relay(cluster)).await?;
+    Ok(row.as_ref().map(beat_of))
+}
+
+pub(crate) fn beat_of(row: &Row) -> RelayBeat {
     let text = |name: &str| row.text(name).unwrap_or_default().to_owned();
     let counters = row
         .map("counters")
         .filter_map(|(lane, value)| Some((lane.clone(), value.as_n().ok()?.parse().ok()?)))
         .collect();
-    Ok(Some(RelayBeat {
+    RelayBeat {
         epoch: text("epoch"),
         beat_at: text("beatAt"),
         version: text("version"),
@@ -188,5 +186,5 @@ pub(crate) async fn relay_beat(
         view: row
             .text("view")
             .and_then(|text| serde_json::from_str(text).ok()),
-    }))
+    }
 }

@@ -1,6 +1,6 @@
 //! Reads, conditional writes and transactions on the one table, with the SDK's errors sorted by what the caller can do.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
     operation::{
         query::builders::QueryFluentBuilder, transact_write_items::TransactWriteItemsError,
     },
-    types::{AttributeValue, ConditionCheck, Put, TransactWriteItem, Update},
+    types::{AttributeValue, ConditionCheck, KeysAndAttributes, Put, TransactWriteItem, Update},
 };
 use model::ledger::SCHEMA;
 use ports::{LedgerError, ledger::Moved};
@@ -151,6 +151,52 @@ impl Table {
             .await
             .map_err(|error| failed("get", key, error))?;
         Ok(answer.item.map(Row::new))
+    }
+
+    /// The rows that there are of these, in any order: all, or an error. Of more than [`TOGETHER`] DynamoDB reads none.
+    pub(crate) async fn get_together(&self, keys: &[Key]) -> Result<Vec<Row>, LedgerError> {
+        let Some(first) = keys.first() else {
+            return Ok(Vec::new());
+        };
+        let mut left: Vec<Attributes> = keys.iter().map(Key::attributes).collect();
+        let mut rows = Vec::new();
+        let mut wait = UNPROCESSED_WAIT;
+        for _ in 0..UNPROCESSED_TRIES {
+            let wanted = KeysAndAttributes::builder()
+                .set_keys(Some(left))
+                .consistent_read(true)
+                .build()
+                .map_err(|error| LedgerError::Unavailable {
+                    action: "build a read of many rows".into(),
+                    message: error.to_string(),
+                })?;
+            let answer = self
+                .client
+                .batch_get_item()
+                .request_items(&self.name, wanted)
+                .send()
+                .await
+                .map_err(|error| failed("get rows together with", first, error))?;
+            // There is one table in the request, so there is one in the answer.
+            let tables = answer.responses.into_iter().flatten();
+            rows.extend(tables.flat_map(|(_, items)| items).map(Row::new));
+            let tables = answer.unprocessed_keys.into_iter().flatten();
+            left = tables.flat_map(|(_, wanted)| wanted.keys).collect();
+            if left.is_empty() {
+                return Ok(rows);
+            }
+            tokio::time::sleep(wait).await;
+            wait *= 2;
+        }
+        Err(LedgerError::Throttled {
+            action: format!(
+                "get {} rows together with {} / {}: {} were left out {UNPROCESSED_TRIES} times",
+                keys.len(),
+                first.pk,
+                first.sk,
+                left.len()
+            ),
+        })
     }
 
     /// Every row of a partition whose sort key begins with `prefix`, in order.
@@ -387,6 +433,12 @@ impl Table {
         .build())
     }
 }
+
+/// BatchGetItem reads no more at once.
+pub(crate) const TOGETHER: usize = 100;
+/// It may leave some of them out, to be asked for again after a while that grows.
+const UNPROCESSED_TRIES: usize = 5;
+const UNPROCESSED_WAIT: Duration = Duration::from_millis(50);
 
 /// Two transactions on one row cancel each other now and then; each is short.
 const CONFLICT_TRIES: usize = 5;

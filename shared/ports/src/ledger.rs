@@ -313,6 +313,13 @@ pub trait Ledger: Send + Sync {
         memory: &SweepMemory,
     ) -> Result<(), LedgerError>;
 
+    /// What `meta`, `relay_beat`, `lanes` and `sweep_memory` answer for each of these clusters, in one read of many rows. A row that
+    /// cannot be read is its cluster's answer, and hides no other cluster.
+    async fn glances(
+        &self,
+        clusters: &BTreeSet<ClusterName>,
+    ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError>;
+
     /// Puts what is to be told, where its id is new; one that is told stays for a day.
     async fn put_notifications(
         &self,
@@ -327,6 +334,15 @@ pub trait Ledger: Send + Sync {
         cluster: &ClusterName,
         notification: &Notification,
     ) -> Result<(), LedgerError>;
+}
+
+/// What the sweep must know of a cluster to leave it alone (PROTOCOL L5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    pub meta: Option<Meta>,
+    pub beat: Option<RelayBeat>,
+    pub lanes: Vec<(Lane, LaneRow)>,
+    pub memory: SweepMemory,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,25 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Lane,
-    ledger::{LaneRow, RelayBeat, SweepMemory},
+    ledger::{LaneRow, RelayBeat},
 };
 
-/// A relay that has not shown itself for so long may have missed something.
-const HEARTBEAT: SignedDuration = SignedDuration::from_secs(90);
 /// Even a lane that looks quiet looks at everything this often.
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
-
-/// Notes the relay's row; says whether its heartbeat is fresh, by the sweep's own clock since the row last changed.
-pub(crate) fn is_heard(beat: Option<&RelayBeat>, memory: &mut SweepMemory, now: Timestamp) -> bool {
-    if memory.beat.as_ref() != beat {
-        memory.beat = beat.cloned();
-        memory.beat_since = Some(now);
-    }
-    beat.is_some()
-        && memory
-            .beat_since
-            .is_some_and(|since| now.duration_since(since) < HEARTBEAT)
-}
 
 /// Why a lane must be woken; `None` if it is quiet.
 pub(crate) fn restless(
@@ -149,15 +135,5 @@ mod tests {
         };
         assert_eq!(why(&crashed, 4, true, 1099), None, "its turn still runs");
         assert_eq!(why(&crashed, 4, true, 1100), Some("due"));
-    }
-
-    #[test]
-    fn l6_silence_is_counted_by_our_own_clock_since_the_row_changed() {
-        let mut memory = SweepMemory::default();
-        assert!(!is_heard(None, &mut memory, at(0)));
-        assert!(is_heard(Some(&beat(1)), &mut memory, at(60)));
-        assert!(is_heard(Some(&beat(1)), &mut memory, at(149)));
-        assert!(!is_heard(Some(&beat(1)), &mut memory, at(150)));
-        assert!(is_heard(Some(&beat(2)), &mut memory, at(151)));
     }
 }

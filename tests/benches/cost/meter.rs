@@ -1,6 +1,6 @@
 //! What DynamoDB would charge for the requests that pass, by the sizes of the items in them (Amazon DynamoDB's guide, "read and
-//! write operations"): a strongly consistent read takes a unit for each 4 KB, of all items that a query passes together; a write one
-//! for each 1 KB of the larger of old and new, twice that in a transaction, also when its condition refuses it.
+//! write operations"): a strongly consistent read takes a unit for each 4 KB, of all items that a query passes together, and of each item
+//! of a batch alone, one that is not there included; a write one for each 1 KB of the larger of old and new, twice that in a transaction, also when its condition refuses it.
 
 use std::{
     collections::BTreeMap,
@@ -108,6 +108,21 @@ impl State {
         self.units.requests += 1;
         match operation {
             "GetItem" => self.units.reads += reads(self.passed(&answered["Item"])),
+            "BatchGetItem" => {
+                let wanted = asked["RequestItems"].as_object().into_iter().flatten();
+                for (table, wanted) in wanted {
+                    assert_eq!(wanted["ConsistentRead"], true, "{asked}");
+                    let found = answered["Responses"][table]
+                        .as_array()
+                        .into_iter()
+                        .flatten();
+                    let found: Vec<usize> = found.map(|item| self.passed(item)).collect();
+                    let keys = |of: &Value| of["Keys"].as_array().map_or(0, Vec::len);
+                    let left_out = keys(&answered["UnprocessedKeys"][table]);
+                    let missing = keys(wanted).saturating_sub(left_out + found.len());
+                    self.units.reads += missing + found.into_iter().map(reads).sum::<usize>();
+                }
+            }
             "Query" => {
                 assert_eq!(asked["ConsistentRead"], true, "{asked}");
                 let items = answered["Items"].as_array().into_iter().flatten();

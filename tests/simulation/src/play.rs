@@ -11,7 +11,7 @@ use std::{
 use fakes::{Process, Sim, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Interruption, Lane, Wake, ids::TurnId};
-use turns::{Outcome, Report, SweepReport};
+use turns::{Heartbeats, Outcome, Report, SweepReport};
 
 use crate::{
     Bug, Failure, HOLDER, Laws, Script, cluster, deeds,
@@ -56,6 +56,8 @@ enum Ended {
 const REDELIVERED: SignedDuration = SignedDuration::from_secs(45);
 /// What Lambda gives a turn beyond its own budget.
 const GRACE: SignedDuration = SignedDuration::from_secs(10);
+/// Of so many sweeps one has a process that has just begun, although the last one did not die.
+const BEGUN_AFRESH: u64 = 16;
 /// Lines of a log.
 const LOG_MOST: usize = 400;
 /// More rounds in one second mean that somebody never gives way.
@@ -79,6 +81,8 @@ pub(crate) struct Play {
     dice: Dice,
     bug: Option<Bug>,
     skews: BTreeMap<Lane, i64>,
+    /// What the housekeeper's process remembers.
+    heartbeats: Arc<Heartbeats>,
     running: Vec<Invocation>,
     started: u64,
     log: Vec<String>,
@@ -127,6 +131,7 @@ impl Play {
             dice: Dice::new(script.seed, 3),
             bug,
             skews: setting.skews.iter().copied().collect(),
+            heartbeats: Arc::default(),
             running: Vec::new(),
             started: 0,
             log: Vec::new(),
@@ -230,7 +235,11 @@ impl Play {
 
     fn sweep(&mut self, _: Timestamp) {
         let (process, turn, watched) = self.process(Lane::Housekeeper);
-        let world = watched.world(HOLDER);
+        if Dice::new(process.id, 5).below(BEGUN_AFRESH) == 0 {
+            self.heartbeats = Arc::default();
+        }
+        let mut world = watched.world(HOLDER);
+        world.heartbeats = self.heartbeats.clone();
         self.start(process, Lane::Housekeeper, None, async move {
             match turns::housekeep(&world, &turn).await {
                 Ok(report) => Ended::Swept(Box::new(report)),
@@ -362,6 +371,9 @@ impl Play {
         let kept = match ended {
             None => {
                 self.note(&format!("{lane} turn-{process} died"));
+                if lane == Lane::Housekeeper {
+                    self.heartbeats = Arc::default();
+                }
                 true
             }
             Some(Ended::Turn(report)) => {

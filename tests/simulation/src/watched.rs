@@ -82,6 +82,7 @@ impl Watched {
             holder: holder.to_owned(),
             share: turns::Share::TURN,
             views: Arc::default(),
+            heartbeats: Arc::default(),
             reach: turns::PUBLIC.to_owned(),
         }
     }

@@ -69,7 +69,9 @@ pub fn cpu(millicores: i64) -> Resources {
 pub const POD: i64 = 1_500;
 
 /// How one turn came to see the pods, and whether it launched anything.
+#[derive(Debug)]
 pub struct Read {
+    pub lane: Lane,
     pub pods: PodsFrom,
     pub launched: bool,
 }
@@ -107,6 +109,7 @@ impl Rig {
             holder: "whittle/123456789012/us-east-1/test".into(),
             share: Share::TURN,
             views: Arc::default(),
+            heartbeats: Arc::default(),
             reach: turns::PUBLIC.to_owned(),
         };
         Self {
@@ -249,6 +252,7 @@ impl Rig {
         match Box::pin(turns::woken(&self.world, wake, &turn, deadline)).await {
             Ok(report) => {
                 self.reads.push(Read {
+                    lane: report.lane,
                     pods: report.reads.pods.clone(),
                     launched: !report.launched.is_empty(),
                 });
@@ -295,12 +299,17 @@ impl Rig {
         self.mend();
     }
 
-    fn mend(&self) {
-        self.sim.with(|world| {
-            if world.fuse.is_blown() {
+    fn mend(&mut self) {
+        let died = self.sim.with(|world| {
+            let died = world.fuse.is_blown();
+            if died {
                 world.fuse = Fuse::default();
             }
+            died
         });
+        if died {
+            self.world.heartbeats = Arc::default();
+        }
     }
 
     /// The relay: counters before wakes, wakes only for what changed.

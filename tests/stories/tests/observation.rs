@@ -145,9 +145,9 @@ async fn a_relay_that_makes_pods_up_buys_nothing() {
             key: PodKey::new("default", "made-up"),
             uid: "made-up".into(),
             unschedulable: true,
-            scheduler_name: "default-scheduler".into(),
             ..model::pod::Pod::default()
         };
+        made_up.scheduler_name = "default-scheduler".into();
         made_up.requests = stories::cpu(stories::POD);
         pods.push(made_up);
     };
@@ -170,6 +170,7 @@ async fn a_relay_that_hides_pods_empties_no_node() {
     let mut rig = publishing(|_| {}).await;
     ten_pods_come(&mut rig).await;
     let before = rig.sim.with(|world| world.api.pods.clone());
+    rig.reads.clear();
     rig.publishing.as_mut().unwrap().lie = Vec::clear;
     rig.pass(SignedDuration::from_mins(30)).await;
     let after = rig.sim.with(|world| world.api.pods.clone());
@@ -177,6 +178,13 @@ async fn a_relay_that_hides_pods_empties_no_node() {
         before.keys().collect::<Vec<_>>(),
         after.keys().collect::<Vec<_>>(),
         "what ends is decided by what the API server says"
+    );
+    let looked_again =
+        |read: &stories::Read| read.lane == Lane::Disruption && read.pods == PodsFrom::ApiServer;
+    assert!(
+        rig.reads.iter().any(looked_again),
+        "and that is what the turn tells of: {:?}",
+        rig.reads
     );
     assert_eq!(rig.errors, Vec::<String>::new());
 }

@@ -9,7 +9,7 @@ use model::{
     journal::{Line, Subject},
     ledger::{LaneRow, Meta, Mode, PauseLevel, SweepMemory},
 };
-use ports::{Cluster, ClusterError, Needs};
+use ports::{Cluster, ClusterError, Needs, cluster::LeaderLease};
 
 use super::{SweepReport, mirror::look_afresh};
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
 /// Launch templates and instance profiles cost nothing; only their number is limited.
 const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
-/// What needs the cluster itself: its leader Lease, and garbage collection.
+/// What needs the cluster itself: its leader Lease, and garbage collection. Says when it is to be done again, where that must not
+/// wait for as long as a cluster may be at rest.
 pub(super) async fn keep(
     world: &World,
     cluster: &ClusterName,
@@ -32,16 +33,19 @@ pub(super) async fn keep(
     lanes: &[(Lane, LaneRow)],
     memory: &mut SweepMemory,
     report: &mut SweepReport,
-) -> Result<(), TurnError> {
+) -> Result<Option<Timestamp>, TurnError> {
     let now = world.clock.now();
     let api = match world.clusters.connect(cluster, &meta.registry).await {
         Err(ClusterError::NoCluster { .. }) => {
-            return gone::bury(world, cluster, meta, memory, report).await;
+            gone::bury(world, cluster, meta, memory, report).await?;
+            return Ok(Some(now));
         }
         connected => connected?,
     };
     memory.cluster_gone = None;
     let lease = api.leader_lease().await?;
+    let is_ours = |lease: &LeaderLease| lease.holder == world.holder;
+    let led = lease.as_ref().is_some_and(is_ours);
     let step = if meta.mode == Mode::Shadow {
         let working = lanes.iter().any(|(lane, row)| {
             *lane != Lane::Housekeeper && row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
@@ -52,14 +56,12 @@ pub(super) async fn keep(
         leader::lead(lease.as_ref(), &world.holder, memory, now)
     };
     let leads = match step {
-        Step::Nothing => lease.is_some_and(|lease| lease.holder == world.holder),
+        Step::Nothing => led,
         Step::Write(write) => {
-            let led = lease.is_some_and(|lease| lease.holder == world.holder);
-            if !led && write.holder == world.holder {
+            if !led && is_ours(&write) {
                 look_afresh(world, cluster).await?;
             }
-            let lease = api.hold_leader_lease(&write).await?;
-            lease.holder == world.holder
+            is_ours(&api.hold_leader_lease(&write).await?)
         }
         Step::Foreign { holder } => {
             report.alarms.push(format!(
@@ -68,6 +70,8 @@ pub(super) async fn keep(
             false
         }
     };
+    // Taking over and handing back take several sweeps (B2).
+    let mut again = (led != leads || leads != (meta.mode == Mode::Active)).then_some(now);
     if leads && meta.mode == Mode::Active {
         shifts::announce(world, cluster, &api, memory).await?;
         let approved = Entry::read(&meta.registry)
@@ -77,6 +81,7 @@ pub(super) async fn keep(
         let paused = meta.paused(PauseLevel::All, now).is_some();
         let may = collect::Allowed { approved, paused };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
+        again = again.or(collected.again);
         report.collected.extend(
             collected
                 .instances
@@ -120,7 +125,7 @@ pub(super) async fn keep(
             report.alarms.push(format!("{cluster}: {braked}"));
         }
     }
-    Ok(())
+    Ok(again)
 }
 
 /// Looks through what was made for launches, now and then. Nothing depends on it, so what fails is tried the next time.

@@ -1,11 +1,12 @@
 //! What people registered, where turns read it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     ClusterName, Lane, NanosPerHour,
     ledger::{Meta, Mode},
 };
+use ports::{LedgerError, ledger::Glance, registry::RegistryEntry};
 
 use super::SweepReport;
 use crate::{Entry, TurnError, World, entry};
@@ -17,24 +18,35 @@ pub(super) struct Mirrored {
     pub(super) look_up: bool,
     /// What the nodes of all clusters cost an hour.
     pub(super) price: NanosPerHour,
+    /// Clusters whose META is not what was seen of it any more.
+    pub(super) changed: BTreeSet<ClusterName>,
 }
 
+/// What was seen of clusters before.
+pub(super) type Seen = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
+
 /// Copies registry entries to META, where turns read them.
-pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<Mirrored, TurnError> {
+pub(super) async fn mirror(
+    world: &World,
+    entries: Vec<RegistryEntry>,
+    seen: &Seen,
+    report: &mut SweepReport,
+) -> Mirrored {
     let mut mirrored = Mirrored::default();
-    let mut entries = Vec::new();
-    for entry in world.registry.entries().await? {
-        let known = world.ledger.meta(&entry.cluster).await?;
-        if let Some(meta) = &known {
-            mirrored.price = meta.account.total().price;
+    // Of what cannot be read nobody knows whether it acts.
+    let may_act = |cluster: &ClusterName| match seen.get(cluster) {
+        Some(Ok(seen)) => {
+            let meta = seen.meta.as_ref();
+            meta.is_some_and(|meta| meta.mode != Mode::Shadow)
         }
-        entries.push((entry, known));
-    }
+        Some(Err(_)) => true,
+        None => false,
+    };
+    let mut entries = entries;
     // Of two entries for one API server, the one that acts has it.
-    let acts = |meta: &Meta| meta.mode != Mode::Shadow;
-    entries.sort_by_key(|(_, known)| !known.as_ref().is_some_and(acts));
-    let mut seen: BTreeMap<String, ClusterName> = BTreeMap::new();
-    for (entry, known) in entries {
+    entries.sort_by_key(|entry| !may_act(&entry.cluster));
+    let mut taken: BTreeMap<String, ClusterName> = BTreeMap::new();
+    for entry in entries {
         let cluster = &entry.cluster;
         let read = entry.body.and_then(|body| {
             let entry = Entry::read(&body).map_err(|error| error.to_string())?;
@@ -59,25 +71,52 @@ pub(super) async fn mirror(world: &World, report: &mut SweepReport) -> Result<Mi
         mirrored.look_up |= !isolated_vpc;
         // They would hold one Lease together, and both act: the other only watches.
         if let Some(endpoint) = entry::endpoint(&body) {
-            match seen.get(endpoint) {
+            match taken.get(endpoint) {
                 Some(other) => {
                     mode = Mode::Shadow;
                     report.alarms.push(format!(
                         "registry entry of {cluster}: its endpoint {endpoint} is that of {other}, too: unregister one of them"
                     ));
                 }
-                None => drop(seen.insert(endpoint.to_owned(), cluster.clone())),
+                None => drop(taken.insert(endpoint.to_owned(), cluster.clone())),
             }
         }
+        let known = match seen.get(cluster) {
+            Some(Ok(seen)) => seen.meta.as_ref(),
+            // It is told of, and left as it is.
+            Some(Err(_)) => continue,
+            None => None,
+        };
+        mirrored.price = known.map_or(mirrored.price, |meta| meta.account.total().price);
         let current = |meta: &Meta| meta.registry == body && meta.mode == mode;
-        if !known.as_ref().is_some_and(current) {
-            if mode == Mode::Active {
-                look_afresh(world, cluster).await?;
-            }
-            world.ledger.mirror_registry(cluster, &body, &mode).await?;
+        if known.is_some_and(current) {
+            continue;
+        }
+        match write(world, cluster, &body, mode).await {
+            Ok(()) => drop(mirrored.changed.insert(cluster.clone())),
+            Err(error) => report
+                .problems
+                .push(format!("registry entry of {cluster}: {error}")),
         }
     }
-    Ok(mirrored)
+    mirrored
+}
+
+async fn write(
+    world: &World,
+    cluster: &ClusterName,
+    body: &serde_json::Value,
+    mode: Mode,
+) -> Result<(), TurnError> {
+    if mode == Mode::Active {
+        look_afresh(world, cluster).await?;
+    }
+    // What was approved, or is to be handed back, is seen to whatever becomes of this sweep (L4).
+    let now = world.clock.now();
+    let ledger = &world.ledger;
+    ledger.make_due(cluster, Lane::Housekeeper, now).await?;
+    ledger.mirror_registry(cluster, body, &mode).await?;
+    Ok(())
 }
 
 /// Whoever may act from now on has looked while it might not: what it left undone is nobody's news (L4).

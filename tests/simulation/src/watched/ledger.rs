@@ -15,7 +15,7 @@ use model::{
 use ports::{
     Journal, JournalEntry, Ledger, LedgerError,
     journal::Wanted,
-    ledger::{Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use super::{Act, Watched, hand_on};
@@ -178,6 +178,7 @@ hand_on! {
     fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
     fn is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
+    fn glances(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<Glance, LedgerError>>;
     fn sweep_memory(cluster: &ClusterName) -> SweepMemory;
     fn store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
     fn put_notifications(cluster: &ClusterName, notifications: &[Notification]) -> ();

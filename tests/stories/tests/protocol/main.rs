@@ -7,6 +7,7 @@ mod committing;
 mod lanes;
 mod launching;
 mod observing;
+mod sweeping;
 
 use fakes::Fuse;
 use jiff::Timestamp;

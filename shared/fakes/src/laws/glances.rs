@@ -1,0 +1,84 @@
+//! What is read of many clusters together (PROTOCOL L5).
+
+use std::collections::BTreeSet;
+
+use model::{
+    ClusterName, Lane,
+    ledger::{RelayCounter, SweepMemory},
+};
+use ports::{
+    Ledger,
+    ledger::{Glance, LaneEnd},
+};
+
+use super::{activate, at, end, lease, turn};
+
+/// More than one request of DynamoDB reads.
+const MANY: usize = 30;
+
+pub async fn l5_a_glance_shows_what_reading_row_by_row_does(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let looked = LaneEnd {
+        full_look: Some(RelayCounter {
+            epoch: "epoch".into(),
+            seq: 7,
+        }),
+        ..end(30, Some(90))
+    };
+    for lane in [Lane::Lifecycle, Lane::Housekeeper] {
+        let mine = lease("t1", 60);
+        ledger.take_lane(c, lane, &mine, at(0)).await.unwrap();
+        let ended = ledger.end_lane(c, lane, &turn("t1"), &looked).await;
+        ended.unwrap();
+    }
+    let held = lease("t2", 60);
+    let taken = ledger.take_lane(c, Lane::Terminator, &held, at(0)).await;
+    taken.unwrap();
+    let memory = SweepMemory {
+        beat_since: Some(at(0)),
+        generation: Some(3),
+        ..SweepMemory::default()
+    };
+    ledger.store_sweep_memory(c, &memory).await.unwrap();
+
+    let unknown = ClusterName(format!("{c}-unknown"));
+    let both = BTreeSet::from([c.clone(), unknown.clone()]);
+    let mut glances = ledger.glances(&both).await.unwrap();
+    let mut seen = glances.remove(c).unwrap().unwrap();
+    let mut lanes = ledger.lanes(c).await.unwrap();
+    seen.lanes.sort_by_key(|(lane, _)| *lane);
+    lanes.sort_by_key(|(lane, _)| *lane);
+    assert_eq!(lanes.len(), 3);
+    let one_by_one = Glance {
+        meta: ledger.meta(c).await.unwrap(),
+        beat: ledger.relay_beat(c).await.unwrap(),
+        lanes,
+        memory: ledger.sweep_memory(c).await.unwrap(),
+    };
+    assert_eq!(seen, one_by_one, "L5");
+    let nothing = glances.remove(&unknown).unwrap().unwrap();
+    assert_eq!(nothing, Glance::default(), "L5: no rows");
+}
+
+pub async fn l5_many_clusters_are_seen_at_a_glance(ledger: &dyn Ledger, c: &ClusterName) {
+    let name = |number: usize| ClusterName(format!("{c}-{number}"));
+    let due = |number: usize| at(i64::try_from(number).unwrap());
+    for number in 0..MANY {
+        let (cluster, when) = (name(number), due(number));
+        let written = ledger.make_due(&cluster, Lane::Provisioner, when).await;
+        written.unwrap();
+    }
+    let clusters: BTreeSet<ClusterName> = (0..MANY).map(name).collect();
+    let glances = ledger.glances(&clusters).await.unwrap();
+    assert_eq!(glances.len(), MANY, "L5: every cluster has an answer");
+    for number in 0..MANY {
+        let seen = glances.get(&name(number)).unwrap().as_ref().unwrap();
+        let (lane, row) = seen.lanes.first().unwrap();
+        assert_eq!(
+            (*lane, row.due),
+            (Lane::Provisioner, Some(due(number))),
+            "L5: each its own"
+        );
+    }
+    assert!(ledger.glances(&BTreeSet::new()).await.unwrap().is_empty());
+}

@@ -1,0 +1,90 @@
+//! What the sweep looks at of all clusters, in few requests for many rows (PROTOCOL L5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{ClusterName, Lane, caps::AccountSpending, ledger::Pause};
+use ports::{LedgerError, ledger::Glance};
+
+use crate::{
+    commit,
+    key::{Account, Key},
+    lanes, memory, pauses,
+    row::Row,
+    table::{TOGETHER, Table},
+};
+
+/// Lanes that are ever taken.
+const LANES: [Lane; 5] = [
+    Lane::Provisioner,
+    Lane::Lifecycle,
+    Lane::Disruption,
+    Lane::Terminator,
+    Lane::Housekeeper,
+];
+/// Of each cluster: those of its lanes, META, the relay's, and the housekeeper's notes.
+const ROWS: usize = LANES.len() + 3;
+
+/// By partition and sort key.
+type Rows = BTreeMap<(String, String), Row>;
+
+pub(crate) async fn glances(
+    table: &Table,
+    account: &Account,
+    clusters: &BTreeSet<ClusterName>,
+) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
+    let of_account = pauses::of_account(table, account).await?;
+    let clusters: Vec<&ClusterName> = clusters.iter().collect();
+    let mut glances = BTreeMap::new();
+    // Whole clusters, so that a request that fails says nothing of others.
+    for together in clusters.chunks(TOGETHER / ROWS) {
+        let keys: Vec<Key> = together.iter().flat_map(|cluster| keys(cluster)).collect();
+        let rows = read(table, &keys).await;
+        for cluster in together {
+            let glance = match &rows {
+                Ok(rows) => glance(rows, cluster, &of_account),
+                Err(error) => Err(error.clone()),
+            };
+            glances.insert((*cluster).clone(), glance);
+        }
+    }
+    Ok(glances)
+}
+
+fn keys(cluster: &ClusterName) -> Vec<Key> {
+    let mut keys = vec![Key::meta(cluster), Key::relay(cluster), Key::sweep(cluster)];
+    keys.extend(LANES.map(|lane| Key::lane(cluster, lane)));
+    keys
+}
+
+async fn read(table: &Table, keys: &[Key]) -> Result<Rows, LedgerError> {
+    let rows = table.get_together(keys).await?.into_iter();
+    let keyed = rows.map(|row| {
+        let pk = row.text("pk").unwrap_or_default().to_owned();
+        let sk = row.sort_key().to_owned();
+        ((pk, sk), row)
+    });
+    Ok(keyed.collect())
+}
+
+fn glance(
+    rows: &Rows,
+    cluster: &ClusterName,
+    (of_account, account): &(Vec<Pause>, AccountSpending),
+) -> Result<Glance, LedgerError> {
+    let row = |key: Key| rows.get(&(key.pk, key.sk));
+    let mut meta = row(Key::meta(cluster)).map(commit::meta_of).transpose()?;
+    if let Some(meta) = &mut meta {
+        meta.pauses.extend(of_account.iter().cloned());
+        meta.account = account.clone();
+    }
+    let lane = |lane: Lane| {
+        let row = row(Key::lane(cluster, lane))?;
+        Some((lane, lanes::lane_row(row)))
+    };
+    Ok(Glance {
+        meta,
+        beat: row(Key::relay(cluster)).map(memory::beat_of),
+        lanes: LANES.into_iter().filter_map(lane).collect(),
+        memory: memory::sweep_of(row(Key::sweep(cluster)))?,
+    })
+}

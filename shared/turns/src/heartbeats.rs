@@ -1,0 +1,236 @@
+//! Which relays are heard (PROTOCOL L6). That a relay beats is told by its row alone, which looks different after each beat: by our
+//! own clock it has beaten since the last look that saw another row. When it beat before that nobody knows, so that nothing but
+//! looks that are not long ago prove that it is still there.
+//!
+//! A process that sweeps each minute remembers what it saw, and writes nothing down. One that has just begun knows what the last
+//! visit of the cluster left in the ledger.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, PoisonError},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName,
+    ledger::{RelayBeat, SweepMemory},
+};
+
+/// A relay beats every 25 s and is given up after 90 s. Those are counted from the look that found its row changed, which comes a
+/// minute after the one that saw the row before.
+const CHANGED_WITHIN: SignedDuration = SignedDuration::from_secs(60 + 90);
+/// A row that stays the same for so long is of a relay that may have missed something.
+const SILENT_AFTER: SignedDuration = SignedDuration::from_secs(90);
+
+/// What a relay's row says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heartbeat {
+    Fresh,
+    /// Nobody has looked lately, so nobody knows when the row changed.
+    Unproven,
+    Silent,
+}
+
+/// What looks at a relay's row came to, by the clock of whoever looked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    row: Option<RelayBeat>,
+    /// The first look that saw the row as it is.
+    since: Timestamp,
+    /// The last one.
+    seen_at: Timestamp,
+    /// The last look that saw another row.
+    other_seen_at: Option<Timestamp>,
+}
+
+impl Sighting {
+    /// A look at the row, after others that may have seen the same or another.
+    fn after(others: &[&Self], row: Option<&RelayBeat>, now: Timestamp) -> Self {
+        let is_same = |other: &&&Self| other.row.as_ref() == row;
+        let since = others.iter().filter(is_same).map(|other| other.since).min();
+        let other_seen_at = others.iter().filter_map(|other| {
+            if is_same(&other) {
+                other.other_seen_at
+            } else {
+                Some(other.seen_at)
+            }
+        });
+        Self {
+            row: row.cloned(),
+            since: since.unwrap_or(now),
+            seen_at: now,
+            other_seen_at: other_seen_at.max(),
+        }
+    }
+
+    /// What the last visit left.
+    fn of(memory: &SweepMemory) -> Option<Self> {
+        let since = memory.beat_since?;
+        Some(Self {
+            row: memory.beat.clone(),
+            since,
+            seen_at: memory.beat_seen_at.unwrap_or(since),
+            other_seen_at: memory.other_beat_seen_at,
+        })
+    }
+
+    pub(crate) fn note(self, memory: &mut SweepMemory) {
+        memory.beat = self.row;
+        memory.beat_since = Some(self.since);
+        memory.beat_seen_at = Some(self.seen_at);
+        memory.other_beat_seen_at = self.other_seen_at;
+    }
+
+    pub(crate) fn heartbeat(&self, now: Timestamp) -> Heartbeat {
+        // A time to come is of a clock that is wrong.
+        let is_late = |at: Timestamp| now.duration_since(at).abs() < CHANGED_WITHIN;
+        if self.row.is_none() {
+            Heartbeat::Silent
+        } else if self.other_seen_at.is_some_and(is_late) {
+            Heartbeat::Fresh
+        } else if now.duration_since(self.since) < SILENT_AFTER {
+            Heartbeat::Unproven
+        } else {
+            Heartbeat::Silent
+        }
+    }
+}
+
+/// What this process has seen of relays' rows.
+#[derive(Debug, Default)]
+pub struct Heartbeats(Mutex<BTreeMap<ClusterName, Sighting>>);
+
+impl Heartbeats {
+    /// Remembers a look at a relay's row. `now` is from before it was read.
+    pub(crate) fn look(
+        &self,
+        cluster: &ClusterName,
+        row: Option<&RelayBeat>,
+        memory: &SweepMemory,
+        now: Timestamp,
+    ) -> Sighting {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, noted) = (seen.get(cluster), Sighting::of(memory));
+        let others: Vec<&Sighting> = own.into_iter().chain(&noted).collect();
+        let sighting = Sighting::after(&others, row, now);
+        seen.insert(cluster.clone(), sighting.clone());
+        sighting
+    }
+
+    /// Forgets all other clusters.
+    pub(crate) fn keep(&self, clusters: &BTreeSet<ClusterName>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|cluster, _| clusters.contains(cluster));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    /// Looks of one process: at which second, and which beat it sees.
+    fn looks(process: &Heartbeats, memory: &SweepMemory, looks: &[(i64, &str)]) -> Vec<Heartbeat> {
+        let look = |(now, beat): &(i64, &str)| {
+            let row = RelayBeat {
+                beat_at: (*beat).to_owned(),
+                ..RelayBeat::default()
+            };
+            let sighting = process.look(&"demo".into(), Some(&row), memory, at(*now));
+            sighting.heartbeat(at(*now))
+        };
+        looks.iter().map(look).collect()
+    }
+
+    /// What a visit leaves that sees this beat.
+    fn left(now: i64, beat: &str) -> SweepMemory {
+        let mut memory = SweepMemory::default();
+        let row = RelayBeat {
+            beat_at: beat.to_owned(),
+            ..RelayBeat::default()
+        };
+        Sighting::after(&[], Some(&row), at(now)).note(&mut memory);
+        memory
+    }
+
+    use Heartbeat::{Fresh, Silent, Unproven};
+
+    #[test]
+    fn l6_a_relay_is_heard_as_long_as_each_look_sees_its_row_changed() {
+        let process = Heartbeats::default();
+        let seen = [(0, "a"), (60, "b"), (120, "c"), (180, "d")];
+        let found = looks(&process, &SweepMemory::default(), &seen);
+        assert_eq!(found, [Unproven, Fresh, Fresh, Fresh]);
+    }
+
+    #[test]
+    fn l6_silence_is_counted_by_our_own_clock_since_the_row_changed() {
+        let process = Heartbeats::default();
+        let seen = [(0, "a"), (60, "b"), (149, "b"), (150, "b"), (210, "c")];
+        let found = looks(&process, &SweepMemory::default(), &seen);
+        assert_eq!(found, [Unproven, Fresh, Fresh, Silent, Fresh]);
+    }
+
+    #[test]
+    fn l6_what_changed_while_nobody_looked_may_have_changed_long_ago() {
+        let process = Heartbeats::default();
+        let seen = [(0, "a"), (60, "b"), (600, "c"), (660, "c"), (690, "c")];
+        let found = looks(&process, &SweepMemory::default(), &seen);
+        assert_eq!(found, [Unproven, Fresh, Unproven, Unproven, Silent]);
+    }
+
+    #[test]
+    fn l6_a_process_that_has_just_begun_believes_a_visit_only_for_so_long() {
+        let memory = left(0, "a");
+        let of_another = |now| looks(&Heartbeats::default(), &memory, &[(now, "b")]);
+        assert_eq!(of_another(149), [Fresh]);
+        assert_eq!(of_another(150), [Unproven]);
+        let same = looks(&Heartbeats::default(), &memory, &[(90, "a")]);
+        assert_eq!(same, [Silent], "for longer than it may be");
+    }
+
+    #[test]
+    fn l6_two_processes_that_take_turns_know_what_the_other_wrote_down() {
+        let process = Heartbeats::default();
+        assert_eq!(
+            looks(&process, &SweepMemory::default(), &[(0, "a")]),
+            [Unproven]
+        );
+        assert_eq!(
+            looks(&process, &left(60, "b"), &[(120, "c")]),
+            [Fresh],
+            "it changed after the other looked"
+        );
+        assert_eq!(
+            looks(&process, &left(180, "c"), &[(300, "c")]),
+            [Silent],
+            "both saw the same row, three minutes apart"
+        );
+    }
+
+    #[test]
+    fn l6_where_there_is_no_row_nobody_is_heard() {
+        let process = Heartbeats::default();
+        let nothing = SweepMemory::default();
+        let look = |now| process.look(&"demo".into(), None, &nothing, at(now));
+        assert_eq!(look(0).heartbeat(at(0)), Silent);
+        assert_eq!(
+            looks(&process, &nothing, &[(60, "a")]),
+            [Fresh],
+            "its first beat is no older than the look before"
+        );
+    }
+
+    #[test]
+    fn l6_a_look_that_is_still_to_come_proves_nothing() {
+        let process = Heartbeats::default();
+        assert_eq!(
+            looks(&process, &left(1_000, "a"), &[(0, "b")]),
+            [Unproven],
+            "somebody's clock is wrong"
+        );
+    }
+}

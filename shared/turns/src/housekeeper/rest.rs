@@ -1,0 +1,188 @@
+//! Which clusters a sweep leaves alone, and for how long at most (docs/adr/0015-clusters-at-rest-are-not-visited.md).
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Lane,
+    ledger::{LaneRow, Meta, RelayBeat, RelayCounter},
+};
+use ports::ledger::Glance;
+
+use crate::sweep::restless;
+
+/// What neither the relay nor the ledger tells of, such as another leader or an instance that nobody owns, is looked for so often.
+const AT_LEAST_EVERY: SignedDuration = SignedDuration::from_mins(5);
+/// Clusters that came to rest together are visited again within so long a time, each in its place.
+const SPREAD: u64 = 4 * 60;
+
+/// Why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them (L5), and nothing was
+/// committed or told of by its relay since the last visit.
+pub(super) fn unrest(
+    seen: &Glance,
+    meta: &Meta,
+    heard: bool,
+    now: Timestamp,
+) -> Option<&'static str> {
+    let beat = seen.beat.as_ref();
+    if seen.memory.generation != Some(meta.generation)
+        || beat.map(counted) != seen.memory.beat.as_ref().map(counted)
+    {
+        return Some("changed");
+    }
+    let mut lanes = [Lane::Housekeeper].into_iter().chain(Lane::WOKEN);
+    let why = |lane| restless(lane, &row(&seen.lanes, lane), beat, heard, now);
+    lanes.find_map(why)
+}
+
+/// What a relay has counted, of all lanes: what happens in a cluster may concern collection, whichever lane it is counted for.
+fn counted(beat: &RelayBeat) -> (&str, &BTreeMap<String, u64>) {
+    (&beat.epoch, &beat.counters)
+}
+
+/// A lane that has no row was never taken.
+pub(super) fn row(lanes: &[(Lane, LaneRow)], lane: Lane) -> LaneRow {
+    let mut lanes = lanes.iter();
+    let found = lanes.find(|(other, _)| *other == lane);
+    found.map(|(_, row)| row.clone()).unwrap_or_default()
+}
+
+/// What a visit that saw everything records in its lane's row, as any full look does (L6).
+pub(super) fn full_look(beat: Option<&RelayBeat>) -> RelayCounter {
+    beat.map(|beat| beat.counter(Lane::Housekeeper))
+        .unwrap_or_default()
+}
+
+/// When a cluster at rest is visited again.
+pub(super) fn next_visit(cluster: &ClusterName, now: Timestamp) -> Timestamp {
+    let bytes = cluster.0.bytes().map(u64::from);
+    let place = bytes.fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % SPREAD;
+    let place = SignedDuration::from_secs(i64::try_from(place).unwrap_or(0));
+    now.saturating_add(AT_LEAST_EVERY + place).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use model::ledger::{Lease, Mode, SweepMemory};
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn meta(generation: u64) -> Meta {
+        Meta {
+            generation,
+            mode: Mode::Active,
+            registry: serde_json::Value::Null,
+            pauses: Vec::new(),
+            account: model::caps::AccountSpending::default(),
+            requests: Vec::new(),
+        }
+    }
+
+    fn beat(epoch: &str, count: u64) -> RelayBeat {
+        RelayBeat {
+            epoch: epoch.into(),
+            counters: [("of a lane of a newer version".to_owned(), count)].into(),
+            ..RelayBeat::default()
+        }
+    }
+
+    /// Visited at 1000, and every lane has looked.
+    fn resting() -> Glance {
+        let row = LaneRow {
+            last_full_look: Some(at(1000)),
+            seen: Some(beat("e", 4).counter(Lane::Lifecycle)),
+            due: Some(at(1300)),
+            ..LaneRow::default()
+        };
+        let lanes = [Lane::Housekeeper].into_iter().chain(Lane::WOKEN);
+        Glance {
+            meta: Some(meta(7)),
+            beat: Some(beat("e", 4)),
+            lanes: lanes.map(|lane| (lane, row.clone())).collect(),
+            memory: SweepMemory {
+                beat: Some(beat("e", 4)),
+                generation: Some(7),
+                ..SweepMemory::default()
+            },
+        }
+    }
+
+    fn why(change: impl FnOnce(&mut Glance)) -> Option<&'static str> {
+        let mut seen = resting();
+        change(&mut seen);
+        let meta = seen.meta.clone().unwrap();
+        unrest(&seen, &meta, true, at(1100))
+    }
+
+    fn own(seen: &mut Glance) -> &mut LaneRow {
+        let mut lanes = seen.lanes.iter_mut();
+        let own = lanes.find(|(lane, _)| *lane == Lane::Housekeeper);
+        own.map(|(_, row)| row).unwrap()
+    }
+
+    #[test]
+    fn l5_a_cluster_is_at_rest_only_if_nothing_speaks_against_it() {
+        assert_eq!(why(|_| {}), None);
+        assert_eq!(why(|seen| seen.meta = Some(meta(8))), Some("changed"));
+        assert_eq!(why(|seen| seen.memory.generation = None), Some("changed"));
+        assert_eq!(why(|seen| seen.lanes.clear()), Some("unseen"), "it is new");
+        let (seen, meta) = (resting(), meta(7));
+        let unheard = unrest(&seen, &meta, false, at(1100));
+        assert_eq!(unheard, Some("relay-silent"));
+    }
+
+    #[test]
+    fn l5_what_the_relay_counted_since_the_last_visit_ends_the_rest_for_whichever_lane() {
+        assert_eq!(why(|seen| seen.beat = Some(beat("e", 5))), Some("changed"));
+        assert_eq!(why(|seen| seen.beat = Some(beat("e", 3))), Some("changed"));
+        assert_eq!(why(|seen| seen.beat = Some(beat("f", 4))), Some("changed"));
+    }
+
+    #[test]
+    fn l5_each_lane_counts_the_housekeepers_own_too() {
+        for lane in [Lane::Housekeeper].into_iter().chain(Lane::WOKEN) {
+            let due = why(|seen| {
+                for (other, row) in &mut seen.lanes {
+                    if *other == lane {
+                        row.due = Some(at(1100));
+                    }
+                }
+            });
+            assert_eq!(due, Some("due"), "{lane}");
+        }
+        assert_eq!(why(|seen| own(seen).failures = 1), Some("failed"));
+    }
+
+    #[test]
+    fn l2_a_visit_that_died_is_due_once_its_lease_has_lapsed() {
+        let visited = |until| {
+            why(|seen| {
+                own(seen).due = None;
+                own(seen).lease = Some(Lease {
+                    owner: "t".into(),
+                    until: at(until),
+                });
+            })
+        };
+        assert_eq!(visited(1101), None, "it is under way");
+        assert_eq!(visited(1100), Some("due"));
+    }
+
+    #[test]
+    fn visits_of_clusters_at_rest_come_every_few_minutes_each_at_its_own() {
+        let visits: BTreeSet<i64> = (0..200)
+            .map(|number| {
+                let cluster = ClusterName(format!("cluster-{number}"));
+                next_visit(&cluster, at(0)).as_second()
+            })
+            .collect();
+        assert!(visits.len() > 100, "{visits:?}");
+        assert!(visits.iter().all(|at| (300..540).contains(at)));
+    }
+}

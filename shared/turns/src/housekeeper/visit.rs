@@ -1,0 +1,207 @@
+//! A visit: what the sweep does for one cluster that is not at rest. It holds the housekeeper's lane and reads everything again.
+
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Lane, Wake,
+    ids::TurnId,
+    ledger::{LaneRow, Lease, Meta, RelayBeat, SweepMemory},
+};
+use ports::ledger::{LaneEnd, Taken};
+
+use super::{SweepReport, keep::keep, rest};
+use crate::{
+    Entry, TurnError, World, budget,
+    heartbeats::Heartbeat,
+    notifications, reach,
+    relay_version::{self, Fit},
+    shifts, sweep,
+};
+
+/// Wakes are delayed by `delay`.
+pub(super) async fn visit(
+    world: &World,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    delay: SignedDuration,
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let now = world.clock.now();
+    let meta = world.ledger.meta(cluster).await?;
+    let Some(meta) = meta.filter(|meta| reach::of(meta) == world.reach) else {
+        return Ok(());
+    };
+    let lease = Lease {
+        owner: turn.clone(),
+        until: now + budget(Lane::Housekeeper),
+    };
+    if world
+        .ledger
+        .take_lane(cluster, Lane::Housekeeper, &lease, now)
+        .await?
+        == Taken::Held
+    {
+        return Ok(());
+    }
+    let before = world.ledger.sweep_memory(cluster).await?;
+    let mut memory = before.clone();
+    // What is committed from here on is another visit's.
+    memory.generation = Some(meta.generation);
+    let lanes = world.ledger.lanes(cluster).await?;
+    let mut again = Vec::new();
+    // First what needs no API server: it works while that is down.
+    let woken = match memory.cluster_gone {
+        Some(_) => Ok(None),
+        None => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
+    };
+    if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
+        report.problems.push(format!("{cluster}: notices: {error}"));
+    }
+    if let Err(error) = shifts::poll(world, cluster, &meta).await {
+        report
+            .problems
+            .push(format!("{cluster}: zonal shifts: {error}"));
+    }
+    let kept = keep(world, cluster, turn, &meta, &lanes, &mut memory, report).await;
+    let entry = Entry::read(&meta.registry).ok();
+    let is_shifted = entry.as_ref().is_some_and(|entry| entry.zonal_shift);
+    let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
+    let sent = notifications::send(world, cluster, &destinations, &mut memory, report).await;
+    let now = world.clock.now();
+    match sent {
+        Ok(waits) => again.extend(waits.then_some(now)),
+        Err(error) => report
+            .problems
+            .push(format!("{cluster}: notifications: {error}")),
+    }
+    if memory != before {
+        world.ledger.store_sweep_memory(cluster, &memory).await?;
+    }
+    let (beat, kept, error) = match (woken, kept) {
+        (Ok(beat), Ok(kept)) => (beat, kept, None),
+        (Err(error), _) | (_, Err(error)) => (None, None, Some(error.to_string())),
+    };
+    report
+        .problems
+        .extend(error.iter().map(|error| format!("{cluster}: {error}")));
+    // What somebody must hear of is told by every sweep, as long as it lasts, and ARC tells nobody of its shifts.
+    let is_loud = !report.alarms.is_empty() || !report.problems.is_empty();
+    again.extend((is_loud || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
+    again.extend(kept);
+    again.push(rest::next_visit(cluster, now));
+    let end = LaneEnd {
+        now,
+        due: again.into_iter().min(),
+        full_look: error.is_none().then(|| rest::full_look(beat.as_ref())),
+        error,
+        cursor: None,
+    };
+    world
+        .ledger
+        .end_lane(cluster, Lane::Housekeeper, turn, &end)
+        .await?;
+    Ok(())
+}
+
+/// Every lane looks at everything every ten minutes; in a quarter of an hour one of them has.
+const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+
+/// Tells of a cluster of another reach for which nobody works.
+pub(super) fn unserved(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+    lanes: &[(Lane, LaneRow)],
+    report: &mut SweepReport,
+) {
+    if world.reach != reach::PUBLIC {
+        return;
+    }
+    let now = world.clock.now();
+    let is_served = lanes.iter().any(|(_, row)| {
+        let is_fresh = |at: Timestamp| now.duration_since(at) < SERVED_WITHIN;
+        // A turn that fails is due again soon.
+        row.last_full_look.is_some_and(is_fresh)
+            || row.due.is_some_and(is_fresh)
+            || row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
+    });
+    if !is_served {
+        report.alarms.push(format!(
+            "{cluster}: no function serves its reach, {}: deploy with VpcLaneId, or infra/vpc-lane.yaml for a further VPC",
+            reach::of(meta)
+        ));
+    }
+}
+
+/// Interrupted nodes whose lane fails: their pods die with them unless somebody sees to it.
+async fn stuck_notices(
+    world: &World,
+    cluster: &ClusterName,
+    lanes: &[(Lane, LaneRow)],
+    report: &mut SweepReport,
+) -> Result<(), TurnError> {
+    let failing = lanes
+        .iter()
+        .find(|(lane, row)| *lane == Lane::Terminator && row.failures > 0);
+    let Some((_, row)) = failing else {
+        return Ok(());
+    };
+    let notices = world.ledger.notices(cluster).await?;
+    if !notices.is_empty() {
+        report.alarms.push(format!(
+            "{cluster}: {} interruptions are on record and their nodes cannot be drained: {}",
+            notices.len(),
+            row.last_error.as_deref().unwrap_or("no reason is known")
+        ));
+    }
+    Ok(())
+}
+
+/// Answers the relay's row as it was judged by.
+async fn wake_restless(
+    world: &World,
+    cluster: &ClusterName,
+    lanes: &[(Lane, LaneRow)],
+    memory: &mut SweepMemory,
+    delay: SignedDuration,
+    report: &mut SweepReport,
+) -> Result<Option<RelayBeat>, TurnError> {
+    let asked = world.clock.now();
+    let beat = world.ledger.relay_beat(cluster).await?;
+    let now = world.clock.now();
+    let heartbeats = &world.heartbeats;
+    let sighting = heartbeats.look(cluster, beat.as_ref(), memory, asked);
+    let mut heartbeat = sighting.heartbeat(now);
+    sighting.note(memory);
+    match beat.as_ref().map(fit) {
+        Some(Fit::TooOld(why)) => {
+            report.alarms.push(format!("{cluster}: {why}"));
+            heartbeat = Heartbeat::Silent;
+        }
+        Some(Fit::Unknown(why)) => report.complaints.push(format!("{cluster}: {why}")),
+        Some(Fit::Supported) | None => {}
+    }
+    if heartbeat == Heartbeat::Silent && beat.is_some() && has_nodes(world, cluster).await? {
+        report.silent += 1;
+    }
+    let heard = heartbeat == Heartbeat::Fresh;
+    for lane in Lane::WOKEN {
+        let row = rest::row(lanes, lane);
+        if let Some(reason) = sweep::restless(lane, &row, beat.as_ref(), heard, now) {
+            world
+                .wakes
+                .send(&Wake::new(cluster.clone(), lane, reason), delay)
+                .await?;
+            report.woken.push(format!("{cluster}/{lane}: {reason}"));
+        }
+    }
+    Ok(beat)
+}
+
+pub(super) fn fit(beat: &RelayBeat) -> Fit {
+    relay_version::fit(&beat.version, env!("CARGO_PKG_VERSION"))
+}
+
+/// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (PROTOCOL A1).
+async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
+    Ok(!world.ledger.launched(cluster).await?.is_empty())
+}
