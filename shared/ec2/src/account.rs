@@ -6,7 +6,7 @@ use model::{ClusterName, budget::Api};
 use ports::{Budget, Clock, CloudError, Shelf, Spent};
 
 use crate::{
-    catalog::CatalogCache,
+    catalog::{CatalogCache, Resolved},
     discovery::{ProfileCache, ValidationCache},
     meter::metered,
     prices::PriceCache,
@@ -30,6 +30,7 @@ pub struct Account {
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
+    pub(crate) resolved: Arc<Resolved>,
     pub(crate) prices: Arc<PriceCache>,
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,
@@ -69,6 +70,7 @@ impl Account {
                 options.budget.clone(),
             )),
             catalog: Arc::default(),
+            resolved: Arc::default(),
             prices: Arc::default(),
             profiles: Arc::default(),
             validations: Arc::default(),

@@ -1,6 +1,7 @@
 //! What EC2 sells in this Region, read from EC2 and kept while a warm function lives.
 
 mod instance_type;
+mod resolved;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use api::EC2NodeClass;
 use async_trait::async_trait;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, Unavailable},
     prices::Prices,
 };
 use aws_sdk_ec2::types::LocationType;
@@ -20,6 +21,8 @@ use model::{ClusterName, Experience, InstanceType, experience::ZonalShift};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
+use self::resolved::Inputs;
+pub(crate) use self::resolved::Resolved;
 use crate::{Account, errors::refused, filters::filter};
 
 /// As upstream: types change slowly (spec/aws §9.8).
@@ -55,18 +58,6 @@ impl Catalog for Account {
             self.placement_group(node_class),
             self.reservations_in_status(node_class),
         )?;
-        let through = Through {
-            placement_group: group.as_ref(),
-            node_class,
-            settings: &settings,
-            measured_memory: &experience.memory,
-        };
-        let mut types = instance_types(&catalog, through).map_err(|error| {
-            unusable(
-                &format!("EC2NodeClass {}", node_class.metadata.name),
-                error.to_string(),
-            )
-        })?;
         let left = reserved
             .into_iter()
             .map(|fact| (fact.capacity_reservation_id, fact.available_instance_count));
@@ -74,8 +65,20 @@ impl Catalog for Account {
             reservations: left.collect(),
             ..Unavailable::new(experience)
         };
-        unavailable.mark(&mut types, node_class);
-        Ok(Arc::new(types))
+        let inputs = Inputs {
+            catalog,
+            node_class: node_class.clone(),
+            settings,
+            measured_memory: experience.memory.clone(),
+            placement_group: group,
+            unavailable,
+        };
+        self.resolved.get(inputs).map_err(|error| {
+            unusable(
+                &format!("EC2NodeClass {}", node_class.metadata.name),
+                error.to_string(),
+            )
+        })
     }
 
     async fn zonal_shifts(

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use model::{
     Action, Lane, Plan, Snapshot,
     caps::AccountSpending,
@@ -42,7 +44,7 @@ impl Executor<'_> {
     /// an order, launches and deletions become one command.
     pub async fn commit(
         &self,
-        mut snapshot: Snapshot,
+        snapshot: &Snapshot,
         mut plan: Plan,
         order: Option<&Order>,
         recheck: &(dyn Fn(&Snapshot, Plan) -> Plan + Send + Sync),
@@ -50,7 +52,9 @@ impl Executor<'_> {
         let whole = order
             .filter(|order| !order.is_divisible())
             .map(|_| Size::of(&plan));
-        self.drop_moved_pods(&snapshot, &mut plan).await?;
+        self.drop_moved_pods(snapshot, &mut plan).await?;
+        // Most commits meet no race.
+        let mut snapshot = Cow::Borrowed(snapshot);
         if let Some(stop) = self.may_begin(held_by(order)).await? {
             return Ok(Commitment::Stopped(stop));
         }
@@ -80,7 +84,7 @@ impl Executor<'_> {
                 }
                 // It says what others launched; this cluster's own share was part of the plan's ground.
                 Committed::Overtaken { account } => {
-                    snapshot.account = account;
+                    snapshot.to_mut().account = account;
                     plan = recheck(&snapshot, plan);
                 }
                 Committed::Raced { generation } => {
@@ -97,8 +101,9 @@ impl Executor<'_> {
                         return Ok(Commitment::Lost);
                     }
                     rebase::keep_what_holds(&mut plan, &records);
-                    rebase::apply(&mut snapshot, &records);
-                    snapshot.generation = snapshot.generation.max(generation);
+                    let raced = snapshot.to_mut();
+                    rebase::apply(raced, &records);
+                    raced.generation = raced.generation.max(generation);
                     plan = recheck(&snapshot, plan);
                 }
             }

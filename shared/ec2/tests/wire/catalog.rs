@@ -1,4 +1,7 @@
-use model::{CapacityType, Experience};
+use std::{collections::BTreeSet, sync::Arc};
+
+use api::EC2NodeClass;
+use model::{CapacityType, Experience, InstanceType};
 use ports::{Catalog, NodeClassResolver};
 use serde_json::{Value, json};
 
@@ -6,6 +9,7 @@ use crate::aws::{CLUSTER, NOW, account, node_class, register};
 
 on_one_moto! {
     instance_types_come_with_zones_and_prices,
+    instance_types_are_resolved_again_only_when_something_has_changed,
     settings_that_make_no_sense_are_named,
 }
 
@@ -46,6 +50,35 @@ async fn instance_types_come_with_zones_and_prices() {
         .iter()
         .find(|o| o.capacity_type == CapacityType::OnDemand);
     assert_eq!(on_demand.unwrap().price.to_string(), "0.0960");
+}
+
+async fn instance_types_are_resolved_again_only_when_something_has_changed() {
+    register(CLUSTER);
+    let account = account();
+    let cluster = CLUSTER.into();
+    let mut class = node_class(json!({}));
+    let resolved = account.resolve(&cluster, &class, &[], NOW.parse().unwrap());
+    class.status = Some(resolved.await.unwrap().status);
+    let types = async |class: &EC2NodeClass, experience: &Experience| {
+        let types = account.instance_types(&cluster, class, &Value::Null, experience);
+        types.await.unwrap()
+    };
+    let zones = |types: &[InstanceType]| {
+        let kind = types.iter().find(|kind| kind.name == "m5.large").unwrap();
+        let available = kind.offerings.iter().filter(|one| one.available);
+        let zones: BTreeSet<String> = available.map(|one| one.zone_id.clone()).collect();
+        zones
+    };
+    let first = types(&class, &Experience::default()).await;
+    let again = types(&class, &Experience::default()).await;
+    assert!(Arc::ptr_eq(&first, &again));
+
+    let mut shifted = Experience::default();
+    let all = zones(&first);
+    shifted.shifted_zones.extend(all.first().cloned());
+    let fewer = zones(&types(&class, &shifted).await);
+    assert_eq!(fewer.len() + 1, all.len());
+    assert_eq!(zones(&types(&class, &Experience::default()).await), all);
 }
 
 async fn settings_that_make_no_sense_are_named() {
