@@ -82,9 +82,13 @@ bench-cost: tools ## Print the bill: what a stack costs by the month, alone, wit
 	cargo bench --quiet --locked -p whittle --bench turns -- 1000 10000 > $(CARGO_TARGET_DIR)/turns-many.txt
 	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench cost -- $(CARGO_TARGET_DIR)/turns-few.txt $(CARGO_TARGET_DIR)/turns-many.txt
 
-# The cold start is of the functions as they are deployed: `make bench` prints it.
-bench-scale: ## Print the numbers: what turns and the relay cost with 500, 2,000 and 5,000 nodes, and which goals were missed
-	cargo bench --quiet --locked -p whittle --bench scale
+# The cold start is of the functions as they are deployed, what the relay takes of one as it is released.
+bench-scale: tools ## Print the numbers: what turns and the relay cost with 500, 2,000 and 5,000 nodes, and which goals were missed
+	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD)-release \
+		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
+	infra/tools/bench $(WHITTLE_SAM_BUILD)-release > $(CARGO_TARGET_DIR)/cold-start.txt
+	cargo bench --quiet --locked -p relay --bench memory -- 5000 50000 > $(CARGO_TARGET_DIR)/relay.txt
+	cargo bench --quiet --locked -p whittle --bench scale -- $(CARGO_TARGET_DIR)/cold-start.txt $(CARGO_TARGET_DIR)/relay.txt
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

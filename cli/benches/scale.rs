@@ -1,7 +1,8 @@
 //! What turns cost as clusters grow: every lane over the wire, in a process of its own, at 500, 2,000 and 5,000 nodes.
 //!
-//!     cargo bench -p whittle --bench scale -- [NODES]…
+//!     cargo bench -p whittle --bench scale -- [NODES | FILE]…
 //!
+//! A file has lines that other measurements printed, which are told again; one that ends with "missed" counts as that.
 //! The API server is a process of its own, too, in which nothing acts, and holds objects of the size that real ones have;
 //! EC2 and the ledger are in memory. The last line says which goals were missed, and the exit status follows.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
@@ -26,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use model::Lane;
 use subject::{ANNOUNCED, Measured, Until, VIEW};
 use support::{SERVE, memory, start_server};
-use table::{Goals, Table};
+use table::{Goals, Table, What};
 
 /// As the functions allocate.
 #[global_allocator]
@@ -34,9 +35,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SIZES: [usize; 3] = [500, 2_000, 5_000];
 const PODS_PER_NODE: usize = 10;
-/// Pods that come to wait at once: many, and as many as there may ever be.
-const WAVE: usize = 1_000;
-const FLOOD: usize = 15_000;
 /// Turns of a lane in a cluster at rest.
 const TURNS: usize = 6;
 
@@ -68,39 +66,48 @@ async fn main() -> Result<ExitCode> {
             println!("{}", serde_json::to_string(&measured)?);
         }
         _ => {
-            let sizes = words
-                .iter()
-                .map(|size| size.parse().context(size.to_string()));
-            let mut sizes = sizes.collect::<Result<Vec<usize>>>()?;
+            let mut sizes = Vec::new();
+            let mut others = String::new();
+            for word in words {
+                match word.parse() {
+                    Ok(size) => sizes.push(size),
+                    Err(_) => {
+                        let text = std::fs::read_to_string(word);
+                        others.push_str(&text.context(word.to_owned())?);
+                    }
+                }
+            }
             if sizes.is_empty() {
                 sizes = SIZES.to_vec();
             }
-            return compare(&sizes);
+            return compare(&sizes, &others);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures clusters of these sizes one after the other.
-fn compare(sizes: &[usize]) -> Result<ExitCode> {
+/// Measures clusters of these sizes one after the other, and tells of all goals.
+fn compare(sizes: &[usize], others: &str) -> Result<ExitCode> {
     let mut table = Table::new();
     for nodes in sizes {
         quiet(*nodes, &mut table)?;
-        for (pods, rung, name) in [
-            (WAVE, Rung::View, "1,000 pods wait"),
-            (WAVE, Rung::Lists, "1,000 pods wait"),
-            (FLOOD, Rung::View, "15,000 pods wait"),
+        for (what, rung) in [
+            (What::Wave, Rung::View),
+            (What::Wave, Rung::Lists),
+            (What::Flood, Rung::View),
         ] {
             let mut cluster = Cluster::start(*nodes)?;
             cluster.run(&[SETTLE])?;
-            cluster.wait(pods)?;
+            cluster.wait(what.pods())?;
             let measured = cluster.measure(Lane::Provisioner, rung, "all")?;
-            table.add(*nodes, Lane::Provisioner, rung, name, measured);
+            table.add(*nodes, Lane::Provisioner, rung, what, measured);
             cluster.stop()?;
         }
     }
-    println!("{table}");
-    let missed = table.missed(&Goals::AT_5000);
+    println!("{table}{others}");
+    let mut missed = table.missed(&Goals::AT_5000);
+    let of_others = others.lines().filter(|line| line.ends_with("missed"));
+    missed.extend(of_others.map(str::to_owned));
     Ok(match missed.is_empty() {
         true => {
             println!("scale: every goal was reached");
@@ -122,7 +129,7 @@ fn quiet(nodes: usize, table: &mut Table) -> Result<()> {
             // It sees no view: what it ends, it reads itself.
             if (lane, rung) != (Lane::Terminator, Rung::View) {
                 let measured = cluster.measure(lane, rung, &TURNS.to_string())?;
-                table.add(nodes, lane, rung, "quiet", measured);
+                table.add(nodes, lane, rung, What::Quiet, measured);
             }
         }
     }

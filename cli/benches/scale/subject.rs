@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Measured {
     pub(crate) warm: u64,
     /// From the beginning of the first turn to its first CreateFleet call.
     pub(crate) fleet: Option<u64>,
+    /// From the beginnings of turns to what they commit, together: launching comes after it.
+    pub(crate) planned: u64,
     /// Of all turns, in MiB.
     pub(crate) peak: u64,
     /// Of the first turn, and of the last.
@@ -64,6 +66,11 @@ pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
         let started = Instant::now();
         let report = subject.turn(lane).await?;
         times.push(millis(started.elapsed()));
+        let committed = COMMITTED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        measured.planned += committed.map_or(0, |at| millis(at.duration_since(started)));
         let saw_view = matches!(report.reads.pods, turns::PodsFrom::View(_));
         if lane != Lane::Terminator && saw_view != told(VIEW).is_some() {
             bail!("{lane} saw pods elsewhere: {:?}", report.complaints);
@@ -144,6 +151,8 @@ pub(crate) async fn publish(path: &str) -> Result<()> {
     Ok(())
 }
 
+/// When a plan was committed last.
+static COMMITTED: Mutex<Option<Instant>> = Mutex::new(None);
 /// When CreateFleet was called first.
 static FLEET: OnceLock<Instant> = OnceLock::new();
 
@@ -158,11 +167,6 @@ impl Subject {
         let client = access(&told(ANNOUNCED).context(ANNOUNCED)?)?.client()?;
         let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client, "kube-system"));
         let sim = Sim::new(CLUSTER);
-        sim.with(|world| {
-            world.on_call = Some(("launch", |_| {
-                FLEET.get_or_init(Instant::now);
-            }));
-        });
         let world = support::world(&sim, api.clone())?;
         Ok(Self { api, sim, world })
     }
@@ -201,7 +205,15 @@ impl Subject {
 
     async fn turn(&self, lane: Lane) -> Result<Report> {
         let now = self.world.clock.now();
-        self.sim.with(|world| world.now = now);
+        self.sim.with(|world| {
+            world.now = now;
+            world.on_call = Some(("commit", |world| {
+                *COMMITTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                world.on_call = Some(("launch", |_| {
+                    FLEET.get_or_init(Instant::now);
+                }));
+            }));
+        });
         let (cluster, id) = (CLUSTER.into(), TurnId("turn".to_owned()));
         let deadline = now + turns::budget(lane);
         let report = Box::pin(turns::run(&self.world, &cluster, lane, &id, deadline)).await?;

@@ -87,6 +87,7 @@ pub(crate) fn world(sim: &Sim, api: Arc<dyn Cluster>) -> Result<turns::World> {
         holder: "whittle/000000000000/us-east-1/bench".to_owned(),
         share: turns::Share::TURN,
         views: Arc::default(),
+        heartbeats: Arc::default(),
         reach: turns::PUBLIC.to_owned(),
     })
 }

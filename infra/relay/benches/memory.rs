@@ -1,10 +1,11 @@
 //! How much memory the relay takes: the real process watches a synthetic cluster.
 //!
-//!     cargo bench -p relay --bench memory --profile dev -- [NODES] [PODS]
+//!     cargo bench -p relay --bench memory -- [NODES] [PODS]
 //!
 //! The cluster's objects are as large as real ones. Every kind is listed; then pods change; then their watch is answered
 //! with 410, so that the relay lists all of them again while it still holds what it knew. Then 200 pods change each second. Peak and
-//! CPU time are printed, of a relay that only wakes and of one that publishes pods.
+//! CPU time are printed, of a relay that only wakes and of one that publishes pods. Lines of what misses its goal end
+//! with "missed"; CPU time is judged of optimized builds only.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
 
 use std::convert::Infallible;
@@ -31,6 +32,8 @@ const CHANGES: usize = 5_000;
 /// Pods that change each second once everything is known, and for how long.
 const RATE: usize = 200;
 const STEADY: Duration = Duration::from_secs(20);
+/// What that may take of a core.
+const MILLICORES: u128 = 50;
 /// Changes of one step, and the time between steps.
 const STEP: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -99,13 +102,18 @@ async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<
         false => ("wakes", 64),
         true => ("wakes and publishes", 128),
     };
+    let millicores = used.as_millis() / u128::from(STEADY.as_secs());
+    let is_quick = cfg!(debug_assertions) || millicores < MILLICORES;
+    let verdict = match is_quick && peak.div_ceil(1024) < target {
+        true => "",
+        false => ": missed",
+    };
     println!(
         "relay that {does}: {nodes} nodes, {pods} pods ({} KiB each): peak RSS {} MiB, now {} MiB (target: under {target}); \
-         with {RATE} changes a second {} millicores (target: 50, in a release build)",
+         with {RATE} changes a second {millicores} millicores (target: under {MILLICORES}, in a release build){verdict}",
         pod(0, 1).to_string().len() / 1024,
         peak.div_ceil(1024),
         now.div_ceil(1024),
-        used.as_millis() / u128::from(STEADY.as_secs()),
     );
     Ok(())
 }
