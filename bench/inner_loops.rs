@@ -153,16 +153,16 @@ fn pod(n: i64) -> Pod {
     let mut pod = Pod {
         key: PodKey::new("default", name.as_str()),
         uid: name.as_str().into(),
-        labels: app.clone().into(),
-        requests: [
-            ("cpu", 100 + 150 * (kind % 11)),
-            ("memory", 128_000_000 * (1 + kind % 13)),
-            ("pods", 1),
-        ]
-        .into(),
         unschedulable: true,
         ..Pod::default()
     };
+    pod.labels = app.clone();
+    pod.requests = [
+        ("cpu", 100 + 150 * (kind % 11)),
+        ("memory", 128_000_000 * (1 + kind % 13)),
+        ("pods", 1),
+    ]
+    .into();
     if kind % 2 == 0 {
         let arch = if kind % 4 == 0 { ARCHS[0] } else { ARCHS[1] };
         pod.node_selector

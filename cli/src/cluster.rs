@@ -11,7 +11,7 @@ use model::{
     InstanceType, Snapshot,
     ids::ClusterName,
     node_pool::NodePool,
-    share_labels,
+    share_shapes,
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 
@@ -100,7 +100,7 @@ pub(crate) fn add_objects(
             Object::EC2NodeClass(_) | Object::PriorityClass(_) => {}
         }
     }
-    share_labels(&mut snapshot.pods);
+    share_shapes(&mut snapshot.pods);
     snapshot.storage = storage.into();
     for buffer in buffers {
         let (buffer, resolved) = capacity_buffer(buffer, &templates, &snapshot.workloads);

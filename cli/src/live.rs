@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use api::{EC2NodeClass, names::group};
 use jiff::Timestamp;
 use k8s::KubeCluster;
-use model::{InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_labels};
+use model::{InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes};
 use ports::Cluster;
 
 /// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
@@ -176,7 +176,7 @@ async fn read(
         cluster.storage(),
     )?;
     snapshot.pods = pods;
-    share_labels(&mut snapshot.pods);
+    share_shapes(&mut snapshot.pods);
     snapshot.nodes = nodes;
     snapshot.node_claims = claims;
     snapshot.daemon_sets = daemon_sets;

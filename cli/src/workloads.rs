@@ -34,17 +34,18 @@ fn missing_pods(workload: &Workload, snapshot: &Snapshot) -> Vec<Pod> {
     (0..wanted.clamp(0, REPLICAS_MAX))
         .map(|n| {
             let name = format!("{}-{n}", workload.key.name);
-            Pod {
+            let mut pod = Pod {
                 uid: name.as_str().into(),
                 key: PodKey::new(workload.key.namespace.clone(), name),
-                owner: Some(Owner {
-                    api_version: "apps/v1".to_owned(),
-                    kind: workload.kind.clone(),
-                    name: workload.key.name.clone(),
-                    uid: workload.uid.clone(),
-                }),
                 ..(**template).clone()
-            }
+            };
+            pod.owner = Some(Owner {
+                api_version: "apps/v1".to_owned(),
+                kind: workload.kind.clone(),
+                name: workload.key.name.clone(),
+                uid: workload.uid.clone(),
+            });
+            pod
         })
         .collect()
 }

@@ -242,7 +242,7 @@ fn apply(options: CaseOptions, settings: &mut Settings) -> Result<()> {
         // A pod is the one thing that has such constraints.
         let pod = json!({"metadata": {"name": ""}, "spec": {"containers": [], "topologySpreadConstraints": constraints}});
         let pod: api::kubernetes::Pod = serde_json::from_value(pod).context("schedulerConfig")?;
-        settings.default_topology_spread = model::pod::Pod::from(pod).topology_spread;
+        settings.default_topology_spread = model::pod::Pod::from(pod).topology_spread.clone();
     }
     Ok(())
 }

@@ -101,6 +101,7 @@ impl World {
             holder: "whittle/000000000000/us-east-1/demo".to_owned(),
             share: turns::Share::TURN,
             views: Arc::default(),
+            heartbeats: Arc::default(),
             reach: turns::PUBLIC.to_owned(),
         };
         let (sender, pictures) = watch::channel(Arc::new(Picture::default()));

@@ -131,7 +131,7 @@ impl Amendment {
         put(&mut snapshot.workloads, given.workloads, |one| {
             (one.kind.clone(), one.key.clone())
         });
-        model::share_labels(&mut snapshot.pods);
+        model::share_shapes(&mut snapshot.pods);
         Ok(notes)
     }
 

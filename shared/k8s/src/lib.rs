@@ -7,6 +7,7 @@ mod cluster;
 mod connect;
 mod error;
 mod events;
+mod keep;
 mod lease;
 mod lists;
 mod memory;

@@ -1,5 +1,7 @@
 //! Lists, page by page, and the watches that go on from them.
 
+use std::pin::Pin;
+
 use api::{List, Resource, page_metadata};
 use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use http::Method;
@@ -8,7 +10,6 @@ use ports::{
     cluster::{Listed, Unreadable},
 };
 use serde::de::Error as _;
-use std::pin::Pin;
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::transport::{Path, Transport, unreadable};

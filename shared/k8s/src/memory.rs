@@ -5,29 +5,35 @@
 //! has forgotten (410), an event that cannot be read, watches that end too early or take too long.
 
 use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
+    fmt::Display,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use api::Resource;
-use model::{PodKey, pod::Pod};
 use ports::ClusterError;
 use serde::Deserialize;
+use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
 
-use crate::{lists::PAGE, transport::Transport};
+use crate::{
+    keep::{Keep, Key},
+    lists::PAGE,
+    transport::Transport,
+};
 
 /// Catching up that takes longer is given up: a list of 50,000 pods takes little more.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Watches that end before they led far enough, as servers end those of slow clients, are resumed this often.
 const RESUMED_MAX: usize = 3;
+/// A server whose watches do not lead far enough in time so often is only listed: trying costs that time in each turn.
+const TOO_SLOW_MAX: usize = 3;
 
 /// The objects of one kind, as its watch on the wire tells of them, in a `K`.
 pub(crate) struct Memory<K> {
     known: Mutex<Option<Known<K>>>,
-    /// This server does not lead watches far enough in time: trying again would cost that time in each turn.
-    is_futile: AtomicBool,
+    /// How often in a row watches did not lead far enough in time.
+    too_slow: AtomicUsize,
 }
 
 struct Known<K> {
@@ -35,76 +41,28 @@ struct Known<K> {
     objects: K,
 }
 
-/// Namespace and name.
-type Key = (String, String);
-
-/// A place for objects, by namespace and name.
-pub(crate) trait Keep: Default + Send + 'static {
-    type Object: Send + 'static;
-
-    fn keep(&mut self, key: Key, object: Self::Object);
-    fn drop(&mut self, key: &Key);
-    fn len(&self) -> usize;
-    fn all(&self) -> Vec<Self::Object>;
-}
-
-impl<M: Clone + Send + 'static> Keep for BTreeMap<Key, M> {
-    type Object = M;
-
-    fn keep(&mut self, key: Key, object: M) {
-        self.insert(key, object);
-    }
-
-    fn drop(&mut self, key: &Key) {
-        self.remove(key);
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn all(&self) -> Vec<M> {
-        self.values().cloned().collect()
-    }
-}
-
-/// 50,000 whole pods are 300 MB.
-impl Keep for view::Pods {
-    type Object = Pod;
-
-    fn keep(&mut self, _: Key, pod: Pod) {
-        self.see(pod);
-    }
-
-    fn drop(&mut self, (namespace, name): &Key) {
-        self.lose(&PodKey::new(namespace, name));
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn all(&self) -> Vec<Pod> {
-        self.iter().collect()
-    }
-}
-
 impl<K> Default for Memory<K> {
     fn default() -> Self {
         Self {
             known: Mutex::default(),
-            is_futile: AtomicBool::new(false),
+            too_slow: AtomicUsize::new(0),
         }
     }
 }
 
 /// Why what is remembered cannot be relied on.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 enum Doubt {
     /// The server has forgotten what came since, or tells what cannot be read.
-    Lost,
+    #[error("what came since is lost: {0}")]
+    Lost(String),
     /// Not within [`PATIENCE`], or not within [`RESUMED_MAX`] watches.
+    #[error("watches do not lead far enough in time")]
     TooSlow,
+}
+
+fn lost(why: impl Display) -> Doubt {
+    Doubt::Lost(why.to_string())
 }
 
 impl<K: Keep> Memory<K> {
@@ -121,15 +79,16 @@ impl<K: Keep> Memory<K> {
         if let Some(mut remembered) = known.take() {
             match self.catch_up::<T>(&mut remembered, transport).await {
                 Ok(()) => {
+                    self.too_slow.store(0, Ordering::Relaxed);
                     transport.note(false);
                     let objects = remembered.objects.all();
                     *known = Some(remembered);
                     return Ok(objects);
                 }
                 Err(doubt) => {
-                    tracing::info!(kind = T::PLURAL, ?doubt, "listed anew");
+                    tracing::info!(kind = T::PLURAL, %doubt, "listed anew");
                     if matches!(doubt, Doubt::TooSlow) {
-                        self.is_futile.store(true, Ordering::Relaxed);
+                        self.too_slow.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             }
@@ -143,7 +102,7 @@ impl<K: Keep> Memory<K> {
         let objects = listed.objects.all();
         if let Ok(version) = version.parse()
             && is_large
-            && !self.is_futile.load(Ordering::Relaxed)
+            && self.too_slow.load(Ordering::Relaxed) < TOO_SLOW_MAX
         {
             *known = Some(Known {
                 version,
@@ -173,16 +132,16 @@ impl<K: Keep> Memory<K> {
         K::Object: From<T>,
     {
         let following = async {
-            let newest = transport.version::<T>().await.map_err(|_| Doubt::Lost)?;
-            let newest: u64 = newest.parse().map_err(|_| Doubt::Lost)?;
+            let newest = transport.version::<T>().await.map_err(lost)?;
+            let newest: u64 = newest.parse().map_err(lost)?;
             for _ in 0..=RESUMED_MAX {
                 if known.version >= newest {
                     return Ok(());
                 }
                 let from = known.version.to_string();
-                let mut watch = transport.watch::<T>(&from).await.map_err(|_| Doubt::Lost)?;
+                let mut watch = transport.watch::<T>(&from).await.map_err(lost)?;
                 while known.version < newest {
-                    match watch.next().await.map_err(|_| Doubt::Lost)? {
+                    match watch.next().await.map_err(lost)? {
                         Some(line) => known.learn::<T>(&line)?,
                         None => break,
                     }
@@ -230,12 +189,11 @@ impl<K: Keep> Known<K> {
         T: Resource,
         K::Object: From<T>,
     {
-        let told: Told<'_> = serde_json::from_str(line).map_err(|_| Doubt::Lost)?;
-        let object = || serde_json::from_str::<T>(told.object.get()).map_err(|_| Doubt::Lost);
+        let told: Told<'_> = serde_json::from_str(line).map_err(lost)?;
+        let object = || serde_json::from_str::<T>(told.object.get()).map_err(lost);
         let version = match told.kind.as_ref() {
             "BOOKMARK" => {
-                let bookmark: Bookmark =
-                    serde_json::from_str(told.object.get()).map_err(|_| Doubt::Lost)?;
+                let bookmark: Bookmark = serde_json::from_str(told.object.get()).map_err(lost)?;
                 bookmark.metadata.resource_version
             }
             "ADDED" | "MODIFIED" => {
@@ -250,9 +208,9 @@ impl<K: Keep> Known<K> {
                 version(&object)
             }
             // An error, or a kind of event that nobody knows yet.
-            _ => return Err(Doubt::Lost),
+            other => return Err(lost(format!("an event of type {other}"))),
         };
-        self.version = version.parse().map_err(|_| Doubt::Lost)?;
+        self.version = version.parse().map_err(lost)?;
         Ok(())
     }
 }

@@ -318,6 +318,14 @@ pub struct SweepMemory {
     /// The relay's row as last seen, and since when by the sweep's own clock (L6).
     pub beat: Option<RelayBeat>,
     pub beat_since: Option<Timestamp>,
+    /// When it was last seen so, and when it was last seen to be another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beat_seen_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_beat_seen_at: Option<Timestamp>,
+    /// META's generation as the last visit read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
     /// A foreign leader Lease's resourceVersion, and since when (B2).
     pub lease_version: Option<String>,
     pub lease_since: Option<Timestamp>,

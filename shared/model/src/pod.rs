@@ -1,28 +1,29 @@
 //! Pods, with the fields that placing, evicting and counting them needs.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    SharedLabels,
+    SharedShape,
     ids::{NodeName, PodKey, Uid},
     resources::Resources,
     selector::{LabelSelector, NodeSelectorRequirement},
     taint::Toleration,
 };
 
+/// A pod: what is its own, and its [`PodShape`], whose fields read like the pod's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     pub key: PodKey,
     pub uid: Uid,
     pub resource_version: String,
-    pub labels: SharedLabels,
-    pub annotations: BTreeMap<String, String>,
     pub created_at: Option<Timestamp>,
     pub deletion: Option<Deletion>,
-    pub owner: Option<Owner>,
     pub node_name: Option<NodeName>,
     pub nominated_node: Option<NodeName>,
     pub phase: PodPhase,
@@ -30,6 +31,16 @@ pub struct Pod {
     /// The PodScheduled condition has the reason Unschedulable, whatever its status (spec/scheduling §11.1).
     pub unschedulable: bool,
     pub started_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub shape: SharedShape,
+}
+
+/// What pods of one owner mostly have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PodShape {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub owner: Option<Owner>,
     /// Kubernetes' own total, `pods: 1` included (spec/scheduling §8).
     pub requests: Resources,
     pub limits: Resources,
@@ -57,6 +68,21 @@ pub struct Pod {
     pub problems: Vec<String>,
 }
 
+impl Deref for Pod {
+    type Target = PodShape;
+
+    fn deref(&self) -> &PodShape {
+        &self.shape
+    }
+}
+
+/// Changing a field of the shape makes the shape the pod's own.
+impl DerefMut for Pod {
+    fn deref_mut(&mut self) -> &mut PodShape {
+        &mut self.shape
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
     pub at: Timestamp,
@@ -64,7 +90,7 @@ pub struct Deletion {
 }
 
 /// The controlling owner.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Owner {
     pub api_version: String,
     pub kind: String,

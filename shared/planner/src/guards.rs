@@ -62,8 +62,8 @@ impl<'a> Guards<'a> {
             return Rc::default();
         };
         let mut known = self.known.borrow_mut();
-        let labels = (namespace, pod.labels.stored_at());
-        if let Some(found) = known.at.get(&labels).and_then(|at| known.found.get(at)) {
+        let shape = (namespace, pod.shape.stored_at());
+        if let Some(found) = known.at.get(&shape).and_then(|at| known.found.get(at)) {
             return Rc::clone(found);
         }
         let selects = |budget: &&&PodDisruptionBudget| {
@@ -72,7 +72,7 @@ impl<'a> Guards<'a> {
         };
         let found: Budgets<'a> = budgets.iter().filter(selects).copied().collect();
         let at = known.found.len();
-        known.at.insert(labels, at);
+        known.at.insert(shape, at);
         known.found.push(Rc::clone(&found));
         found
     }

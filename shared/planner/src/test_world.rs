@@ -8,7 +8,7 @@ use model::{
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim},
     node_pool::{ConsolidateAfter, NodePool},
-    pod::{Pod, PodPhase},
+    pod::{Pod, PodPhase, PodShape},
 };
 
 pub(crate) fn now() -> Timestamp {
@@ -107,7 +107,11 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         node_name: Some(node.into()),
         phase: PodPhase::Running,
         ready: true,
-        requests: Resources::from([("cpu", 100), ("pods", 1)]),
+        shape: PodShape {
+            requests: Resources::from([("cpu", 100), ("pods", 1)]),
+            ..PodShape::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }

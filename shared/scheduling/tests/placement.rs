@@ -8,7 +8,7 @@ use model::{
     CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
     catalog::Overhead,
     labels,
-    pod::{Pod, PodAffinityTerm},
+    pod::{Pod, PodAffinityTerm, PodShape},
     requirement::{Requirement, Requirements},
     selector::{LabelSelector, Operator},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
@@ -65,16 +65,24 @@ fn instance_types() -> Vec<InstanceType> {
 fn pod() -> impl Strategy<Value = Pod> {
     let zone = prop::option::weighted(0.3, prop::sample::select(ZONES.to_vec()));
     (0_i64..9_000, 0_i64..9_000_000_000, zone).prop_map(|(cpu, memory, zone)| {
-        let mut pod = Pod {
-            requests: [("cpu", cpu), ("memory", memory), ("pods", 1)].into(),
-            ..Pod::default()
-        };
+        let mut pod = asking([("cpu", cpu), ("memory", memory), ("pods", 1)].into());
         if let Some(zone) = zone {
             pod.node_selector
                 .insert(labels::ZONE.to_owned(), zone.to_owned());
         }
         pod
     })
+}
+
+fn asking(requests: Resources) -> Pod {
+    let shape = PodShape {
+        requests,
+        ..PodShape::default()
+    };
+    Pod {
+        shape: shape.into(),
+        ..Pod::default()
+    }
 }
 
 fn named(pods: Vec<Pod>) -> Vec<Pod> {
@@ -139,7 +147,7 @@ fn pods_that_wait_for_one_another_in_a_long_chain_go_on_in_the_next_round() {
     for (at, pod) in pods.iter_mut().enumerate() {
         let link = |n: usize| BTreeMap::from([("link".to_owned(), n.to_string())]);
         pod.requests = [("cpu", 8_000 - i64::try_from(at).unwrap()), ("pods", 1)].into();
-        pod.labels = link(at).into();
+        pod.labels = link(at);
         pod.node_selector
             .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
         if at + 1 < LINKS {
@@ -231,10 +239,7 @@ proptest! {
         pods in prop::collection::vec(pod(), 1..40),
         misfits in prop::collection::vec(17_000_i64..40_000, 0..4),
     ) {
-        let misfits = misfits.into_iter().map(|cpu| Pod {
-            requests: [("cpu", cpu), ("pods", 1)].into(),
-            ..Pod::default()
-        });
+        let misfits = misfits.into_iter().map(|cpu| asking([("cpu", cpu), ("pods", 1)].into()));
         let (pods, types) = (named(pods.into_iter().chain(misfits).collect()), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
         let first = ask(&pods, Vec::new(), &types);

@@ -45,6 +45,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         ),
         share: Share::TURN,
         views: Arc::default(),
+        heartbeats: Arc::default(),
         reach: config.reach,
     })
 }

@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use api::{conditions::types::REGISTERED, names::tag};
+use api::{
+    conditions::types::{INITIALIZED, REGISTERED},
+    names::tag,
+};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId, NodeClaimName,
@@ -39,6 +42,8 @@ pub(crate) struct Collected {
     pub(crate) metrics: Vec<Metric>,
     /// What the brake held back: it needs a person's approval.
     pub(crate) braked: Option<String>,
+    /// When to look again; `None` if nothing was missing, under way or left over.
+    pub(crate) again: Option<Timestamp>,
 }
 
 /// One thing that is to go.
@@ -67,11 +72,14 @@ pub(crate) async fn collect(
     allowed: Allowed,
 ) -> Result<Collected, TurnError> {
     let now = world.clock.now();
-    if memory
-        .collected_at
-        .is_some_and(|at| now.duration_since(at) < EVERY)
+    if let Some(at) = memory.collected_at
+        && now.duration_since(at) < EVERY
     {
-        return Ok(Collected::default());
+        // It shows what has happened since.
+        return Ok(Collected {
+            again: Some(at + EVERY),
+            ..Collected::default()
+        });
     }
     let intents = world.ledger.intents(cluster).await?;
     let launched = world.ledger.launched(cluster).await?;
@@ -80,6 +88,7 @@ pub(crate) async fn collect(
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
     forget(world, cluster, &**api, &launched, &claims).await?;
+    let is_quiet = intents.is_empty() && calls.is_empty() && all_serve(&claims, &launched);
     let open: BTreeSet<LaunchToken> = calls
         .into_iter()
         .map(|call| call.request.token)
@@ -94,6 +103,8 @@ pub(crate) async fn collect(
         .unexplained
         .retain(|at| now.duration_since(*at) < HOUR);
     memory.collected_at = Some(now);
+    let nothing_missing = memory.orphans.is_empty() && memory.instance_gone.is_empty();
+    let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
 
     let mut doomed = Vec::new();
     for instance in due(&memory.orphans, now) {
@@ -113,13 +124,17 @@ pub(crate) async fn collect(
     if let Some(braked) = braked.filter(|_| !allowed.approved) {
         return Ok(Collected {
             braked: Some(braked),
+            again,
             ..Collected::default()
         });
     }
     memory
         .unexplained
         .extend(std::iter::repeat_n(now, unexplained));
-    let mut collected = Collected::default();
+    let mut collected = Collected {
+        again,
+        ..Collected::default()
+    };
     for orphan in doomed {
         if let Some(claim) = orphan.claim.as_ref().filter(|_| !orphan.explained) {
             world.ledger.close_claim(cluster, claim).await?;
@@ -145,6 +160,13 @@ pub(crate) async fn collect(
         }
     }
     Ok(collected)
+}
+
+/// Whether every launch came to a node that is there to stay. Until then an instance may end without anybody's being told.
+fn all_serve(claims: &[NodeClaim], launched: &[NodeClaimName]) -> bool {
+    let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
+    let serves = |claim: &NodeClaim| claim.deleted_at.is_none() && claim.is_true(INITIALIZED);
+    claims.iter().all(serves) && launched.iter().all(|name| names.contains(name))
 }
 
 /// How many NodeClaims have an instance.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use executor::Executor;
 use jiff::SignedDuration;
 use model::{
-    Plan,
+    NodeClaimName, Plan,
     journal::{Line, Subject},
     ledger::{Command, CommandState, Cursor, Method},
 };
@@ -36,10 +36,7 @@ const SEARCHES_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let mut observed = look(turn, Pods::AsPublished).await?;
-    if observed.view.is_some() && !observed.snapshot.commands.is_empty() {
-        observed = look(turn, Pods::All).await?;
-    }
+    let Look { mut observed, pass } = look(turn).await?;
     // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
     // anew.
     let began = turn.cursor.is_none();
@@ -56,8 +53,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         false => Some("the cluster is not active: nothing was done".to_owned()),
     };
     if let Some(stop) = stop {
-        let spared = BTreeSet::new();
-        let pass = planner::disrupt_within(&observed.snapshot, turn.world.share, &spared);
+        let pass = pass.unwrap_or_else(|| found(turn, &observed, &BTreeSet::new()));
         for command in &pass.commands {
             report.plan(&command.plan().actions);
         }
@@ -70,7 +66,15 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         // What was seen has changed: the next turn looks afresh.
         report.look_again(turn.world.clock.now());
     } else {
-        decide(turn, &executor, &mut observed, &mut cursor, &mut report).await?;
+        decide(
+            turn,
+            &executor,
+            &mut observed,
+            pass,
+            &mut cursor,
+            &mut report,
+        )
+        .await?;
     }
     // What was begun since was not seen.
     let mut snapshot = observed.snapshot;
@@ -84,11 +88,48 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
+/// What there is, and what is to be done about it, where that was looked for already.
+struct Look {
+    observed: Observed,
+    pass: Option<Pass>,
+}
+
+/// What the relay's view shows is enough to see that there is nothing to do. What is begun or gone on with is decided by what
+/// the API server itself says.
+async fn look(turn: &Turn<'_>) -> Result<Look, TurnError> {
+    let observed = see(turn, Pods::AsPublished).await?;
+    if observed.view.is_none() {
+        return Ok(Look {
+            observed,
+            pass: None,
+        });
+    }
+    if observed.snapshot.commands.is_empty() {
+        let pass = found(turn, &observed, &BTreeSet::new());
+        if pass.commands.is_empty() {
+            return Ok(Look {
+                observed,
+                pass: Some(pass),
+            });
+        }
+    }
+    let observed = see(turn, Pods::All).await?;
+    Ok(Look {
+        observed,
+        pass: None,
+    })
+}
+
 /// What there is, and where the lane's last look left off.
-async fn look(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
+async fn see(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
     observed.snapshot.cursor.clone_from(&turn.cursor);
     Ok(observed)
+}
+
+/// What is worth disrupting, but for these NodeClaims.
+fn found(turn: &Turn<'_>, observed: &Observed, spared: &BTreeSet<NodeClaimName>) -> Pass {
+    planner::disrupt_within(&observed.snapshot, turn.world.share, spared)
 }
 
 /// One proposal waits at a time, and nothing else is begun meanwhile.
@@ -96,6 +137,7 @@ async fn decide(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
+    pass: Option<Pass>,
     cursor: &mut Option<Cursor>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
@@ -103,7 +145,7 @@ async fn decide(
     let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
     let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
     let Some(proposal) = first.cloned() else {
-        *cursor = search(turn, executor, observed, report).await?;
+        *cursor = search(turn, executor, observed, pass, report).await?;
         return Ok(());
     };
     let due = proposal
@@ -169,20 +211,18 @@ async fn search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
+    mut pass: Option<Pass>,
     report: &mut Report,
 ) -> Result<Option<Cursor>, TurnError> {
     let mut spared = BTreeSet::new();
     let mut cursor = None;
     for round in 0..SEARCHES_MAX {
         let begun_at = turn.world.clock.now();
-        let share = turn.world.share;
-        let pass = planner::disrupt_within(&observed.snapshot, share, &spared);
+        let pass = match pass.take() {
+            Some(pass) => pass,
+            None => found(turn, observed, &spared),
+        };
         let took = turn.world.clock.now().duration_since(begun_at);
-        if observed.view.is_some() && !pass.commands.is_empty() {
-            // What is begun is decided by what the API server itself says.
-            *observed = look(turn, Pods::All).await?;
-            continue;
-        }
         // A cluster in which nothing happens publishes nothing, because every series costs.
         if !pass.commands.is_empty() {
             report.metrics.push(metrics::of_search(took));
@@ -194,7 +234,7 @@ async fn search(
                 Line::new(format!("NodePool {pool}: {why}"), [about])
             });
             report.held_back.extend(held);
-            report.shadowed = shadow::disruptions(&observed.snapshot, share);
+            report.shadowed = shadow::disruptions(&observed.snapshot, turn.world.share);
             let said = told::of_pass(&observed.snapshot, &pass);
             events::post(turn, &said, report).await;
             if let Some(due) = pass.due {

@@ -20,6 +20,7 @@ mod forget;
 mod gated;
 mod gone;
 mod hashes;
+mod heartbeats;
 mod housekeeper;
 mod interruption;
 pub mod journal;
@@ -59,6 +60,7 @@ use ports::{
 use thiserror::Error;
 
 pub use entry::{Entry, EntryError, endpoint};
+pub use heartbeats::Heartbeats;
 pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{
     Delivery, InterruptionOutcome, InterruptionReport, Message, deliver, interrupt,
@@ -93,6 +95,8 @@ pub struct World {
     pub share: Share,
     /// What this process remembers of clusters' pods, as their relays publish them.
     pub views: Arc<Views>,
+    /// What this process remembers of relays' heartbeats.
+    pub heartbeats: Arc<Heartbeats>,
     /// From where the functions reach API servers, in the words of registry entries: they work for the clusters of this reach.
     pub reach: String,
 }

@@ -10,7 +10,7 @@ use model::{
     Experience, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     ledger::{Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
-    share_labels,
+    share_shapes,
 };
 use ports::{CloudError, cluster::Unreadable};
 
@@ -188,7 +188,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     if !at_once && (places && keeps_room || planner::any_leaves(&snapshot)) {
         snapshot.pods = api.pods().await?;
     }
-    share_labels(&mut snapshot.pods);
+    share_shapes(&mut snapshot.pods);
     Ok(Observed {
         snapshot,
         counter,

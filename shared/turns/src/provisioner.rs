@@ -149,9 +149,7 @@ async fn round_of(
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
     let planned = plan.clone();
-    let commitment = executor
-        .commit(snapshot.clone(), plan, None, &recheck)
-        .await?;
+    let commitment = executor.commit(snapshot, plan, None, &recheck).await?;
     if !matches!(commitment, Commitment::Made(_))
         && let Some(approval) = approval
     {

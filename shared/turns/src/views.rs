@@ -17,14 +17,13 @@ use model::{
     pod::Pod,
     view::{ViewPointer, object_name},
 };
-use view::{Doubt, View};
+use view::{CHAIN_MAX, Doubt, View};
 
 use crate::lane::Turn;
 
 /// A heartbeat comes every half a minute; what is older, or from a clock that is off by as much, proves nothing.
 const FRESH: SignedDuration = SignedDuration::from_secs(90);
-/// So many versions are read at most, and so many at a time.
-const VERSIONS_MAX: u64 = 128;
+/// So many versions are read at a time.
 const AT_ONCE: usize = 16;
 /// Pods that a warm function remembers, of all its clusters.
 const REMEMBERED_MAX: usize = 120_000;
@@ -56,10 +55,10 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
         // What has happened since is on its way.
         return Ok(None);
     }
-    let view = turn.world.views.lead_on(turn, pointer).await;
-    let view = view.map_err(|why| format!("the relay's view is not used: {why}"))?;
+    let pods = turn.world.views.lead_on(turn, pointer).await;
+    let pods = pods.map_err(|why| format!("the relay's view is not used: {why}"))?;
     Ok(Some(Viewed {
-        pods: view.pods(),
+        pods,
         counter,
         version: pointer.version,
     }))
@@ -73,7 +72,7 @@ fn newest<'a>(woken: Option<&'a ViewPointer>, beat: &'a RelayBeat) -> Option<&'a
 }
 
 impl Views {
-    async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, String> {
+    async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<Vec<Pod>, String> {
         // One that turns out wrong is not remembered.
         let known = self.lock().remove(turn.cluster);
         let view = match known.and_then(|view| Some((view.until(pointer)?, view))) {
@@ -86,18 +85,19 @@ impl Views {
             None => opened(turn, pointer).await?,
         };
         view.is(pointer).map_err(text)?;
-        self.remember(turn.cluster, &view);
-        Ok(view)
+        let pods = view.pods();
+        self.remember(turn.cluster, view);
+        Ok(pods)
     }
 
-    fn remember(&self, cluster: &ClusterName, view: &View) {
+    fn remember(&self, cluster: &ClusterName, view: View) {
         let mut known = self.lock();
         let others: usize = known.values().map(View::len).sum();
         if others + view.len() > REMEMBERED_MAX {
             known.clear();
         }
         if view.len() <= REMEMBERED_MAX {
-            known.insert(cluster.clone(), view.clone());
+            known.insert(cluster.clone(), view);
         }
     }
 
@@ -124,8 +124,8 @@ async fn objects(
     pointer: &ViewPointer,
     versions: std::ops::RangeInclusive<u64>,
 ) -> Result<Vec<Vec<u8>>, String> {
-    if versions.end().saturating_sub(*versions.start()) > VERSIONS_MAX {
-        return Err(format!("it is more than {VERSIONS_MAX} versions long"));
+    if versions.end().saturating_sub(*versions.start()) > CHAIN_MAX {
+        return Err(format!("it is more than {CHAIN_MAX} versions long"));
     }
     let archive = &turn.world.archive;
     let each = versions.map(|version| async move {

@@ -2,15 +2,15 @@
 
 use std::io::{self, Read, Write};
 
-use model::{ClusterName, PodKey};
+use model::{ClusterName, PodKey, SharedShape};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::shape::{Own, Shape};
+use crate::shape::Own;
 
 /// Of what is written here. Readers know this one alone: others are not read, and the pods are listed.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Decompressed, 50,000 pods are 15 MB; what is larger than this is no view.
 const DOCUMENT_MAX: u64 = 256 << 20;
 /// The fastest level: it halves the time for a tenth more bytes.
@@ -42,7 +42,7 @@ pub struct Base {
 #[serde(rename_all = "lowercase")]
 pub enum Line {
     /// A shape that is new with this version: a view numbers its shapes in the order of their coming, from its full state on.
-    Shape(Box<Shape>),
+    Shape(SharedShape),
     /// A pod that came or changed, with the number of its shape.
     Pod(PodKey, u32, Own),
     /// A pod that went.
@@ -53,7 +53,7 @@ pub enum Line {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Written<'a> {
-    Shape(&'a Shape),
+    Shape(&'a SharedShape),
     Pod(&'a PodKey, u32, &'a Own),
     Gone(&'a PodKey),
 }

@@ -1,15 +1,20 @@
 use std::collections::BTreeMap;
 
-use model::{PodKey, pod::Pod};
+use model::{Memo, PodKey, SharedShape, pod::Pod};
 
-use crate::shape::{Own, Shape, join, split};
+use crate::shape::{Own, join, split};
+
+/// So many shapes are kept at least before it is asked which of them no pod has any more.
+const SHAPES_MIN: usize = 1_000;
 
 /// Many pods in little room: what those of one owner have in common is kept once.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    shapes: Vec<Shape>,
-    numbers: BTreeMap<String, u32>,
+    shapes: Vec<SharedShape>,
+    numbers: Memo<SharedShape, u32>,
     pods: BTreeMap<PodKey, (u32, Own)>,
+    /// How many shapes there were when those that no pod has any more were last forgotten.
+    compacted: usize,
 }
 
 impl Pods {
@@ -44,11 +49,14 @@ impl Pods {
     /// Whole pods, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = Pod> {
         let pods = self.pods.iter();
-        pods.filter_map(|(key, (shape, own))| Some(join(key.clone(), self.shape(*shape)?, own)))
+        pods.filter_map(|(key, (shape, own))| {
+            let shape = self.shape(*shape)?.clone();
+            Some(join(key.clone(), shape, own))
+        })
     }
 
     /// In the order of their numbers.
-    pub(crate) fn shapes(&self) -> &[Shape] {
+    pub(crate) fn shapes(&self) -> &[SharedShape] {
         &self.shapes
     }
 
@@ -63,7 +71,7 @@ impl Pods {
     }
 
     /// Adds a shape under the next number.
-    pub(crate) fn add_shape(&mut self, shape: Shape) {
+    pub(crate) fn add_shape(&mut self, shape: SharedShape) {
         self.shapes.push(shape);
     }
 
@@ -76,10 +84,17 @@ impl Pods {
         is_known
     }
 
+    /// Forgets shapes that no pod has any more, as soon as they may be half of all. Numbers of shapes change.
+    pub fn tidy(&mut self) {
+        if self.shapes.len() > SHAPES_MIN.max(2 * self.compacted) {
+            self.compact();
+        }
+    }
+
     /// Forgets shapes that no pod has any more, and numbers the others anew.
     pub(crate) fn compact(&mut self) {
         let old = std::mem::take(&mut self.shapes);
-        self.numbers.clear();
+        self.numbers = Memo::default();
         let mut renumbered: BTreeMap<u32, u32> = BTreeMap::new();
         let mut pods = std::mem::take(&mut self.pods);
         pods.retain(|_, (number, _)| {
@@ -99,17 +114,16 @@ impl Pods {
             true
         });
         self.pods = pods;
+        self.compacted = self.shapes.len();
     }
 
-    fn shape(&self, number: u32) -> Option<&Shape> {
+    fn shape(&self, number: u32) -> Option<&SharedShape> {
         self.shapes.get(usize::try_from(number).ok()?)
     }
 
-    fn number(&mut self, shape: Shape) -> u32 {
-        // A shape is text on the wire anyway, and text can be compared.
-        let text = serde_json::to_string(&shape).unwrap_or_default();
+    fn number(&mut self, shape: SharedShape) -> u32 {
         let next = u32::try_from(self.shapes.len()).unwrap_or(u32::MAX);
-        let number = *self.numbers.entry(text).or_insert(next);
+        let number = self.numbers.get_or_insert(shape.clone(), next);
         if number == next {
             self.shapes.push(shape);
         }

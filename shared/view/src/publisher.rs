@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// So many versions lead from a full state at most: whoever comes anew reads them all.
-const CHAIN_MAX: u64 = 100;
+pub const CHAIN_MAX: u64 = 100;
 /// A chain is worth reading while fewer pods changed in it than there are.
 const CHANGES_MIN: usize = 1_000;
 

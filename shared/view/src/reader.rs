@@ -124,7 +124,7 @@ impl View {
         }
         for line in lines {
             match line {
-                Line::Shape(shape) => self.pods.add_shape(*shape),
+                Line::Shape(shape) => self.pods.add_shape(shape),
                 Line::Pod(key, shape, own) => {
                     if !self.pods.put(key, shape, own) {
                         return Err(Doubt::Shape { version });

@@ -1,15 +1,11 @@
-//! A pod in two parts: what it has in common with others of its owner, and what is its own.
+//! A pod in two parts: the shape that it shares with others of its owner, and what is its own.
 
 use jiff::Timestamp;
 use model::{
-    PodKey, Uid,
+    PodKey, SharedShape, Uid,
     pod::{Deletion, Pod, PodPhase},
 };
 use serde::{Deserialize, Serialize};
-
-/// What pods of one owner have in common, as a pod without anything of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shape(Pod);
 
 /// What is a pod's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,65 +49,39 @@ fn decides(annotation: &str) -> bool {
 const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Takes a pod apart.
-pub fn split(mut pod: Pod) -> (PodKey, Shape, Own) {
-    pod.annotations.retain(|key, _| decides(key));
-    let Pod {
-        key,
-        uid,
-        resource_version,
-        node_name,
-        nominated_node,
-        phase,
-        ready,
-        unschedulable,
-        created_at,
-        started_at,
-        deletion,
-        ..
-    } = pod.clone();
+pub fn split(mut pod: Pod) -> (PodKey, SharedShape, Own) {
+    if !pod.annotations.keys().all(|key| decides(key)) {
+        pod.annotations.retain(|key, _| decides(key));
+    }
     let own = Own {
-        uid: uid.0.into(),
-        resource_version: resource_version.into(),
-        node: node_name.map(|name| name.0.into()),
-        nominated: nominated_node.map(|name| name.0.into()),
-        phase,
-        ready,
-        unschedulable,
-        created_at,
-        started_at,
-        deletion,
+        uid: pod.uid.0.into(),
+        resource_version: pod.resource_version.into(),
+        node: pod.node_name.map(|name| name.0.into()),
+        nominated: pod.nominated_node.map(|name| name.0.into()),
+        phase: pod.phase,
+        ready: pod.ready,
+        unschedulable: pod.unschedulable,
+        created_at: pod.created_at,
+        started_at: pod.started_at,
+        deletion: pod.deletion,
     };
-    let shape = Pod {
-        key: PodKey::default(),
-        uid: Uid::default(),
-        resource_version: String::new(),
-        node_name: None,
-        nominated_node: None,
-        phase: PodPhase::default(),
-        ready: false,
-        unschedulable: false,
-        created_at: None,
-        started_at: None,
-        deletion: None,
-        ..pod
-    };
-    (key, Shape(shape), own)
+    (pod.key, pod.shape, own)
 }
 
 /// Puts a pod together again.
-pub fn join(key: PodKey, shape: &Shape, own: &Own) -> Pod {
+pub fn join(key: PodKey, shape: SharedShape, own: &Own) -> Pod {
     Pod {
         key,
         uid: Uid(own.uid.to_string()),
         resource_version: own.resource_version.to_string(),
+        created_at: own.created_at,
+        deletion: own.deletion.clone(),
         node_name: own.node.as_deref().map(Into::into),
         nominated_node: own.nominated.as_deref().map(Into::into),
         phase: own.phase,
         ready: own.ready,
         unschedulable: own.unschedulable,
-        created_at: own.created_at,
         started_at: own.started_at,
-        deletion: own.deletion.clone(),
-        ..shape.0.clone()
+        shape,
     }
 }

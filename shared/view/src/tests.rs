@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use model::{
     ClusterName, PodKey,
-    pod::{Pod, PodPhase},
+    pod::{Pod, PodPhase, PodShape},
     view::ViewPointer,
 };
 
-use crate::{Doubt, Publisher, View, document};
+use crate::{Doubt, Pods, Publisher, View, document};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z/relay-0";
 
@@ -15,18 +15,22 @@ fn cluster() -> ClusterName {
 }
 
 fn pod(name: &str, app: &str) -> Pod {
-    Pod {
-        key: PodKey::new("default", name),
-        uid: format!("uid-of-{name}").into(),
-        resource_version: "7".into(),
-        labels: BTreeMap::from([("app".to_owned(), app.to_owned())]).into(),
+    let shape = PodShape {
+        labels: BTreeMap::from([("app".to_owned(), app.to_owned())]),
         annotations: BTreeMap::from([(
             "karpenter.sh/do-not-disrupt".to_owned(),
             "true".to_owned(),
         )]),
+        ..PodShape::default()
+    };
+    Pod {
+        key: PodKey::new("default", name),
+        uid: format!("uid-of-{name}").into(),
+        resource_version: "7".into(),
         node_name: Some("node-a".into()),
         phase: PodPhase::Running,
         ready: true,
+        shape: shape.into(),
         ..Pod::default()
     }
 }
@@ -182,7 +186,7 @@ fn a_chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
         let mut changed = pod("a", "web");
         changed.resource_version = version.to_string();
         // Shapes that nobody has any more are forgotten with each full state.
-        changed.labels = BTreeMap::from([("version".to_owned(), version.to_string())]).into();
+        changed.labels = BTreeMap::from([("version".to_owned(), version.to_string())]);
         bench.publisher.see(changed);
         bench.publish();
         let pointer = bench.pointer();
@@ -246,10 +250,25 @@ fn whatever_is_wrong_with_a_version_is_found() {
 #[test]
 fn a_format_of_another_version_is_not_guessed_at() {
     let later = zstd::encode_all(
-        &br#"{"format":2,"cluster":"demo","epoch":"e","version":1,"base":null,"pods":0,"lines":0}"#
+        &br#"{"format":3,"cluster":"demo","epoch":"e","version":1,"base":null,"pods":0,"lines":0}"#
             [..],
         0,
     );
     let told = document::read(&later.unwrap()).unwrap_err();
-    assert_eq!(told.to_string(), "its format is 2, known here is 1");
+    assert_eq!(told.to_string(), "its format is 3, known here is 2");
+}
+
+#[test]
+fn shapes_that_no_pod_has_any_more_are_forgotten() {
+    let mut pods = Pods::default();
+    for version in 0..5_000 {
+        let mut changed = pod("a", "web");
+        changed
+            .labels
+            .insert("version".to_owned(), version.to_string());
+        pods.see(changed);
+        pods.tidy();
+        assert!(pods.shapes().len() <= 1_001);
+    }
+    assert_eq!(pods.len(), 1);
 }

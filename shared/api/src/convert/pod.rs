@@ -4,7 +4,7 @@ use model::{
     PodKey,
     pod::{
         Deletion, HostPort, NodeAffinity, NodeInclusionPolicy, Owner, Pod, PodAffinity,
-        PodAffinityTerm, PodPhase, PodVolume, TopologySpread, WhenUnsatisfiable,
+        PodAffinityTerm, PodPhase, PodShape, PodVolume, TopologySpread, WhenUnsatisfiable,
     },
     taint::{TaintEffect, Toleration, TolerationOperator},
 };
@@ -43,19 +43,15 @@ impl From<kubernetes::Pod> for Pod {
                 .find(|condition| condition.r#type == kind)
         };
 
-        Self {
+        let unschedulable = condition("PodScheduled")
+            .is_some_and(|condition| condition.reason.as_deref() == Some("Unschedulable"));
+        let ready =
+            condition("Ready").is_some_and(|condition| condition.status == ConditionStatus::True);
+        let shape = PodShape {
             requests,
             limits,
             host_ports,
             resource_claims,
-            unschedulable: condition("PodScheduled")
-                .is_some_and(|condition| condition.reason.as_deref() == Some("Unschedulable")),
-            ready: condition("Ready")
-                .is_some_and(|condition| condition.status == ConditionStatus::True),
-            phase: phase(status.phase),
-            nominated_node: non_empty(status.nominated_node_name).map(Into::into),
-            started_at: status.start_time,
-            node_name: non_empty(spec.node_name).map(Into::into),
             node_selector: spec.node_selector,
             node_affinity: node_affinity(affinity.node_affinity.unwrap_or_default(), &mut problem),
             pod_affinity: pod_affinity(affinity.pod_affinity.unwrap_or_default()),
@@ -87,10 +83,11 @@ impl From<kubernetes::Pod> for Pod {
                 .unwrap_or_else(|| DEFAULT_SCHEDULER.to_owned()),
             termination_grace_seconds: spec.termination_grace_period_seconds,
             owner: owner(metadata.owner_references),
-            deletion: metadata.deletion_timestamp.map(|at| Deletion {
-                at,
-                grace_seconds: metadata.deletion_grace_period_seconds.unwrap_or(0),
-            }),
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            problems,
+        };
+        Self {
             key: PodKey {
                 namespace: metadata
                     .namespace
@@ -99,10 +96,18 @@ impl From<kubernetes::Pod> for Pod {
             },
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            labels: metadata.labels.into(),
-            annotations: metadata.annotations,
             created_at: metadata.creation_timestamp,
-            problems,
+            deletion: metadata.deletion_timestamp.map(|at| Deletion {
+                at,
+                grace_seconds: metadata.deletion_grace_period_seconds.unwrap_or(0),
+            }),
+            node_name: non_empty(spec.node_name).map(Into::into),
+            nominated_node: non_empty(status.nominated_node_name).map(Into::into),
+            phase: phase(status.phase),
+            ready,
+            unschedulable,
+            started_at: status.start_time,
+            shape: shape.into(),
         }
     }
 }

@@ -201,11 +201,11 @@ mod pods {
             (PodPhase::Pending, true, false)
         );
         assert_eq!(
-            pod.owner.map(|owner| owner.kind).as_deref(),
+            pod.owner.as_ref().map(|owner| owner.kind.as_str()),
             Some("ReplicaSet")
         );
         assert_eq!(
-            pod.deletion.map(|deletion| deletion.grace_seconds),
+            pod.deletion.as_ref().map(|deletion| deletion.grace_seconds),
             Some(30)
         );
         let port = |ip: &str, port, protocol: &str| HostPort {
@@ -244,7 +244,8 @@ mod pods {
                 "spec": { "containers": [] },
             }))
             .owner
-            .map(|owner| owner.kind)
+            .as_ref()
+            .map(|owner| owner.kind.clone())
         };
         assert_eq!(owned("DaemonSet", "apps/v1").as_deref(), Some("DaemonSet"));
         assert_eq!(owned("Node", "v1").as_deref(), Some("Node"));

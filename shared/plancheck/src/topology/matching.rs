@@ -159,7 +159,7 @@ pub(super) struct Index<'a>(RefCell<BTreeMap<String, Rc<ByValue<'a>>>>);
 struct ByValue<'a> {
     at: Memo<(&'a str, &'a str), usize>,
     pods: Vec<Vec<usize>>,
-    /// By where labels are stored, the place in `pods` of the pods that share them, and their namespace.
+    /// By where shapes are stored, the place in `pods` of the pods that share them, and their namespace.
     stored: Memo<StoredAt, (&'a str, Option<usize>)>,
 }
 
@@ -211,7 +211,7 @@ impl<'a> Index<'a> {
 
 impl<'a> ByValue<'a> {
     fn add(&mut self, pod: &'a Pod, key: &str, index: usize) {
-        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
+        let (stored, namespace) = (pod.shape.stored_at(), pod.key.namespace.as_str());
         let at = match self.stored.get(&stored) {
             Some((known, at)) if known == namespace => at,
             _ => {

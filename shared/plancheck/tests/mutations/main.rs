@@ -230,7 +230,7 @@ fn what_is_left_after_dropping_offences_is_valid_and_most_of_the_plan() {
 fn what_depends_on_a_dropped_launch_goes_with_it() {
     let mut world = World::valid();
     // The follower wants to be near a pod that only another launch brings.
-    world.pod("apart-0").labels = labels(&[("app", "leader")]).into();
+    world.pod("apart-0").labels = labels(&[("app", "leader")]);
     world.pod("follower-0").pod_affinity.required = vec![near("leader", ZONE)];
     world.launch(ZONE_A).pods.pop();
     let in_zone_a = [one_of(ZONE, &["a"]), one_of(CAPACITY_TYPE, &["on-demand"])];

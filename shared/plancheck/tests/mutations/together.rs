@@ -82,7 +82,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "a spread counts running pods",
         |w| {
             let mut pod = running("spread-9", 100, "n-1");
-            pod.labels = labels(&[("app", "spread")]).into();
+            pod.labels = labels(&[("app", "spread")]);
             w.snapshot.pods.push(pod.clone());
             pod.key = key("spread-8");
             w.snapshot.pods.push(pod)
@@ -97,7 +97,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
                 w.pod(pod).topology_spread[0].min_domains = Some(4)
             }
             let mut pod = running("spread-9", 100, "n-1");
-            pod.labels = labels(&[("app", "spread")]).into();
+            pod.labels = labels(&[("app", "spread")]);
             w.snapshot.pods.push(pod)
         },
         at(ZONE_A),

@@ -43,12 +43,18 @@ fn whole(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use model::pod::PodShape;
+
     use super::*;
 
     fn pod(deletion_cost: &str, priority: i32) -> Pod {
-        Pod {
+        let shape = PodShape {
             annotations: [(POD_DELETION_COST.to_owned(), deletion_cost.to_owned())].into(),
             priority: Some(priority),
+            ..PodShape::default()
+        };
+        Pod {
+            shape: shape.into(),
             ..Pod::default()
         }
     }

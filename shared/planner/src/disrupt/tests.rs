@@ -12,7 +12,7 @@ use model::{
     CapacityType, InstanceType, NanosPerHour, Offering, Resources, Snapshot,
     catalog::Overhead,
     node_pool::{Budget, ConsolidateAfter, ConsolidationPolicy},
-    pod::{Owner, Pod, PodPhase},
+    pod::{Owner, Pod, PodPhase, PodShape},
     requirement::{Requirement, Requirements},
     selector::{LabelSelector, NodeSelectorRequirement, Operator},
     snapshot::{Optimize, PodDisruptionBudget},
@@ -179,11 +179,15 @@ fn pod(name: &str, cpu: i64, node: &str) -> Pod {
     Pod {
         key: model::PodKey::new("default".to_owned(), name.to_owned()),
         uid: format!("uid-{name}").into(),
-        labels: BTreeMap::from([("app".to_owned(), name.to_owned())]).into(),
         node_name: Some(node.into()),
         phase: PodPhase::Running,
         ready: true,
-        requests: Resources::from([("cpu", cpu), ("pods", 1)]),
+        shape: PodShape {
+            labels: BTreeMap::from([("app".to_owned(), name.to_owned())]),
+            requests: Resources::from([("cpu", cpu), ("pods", 1)]),
+            ..PodShape::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }

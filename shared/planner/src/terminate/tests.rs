@@ -40,13 +40,13 @@ fn world((claim, node): (NodeClaim, Node), pods: Vec<Pod>) -> Snapshot {
 }
 
 fn pod(name: &str) -> Pod {
-    Pod {
+    let pod = Pod {
         key: model::PodKey::new("default", name),
         uid: format!("uid-{name}").into(),
         node_name: Some("n-1".into()),
-        termination_grace_seconds: Some(30),
         ..Pod::default()
-    }
+    };
+    with_grace(pod, 30)
 }
 
 fn daemon(name: &str) -> Pod {
@@ -56,10 +56,9 @@ fn daemon(name: &str) -> Pod {
         name: "agent".into(),
         uid: "d".into(),
     };
-    Pod {
-        owner: Some(owner),
-        ..pod(name)
-    }
+    let mut pod = pod(name);
+    pod.owner = Some(owner);
+    pod
 }
 
 fn gone(provider_id: &str) -> Gone {

@@ -6,7 +6,7 @@ use model::{
     CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
     catalog::Overhead,
     labels,
-    pod::{Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
+    pod::{Pod, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
     selector::{LabelSelector, Operator},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
@@ -63,19 +63,23 @@ fn types() -> Vec<InstanceType> {
 
 fn pods(name: &str, number: usize, millicores: i64, gigabytes: i64) -> Vec<Pod> {
     let made = (0..number).map(|n| {
-        let mut pod = Pod {
+        let shape = PodShape {
+            labels: [("app".to_owned(), name.to_owned())].into(),
             requests: [
                 ("cpu", millicores),
                 ("memory", gigabytes << 30),
                 ("pods", 1),
             ]
             .into(),
+            ..PodShape::default()
+        };
+        let mut pod = Pod {
+            shape: shape.into(),
             ..Pod::default()
         };
         pod.key.namespace = "default".to_owned();
         pod.key.name = format!("{name}-{n:03}");
         pod.uid = pod.key.name.as_str().into();
-        pod.labels.insert("app".to_owned(), name.to_owned());
         pod
     });
     made.collect()

@@ -1,9 +1,9 @@
 //! Pods that no selector in this question tells apart are one class: same namespace, same values of the labels that any
 //! selector mentions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Memo, SharedLabels, StoredAt, pod::Pod, selector::LabelSelector};
+use model::{Memo, StoredAt, pod::Pod, selector::LabelSelector};
 
 /// Pods alike to every selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +13,7 @@ pub(crate) struct ClassId(pub(crate) u32);
 pub(crate) struct Class<'a> {
     pub(crate) namespace: &'a str,
     /// Of one of its pods.
-    pub(crate) labels: &'a SharedLabels,
+    pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Classes<'a> {
     /// How many steps there are.
     taken: u32,
     ends: Memo<Step, ClassId>,
-    /// By where labels are stored: pods that share them come one after the other.
+    /// By where shapes are stored: pods that share them come one after the other.
     stored: Memo<StoredAt, (&'a str, ClassId)>,
     pub(crate) all: Vec<Class<'a>>,
 }
@@ -60,7 +60,7 @@ impl<'a> Classes<'a> {
 
     /// The class of a pod whose labels have been seen.
     pub(crate) fn known(&self, pod: &Pod) -> Option<ClassId> {
-        let (known, class) = self.stored.get(&pod.labels.stored_at())?;
+        let (known, class) = self.stored.get(&pod.shape.stored_at())?;
         (known == pod.key.namespace).then_some(class)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Classes<'a> {
         if let Some(class) = self.known(pod) {
             return class;
         }
-        let (stored, namespace) = (pod.labels.stored_at(), pod.key.namespace.as_str());
+        let (stored, namespace) = (pod.shape.stored_at(), pod.key.namespace.as_str());
         let class = self.class_by_labels(pod);
         self.stored.insert(stored, (namespace, class));
         class

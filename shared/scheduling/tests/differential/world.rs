@@ -6,7 +6,7 @@ use model::{
     CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
     catalog::Overhead,
     labels,
-    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
     resources::NODES,
     selector::{LabelSelector, NodeSelectorRequirement, Operator},
@@ -285,11 +285,15 @@ fn pod() -> impl Strategy<Value = Pod> {
     );
     let app = select(vec!["web", "db"]);
     (amounts, app, any::<bool>(), rules()).prop_map(|((cpu, memory), app, tolerates, rules)| {
-        let mut pod = Pod {
+        let shape = PodShape {
+            labels: [("app".to_owned(), app.to_owned())].into(),
             requests: [("cpu", cpu), ("memory", memory), ("pods", 1)].into(),
+            ..PodShape::default()
+        };
+        let mut pod = Pod {
+            shape: shape.into(),
             ..Pod::default()
         };
-        pod.labels.insert("app".to_owned(), app.to_owned());
         if tolerates {
             pod.tolerations.push(Toleration {
                 key: "dedicated".to_owned(),
@@ -300,7 +304,7 @@ fn pod() -> impl Strategy<Value = Pod> {
             });
         }
         let selector = LabelSelector {
-            match_labels: (*pod.labels).clone(),
+            match_labels: pod.labels.clone(),
             ..LabelSelector::default()
         };
         match rules {

@@ -107,9 +107,8 @@ pub(super) async fn place(
     };
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let order = order(command, None);
-    let snapshot = observed.snapshot.clone();
     let commitment = executor
-        .commit(snapshot, plan, Some(&order), &recheck)
+        .commit(&observed.snapshot, plan, Some(&order), &recheck)
         .await?;
     let soon = turn.world.clock.now() + AFTER_LOSING;
     match commitment {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Notification, ledger::SweepMemory};
+use model::{ClusterName, Lane, Notification, ledger::SweepMemory};
 use ports::{LedgerError, NotifyError};
 
 use super::{
@@ -44,30 +44,30 @@ pub(crate) async fn put(
     if notifications.is_empty() {
         return Ok(());
     }
-    world
-        .ledger
-        .put_notifications(cluster, &notifications)
-        .await
+    let ledger = &world.ledger;
+    ledger.put_notifications(cluster, &notifications).await?;
+    // L4: the next sweep visits the cluster, and sends them.
+    ledger.make_due(cluster, Lane::Housekeeper, at).await
 }
 
-/// Sends what waits in the outbox. A destination that refuses keeps none of the others waiting, and is tried again by the
-/// next sweep.
+/// Sends what waits in the outbox, and says whether something still waits. A destination that refuses keeps none of the others
+/// waiting, and is tried again by the next sweep.
 pub(crate) async fn send(
     world: &World,
     cluster: &ClusterName,
     destinations: &[Destination],
     memory: &mut SweepMemory,
     report: &mut SweepReport,
-) -> Result<(), LedgerError> {
+) -> Result<bool, LedgerError> {
     // Who is no longer to be told would be remembered for good.
     let is_known = |name: &String| destinations.iter().any(|to| to.name == *name);
     memory.notified.retain(|name, _| is_known(name));
     if destinations.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let mut waiting = world.ledger.notifications(cluster).await?;
     waiting.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
-    let (mut closed, mut sent, mut lost) = (BTreeSet::new(), 0, 0);
+    let (mut closed, mut sent, mut lost, mut delivered) = (BTreeSet::new(), 0, 0, 0);
     for notification in &waiting {
         let now = world.clock.now();
         let to = destinations.iter().find(|to| to.name == notification.to);
@@ -89,6 +89,7 @@ pub(crate) async fn send(
         sent += 1;
         match deliver(world, to, notification, now).await {
             Ok(()) => {
+                delivered += 1;
                 world
                     .ledger
                     .finish_notification(cluster, notification)
@@ -108,7 +109,7 @@ pub(crate) async fn send(
             "{cluster}: {lost} notifications could not be sent in time"
         ));
     }
-    Ok(())
+    Ok(waiting.len() > lost + delivered)
 }
 
 /// Takes one out of the destination's hour, if it has one left.

@@ -16,7 +16,7 @@ use model::{
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim, NodeClassRef},
     node_pool::{Budget, NodePool},
-    pod::{Pod, PodVolume},
+    pod::PodVolume,
     requirement::Requirements,
     selector::{NodeSelectorRequirement, Operator},
     snapshot::{
@@ -252,10 +252,9 @@ pub(crate) fn snapshot() -> Snapshot {
         node_pools,
         daemon_sets: vec![DaemonSet {
             key: PodKey::new("default", "logs"),
-            pod: owned_by_daemon_set(Pod {
-                tolerations: vec![tolerates("")],
-                ..pending("logs-template", 100)
-            }),
+            pod: owned_by_daemon_set(but(pending("logs-template", 100), |pod| {
+                pod.tolerations = vec![tolerates("")];
+            })),
         }],
         storage: storage(),
         ..Snapshot::empty("demo".into(), now(), settings())

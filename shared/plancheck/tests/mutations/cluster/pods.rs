@@ -4,7 +4,7 @@ use model::{
     PodKey, Resources, Snapshot,
     labels::ZONE,
     pod::{
-        Deletion, HostPort, Owner, Pod, PodAffinityTerm, PodPhase, TopologySpread,
+        Deletion, HostPort, Owner, Pod, PodAffinityTerm, PodPhase, PodShape, TopologySpread,
         WhenUnsatisfiable,
     },
     selector::LabelSelector,
@@ -21,9 +21,13 @@ pub(crate) fn pending(name: &str, millicores: i64) -> Pod {
     Pod {
         key: key(name),
         uid: format!("{name}-uid").into(),
-        labels: labels(&[("app", name.rsplit_once('-').map_or(name, |(app, _)| app))]).into(),
-        requests: Resources::from([("cpu", millicores), ("memory", GIB / 4), ("pods", 1)]),
         unschedulable: true,
+        shape: PodShape {
+            labels: labels(&[("app", name.rsplit_once('-').map_or(name, |(app, _)| app))]),
+            requests: Resources::from([("cpu", millicores), ("memory", GIB / 4), ("pods", 1)]),
+            ..PodShape::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }
@@ -37,6 +41,12 @@ pub(crate) fn running(name: &str, millicores: i64, node: &str) -> Pod {
         unschedulable: false,
         ..pending(name, millicores)
     }
+}
+
+/// The same pod but for what is changed.
+pub(crate) fn but(mut pod: Pod, change: impl FnOnce(&mut Pod)) -> Pod {
+    change(&mut pod);
+    pod
 }
 
 pub(crate) fn app(name: &str) -> Option<LabelSelector> {
@@ -100,18 +110,14 @@ pub(crate) fn owned_by_daemon_set(pod: Pod) -> Pod {
         name: "logs".into(),
         uid: "logs".into(),
     };
-    Pod {
-        owner: Some(owner),
-        ..pod
-    }
+    but(pod, |pod| pod.owner = Some(owner))
 }
 
 pub(crate) fn add_pods(snapshot: &mut Snapshot) {
     let pods = &mut snapshot.pods;
-    pods.push(Pod {
-        volumes: claims("data-web"),
-        ..running("web-0", 2_000, "n-1")
-    });
+    pods.push(but(running("web-0", 2_000, "n-1"), |pod| {
+        pod.volumes = claims("data-web")
+    }));
     pods.push(running("web-1", 2_000, "n-2"));
     pods.push(running("moving-0", 500, "n-3"));
     let terminating = Deletion {
@@ -125,29 +131,25 @@ pub(crate) fn add_pods(snapshot: &mut Snapshot) {
     for index in 0..4 {
         pods.push(pending(&format!("plain-{index}"), 1_500));
     }
-    pods.push(Pod {
-        node_selector: labels(&[(ZONE, "b")]),
-        ..pending("zonal-0", 1_000)
-    });
-    pods.push(Pod {
-        node_selector: labels(&[("team", "a")]),
-        tolerations: vec![tolerates("dedicated")],
-        ..pending("dedicated-0", 1_000)
-    });
+    pods.push(but(pending("zonal-0", 1_000), |pod| {
+        pod.node_selector = labels(&[(ZONE, "b")])
+    }));
+    pods.push(but(pending("dedicated-0", 1_000), |pod| {
+        pod.node_selector = labels(&[("team", "a")]);
+        pod.tolerations = vec![tolerates("dedicated")];
+    }));
     for index in 0..3 {
-        pods.push(Pod {
-            topology_spread: vec![spread("spread", ZONE)],
-            ..pending(&format!("spread-{index}"), 500)
-        });
+        pods.push(but(pending(&format!("spread-{index}"), 500), |pod| {
+            pod.topology_spread = vec![spread("spread", ZONE)]
+        }));
     }
     for index in 0..2 {
         let mut pod = pending(&format!("apart-{index}"), 500);
         pod.pod_anti_affinity.required = vec![near("apart", model::labels::HOSTNAME)];
         pods.push(pod);
-        pods.push(Pod {
-            host_ports: vec![host_port(8080)],
-            ..pending(&format!("port-{index}"), 100)
-        });
+        pods.push(but(pending(&format!("port-{index}"), 100), |pod| {
+            pod.host_ports = vec![host_port(8080)]
+        }));
     }
     let mut follower = pending("follower-0", 100);
     follower.pod_affinity.required = vec![near("web", ZONE)];
@@ -160,14 +162,12 @@ pub(crate) fn add_pods(snapshot: &mut Snapshot) {
         ..herd.clone()
     });
     pods.push(herd);
-    pods.push(Pod {
-        volumes: claims("data-db"),
-        ..pending("db-0", 500)
-    });
-    pods.push(Pod {
-        volumes: claims("data-small"),
-        ..pending("small-0", 500)
-    });
+    pods.push(but(pending("db-0", 500), |pod| {
+        pod.volumes = claims("data-db")
+    }));
+    pods.push(but(pending("small-0", 500), |pod| {
+        pod.volumes = claims("data-small")
+    }));
     pods.push(pending("late-0", 500));
     pods.push(pending("choosy-0", 500));
     pods.push(pending("reserved-0", 500));

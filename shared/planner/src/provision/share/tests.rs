@@ -8,12 +8,13 @@ use crate::test_world::now;
 
 /// A pod of a kind, created so many minutes ago.
 fn pod(name: &str, cpu: i64, minutes: i64) -> Pod {
-    Pod {
+    let mut pod = Pod {
         key: PodKey::new("default", name),
         created_at: Some(now() - minutes.minutes()),
-        requests: Resources::from([("cpu", cpu)]),
         ..Pod::default()
-    }
+    };
+    pod.requests = Resources::from([("cpu", cpu)]);
+    pod
 }
 
 fn many(name: &str, count: usize, cpu: i64, minutes: i64) -> Vec<Pod> {

@@ -2,6 +2,7 @@ use jiff::Timestamp;
 use model::{
     PodKey,
     node_pool::{Budget, NodePool},
+    pod::PodShape,
 };
 
 use super::*;
@@ -46,7 +47,11 @@ fn pod(name: &str, node: Option<&str>, phase: PodPhase) -> Pod {
         key: PodKey::new("default", name),
         node_name: node.map(Into::into),
         phase,
-        requests: Resources::from([(CPU, 980), (MEMORY, GIB), (PODS, 1)]),
+        shape: PodShape {
+            requests: Resources::from([(CPU, 980), (MEMORY, GIB), (PODS, 1)]),
+            ..PodShape::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }
