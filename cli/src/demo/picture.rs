@@ -1,6 +1,6 @@
 //! The world at one moment, as turns and people look at it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
@@ -15,6 +15,10 @@ use model::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Picture {
     pub(super) at: Timestamp,
+    /// EC2NodeClasses and NodePools by their UIDs, each with its generation.
+    pub(super) asked_for: BTreeMap<String, Option<i64>>,
+    /// EC2NodeClasses that nodes can be made of.
+    pub(super) ready: BTreeSet<String>,
     pub(super) claims: Vec<NodeClaim>,
     pub(super) nodes: BTreeMap<NodeName, Node>,
     pub(super) pods: Vec<Pod>,

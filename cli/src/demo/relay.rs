@@ -64,8 +64,11 @@ fn views(picture: &Picture) -> [(Lane, u64); 3] {
         })
         .collect();
     [
-        (Lane::Provisioner, digest(&waiting)),
-        (Lane::Lifecycle, digest(&(nodes, claims))),
+        (Lane::Provisioner, digest(&(waiting, &picture.ready))),
+        (
+            Lane::Lifecycle,
+            digest(&(nodes, claims, &picture.asked_for)),
+        ),
         (Lane::Terminator, digest(&leaving)),
     ]
 }

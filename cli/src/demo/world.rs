@@ -204,7 +204,20 @@ async fn picture(
     account: &Ec2,
     clock: &WorldClock,
 ) -> Result<Picture, ClusterError> {
-    let (claims, nodes, pods) = tokio::try_join!(api.node_claims(), api.nodes(), api.pods())?;
+    let (classes, pools, claims, nodes, pods) = tokio::try_join!(
+        api.node_classes(),
+        api.node_pools(),
+        api.node_claims(),
+        api.nodes(),
+        api.pods(),
+    )?;
+    let ready = classes
+        .iter()
+        .filter(|class| turns::readiness(class).is_ok());
+    let ready = ready.map(|class| class.metadata.name.clone()).collect();
+    let classes = classes.into_iter().map(|class| class.metadata);
+    let pools = pools.items.into_iter().map(|pool| pool.metadata);
+    let asked_for = classes.chain(pools);
     let (instances, hourly, spent_nanos) = account.with(|account, _, now| {
         let priced = |instance: &Instance| Priced {
             instance: instance.clone(),
@@ -218,6 +231,10 @@ async fn picture(
     });
     Ok(Picture {
         at: clock.now(),
+        asked_for: asked_for
+            .map(|metadata| (metadata.uid, metadata.generation))
+            .collect(),
+        ready,
         claims,
         nodes: nodes
             .into_iter()
