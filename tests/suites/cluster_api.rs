@@ -302,6 +302,49 @@ async fn a_node_claim_is_created_once_and_then_found() {
 }
 
 #[tokio::test]
+async fn what_a_status_says_is_not_seen_before_its_labels_and_a_finalizer_goes_last() {
+    let server = server().await;
+    let cluster = administrator(&server);
+    let claim = cluster
+        .create_node_claim(&launch(&server, "default-abc"))
+        .await
+        .unwrap();
+    let launched = NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        set_labels: [("topology.kubernetes.io/zone".into(), "a".into())].into(),
+        provider_id: Some("aws:///a/i-1".into()),
+        ..NodeClaimUpdate::default()
+    };
+    let ends_before = |resource: &str| {
+        let fault = Fault::new(Effect::internal_error(), 1).on_verb("patch");
+        server.inject(fault.on_resource(resource));
+    };
+    let seen = async || cluster.node_claim(&claim.name).await.unwrap().unwrap();
+
+    ends_before("nodeclaims/status");
+    cluster.update_node_claim(&launched).await.unwrap_err();
+    assert!(
+        seen()
+            .await
+            .labels
+            .contains_key("topology.kubernetes.io/zone")
+    );
+    assert_eq!(seen().await.status.provider_id, "");
+
+    let over = NodeClaimUpdate {
+        remove_finalizers: claim.finalizers.clone(),
+        ..launched
+    };
+    ends_before("nodeclaims");
+    cluster.update_node_claim(&over).await.unwrap_err();
+    assert_eq!(seen().await.status.provider_id, "aws:///a/i-1");
+    assert_eq!(seen().await.finalizers, claim.finalizers);
+    let written = cluster.update_node_claim(&over).await.unwrap();
+    assert_eq!(written.finalizers, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn writes_are_conditional_on_what_was_read() {
     let server = server().await;
     let cluster = administrator(&server);

@@ -241,27 +241,27 @@ impl Cluster for KubeCluster {
             .node_claim(&update.name)
             .await?
             .ok_or_else(|| ClusterError::NotFound { what: what.clone() })?;
-        let patch = NodeClaimPatch::new(update, &current);
+        let NodeClaimPatch { metadata, status } = NodeClaimPatch::new(update, &current);
+        let path = || claim_path(&update.name);
+        let metadata = metadata.map(|body| (path(), body));
+        let status = status.map(|body| (path().sub("status"), body));
+        // Whoever sees a status that says Launched must find the labels that go with it. But removing the last finalizer
+        // ends the object.
+        let writes = if update.remove_finalizers.is_empty() {
+            [metadata, status]
+        } else {
+            [status, metadata]
+        };
+        let judged = Some(&update.resource_version).filter(|version| !version.is_empty());
+        let mut version = judged.unwrap_or(&current.resource_version).clone();
         let mut written = current;
-        let mut version = &update.resource_version;
-        // Status first: removing the last finalizer ends the object.
-        if let Some(status) = patch.status {
+        for (path, body) in writes.into_iter().flatten() {
             written = self
                 .transport
-                .merge::<api::NodeClaim>(claim_path(&update.name).sub("status"), &status, &what)
+                .merge::<api::NodeClaim>(path, &judged_by(body, &version), &what)
                 .await?
                 .into();
-            version = &written.resource_version;
-        } else if version.is_empty() {
-            version = &written.resource_version;
-        }
-        if let Some(metadata) = patch.metadata {
-            let metadata = judged_by(metadata, version);
-            written = self
-                .transport
-                .merge::<api::NodeClaim>(claim_path(&update.name), &metadata, &what)
-                .await?
-                .into();
+            version.clone_from(&written.resource_version);
         }
         Ok(written)
     }

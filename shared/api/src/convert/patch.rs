@@ -90,7 +90,7 @@ impl From<&ModelCondition> for Condition {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeClaimPatch {
     pub metadata: Option<Value>,
-    /// For the `status` subresource. Its resourceVersion must be replaced by that of the answer where both are sent.
+    /// For the `status` subresource. Where both are sent, the resourceVersion of the later one must be replaced by that of the answer.
     pub status: Option<Value>,
 }
 
