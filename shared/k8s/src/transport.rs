@@ -269,13 +269,14 @@ impl Transport {
         action: &str,
         what: &str,
     ) -> Result<impl AsyncBufRead + use<>, ClusterError> {
-        let request =
-            Request::get(path)
-                .body(Vec::new())
-                .map_err(|error| ClusterError::Invalid {
-                    what: what.to_owned(),
-                    message: error.to_string(),
-                })?;
+        let request = Request::get(path)
+            // Since 1.37 API servers compress events one by one, of which clients read the first.
+            .header(http::header::ACCEPT_ENCODING, "identity")
+            .body(Vec::new())
+            .map_err(|error| ClusterError::Invalid {
+                what: what.to_owned(),
+                message: error.to_string(),
+            })?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         let opened = self.client.request_stream(request).await;
         opened.map_err(|error| classify(error, action, what))

@@ -97,7 +97,7 @@ pub(super) fn takes_gzip(request: &HeaderMap) -> bool {
         .is_some_and(|encodings| encodings.contains("gzip"))
 }
 
-fn compress(body: &str) -> Vec<u8> {
+pub(super) fn compress(body: &str) -> Vec<u8> {
     let mut compressed = Vec::new();
     let mut encoder = flate2::read::GzEncoder::new(body.as_bytes(), flate2::Compression::fast());
     // Reading from and writing to memory cannot fail; were it to, the client would see a broken body.

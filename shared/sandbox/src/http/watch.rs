@@ -26,6 +26,8 @@ use crate::{
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 /// A watch with a time-out is told this long before it ends how far it has seen, as on API servers.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// The minor version of the first API servers that compress watches: each piece apart, so that it can be read when it comes.
+const COMPRESSED_SINCE: u32 = 37;
 /// Events are sent in pieces of about this size, so that a burst is not held in memory twice.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -79,18 +81,25 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResu
     if watcher.query.initial_events {
         watcher.push_bookmark(true);
     }
-    let lines = futures::stream::unfold(watcher, |mut watcher| async move {
+    let zips =
+        shared.kubernetes_minor() >= COMPRESSED_SINCE && respond::takes_gzip(&request.headers);
+    let lines = futures::stream::unfold(watcher, move |mut watcher| async move {
         let chunk = watcher.next().await?;
-        Some((
-            Ok::<_, std::convert::Infallible>(Bytes::from(chunk)),
-            watcher,
-        ))
+        let chunk = match zips {
+            true => respond::compress(&chunk).into(),
+            false => Bytes::from(chunk),
+        };
+        Some((Ok::<_, std::convert::Infallible>(chunk), watcher))
     });
     let mut response = Response::new(Body::from_stream(lines));
-    response.headers_mut().insert(
+    let headers = response.headers_mut();
+    headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static(respond::JSON),
     );
+    if zips {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     Ok(response)
 }
 
