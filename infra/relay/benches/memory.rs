@@ -43,6 +43,8 @@ struct Cluster {
     pods: usize,
     /// Lists of pods that came to their end.
     pod_lists: AtomicUsize,
+    /// Objects that were put into the bucket.
+    published: AtomicUsize,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -63,6 +65,7 @@ async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<
         nodes,
         pods,
         pod_lists: AtomicUsize::new(0),
+        published: AtomicUsize::new(0),
     });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -86,7 +89,9 @@ async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<
     }
     sleep(Duration::from_secs(1)).await;
     let before = cpu_time(relay.id())?;
+    let published = cluster.published.load(Ordering::Relaxed);
     sleep(STEADY).await;
+    let published = cluster.published.load(Ordering::Relaxed) - published;
     let used = cpu_time(relay.id())?.saturating_sub(before);
     let status = std::fs::read_to_string(format!("/proc/{}/status", relay.id()))?;
     relay.kill()?;
@@ -110,10 +115,12 @@ async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<
     };
     println!(
         "relay that {does}: {nodes} nodes, {pods} pods ({} KiB each): peak RSS {} MiB, now {} MiB (target: under {target}); \
-         with {RATE} changes a second {millicores} millicores (target: under {MILLICORES}, in a release build){verdict}",
+         with {RATE} changes a second {millicores} millicores (target: under {MILLICORES}, in a release build), {published} versions \
+         of pods in {} s{verdict}",
         pod(0, 1).to_string().len() / 1024,
         peak.div_ceil(1024),
         now.div_ceil(1024),
+        STEADY.as_secs(),
     );
     Ok(())
 }
@@ -167,6 +174,9 @@ async fn answer(
     uri: Uri,
     Query(query): Query<std::collections::BTreeMap<String, String>>,
 ) -> Response {
+    if method == Method::PUT {
+        cluster.published.fetch_add(1, Ordering::Relaxed);
+    }
     if method == Method::POST || method == Method::PUT {
         // AWS: its services are content with an empty answer.
         return json_response("{}".to_owned());
@@ -216,7 +226,7 @@ fn watch(kind: Kind, cluster: &Cluster) -> Response {
             sleep(PAUSE).await;
             let mut events = String::new();
             for number in index * STEP..(index + 1) * STEP {
-                let event = json!({"type": "MODIFIED", "object": pod(number % all, index + 3)});
+                let event = json!({"type": "MODIFIED", "object": pod(number % all, 2 + index % 2)});
                 let _ = writeln!(events, "{event}");
             }
             return Some((Ok::<_, Infallible>(Bytes::from(events)), index + 1));
@@ -275,11 +285,16 @@ fn node_name(index: usize) -> String {
 
 /// About 10 KiB, as a pod of a Deployment with two containers and its managed fields.
 fn pod(index: usize, version: usize) -> Value {
-    // Readiness comes and goes, which concerns lanes.
-    let ready = match version % 2 {
-        0 => "False",
-        _ => "True",
+    // It runs, waits for a node, or has one and is not ready yet: lanes are woken, and read what is published.
+    let (node, scheduled, ready) = match version % 3 {
+        1 => (Some(node_name(index / 10)), "True", "True"),
+        2 => (None, "False", "False"),
+        _ => (Some(node_name(index / 10)), "True", "False"),
     };
+    let mut spec = json!({"containers": [{"name": "web", "image": "web:1", "env": bulk(3)}]});
+    if let (Some(node), Some(spec)) = (&node, spec.as_object_mut()) {
+        spec.insert("nodeName".to_owned(), node.as_str().into());
+    }
     json!({
         "metadata": {
             "name": format!("web-7d4b9c6f5-{index:06}"), "namespace": "default", "uid": format!("00000000-{index}"),
@@ -287,9 +302,10 @@ fn pod(index: usize, version: usize) -> Value {
             "labels": {"app": "web", "pod-template-hash": "7d4b9c6f5", "team": "shop"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4b9c6f5"}],
         },
-        "spec": {"nodeName": node_name(index / 10), "containers": [{"name": "web", "image": "web:1", "env": bulk(3)}]},
-        "status": {"phase": "Running", "containerStatuses": bulk(1), "conditions": [
-            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready},
+        "spec": spec,
+        "status": {"phase": if ready == "True" { "Running" } else { "Pending" }, "containerStatuses": bulk(1), "conditions": [
+            {"type": "PodScheduled", "status": scheduled, "reason": if node.is_none() { "Unschedulable" } else { "" }},
+            {"type": "Ready", "status": ready},
         ]},
     })
 }

@@ -20,6 +20,7 @@ pub mod batcher;
 pub mod change;
 pub mod config;
 pub mod counters;
+pub mod events;
 pub mod heartbeat;
 pub mod http;
 pub mod kind;

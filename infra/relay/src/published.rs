@@ -42,19 +42,21 @@ impl Published {
         }
     }
 
-    /// What a watch of pods told.
-    pub fn observe(&mut self, event: &Event) {
-        let seen = |sighting: &crate::state::Sighting| sighting.pod.as_deref().cloned();
+    /// What a watch of pods told. Whole pods are taken out of it.
+    pub fn observe(&mut self, event: &mut Event) {
         match event {
             Event::ListBegun => self.publisher.begin_list(),
             Event::Page(sightings) => {
-                for pod in sightings.iter().filter_map(seen) {
-                    self.publisher.see(pod);
+                for pod in sightings
+                    .iter_mut()
+                    .filter_map(|sighting| sighting.pod.take())
+                {
+                    self.publisher.see(*pod);
                 }
             }
             Event::ListEnded => self.publisher.end_list(),
-            Event::Changed(sighting) => match seen(sighting) {
-                Some(pod) => self.publisher.see(pod),
+            Event::Changed(sighting) => match sighting.pod.take() {
+                Some(pod) => self.publisher.see(*pod),
                 None => self.publisher.lose(&key(&sighting.name)),
             },
             Event::Deleted(sighting) => self.publisher.lose(&key(&sighting.name)),

@@ -86,9 +86,9 @@ impl Relay {
     }
 
     pub fn observe(&mut self, observation: Observation, now: Duration) {
-        let Observation { kind, event } = observation;
+        let Observation { kind, mut event } = observation;
         if let Some(published) = self.published.as_mut().filter(|_| kind == Kind::Pod) {
-            published.observe(&event);
+            published.observe(&mut event);
         }
         let changes = match event {
             // Nothing was answered yet.

@@ -9,9 +9,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
+use http::{HeaderValue, header};
 use kube::Client;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Status};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, mpsc};
@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
+use crate::events::{Events, Told};
 use crate::metrics::Metrics;
 use crate::objects::capacity::{CsiNode, DaemonSet};
 use crate::objects::meta::null_is_empty;
@@ -225,7 +226,7 @@ impl<T: Watched> Watch<T> {
                 ..ListParams::default().limit(PAGE)
             };
             let page = self.page(&params).await?;
-            let sightings = page.items.iter().map(sighting).collect();
+            let sightings = page.items.into_iter().map(sighting).collect();
             self.tell(Event::Page(sightings)).await?;
             next = page.metadata.next.filter(|token| !token.is_empty());
             if next.is_none() {
@@ -258,19 +259,25 @@ impl<T: Watched> Watch<T> {
     /// Watches from a version on until the stream ends; returns how long to rest before it is resumed.
     async fn follow(&mut self, version: String) -> Result<Duration, Trouble> {
         let patience = self.shared.patience;
-        let request = Request::new(T::KIND.path())
+        let mut request = Request::new(T::KIND.path())
             .watch(&WatchParams::default(), &version)
             .map_err(failed)?;
+        // Since 1.37 API servers compress events one by one, of which clients read the first.
+        request.headers_mut().insert(
+            header::ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        );
         let client = self.shared.client.clone();
-        let stream = timeout(patience.answer, client.request_events::<T>(request))
+        let stream = timeout(patience.answer, client.request_stream(request))
             .await
             .map_err(|_| self.no_answer())?
             .map_err(trouble)?;
-        let mut stream = pin!(stream);
+        let stream = pin!(stream);
+        let mut events = Events::new(stream);
         // A stream that ends before it showed life must not be reopened in a tight loop.
         self.failures = self.failures.saturating_add(1);
         loop {
-            let event = timeout(patience.silence, stream.try_next())
+            let told = timeout(patience.silence, events.next::<T>())
                 .await
                 .map_err(|_| {
                     Trouble::Failed(format!(
@@ -278,31 +285,28 @@ impl<T: Watched> Watch<T> {
                         patience.silence.as_secs()
                     ))
                 })?
-                .map_err(trouble)?;
-            match event {
-                Some(event) => self.take(event).await?,
+                .map_err(failed)?;
+            match told {
+                Some(told) => self.take(told).await?,
                 None => return Ok(self.rest()),
             }
         }
     }
 
-    async fn take(&mut self, event: WatchEvent<T>) -> Result<(), Trouble> {
-        let (event, name, version) = match event {
-            WatchEvent::Error(status) => return Err(refused(&status)),
-            WatchEvent::Bookmark(bookmark) => (
-                Event::Bookmark,
-                "bookmark",
-                bookmark.metadata.resource_version,
-            ),
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => (
-                Event::Changed(sighting(&object)),
+    async fn take(&mut self, told: Told<T>) -> Result<(), Trouble> {
+        let version = |object: &T| object.meta().resource_version.clone();
+        let (version, event, name) = match told {
+            Told::Refused(status) => return Err(refused(&status)),
+            Told::Bookmark(version) => (version, Event::Bookmark, "bookmark"),
+            Told::Changed(object) => (
+                version(&object),
+                Event::Changed(sighting(object)),
                 "changed",
-                object.meta().resource_version.clone(),
             ),
-            WatchEvent::Deleted(object) => (
-                Event::Deleted(sighting(&object)),
+            Told::Deleted(object) => (
+                version(&object),
+                Event::Deleted(sighting(object)),
                 "deleted",
-                object.meta().resource_version.clone(),
             ),
         };
         self.shared.metrics.event(T::KIND, name);
@@ -332,13 +336,13 @@ impl<T: Watched> Watch<T> {
     }
 }
 
-fn sighting<T: Watched>(object: &T) -> Sighting {
+fn sighting<T: Watched>(object: T) -> Sighting {
     let meta = object.meta();
     Sighting {
         key: Key::new(&meta.namespace, &meta.name),
         name: meta.full_name(),
         digest: object.digest(),
-        pod: object.whole_pod(),
+        pod: object.into_whole_pod(),
     }
 }
 

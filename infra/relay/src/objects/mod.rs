@@ -23,13 +23,16 @@ use crate::kind::Kind;
 use meta::Meta;
 
 /// The slim form of one watched kind.
-pub trait Watched: DeserializeOwned + Clone + Send + 'static {
+pub trait Watched: DeserializeOwned + Send + 'static {
     const KIND: Kind;
     fn meta(&self) -> &Meta;
     fn digest(&self) -> Digest;
 
     /// The object as functions plan with it, where it is a pod that was read for that.
-    fn whole_pod(&self) -> Option<Box<model::pod::Pod>> {
+    fn into_whole_pod(self) -> Option<Box<model::pod::Pod>>
+    where
+        Self: Sized,
+    {
         None
     }
 }

@@ -1,8 +1,9 @@
-//! Pods as they are read where the relay publishes them: what it needs itself, and what the functions plan with.
+//! Pods as they are read where the relay publishes them: what it needs itself, and what the functions plan with. They are read of text
+//! only.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::pod::Pod;
@@ -18,10 +19,10 @@ pub struct WholePod {
 
 impl<'de> Deserialize<'de> for WholePod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Not as text: an event may tell of its object before it tells what became of it.
-        let object = Value::deserialize(deserializer)?;
-        let slim = Pod::deserialize(&object).map_err(D::Error::custom)?;
-        let whole = api::kubernetes::Pod::deserialize(&object).ok();
+        // Read twice, which is less work than to build up what nobody needs, such as managed fields.
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let slim = serde_json::from_str(text).map_err(D::Error::custom)?;
+        let whole = serde_json::from_str::<api::kubernetes::Pod>(text).ok();
         Ok(Self {
             slim,
             whole: whole.map(|pod| Box::new(pod.into())),
@@ -40,7 +41,7 @@ impl Watched for WholePod {
         self.slim.digest()
     }
 
-    fn whole_pod(&self) -> Option<Box<model::pod::Pod>> {
-        self.whole.clone()
+    fn into_whole_pod(self) -> Option<Box<model::pod::Pod>> {
+        self.whole
     }
 }
