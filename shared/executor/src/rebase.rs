@@ -40,10 +40,22 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
                 notices,
             } => {
                 snapshot.generation = *generation;
-                snapshot.commands.extend(commands.iter().cloned());
+                commands
+                    .iter()
+                    .for_each(|command| take_up(&mut snapshot.commands, command));
                 snapshot.notices.extend(notices.iter().cloned());
             }
         }
+    }
+}
+
+/// One that was given up may be known as it was seen, or by the plan that it was committed with.
+fn take_up(commands: &mut Vec<Command>, recorded: &Command) {
+    let is_over = recorded.state.is_over();
+    commands
+        .retain(|known| known.id != recorded.id && !(is_over && known.delete == recorded.delete));
+    if !is_over {
+        commands.push(recorded.clone());
     }
 }
 
@@ -117,5 +129,49 @@ fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {
         state: IntentState::Intended,
         lease: None,
         committed_at: now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(id: &str, delete: &str, state: CommandState) -> Command {
+        Command {
+            id: id.to_owned(),
+            delete: vec![Target {
+                name: delete.into(),
+                uid: delete.into(),
+                resource_version: "1".to_owned(),
+            }],
+            state,
+            ..Command::default()
+        }
+    }
+
+    #[test]
+    fn d1_nodes_of_a_command_that_was_given_up_do_not_leave_any_more() {
+        use CommandState::{Deleting, Replacing, RolledBack};
+        let mut commands = vec![
+            command("seen", "a", Replacing),
+            command("generation-7", "b", Replacing),
+            command("other", "c", Deleting),
+        ];
+        for (id, delete) in [("seen", "a"), ("committed-as-7", "b")] {
+            take_up(&mut commands, &command(id, delete, RolledBack));
+        }
+        assert_eq!(commands, [command("other", "c", Deleting)]);
+    }
+
+    #[test]
+    fn c3_what_is_recorded_twice_is_one() {
+        let mut commands = Vec::new();
+        for _ in 0..2 {
+            take_up(
+                &mut commands,
+                &command("ended-a", "a", CommandState::Deleting),
+            );
+        }
+        assert_eq!(commands.len(), 1);
     }
 }

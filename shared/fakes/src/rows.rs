@@ -8,9 +8,9 @@ use model::{
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
-        Call, ClaimPhase, ClaimRow, Command, Holder, InstanceOwner, Intent, IntentState, LaneRow,
-        Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
-        UnavailableOffering,
+        Call, ClaimPhase, ClaimRow, Command, CommandState, Holder, InstanceOwner, Intent,
+        IntentState, LaneRow, Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request,
+        SweepMemory, UnavailableOffering,
     },
 };
 use ports::{
@@ -472,6 +472,11 @@ impl ClusterRows {
             }
         }
         self.make_all_due(&acts.due);
+        self.record(new.commands, new.notices)
+    }
+
+    /// Moves the generation, if there is something new.
+    fn record(&mut self, commands: Vec<Command>, notices: Vec<Notice>) -> u64 {
         let meta = self.meta.get_or_insert(Meta {
             generation: 0,
             mode: Mode::Shadow,
@@ -480,27 +485,27 @@ impl ClusterRows {
             account: AccountSpending::default(),
             requests: Vec::new(),
         });
-        if !(new.commands.is_empty() && new.notices.is_empty()) {
+        if !(commands.is_empty() && notices.is_empty()) {
             meta.generation += 1;
             let generation = meta.generation;
             self.records.push(Record::Unfenced {
                 generation,
-                commands: new.commands,
-                notices: new.notices,
+                commands,
+                notices,
             });
         }
         meta.generation
     }
 
-    pub(crate) fn move_command(
-        &mut self,
-        from: &Command,
-        to: model::ledger::CommandState,
-    ) -> Moved {
+    pub(crate) fn move_command(&mut self, from: &Command, to: CommandState) -> Moved {
         match self.commands.get_mut(&from.id) {
             Some(command) if command.state == to => Moved::Yes,
             Some(command) if command.state == from.state => {
                 command.state = to;
+                if (from.state, to) == (CommandState::Replacing, CommandState::RolledBack) {
+                    let command = command.clone();
+                    self.record(vec![command], Vec::new());
+                }
                 Moved::Yes
             }
             Some(_) | None => Moved::No,

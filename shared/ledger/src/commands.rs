@@ -13,6 +13,7 @@ use ports::{
 use serde::Deserialize;
 
 use crate::{
+    commit,
     key::{self, Key},
     row::{NewRow, Row, json},
     table::{Table, Write, Written},
@@ -87,6 +88,23 @@ pub(crate) async fn move_command(
     from: &Command,
     to: CommandState,
 ) -> Result<Moved, LedgerError> {
+    if from.state == CommandState::Replacing && to == CommandState::RolledBack {
+        return commit::roll_back(table, cluster, from).await;
+    }
+    let written = table.write(moving(cluster, from, to)?).await?;
+    let to = json(&to)?;
+    Ok(match written {
+        Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
+        written => written.into(),
+    })
+}
+
+/// On condition that the command is still where it was.
+pub(crate) fn moving(
+    cluster: &ClusterName,
+    from: &Command,
+    to: CommandState,
+) -> Result<Write, LedgerError> {
     let key = Key::command(cluster, &from.id);
     let kept = from.committed_at.saturating_add(COMMANDS_KEPT);
     let write = match kept.ok().filter(|_| to.is_over()) {
@@ -94,15 +112,20 @@ pub(crate) async fn move_command(
         Some(kept) => Write::update(&key, "SET #state = :to, #expires = :expires")
             .value("expires", kept.as_second()),
     };
-    let to = json(&to)?;
-    let write = write
+    Ok(write
         .when("#state = :from")
         .value("from", json(&from.state)?)
-        .value("to", to.clone());
-    Ok(match table.write(write).await? {
-        Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
-        written => written.into(),
-    })
+        .value("to", json(&to)?))
+}
+
+/// Where a command stands; `None` if there is none of this id.
+pub(crate) async fn state(
+    table: &Table,
+    cluster: &ClusterName,
+    id: &str,
+) -> Result<Option<CommandState>, LedgerError> {
+    let row = table.get(&Key::command(cluster, id)).await?;
+    row.as_ref().map(|row| row.json("state")).transpose()
 }
 
 pub(crate) async fn note_initialized(

@@ -5,7 +5,7 @@ use model::{
     ClusterName,
     caps::AccountSpending,
     ids::PlanId,
-    ledger::{Command, Intent, Meta, Mode, Notice, PauseLevel},
+    ledger::{Command, CommandState, Intent, Meta, Mode, Notice, PauseLevel},
     plan::Plan,
 };
 use ports::{
@@ -323,11 +323,7 @@ pub(crate) async fn record_unfenced(
     // The turn's own time; without a lane to wake the record is kept for good.
     let now = acts.due.iter().map(|(_, due)| *due).max();
     for _ in 0..TRIES {
-        let meta = table.get(&Key::meta(cluster)).await?;
-        let base = meta
-            .as_ref()
-            .and_then(|row| row.unsigned("generation"))
-            .unwrap_or(0);
+        let base = generation(table, cluster).await?;
         let (commands, notices) = commands::not_recorded(table, cluster, acts).await?;
         let mut writes = lanes::due_in_transaction(table, cluster, &acts.due).await?;
         let generation = if commands.is_empty() && notices.is_empty() {
@@ -368,6 +364,52 @@ pub(crate) async fn record_unfenced(
     Err(LedgerError::Throttled {
         action: format!("record unfenced acts of {cluster}: others were faster {TRIES} times"),
     })
+}
+
+/// A command that was replacing is given up (D1). Plans made until now count on its nodes to leave, so they lose a race for it.
+pub(crate) async fn roll_back(
+    table: &Table,
+    cluster: &ClusterName,
+    command: &Command,
+) -> Result<Moved, LedgerError> {
+    let to = CommandState::RolledBack;
+    let record = Header::Unfenced {
+        commands: vec![Command {
+            state: to,
+            ..command.clone()
+        }],
+        notices: Vec::new(),
+    };
+    for _ in 0..TRIES {
+        let base = generation(table, cluster).await?;
+        let at = base + 1;
+        let record = header(cluster, at, &record, Some(command.committed_at))?;
+        let writes = vec![
+            bump(cluster, base),
+            commands::moving(cluster, command, to)?,
+            Write::put(&Key::plan(cluster, at), record).when("attribute_not_exists(#pk)"),
+        ];
+        if table.transact(writes).await? == Moved::Yes {
+            return Ok(Moved::Yes);
+        }
+        match commands::state(table, cluster, &command.id).await? {
+            Some(state) if state == command.state => {}
+            Some(state) if state == to => return Ok(Moved::Yes),
+            Some(_) | None => return Ok(Moved::No),
+        }
+    }
+    Err(LedgerError::Throttled {
+        action: format!(
+            "roll back command {} of {cluster}: others were faster {TRIES} times",
+            command.id
+        ),
+    })
+}
+
+async fn generation(table: &Table, cluster: &ClusterName) -> Result<u64, LedgerError> {
+    let meta = table.get(&Key::meta(cluster)).await?;
+    let generation = meta.as_ref().and_then(|row| row.unsigned("generation"));
+    Ok(generation.unwrap_or(0))
 }
 
 /// Whatever the mode: unfenced acts are not choices.

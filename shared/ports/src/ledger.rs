@@ -203,6 +203,8 @@ pub trait Ledger: Send + Sync {
         acts: &Unfenced,
     ) -> Result<u64, LedgerError>;
     async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError>;
+    /// D1: from exactly the state that it has here. Giving up one that was replacing moves the generation, as an unfenced record (C3):
+    /// plans that counted on its nodes to leave must not be committed.
     async fn move_command(
         &self,
         cluster: &ClusterName,

@@ -97,7 +97,7 @@ impl Laws {
     }
 
     /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger
-    /// says so, before its NodeClaim does. One that stays after all (rolling back is not fenced) was going when the turn looked.
+    /// says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit is asked for and lost.
     pub(crate) fn rereads(
         &mut self,
         world: &mut World,

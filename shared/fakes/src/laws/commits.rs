@@ -235,6 +235,48 @@ pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &
     );
 }
 
+pub async fn d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    activate(ledger, c).await;
+    let begun = Commit {
+        commands: vec![command("c1")],
+        ..commit("p", 0, &[])
+    };
+    ledger.commit(c, &begun).await.unwrap();
+    let replacing = command("c1");
+    for _ in 0..2 {
+        assert_eq!(
+            ledger
+                .move_command(c, &replacing, CommandState::RolledBack)
+                .await
+                .unwrap(),
+            Moved::Yes,
+            "D1: once, and what stands already is a success"
+        );
+    }
+    assert_eq!(
+        ledger.commit(c, &commit("q", 1, &[])).await.unwrap(),
+        Committed::Raced { generation: 2 },
+        "C3: fences"
+    );
+    let given_up = Command {
+        state: CommandState::RolledBack,
+        ..replacing
+    };
+    let since = ledger.committed_since(c, 1).await.unwrap();
+    let Some(Record::Unfenced { commands, .. }) = since.first() else {
+        panic!("C2: what was given up is data, not {since:?}")
+    };
+    assert_eq!(commands, &[given_up]);
+    let over = ledger.commands(c).await.unwrap();
+    assert!(
+        over.iter().all(|command| command.state.is_over()),
+        "{over:?}"
+    );
+}
+
 pub async fn d1_what_was_in_service_is_remembered_until_the_command_moves(
     ledger: &dyn Ledger,
     c: &ClusterName,
