@@ -33,17 +33,30 @@ pub(super) fn is_archive(text: &str) -> bool {
 }
 
 pub(super) fn write(parts: &[Part]) -> String {
+    let boundary = boundary_between(parts);
     let mut archive =
-        format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
+        format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{boundary}\"\n\n");
     for part in parts {
-        archive.push_str(&format!("--{BOUNDARY}\n"));
+        archive.push_str(&format!("--{boundary}\n"));
         for (name, value) in &part.headers {
             archive.push_str(&format!("{name}: {value}\n"));
         }
         archive.push_str(&format!("\n{}\n", part.content));
     }
-    archive.push_str(&format!("--{BOUNDARY}--\n"));
+    archive.push_str(&format!("--{boundary}--\n"));
     archive
+}
+
+/// What no line of a part begins with; such a line would end its part.
+fn boundary_between(parts: &[Part]) -> String {
+    let lines = || parts.iter().flat_map(|part| part.content.lines());
+    let numbered = (1_u64..).map(|number| format!("{BOUNDARY}{number}"));
+    let mut candidates = std::iter::once(BOUNDARY.to_owned()).chain(numbered);
+    let is_free = |candidate: &String| {
+        let marker = format!("--{candidate}");
+        !lines().any(|line| line.starts_with(&marker))
+    };
+    candidates.find(is_free).unwrap_or_default()
 }
 
 /// The parts of an archive, or what is wrong with it.
@@ -125,4 +138,26 @@ fn boundary(content_type: &str) -> Option<&str> {
 
 fn wrong(problem: &str) -> UserDataError {
     UserDataError::Mime(problem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_may_hold_what_looks_like_a_boundary() {
+        let script = "#!/bin/bash\ncat <<END\n--//\n--//1--\nEND";
+        let parts = [
+            Part::new(SHELL_SCRIPT, script),
+            Part::new(NODE_CONFIG, "kind: NodeConfig"),
+        ];
+        let archive = write(&parts);
+        assert!(archive.contains("boundary=\"//2\""), "{archive}");
+        let read: Vec<String> = parse(&archive)
+            .unwrap()
+            .into_iter()
+            .map(|part| part.content)
+            .collect();
+        assert_eq!(read, [script, "kind: NodeConfig"]);
+    }
 }
