@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench bench-cost bench-scale: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale bench-scheduling bench-disruption bench-inner-loops crds package relay-image invoke tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale bench-scheduling bench-disruption bench-inner-loops fuzz crds package relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,19 @@ invoke: tools ## Run one event through a function (FUNCTION=… EVENT=events/…
 	@cargo build --quiet --locked -p $(FUNCTION)
 	@infra/tools/invoke $(LOGICAL_ID) $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/$(FUNCTION) $(EVENT) \
 		$(if $(ENV_VARS),--env-vars $(ENV_VARS))
+
+# With sanitizers, which a stable toolchain has behind RUSTC_BOOTSTRAP. What is found on the way is kept beside the builds, so that the
+# next run goes on from there; `cargo fuzz cmin` makes it small enough for fuzz/corpus, which `make test` replays.
+FUZZ := events lists quantities user-data views plan
+HOURS ?= 1
+fuzz: ## Feed programs with what nobody would write, HOURS=1 for all targets together (FUZZ="events lists …")
+	@command -v cargo-fuzz > /dev/null || cargo install --quiet --locked --root $(WHITTLE_TOOLS) cargo-fuzz@0.13.1
+	@for target in $(FUZZ); do \
+		mkdir -p $(CARGO_TARGET_DIR)/fuzz-corpus/$$target; \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --target-dir $(CARGO_TARGET_DIR)/fuzz $$target \
+			$(CARGO_TARGET_DIR)/fuzz-corpus/$$target fuzz/corpus/$$target -- \
+			-max_total_time=$$(awk 'BEGIN { print int($(HOURS) * 3600 / $(words $(FUZZ))) }') -timeout=20 -rss_limit_mb=2048; \
+	done
 
 # The generator comes from crates.io and is built when it is first needed.
 SBOM ?= $(CARGO_TARGET_DIR)/sbom

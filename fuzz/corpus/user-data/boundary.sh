@@ -1,0 +1,5 @@
+#!/bin/bash
+cat <<END
+--//
+--//--
+END

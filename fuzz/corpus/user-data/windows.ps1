@@ -1,0 +1,3 @@
+<powershell>
+Write-Host hi
+</powershell>
