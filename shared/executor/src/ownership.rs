@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use model::{NodeClaimName, ledger::Call};
+use model::{InstanceId, NodeClaimName, ledger::Call, node_claim::NodeClaim};
 use ports::ledger::Moved;
 
 use crate::{Executor, Trouble, members::Member, settle::Facts, together::each};
@@ -92,18 +92,29 @@ impl Executor<'_> {
         if let Some(instance) = known {
             return Ok(Some(Owned::Shown(instance.clone())));
         }
-        let described = self.cloud.describe_instances(&[row.instance]).await?;
+        let asked = std::slice::from_ref(&row.instance);
+        let described = self.cloud.describe_instances(asked).await?;
         Ok(Some(match described.first() {
             Some(instance) if instance.state.is_alive() => Owned::Shown(instance.into()),
             Some(_) => Owned::Dead,
+            None if instance_of(&member.claim) == Some(row.instance.as_str()) => {
+                Owned::Told(row.instance)
+            }
             None => Owned::Hidden,
         }))
     }
 }
 
+/// `aws:///zone/i-…`.
+fn instance_of(claim: &NodeClaim) -> Option<&str> {
+    claim.status.provider_id.rsplit('/').next()
+}
+
 /// What became of the instance that a member owns.
 pub(crate) enum Owned {
     Shown(Facts),
+    /// EC2 does not show it, but its NodeClaim does: there may be a node long since.
+    Told(InstanceId),
     /// EC2 does not show it: it may be too new.
     Hidden,
     Dead,
@@ -113,6 +124,7 @@ impl Owned {
     fn is(&self, instance: &Facts) -> bool {
         match self {
             Self::Shown(shown) => shown.id == instance.id,
+            Self::Told(id) => *id == instance.id,
             Self::Hidden | Self::Dead => false,
         }
     }

@@ -169,6 +169,7 @@ impl Executor<'_> {
             Owned::Shown(instance) => {
                 return self.show(call, member, instance, facts, outcome).await;
             }
+            Owned::Told(instance) => return self.launched(member, instance, outcome).await,
             Owned::Hidden if !self.is_overdue(call) => {
                 outcome.left(member.name(), "EC2 does not show its instance yet");
                 return Ok(());
@@ -216,11 +217,21 @@ impl Executor<'_> {
             outcome.left(member.name(), "it was deleted while it was being launched");
             return Ok(());
         }
+        self.launched(member, &instance.id, outcome).await
+    }
+
+    /// Ends a launch whose instance its NodeClaim shows.
+    async fn launched(
+        &self,
+        member: &Member,
+        instance: &InstanceId,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
         let launched = IntentState::Launched {
-            instance: instance.id.clone(),
+            instance: instance.clone(),
         };
         if self.advance(&member.intent, launched).await?.is_some() {
-            tracing::info!(node_claim = %member.name(), instance = %instance.id, "launched");
+            tracing::info!(node_claim = %member.name(), %instance, "launched");
             outcome.events.push(Event {
                 about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
                 kind: EventKind::Normal,
@@ -231,7 +242,7 @@ impl Executor<'_> {
             });
             outcome
                 .launched
-                .push((member.name().clone(), instance.id.clone()));
+                .push((member.name().clone(), instance.clone()));
         }
         Ok(())
     }

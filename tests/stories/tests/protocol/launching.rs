@@ -2,8 +2,8 @@
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::Fault;
-use model::Lane;
 use model::node_claim::NodeClaim;
+use model::{Lane, ledger::IntentState};
 use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
 #[tokio::test]
@@ -94,6 +94,39 @@ async fn a3_a_call_that_launched_nothing_is_repeated_as_frozen_after_a_minute() 
             world.now.duration_since(frozen.frozen_at) >= secs(60),
             "a3: not before"
         );
+    });
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+}
+
+#[tokio::test]
+async fn a3_a_launch_whose_instance_its_node_claim_shows_has_come_whatever_ec2_shows() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.fail_next("update_node_claim", Fault::LostAnswer);
+    run(&mut rig, Lane::Provisioner).await;
+    lapse(&rig);
+    rig.sim.with(|world| {
+        let shown = world.api.node_claims.values();
+        assert!(
+            shown
+                .into_iter()
+                .all(|claim| !claim.status.provider_id.is_empty())
+        );
+        world.account.blind = true;
+        let rows = world.ledger.of(&Rig::cluster());
+        for call in rows.calls.values_mut() {
+            call.frozen_at -= secs(600);
+        }
+    });
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim.with(|world| {
+        world.account.blind = false;
+        let rows = world.ledger.of(&Rig::cluster());
+        let states: Vec<_> = rows.intents.values().map(|intent| &intent.state).collect();
+        assert!(
+            matches!(states.as_slice(), [IntentState::Launched { .. }]),
+            "{states:?}"
+        );
+        assert_eq!(world.api.node_claims.len(), 1, "its instance has an owner");
     });
     assert!(rig.until(secs(300), all_bound).await.is_some());
 }
