@@ -262,7 +262,7 @@ impl<T: Watched> Watch<T> {
         let mut request = Request::new(T::KIND.path())
             .watch(&WatchParams::default(), &version)
             .map_err(failed)?;
-        // Since 1.37 API servers compress events one by one, of which clients read the first.
+        // API servers may compress events one by one, of which this client would read the first.
         request.headers_mut().insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),

@@ -270,7 +270,7 @@ impl Transport {
         what: &str,
     ) -> Result<impl AsyncBufRead + use<>, ClusterError> {
         let request = Request::get(path)
-            // Since 1.37 API servers compress events one by one, of which clients read the first.
+            // API servers may compress events one by one, of which this client would read the first.
             .header(http::header::ACCEPT_ENCODING, "identity")
             .body(Vec::new())
             .map_err(|error| ClusterError::Invalid {

@@ -30,6 +30,8 @@ fn pod(name: &str, node: &str) -> Value {
 async fn warm() -> (Sandbox, KubeCluster) {
     let sandbox = Sandbox::start(SandboxOptions {
         clock: sandbox::WorldClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),
+        // Clients read the first piece of what is compressed piece by piece.
+        compressed_watches: true,
         ..SandboxOptions::default()
     })
     .await

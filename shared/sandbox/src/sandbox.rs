@@ -48,6 +48,8 @@ pub struct SandboxOptions {
     pub bookmark_interval: Duration,
     /// Whether watches may ask for `sendInitialEvents`.
     pub streaming_lists: bool,
+    /// Whether watches are compressed for clients that can read that, piece by piece.
+    pub compressed_watches: bool,
     /// The minor version that the server says it has, and whose discovery it serves.
     pub kubernetes_minor: u32,
 }
@@ -87,6 +89,7 @@ impl Default for SandboxOptions {
             credentials: vec![Credential::administrator("sandbox-administrator")],
             bookmark_interval: Duration::from_secs(15),
             streaming_lists: true,
+            compressed_watches: false,
             kubernetes_minor: NEWEST_KUBERNETES,
         }
     }
@@ -303,6 +306,7 @@ pub(crate) struct Shared {
     nudge: Notify,
     bookmark_interval: Duration,
     streaming_lists: bool,
+    compressed_watches: bool,
     kubernetes_minor: u32,
 }
 
@@ -319,6 +323,7 @@ impl Shared {
             nudge: Notify::new(),
             bookmark_interval: options.bookmark_interval,
             streaming_lists: options.streaming_lists,
+            compressed_watches: options.compressed_watches,
             kubernetes_minor: options.kubernetes_minor,
         }
     }
@@ -371,6 +376,10 @@ impl Shared {
 
     pub(crate) fn streams_lists(&self) -> bool {
         self.streaming_lists
+    }
+
+    pub(crate) fn compresses_watches(&self) -> bool {
+        self.compressed_watches
     }
 
     /// The fault that hits this request, if any.

@@ -52,6 +52,7 @@ impl Stage {
         ];
         let server = Sandbox::start(SandboxOptions {
             credentials,
+            compressed_watches: true,
             ..SandboxOptions::default()
         })
         .await

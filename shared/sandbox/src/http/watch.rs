@@ -26,8 +26,6 @@ use crate::{
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 /// A watch with a time-out is told this long before it ends how far it has seen, as on API servers.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// The minor version of the first API servers that compress watches: each piece apart, so that it can be read when it comes.
-const COMPRESSED_SINCE: u32 = 37;
 /// Events are sent in pieces of about this size, so that a burst is not held in memory twice.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -81,8 +79,7 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResu
     if watcher.query.initial_events {
         watcher.push_bookmark(true);
     }
-    let zips =
-        shared.kubernetes_minor() >= COMPRESSED_SINCE && respond::takes_gzip(&request.headers);
+    let zips = shared.compresses_watches() && respond::takes_gzip(&request.headers);
     let lines = futures::stream::unfold(watcher, move |mut watcher| async move {
         let chunk = watcher.next().await?;
         let chunk = match zips {
