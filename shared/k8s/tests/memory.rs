@@ -98,6 +98,22 @@ async fn what_has_changed_is_followed_and_nothing_is_listed_again() {
     }
 }
 
+/// More than one piece of a watch, each of which may be compressed apart.
+#[tokio::test]
+async fn much_that_has_changed_is_followed_to_its_end() {
+    let (sandbox, cluster) = warm().await;
+    sandbox.with(|world, _| {
+        for index in 0..MANY {
+            let mut moved = pod(&format!("pod-{index:04}"), "node-b");
+            moved["metadata"]["annotations"] = json!({"note": "n".repeat(500)});
+            world.server.store.put(&PODS, moved);
+        }
+    });
+    let pods = sorted(cluster.pods().await.unwrap());
+    assert_eq!(pods, fresh(&sandbox).await);
+    assert_eq!(how(&cluster), (1, 1));
+}
+
 #[tokio::test]
 async fn pods_without_a_node_are_known_without_another_question() {
     let (sandbox, cluster) = warm().await;
