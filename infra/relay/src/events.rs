@@ -62,6 +62,12 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
             let mut lines = (&mut self.lines).take(LINE_MAX);
             match lines.read_until(b'\n', &mut self.line).await {
                 Ok(0) => return Ok(None),
+                Ok(_) if lines.limit() == 0 && !self.line.ends_with(b"\n") => {
+                    return Err(io::Error::other(format!(
+                        "an event is longer than {} MiB, which no object is",
+                        LINE_MAX >> 20
+                    )));
+                }
                 Ok(_) => {}
                 Err(error) if is_cut(&error) => return Ok(None),
                 Err(error) => return Err(error),
@@ -187,11 +193,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_an_end_is_not_read_to_its_end() {
+    async fn a_line_that_is_too_long_is_not_read_to_its_end_and_told() {
         let size = usize::try_from(LINE_MAX).unwrap() + 1;
-        let stream = format!("{{\"type\":\"ADDED\",\"object\":\"{}", "a".repeat(size));
-        let told = told(&stream).await;
-        assert!(told.iter().all(|line| line.len() < 200), "{}", told.len());
+        let stream = format!(
+            "{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n",
+            "a".repeat(size)
+        );
+        assert_eq!(
+            told(&stream).await,
+            ["an event is longer than 8 MiB, which no object is"]
+        );
     }
 
     #[test]
