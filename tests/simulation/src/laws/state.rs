@@ -163,12 +163,14 @@ impl Laws {
     fn limits(&mut self, world: &mut World) {
         let now = world.now;
         let leaving = leaving(world);
-        let mut used: BTreeMap<NodePoolName, i64> = BTreeMap::new();
+        let mut used: BTreeMap<NodePoolName, BTreeMap<NodeClaimName, i64>> = BTreeMap::new();
         let mut new: BTreeSet<NodePoolName> = BTreeSet::new();
         let rows = world.ledger.of(&cluster());
         for intent in rows.intents.values().filter(|intent| intent.is_in_flight()) {
             let pool = &intent.launch.node_pool;
-            *used.entry(pool.clone()).or_default() += intent.launch.cheapest.capacity.get("cpu");
+            let cpu = intent.launch.cheapest.capacity.get("cpu");
+            let of_pool = used.entry(pool.clone()).or_default();
+            of_pool.insert(intent.name().clone(), cpu);
             if self.launched.insert(intent.name().clone()) {
                 new.insert(pool.clone());
             }
@@ -189,9 +191,12 @@ impl Laws {
             if self.launched.insert(claim.name.clone()) {
                 new.insert(pool.clone());
             }
-            *used.entry(pool).or_default() += claim.status.capacity.get("cpu");
+            let cpu = claim.status.capacity.get("cpu");
+            let of_pool = used.entry(pool).or_default();
+            of_pool.insert(claim.name.clone(), cpu);
         }
-        for (name, amount) in &used {
+        for (name, nodes) in &used {
+            let amount: i64 = nodes.values().sum();
             let pool = world.api.node_pools.get(name.as_str());
             let limit = pool.and_then(|pool| pool.spec.limits.as_ref()?.get("cpu"));
             let limit = limit.and_then(|cores| cores.as_str().parse::<Quantity>().ok());
@@ -209,8 +214,8 @@ impl Laws {
                 })
                 .or_insert((limit, now));
             // A node that was to go and stays after all is no launch (spec/lifecycle, refinement 1).
-            if *amount > limit && new.contains(name) && now.duration_since(since) > ACTS_FOR {
-                let what = format!("NodePool {name}: {amount} of {limit} millicores");
+            if amount > limit && new.contains(name) && now.duration_since(since) > ACTS_FOR {
+                let what = format!("NodePool {name}: {amount} of {limit} millicores: {nodes:?}");
                 self.breaks("limits hold", now, what);
             }
         }
