@@ -6,7 +6,10 @@ use api::names::tag;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Interruption, NodeClaimName, NodePoolName, ledger::Mode, node_claim::NodeClaim, pod::Pod,
+    Interruption, NodeClaimName, NodePoolName,
+    ledger::{Intent, Mode},
+    node_claim::NodeClaim,
+    pod::Pod,
     quantity::Quantity,
 };
 
@@ -165,8 +168,19 @@ impl Laws {
         let leaving = leaving(world);
         let mut used: BTreeMap<NodePoolName, BTreeMap<NodeClaimName, i64>> = BTreeMap::new();
         let mut new: BTreeSet<NodePoolName> = BTreeSet::new();
+        let api = &world.api;
         let rows = world.ledger.of(&cluster());
-        for intent in rows.intents.values().filter(|intent| intent.is_in_flight()) {
+        let in_flight: Vec<&Intent> = rows
+            .intents
+            .values()
+            .filter(|intent| intent.is_in_flight())
+            .collect();
+        // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so.
+        let goes = |name: &NodeClaimName| {
+            let claim = api.node_claims.get(name);
+            leaving.contains(name) || claim.is_some_and(|claim| claim.deleted_at.is_some())
+        };
+        for intent in in_flight.iter().filter(|intent| !goes(intent.name())) {
             let pool = &intent.launch.node_pool;
             let cpu = intent.launch.cheapest.capacity.get("cpu");
             let of_pool = used.entry(pool.clone()).or_default();
@@ -175,16 +189,9 @@ impl Laws {
                 new.insert(pool.clone());
             }
         }
-        let in_flight: BTreeSet<NodeClaimName> = rows
-            .intents
-            .values()
-            .filter(|intent| intent.is_in_flight())
-            .map(|intent| intent.name().clone())
-            .collect();
         for claim in world.api.node_claims.values() {
-            let counts = claim.deleted_at.is_none()
-                && !in_flight.contains(&claim.name)
-                && !leaving.contains(&claim.name);
+            let is_in_flight = in_flight.iter().any(|intent| *intent.name() == claim.name);
+            let counts = !is_in_flight && !goes(&claim.name);
             let Some(pool) = claim.node_pool().filter(|_| counts) else {
                 continue;
             };
