@@ -338,6 +338,9 @@ pub struct SweepMemory {
     pub instance_gone: BTreeMap<NodeClaimName, Timestamp>,
     /// Collections that the ledger did not explain, within the hour (G3).
     pub unexplained: Vec<Timestamp>,
+    /// Those of them that may not have gone yet, because a sweep died or failed meanwhile: they are not counted twice.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub counted: BTreeSet<String>,
     /// NodePools that were told of a zonal shift, with the zone's id.
     pub announced_shifts: BTreeSet<(String, String)>,
     /// Notifications sent within the hour, by destination: since when it runs, and how many.

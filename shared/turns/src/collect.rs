@@ -116,11 +116,11 @@ pub(crate) async fn collect(
         }
     }
     let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
-    let unexplained = doomed.iter().filter(|orphan| !orphan.explained).count()
-        + lost.iter().filter(|(_, explained)| !explained).count();
+    let unexplained = unexplained(&doomed, &lost);
+    let new = unexplained.difference(&memory.counted).count();
     // A list that shows nothing must not make the cluster look small.
     let size = instances.len().max(with_instance(&claims));
-    let braked = brake(memory.unexplained.len() + unexplained, unexplained, size);
+    let braked = brake(memory.unexplained.len() + new, new, size);
     if let Some(braked) = braked.filter(|_| !allowed.approved) {
         return Ok(Collected {
             braked: Some(braked),
@@ -128,9 +128,11 @@ pub(crate) async fn collect(
             ..Collected::default()
         });
     }
-    memory
-        .unexplained
-        .extend(std::iter::repeat_n(now, unexplained));
+    if new > 0 {
+        memory.unexplained.extend(std::iter::repeat_n(now, new));
+        memory.counted.extend(unexplained);
+        count(world, cluster, memory).await?;
+    }
     let mut collected = Collected {
         again,
         ..Collected::default()
@@ -159,7 +161,32 @@ pub(crate) async fn collect(
             Err(error) => return Err(error.into()),
         }
     }
+    memory.counted.clear();
     Ok(collected)
+}
+
+/// Names of what goes although the ledger does not say why.
+fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
+    let doomed = doomed.iter().filter(|orphan| !orphan.explained);
+    let lost = lost.iter().filter(|(_, explained)| !explained);
+    doomed
+        .map(|orphan| orphan.instance.to_string())
+        .chain(lost.map(|(target, _)| target.name.to_string()))
+        .collect()
+}
+
+/// G3: what is about to go is on record before it goes, so that a sweep that dies on its way has counted it. The rest of the
+/// memory is put on record by a sweep that comes to its end.
+async fn count(
+    world: &World,
+    cluster: &ClusterName,
+    memory: &SweepMemory,
+) -> Result<(), TurnError> {
+    let mut recorded = world.ledger.sweep_memory(cluster).await?;
+    recorded.unexplained.clone_from(&memory.unexplained);
+    recorded.counted.clone_from(&memory.counted);
+    world.ledger.store_sweep_memory(cluster, &recorded).await?;
+    Ok(())
 }
 
 /// Whether every launch came to a node that is there to stay. Until then an instance may end without anybody's being told.

@@ -2,7 +2,7 @@
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::{Fault, Tokens};
-use model::Lane;
+use model::{Lane, node::ConditionStatus, node_claim::NodeClaim};
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 #[tokio::test]
@@ -86,6 +86,39 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
         "{:#?}",
         rig.transcript
     );
+}
+
+#[tokio::test]
+async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.scale(4);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig.pass(secs(60)).await;
+    let vanish = |world: &mut fakes::World| {
+        let node = world.api.nodes.values_mut().find(|node| {
+            let (_, id) = node.provider_id.rsplit_once('/').unwrap();
+            world.account.instances.remove(&id.into()).is_some()
+        });
+        let node = node.unwrap();
+        node.ready.status = ConditionStatus::Unknown;
+        node.provider_id.clone()
+    };
+    rig.sim.with(vanish);
+    rig.sim
+        .with(|world| world.fuse_after = Some("delete_node_claim"));
+    rig.pass(secs(1200)).await;
+    rig.sim
+        .with(|world| assert_eq!(world.fuse_after, None, "it was deleted"));
+    let second = rig.sim.with(vanish);
+    rig.pass(secs(1500)).await;
+    rig.sim.with(|world| {
+        let mut claims = world.api.node_claims.values();
+        let stays =
+            |claim: &NodeClaim| claim.status.provider_id == second && claim.deleted_at.is_none();
+        assert!(claims.any(stays), "g3: two within an hour");
+    });
 }
 
 #[tokio::test]
