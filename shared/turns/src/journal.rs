@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Read},
+    io::{self, BufWriter, Read},
     sync::Arc,
 };
 
@@ -27,6 +27,9 @@ const QUIET_EVERY: SignedDuration = SignedDuration::from_hours(1);
 const OTHERWISE_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// A snapshot of the largest clusters is a tenth of it.
 const UNPACKED_MAX: u64 = 2 << 30;
+
+/// Bytes that the compressor is given at once.
+const BUFFER: usize = 64 << 10;
 
 /// The version of what [`pack`] writes.
 const VERSION: u32 = 1;
@@ -180,8 +183,13 @@ pub fn pack(mut snapshot: Snapshot) -> Result<Vec<u8>, io::Error> {
         types,
         snapshot,
     };
-    let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
-    serde_json::to_writer(&mut encoder, &packed)?;
+    let encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+    // JSON is written in small pieces, each of which would be a call of the compressor.
+    let mut buffered = BufWriter::with_capacity(BUFFER, encoder);
+    serde_json::to_writer(&mut buffered, &packed)?;
+    let encoder = buffered
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
     encoder.finish()
 }
 

@@ -2,7 +2,7 @@
 
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 
-use model::{Snapshot, Warning};
+use model::{Lane, Snapshot, Warning};
 use ports::{
     CloudError, Resolved,
     cluster::{Event, EventTarget},
@@ -122,7 +122,12 @@ async fn keep_one(
     events::post(turn, &told, report).await;
     if class.status.as_ref() != Some(&status) {
         turn.api.update_node_class_status(&name, &status).await?;
+        let was_ready = readiness(class).is_ok();
         class.status = Some(status);
+        if !was_ready && readiness(class).is_ok() {
+            // Pods may wait for that alone.
+            turn.wake(Lane::Provisioner, "nodeclass-ready").await?;
+        }
     }
     if let Some(hash) = hash {
         hashes::keep_node_class(turn, class, &hash, &mut snapshot.node_claims).await?;

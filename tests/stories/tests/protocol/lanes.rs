@@ -250,3 +250,30 @@ async fn l4_what_waited_while_nobody_might_act_is_looked_at_once_somebody_may() 
         assert!(bound.is_some(), "{:#?}", rig.transcript);
     }
 }
+
+/// What a relay would tell of, too; without one, a provisioner that looked a moment too early would wait for its next full look.
+#[tokio::test]
+async fn l4_what_waits_for_an_ec2_node_class_is_looked_at_once_that_is_ready() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    rig.sim.with(|world| {
+        let class = world.api.node_classes.get_mut("default").unwrap();
+        class.status = None;
+    });
+    rig.scale(1);
+    rig.sim.advance(secs(1));
+    let looked = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(looked.launched.len(), 0, "{looked:?}");
+    rig.sim.take_wakes();
+    run(&mut rig, Lane::Lifecycle).await;
+    let woken = rig.sim.take_wakes();
+    assert!(
+        woken.iter().any(|wake| wake.lane == Lane::Provisioner),
+        "{woken:?}"
+    );
+    run(&mut rig, Lane::Lifecycle).await;
+    let woken = rig.sim.take_wakes();
+    assert!(
+        woken.iter().all(|wake| wake.lane != Lane::Provisioner),
+        "told once: {woken:?}"
+    );
+}
