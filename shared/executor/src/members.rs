@@ -106,13 +106,7 @@ impl Executor<'_> {
         match claim.filter(|claim| claim.deleted_at.is_none()) {
             Some(claim) => Ok(Some(Member { intent, claim })),
             None => {
-                self.advance(
-                    &intent,
-                    IntentState::Void {
-                        why: "its NodeClaim is gone".into(),
-                    },
-                )
-                .await?;
+                self.void(&intent, "its NodeClaim is gone", outcome).await?;
                 Ok(None)
             }
         }
@@ -135,6 +129,27 @@ impl Executor<'_> {
             })),
             Moved::No => Ok(None),
         }
+    }
+
+    /// Ends a launch whose NodeClaim nobody waits for any more.
+    pub(crate) async fn void(
+        &self,
+        intent: &Intent,
+        why: &str,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let why = why.to_owned();
+        let ended = self
+            .advance(intent, IntentState::Void { why: why.clone() })
+            .await?;
+        if ended.is_some() {
+            outcome.failed.push(Failed {
+                claim: intent.name().clone(),
+                why,
+                pods: intent.launch.pods.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// Ends a launch without an instance: the intent first, so that the NodeClaim may go (A5), then the NodeClaim.

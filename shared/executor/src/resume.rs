@@ -60,14 +60,18 @@ impl Executor<'_> {
         }
         let mut waiting = Vec::new();
         for intent in lapsed.into_iter().filter(|intent| token(intent).is_none()) {
-            waiting.extend(self.take_over(intent).await?);
+            waiting.extend(self.take_over(intent, &mut outcome).await?);
         }
         outcome.absorb(self.launch(waiting, facts).await);
         Ok(outcome)
     }
 
     /// Leases a lapsed intent. One that is older than the launch time-out is void: its pods are planned again.
-    async fn take_over(&self, intent: &Intent) -> Result<Option<Intent>, Trouble> {
+    async fn take_over(
+        &self,
+        intent: &Intent,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Intent>, Trouble> {
         let now = self.clock.now();
         let leased = self
             .ledger
@@ -79,8 +83,8 @@ impl Executor<'_> {
         if intent.state == IntentState::Intended
             && now.duration_since(intent.committed_at) >= self.launch_timeout
         {
-            let why = "it was not begun within the launch time-out".to_owned();
-            self.advance(&intent, IntentState::Void { why }).await?;
+            let why = "it was not begun within the launch time-out";
+            self.void(&intent, why, outcome).await?;
             return Ok(None);
         }
         Ok(Some(intent))
@@ -138,7 +142,7 @@ impl Executor<'_> {
             return Ok(());
         }
         for member in &gone {
-            self.forget_gone(member).await?;
+            self.forget_gone(member, outcome).await?;
         }
         if left.is_empty() || call.closed {
             return self.close(&call).await;
@@ -203,16 +207,11 @@ impl Executor<'_> {
 
     /// Ends the launch of a NodeClaim that no longer exists; what was launched for it is left to garbage collection. One
     /// that is being deleted is finished by its deletion (A5).
-    async fn forget_gone(&self, member: &Member) -> Result<(), Trouble> {
+    async fn forget_gone(&self, member: &Member, outcome: &mut Outcome) -> Result<(), Trouble> {
         if member.claim.name.as_str().is_empty() {
             self.ledger.close_claim(self.cluster, member.name()).await?;
-            self.advance(
-                &member.intent,
-                IntentState::Void {
-                    why: "its NodeClaim is gone".into(),
-                },
-            )
-            .await?;
+            let intent = &member.intent;
+            self.void(intent, "its NodeClaim is gone", outcome).await?;
         }
         Ok(())
     }

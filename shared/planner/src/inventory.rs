@@ -165,9 +165,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A launch of ours that the API does not show yet, as its cheapest option.
+    /// A launch of ours whose instance the API does not show yet, as its cheapest option. Whoever deletes its NodeClaim ends it.
     fn awaited(intent: &'a Intent, snapshot: &'a Snapshot) -> Self {
         let launch = &intent.launch;
+        let mut claims = snapshot.node_claims.iter();
+        let own = claims.find(|claim| claim.name == launch.name);
         let expected = &launch.cheapest;
         let types = snapshot.instance_types.get(&launch.node_pool);
         let instance_type =
@@ -195,7 +197,7 @@ impl<'a> Machine<'a> {
             taints: launch.spec.taints.iter().collect(),
             registered: false,
             initialized: false,
-            deleting: false,
+            deleting: own.is_some_and(is_going),
             doomed: false,
             capacity: expected.capacity.clone(),
             allocatable: instance_type.map_or_else(

@@ -22,6 +22,8 @@ const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
 const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
 /// Nodes whose pods let them go are gone after this.
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
+/// The world is looked at so often.
+const EACH: SignedDuration = SignedDuration::from_secs(1);
 /// A lower limit or budget counts from then on.
 const SETTLED: SignedDuration = SignedDuration::from_mins(6);
 
@@ -175,10 +177,14 @@ impl Laws {
             .values()
             .filter(|intent| intent.is_in_flight())
             .collect();
-        // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so.
+        // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so. One that
+        // was to go a second ago stays after all: what was launched meanwhile counted on its going.
         let goes = |name: &NodeClaimName| {
             let claim = api.node_claims.get(name);
-            leaving.contains(name) || claim.is_some_and(|claim| claim.deleted_at.is_some())
+            let last = self.left.get(name);
+            leaving.contains(name)
+                || claim.is_some_and(|claim| claim.deleted_at.is_some())
+                || last.is_some_and(|at| now.duration_since(*at) <= EACH)
         };
         for intent in in_flight.iter().filter(|intent| !goes(intent.name())) {
             let pool = &intent.launch.node_pool;

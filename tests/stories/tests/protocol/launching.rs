@@ -288,3 +288,36 @@ async fn a6_pods_that_found_a_place_meanwhile_cause_no_launch() {
     rig.sim
         .with(|world| assert!(world.api.node_claims.is_empty()));
 }
+
+#[tokio::test]
+async fn a5_a_launch_whose_node_claim_is_deleted_meanwhile_serves_nobody() {
+    for died_after in ["create_node_claim", "launch"] {
+        let mut rig = with_pending_pods(1).await;
+        points_until(&mut rig, died_after).await;
+        rig.sim.with(|world| {
+            let name = world.api.node_claims.keys().next().unwrap().clone();
+            world.api.order_deletion(&name, world.now);
+        });
+        // The lease of who died lapses.
+        rig.sim.advance(secs(90));
+        let report = run(&mut rig, Lane::Provisioner).await;
+        assert_eq!(
+            report.launched.len(),
+            1,
+            "after {died_after} the pod waits for another node: {report:#?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a5_pods_of_a_launch_whose_node_claim_is_gone_are_planned_by_the_turn_that_ends_it() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "launch").await;
+    rig.sim.with(|world| {
+        world.api.node_claims.clear();
+        world.account.describe_lag = secs(3_600);
+    });
+    rig.sim.advance(secs(90));
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(report.launched.len(), 1, "{report:#?}");
+}
