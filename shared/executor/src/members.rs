@@ -44,6 +44,11 @@ impl Member {
         &self.claim.uid
     }
 
+    /// Whether its NodeClaim no longer exists.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.claim.name.as_str().is_empty()
+    }
+
     fn target(&self) -> Target {
         Target {
             name: self.claim.name.clone(),

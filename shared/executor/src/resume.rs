@@ -120,9 +120,8 @@ impl Executor<'_> {
         let (alive, dead): (Vec<&Instance>, Vec<&Instance>) =
             found.iter().partition(|instance| instance.state.is_alive());
         let alive: Vec<Facts> = alive.into_iter().map(Into::into).collect();
-        let (present, gone): (Vec<Member>, Vec<Member>) = members.into_iter().partition(|member| {
-            !member.claim.name.as_str().is_empty() && member.claim.deleted_at.is_none()
-        });
+        let (gone, present): (Vec<Member>, Vec<Member>) =
+            members.into_iter().partition(Member::is_gone);
         let mut left = self
             .hand_out(&call, present, &alive, facts, outcome)
             .await?;
@@ -142,7 +141,10 @@ impl Executor<'_> {
             return Ok(());
         }
         for member in &gone {
-            self.forget_gone(member, outcome).await?;
+            // What was launched for it is left to garbage collection.
+            self.ledger.close_claim(self.cluster, member.name()).await?;
+            let intent = &member.intent;
+            self.void(intent, "its NodeClaim is gone", outcome).await?;
         }
         if left.is_empty() || call.closed {
             return self.close(&call).await;
@@ -176,10 +178,15 @@ impl Executor<'_> {
         self.close(call).await
     }
 
-    /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one.
+    /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one; one that
+    /// is being deleted is left to whoever deletes it, lease and all (A5).
     async fn members(&self, call: &Call) -> Result<Vec<Member>, Trouble> {
         let mut members = Vec::new();
         for name in &call.members {
+            let claim = self.api.node_claim(name).await?;
+            if claim.as_ref().is_some_and(|one| one.deleted_at.is_some()) {
+                continue;
+            }
             let now = self.clock.now();
             let leased = self
                 .ledger
@@ -192,28 +199,13 @@ impl Executor<'_> {
             if *token != call.request.token {
                 continue;
             }
-            let claim = self
-                .api
-                .node_claim(name)
-                .await?
-                .filter(|claim| claim.uid == *uid);
+            let claim = claim.filter(|claim| claim.uid == *uid);
             members.push(Member {
                 claim: claim.unwrap_or_default(),
                 intent,
             });
         }
         Ok(members)
-    }
-
-    /// Ends the launch of a NodeClaim that no longer exists; what was launched for it is left to garbage collection. One
-    /// that is being deleted is finished by its deletion (A5).
-    async fn forget_gone(&self, member: &Member, outcome: &mut Outcome) -> Result<(), Trouble> {
-        if member.claim.name.as_str().is_empty() {
-            self.ledger.close_claim(self.cluster, member.name()).await?;
-            let intent = &member.intent;
-            self.void(intent, "its NodeClaim is gone", outcome).await?;
-        }
-        Ok(())
     }
 }
 

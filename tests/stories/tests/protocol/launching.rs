@@ -321,3 +321,27 @@ async fn a5_pods_of_a_launch_whose_node_claim_is_gone_are_planned_by_the_turn_th
     let report = run(&mut rig, Lane::Provisioner).await;
     assert_eq!(report.launched.len(), 1, "{report:#?}");
 }
+
+#[tokio::test]
+async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "freeze").await;
+    let name = rig.sim.with(|world| {
+        let name = world.api.node_claims.keys().next().unwrap().clone();
+        world.api.order_deletion(&name, world.now);
+        world.account.describe_lag = secs(3_600);
+        name
+    });
+    rig.sim.advance(secs(90));
+    // A provisioner is due when leases lapse, and would take the launch up each time.
+    run(&mut rig, Lane::Provisioner).await;
+    run(&mut rig, Lane::Terminator).await;
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        let intent = rows.intents.get(&name);
+        assert!(
+            intent.is_none_or(|intent| !intent.is_in_flight()),
+            "{intent:?}"
+        );
+    });
+}
