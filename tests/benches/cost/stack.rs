@@ -21,7 +21,7 @@ use turns::World;
 
 use crate::meter::{Meter, Units};
 
-const TABLE: &str = "whittle-ledger";
+pub(crate) const TABLE: &str = "whittle-ledger";
 /// As the relay's, in a quiet cluster.
 const BEATS_EVERY: i64 = 25;
 /// Requests of DynamoDB that write many items hold so many.
@@ -63,8 +63,8 @@ pub(crate) struct Stack {
     pub(crate) sim: Sim,
     pub(crate) ledger: Arc<DynamoLedger>,
     pub(crate) meter: Meter,
-    world: World,
-    dynamodb: Ministack,
+    pub(crate) world: World,
+    pub(crate) dynamodb: Ministack,
     seconds: i64,
     turns: u64,
     /// Changes that concern all lanes, as the relays count them.
@@ -192,7 +192,7 @@ impl Stack {
         self.sim.with(|world| world.now)
     }
 
-    fn next(&mut self) -> TurnId {
+    pub(crate) fn next(&mut self) -> TurnId {
         self.turns += 1;
         TurnId(format!("turn-{}", self.turns))
     }
@@ -307,7 +307,7 @@ impl Stack {
     }
 }
 
-fn name(number: usize) -> ClusterName {
+pub(crate) fn name(number: usize) -> ClusterName {
     match number {
         0 => Rig::cluster(),
         _ => ClusterName(format!("cluster-{number}")),

@@ -1,0 +1,275 @@
+//! What a day leaves behind: a cluster that never rests for long, over virtual time, with the real ledger in a local DynamoDB.
+//!
+//!     cargo bench --workspace --features whittle/aws --profile dev --bench soak -- 24
+//!
+//! Each hour workloads grow and shrink, AWS takes an instance back, one dies and a person deletes a NodeClaim; the rest of the
+//! hour is quiet. Then rows are counted that stay for ever, and those that DynamoDB removes in time, and the memory of this process.
+//! Ends with 1 where anything but rows that expire has grown, or a message was not acknowledged.
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a measurement prints, and stops at what is not there"
+)]
+
+#[expect(dead_code, reason = "the bill counts more")]
+#[path = "cost/meter.rs"]
+mod meter;
+#[expect(dead_code, reason = "the bill is of clusters that are made large")]
+#[path = "cost/stack.rs"]
+mod stack;
+
+use std::{fs, process::ExitCode};
+
+use model::{InstanceId, Interruption, InterruptionKind, launch::InstanceState};
+use serde_json::json;
+use stories::{cpu, secs};
+
+use self::stack::Stack;
+
+const POD: i64 = 700;
+/// What happens in an hour, by its minutes; the others are quiet.
+const HOUR: [(i64, Deed); 8] = [
+    (0, Deed::Scale(9)),
+    (5, Deed::Scale(3)),
+    (10, Deed::Interrupt),
+    (15, Deed::Scale(12)),
+    (20, Deed::Kill),
+    (25, Deed::Scale(6)),
+    (30, Deed::Delete),
+    (35, Deed::Scale(4)),
+];
+/// What AWS gives a spot instance.
+const NOTICE: i64 = 120;
+/// A process has what it needs after so many hours.
+const WARM: usize = 4;
+/// Of a hundred: what an allocator keeps from one hour to the next.
+const BREATH: usize = 5;
+
+#[derive(Clone, Copy)]
+enum Deed {
+    Scale(usize),
+    /// AWS announces that it takes an instance back, and does so.
+    Interrupt,
+    /// An instance ends, and AWS says so afterwards.
+    Kill,
+    /// A person deletes a NodeClaim.
+    Delete,
+}
+
+/// What is there when an hour is over.
+struct Kept {
+    nodes: usize,
+    /// Rows that nothing removes by itself.
+    rows: usize,
+    expiring: usize,
+    /// Messages that would be delivered again, and in the end be dead letters.
+    unacknowledged: usize,
+    turns: usize,
+    /// KiB.
+    memory: usize,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let hours = std::env::args()
+        .skip(1)
+        .find_map(|hours| hours.parse().ok());
+    let hours: usize = hours.unwrap_or(24);
+    let mut soak = Soak::new().await;
+    println!("hour  turns  nodes  rows  expiring  unacknowledged  memory");
+    let mut kept = Vec::new();
+    for hour in 1..=hours {
+        let now = Box::pin(soak.hour()).await;
+        let Kept {
+            nodes,
+            rows,
+            expiring,
+            unacknowledged,
+            turns,
+            memory,
+        } = &now;
+        println!(
+            "{hour:>4} {turns:>6} {nodes:>6} {rows:>5} {expiring:>9} {unacknowledged:>15} {:>5} MiB",
+            memory >> 10
+        );
+        kept.push(now);
+    }
+    tell(&kept)
+}
+
+/// Compares the end with what was there once everything was warm.
+fn tell(kept: &[Kept]) -> ExitCode {
+    let (before, after) = kept.split_at(WARM.min(kept.len() / 2));
+    let most =
+        |of: &[Kept], what: fn(&Kept) -> usize| of.iter().map(what).max().unwrap_or_default();
+    // Each node has rows of its own.
+    let per_node = |one: &Kept| one.rows.saturating_sub(one.nodes * ROWS_OF_A_NODE);
+    let checks = [
+        (
+            "rows that stay, but for those of nodes",
+            most(after, per_node),
+            most(before, per_node),
+        ),
+        (
+            "messages not acknowledged",
+            most(after, |one| one.unacknowledged),
+            0,
+        ),
+        (
+            "KiB of memory",
+            most(after, |one| one.memory),
+            most(before, |one| one.memory) * (100 + BREATH) / 100,
+        ),
+    ];
+    let mut code = ExitCode::SUCCESS;
+    for (what, is, may) in checks {
+        let word = if is <= may { "holds" } else { "GREW" };
+        println!("{word}: {what}: {is}, at most {may}");
+        if is > may {
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
+
+/// The launch, its NodeClaim and its instance.
+const ROWS_OF_A_NODE: usize = 3;
+
+struct Soak {
+    stack: Stack,
+    unacknowledged: usize,
+}
+
+impl Soak {
+    async fn new() -> Self {
+        let mut stack = Stack::of(1);
+        stack.pass(secs(180)).await;
+        Self {
+            stack,
+            unacknowledged: 0,
+        }
+    }
+
+    async fn hour(&mut self) -> Kept {
+        let mut turns = 0;
+        for minute in 0..60 {
+            if let Some((_, deed)) = HOUR.iter().find(|(at, _)| *at == minute) {
+                self.happen(*deed).await;
+            }
+            self.stack.change();
+            let counts = self.stack.pass(secs(60)).await;
+            turns += counts
+                .values()
+                .map(|count| count.invocations)
+                .sum::<usize>();
+        }
+        self.forget();
+        let (rows, expiring) = self.rows();
+        Kept {
+            nodes: self.stack.sim.with(|world| world.api.nodes.len()),
+            rows,
+            expiring,
+            unacknowledged: std::mem::take(&mut self.unacknowledged),
+            turns,
+            memory: memory(),
+        }
+    }
+
+    async fn happen(&mut self, deed: Deed) {
+        let sim = self.stack.sim.clone();
+        match deed {
+            Deed::Scale(replicas) => sim.with(|world| world.api.scale("web", replicas, cpu(POD))),
+            Deed::Delete => sim.with(|world| {
+                let name = world.api.node_claims.keys().next().cloned();
+                name.iter()
+                    .for_each(|name| world.api.order_deletion(name, world.now));
+            }),
+            Deed::Interrupt | Deed::Kill => {
+                let is_announced = matches!(deed, Deed::Interrupt);
+                let alive =
+                    sim.with(|world| world.account.alive().next().map(|one| one.id.clone()));
+                let Some(instance) = alive else { return };
+                if is_announced {
+                    self.announce(&instance, InterruptionKind::SpotInterrupted, Some(NOTICE))
+                        .await;
+                    self.stack.change();
+                    self.stack.pass(secs(NOTICE)).await;
+                }
+                sim.with(|world| world.account.terminate(&instance, world.now));
+                self.announce(&instance, InterruptionKind::InstanceTerminated, None)
+                    .await;
+            }
+        }
+    }
+
+    async fn announce(&mut self, instance: &InstanceId, kind: InterruptionKind, left: Option<i64>) {
+        let now = self.stack.now();
+        let fact = Interruption {
+            instance: instance.clone(),
+            kind,
+            at: Some(now),
+            deadline: left.map(|left| now + secs(left)),
+            hook: None,
+            event: String::new(),
+            reboots: false,
+        };
+        let turn = self.stack.next();
+        let outcomes = Box::pin(turns::interrupt(&self.stack.world, &[fact], &turn)).await;
+        self.unacknowledged += outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    }
+
+    /// What AWS and an API server forget, or keep elsewhere: none of it is a function's.
+    fn forget(&self) {
+        self.stack.metrics();
+        self.stack.sim.with(|world| {
+            world
+                .account
+                .instances
+                .retain(|_, one| one.state != InstanceState::Terminated);
+            world.account.requests.clear();
+            world.ledger.archive.clear();
+            world.api.events.clear();
+            world.api.created.clear();
+            world.told.clear();
+            world.looked_up.clear();
+        });
+    }
+
+    /// Rows that stay, and those that are removed in time.
+    fn rows(&self) -> (usize, usize) {
+        let now = self.stack.now().as_second();
+        let (mut stay, mut expire) = (0, 0);
+        let mut request = json!({"TableName": stack::TABLE});
+        loop {
+            let page = self
+                .stack
+                .dynamodb
+                .call("dynamodb", "scan", request.clone());
+            for row in page["Items"].as_array().unwrap() {
+                let expires = row["expires"]["N"]
+                    .as_str()
+                    .and_then(|at| at.parse::<i64>().ok());
+                match expires {
+                    None => stay += 1,
+                    Some(at) if at > now => expire += 1,
+                    Some(_) => {}
+                }
+            }
+            match page.get("LastEvaluatedKey") {
+                Some(last) if !last.is_null() => request["ExclusiveStartKey"] = last.clone(),
+                _ => return (stay, expire),
+            }
+        }
+    }
+}
+
+/// Resident KiB of this process.
+fn memory() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
