@@ -1,6 +1,6 @@
 //! How many nodes of a NodePool may be on their way out by choice (spec/lifecycle §15).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::FromStr};
 
 use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 use model::{
@@ -110,8 +110,26 @@ fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
         _ => return None,
     };
     let schedule = Schedule::parse(schedule)?;
-    let duration: SignedDuration = duration.parse().ok()?;
-    Some(schedule.hits_within(duration, now))
+    Some(schedule.hits_within(length(duration)?, now))
+}
+
+/// Whole hours, minutes and seconds, such as `1h30m`, in any order.
+fn length(text: &str) -> Option<SignedDuration> {
+    let mut sum = SignedDuration::ZERO;
+    for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
+        let (unit, seconds) = [('h', 3600), ('m', 60), ('s', 1)]
+            .into_iter()
+            .find(|(unit, _)| part.ends_with(*unit))?;
+        let number = digits::<i64>(part.strip_suffix(unit)?)?;
+        sum = sum.checked_add(SignedDuration::from_secs(number.checked_mul(seconds)?))?;
+    }
+    (!text.is_empty()).then_some(sum)
+}
+
+/// A number without a sign.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
 }
 
 /// Five cron fields: the minutes, hours, days of the month, months and days of the week (0 is Sunday) that hit.
@@ -147,16 +165,16 @@ impl Schedule {
         let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
             return None;
         };
-        let is_open = |field: &str| field.starts_with(['*', '?']);
+        let is_open = |field: &str| {
+            let mut parts = field.split(',');
+            parts.any(|part| matches!(part, "*" | "?" | "*/1" | "?/1"))
+        };
         Some(Self {
             minutes: values(minutes, 0, 59, &[])?,
             hours: values(hours, 0, 23, &[])?,
             days: values(days, 1, 31, &[])?,
             months: values(months, 1, 12, &MONTHS)?,
-            weekdays: values(weekdays, 0, 7, &WEEKDAYS)?
-                .into_iter()
-                .map(|day| day % 7)
-                .collect(),
+            weekdays: values(weekdays, 0, 6, &WEEKDAYS)?,
             either_day: !is_open(days) && !is_open(weekdays),
         })
     }
@@ -215,16 +233,13 @@ fn values(field: &str, least: i8, most: i8, names: &[&str]) -> Option<Vec<i8>> {
         match named {
             // Months count from 1, weekdays from 0, as their fields do.
             Some(index) => Some(i8::try_from(index).ok()? + least),
-            None => text
-                .parse()
-                .ok()
-                .filter(|number| (least..=most).contains(number)),
+            None => digits(text).filter(|number| (least..=most).contains(number)),
         }
     };
     let mut values = Vec::new();
     for part in field.split(',') {
         let (range, step) = match part.split_once('/') {
-            Some((range, step)) => (range, step.parse::<usize>().ok().filter(|step| *step > 0)?),
+            Some((range, step)) => (range, digits::<usize>(step).filter(|step| *step > 0)?),
             None => (part, 1),
         };
         let (from, to) = match range.split_once('-') {
@@ -306,6 +321,30 @@ mod tests {
     }
 
     #[test]
+    fn days_of_either_kind_hit_only_where_neither_field_has_a_star_without_a_step() {
+        let is_active = |schedule: &str| {
+            let budget = budget("0", Some(schedule), Some("24h"));
+            allowed_at(&[budget], "2026-01-02T12:00:00Z") == 0 // a Friday
+        };
+        assert!(!is_active("0 0 1,* * thu"), "a star in a list is a star");
+        assert!(!is_active("0 0 */1 * thu"), "a step of one is none");
+        assert!(is_active("0 0 */2 * fri"), "a step restricts the days");
+    }
+
+    #[test]
+    fn durations_are_whole_hours_minutes_and_seconds_in_any_order() {
+        let is_active = |duration: &str| {
+            allowed_at(&[budget("0", Some("0 0 * * *"), Some(duration))], NOON) == 0
+        };
+        assert!(is_active("721m"));
+        assert!(!is_active("720m0s"), "closed at its end");
+        assert!(!is_active("5m1h"));
+        assert!(!is_active("00000000000000000000011h"));
+        assert!(is_active("00000000000000000000013h"));
+        assert!(is_active("1 hour"), "none can be read");
+    }
+
+    #[test]
     fn a_budget_that_cannot_be_read_allows_nothing() {
         for bad in [
             budget("many", None, None),
@@ -313,6 +352,10 @@ mod tests {
             budget("10%", Some("60 0 * * *"), Some("1h")),
             budget("10%", Some("0 0 * *"), Some("1h")),
             budget("10%", Some("0 0 5-1 * *"), Some("1h")),
+            budget("10%", Some("0 0 * * 7"), Some("1h")),
+            budget("10%", Some("+5 0 * * *"), Some("1h")),
+            budget("10%", Some("0 0 * * *"), Some("h")),
+            budget("10%", Some("0 0 * * *"), Some("99999999999999999999h")),
         ] {
             assert_eq!(allowed_at(&[budget("100%", None, None), bad], NOON), 0);
         }

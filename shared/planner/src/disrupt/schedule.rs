@@ -1,5 +1,7 @@
 //! Cron schedules of disruption budgets, in UTC (spec/lifecycle §15.1): five fields, or a name such as `@daily`.
 
+use std::str::FromStr;
+
 use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 
 /// When a window opens. Each field is a set of numbers, one bit each.
@@ -107,7 +109,7 @@ impl Field {
         };
         for part in text.split(',') {
             let (range, step) = match part.split_once('/') {
-                Some((range, step)) => (range, Some(step.parse::<usize>().ok()?)),
+                Some((range, step)) => (range, Some(digits::<usize>(step)?)),
                 None => (part, None),
             };
             let number = |text: &str| number(text, first, names);
@@ -137,9 +139,14 @@ fn number(text: &str, first: i8, names: &[&str]) -> Option<i8> {
         .position(|name| name.eq_ignore_ascii_case(text));
     match named {
         Some(at) => i8::try_from(at).ok()?.checked_add(first),
-        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
-        None => None,
+        None => digits(text),
     }
+}
+
+/// A number without a sign.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
 }
 
 fn has(set: u64, value: i8) -> bool {
@@ -208,6 +215,7 @@ mod tests {
             "5-1 * * * *",
             "*/0 * * * *",
             "+5 * * * *",
+            "*/+5 * * * *",
             "a * * * *",
             "@every 1h",
         ] {
