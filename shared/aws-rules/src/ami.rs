@@ -32,6 +32,17 @@ pub struct Image {
     pub deprecated: Option<Timestamp>,
 }
 
+/// The image that a parameter names; none if something else is in it, such as a list of images.
+pub fn image_id(value: &str) -> Option<&str> {
+    let is_digit = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase();
+    let digits = value.trim().strip_prefix("ami-")?;
+    let is_id = (1..=DIGITS_MAX).contains(&digits.len()) && digits.chars().all(is_digit);
+    is_id.then_some(value.trim())
+}
+
+/// EC2's have 8 or 17; emulators have others.
+const DIGITS_MAX: usize = 32;
+
 /// The images to use, newest first: of several for the same instance types the best one, which is the newest that its
 /// publisher has not deprecated. `variants` says for which types an image of an alias is meant.
 pub fn select(

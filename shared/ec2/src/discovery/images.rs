@@ -114,7 +114,7 @@ impl Account {
         match answer.map_err(refused("ssm:GetParameter")) {
             Ok(answer) => {
                 let value = answer.parameter.and_then(|parameter| parameter.value);
-                Ok(value.filter(|value| value.starts_with("ami-")))
+                Ok(value.as_deref().and_then(ami::image_id).map(str::to_owned))
             }
             Err(CloudError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
