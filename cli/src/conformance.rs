@@ -96,6 +96,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// The cluster of a case that says itself which instance types there are.
+pub(crate) fn cluster(line: &str) -> Result<Snapshot> {
+    let case: Case<'_> = serde_json::from_str(line).context("no case")?;
+    case.snapshot(None, &mut Catalogs::new(Vec::new()))
+}
+
 impl Arguments {
     fn wants(&self, line: &str) -> Result<bool> {
         let case: Case<'_> = serde_json::from_str(line).context("no case")?;

@@ -76,6 +76,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     convert(sources, arguments).deliver(arguments.report)
 }
 
+/// What the options that change least make of them.
+pub(crate) fn printed(sources: Vec<Source>) -> Outcome {
+    let arguments = Arguments {
+        files: Vec::new(),
+        allow_unknown: false,
+        ignore_defaults: false,
+        role: None,
+        ipv6: false,
+        node_claims: true,
+        kubelet_fragment: false,
+        report: Report::Text,
+    };
+    convert(sources, &arguments)
+}
+
 /// The same input gives the same text, whatever order documents that refer to each other stand in.
 fn convert(sources: Vec<Source>, arguments: &Arguments) -> Outcome {
     let mut refusals = Vec::new();

@@ -9,7 +9,7 @@ mod bootstrap;
 mod flags;
 mod group;
 mod mng;
-mod nth;
+pub(crate) mod nth;
 mod preflight;
 mod requirements;
 mod steps;
@@ -100,13 +100,86 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Import::Mng(sources) => (sources, mng::read),
         Import::Nth(arguments) => return nth::run(arguments),
     };
-    let mut groups = Vec::new();
-    for file in &sources.files {
+    let files = texts(&sources.files)?;
+    let templates = texts(&sources.launch_template)?;
+    let Imported {
+        outcome,
+        groups,
+        pools,
+    } = convert(sources, read, &files, &templates)?;
+    let code = outcome.deliver(sources.report)?;
+    let found = preflight::run(
+        &sources.manifests,
+        sources.context.as_deref(),
+        &sources.account,
+        &groups,
+        &pools,
+    )?;
+    if matches!(sources.report, Report::Text) {
+        eprint!("{}", preflight::text(found.as_deref()));
+        eprint!("{}", steps::text(&groups));
+    }
+    Ok(code)
+}
+
+/// What groups become whose launch templates are these, with the steps of the move.
+pub(crate) fn printed(of: Of, groups: &str, templates: Option<&str>) -> Result<(String, String)> {
+    let read: Read = match of {
+        Of::Asg => asg::read,
+        Of::Mng => mng::read,
+    };
+    let text = |text: &str| vec![("input".to_owned(), text.to_owned())];
+    let sources = Sources {
+        files: Vec::new(),
+        launch_template: Vec::new(),
+        name: Vec::new(),
+        cluster: None,
+        role: Some("nodes".to_owned()),
+        is_static: false,
+        pin: true,
+        autoscaler_flag: Vec::new(),
+        priorities: None,
+        manifests: Vec::new(),
+        context: None,
+        account: Vec::new(),
+        report: Report::Text,
+    };
+    let templates = templates.map(text).unwrap_or_default();
+    let made = convert(&sources, read, &text(groups), &templates)?;
+    Ok((made.outcome.into_text(), steps::text(&made.groups)))
+}
+
+/// Kinds of groups.
+pub(crate) enum Of {
+    Asg,
+    Mng,
+}
+
+/// What files hold, by their names.
+type Texts = Vec<(String, String)>;
+
+fn texts(files: &[PathBuf]) -> Result<Texts> {
+    let text = |file: &PathBuf| {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        Ok((name, text))
+    };
+    files.iter().map(text).collect()
+}
+
+/// Groups, and what they become.
+struct Imported {
+    outcome: Outcome,
+    groups: Vec<Group>,
+    pools: Vec<Value>,
+}
+
+fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> Result<Imported> {
+    let mut groups = Vec::new();
+    for (name, text) in files {
         let answer: Value =
-            serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))?;
-        groups.extend(read(&answer, &name)?);
+            serde_json::from_str(text).with_context(|| format!("{name} is not JSON"))?;
+        groups.extend(read(&answer, name)?);
     }
     let wanted = |group: &Group| {
         let named = sources.name.is_empty() || sources.name.contains(&group.name);
@@ -120,16 +193,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if groups.is_empty() {
         bail!("no group is left to import: look at --name and --cluster");
     }
-    let mut templates = Vec::new();
-    for file in &sources.launch_template {
-        let name = file.display().to_string();
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        templates.extend(launch_template::versions(&name, &text)?);
+    let mut versions = Vec::new();
+    for (name, text) in templates {
+        versions.extend(launch_template::versions(name, text)?);
     }
     let mut outcome = Outcome::default();
     let mut groups = group::merged(groups);
     for group in &mut groups {
-        group.read_template(&templates);
+        group.read_template(&versions);
         group.choose_identity(sources);
     }
     let flags = flags::Flags::read(&sources.autoscaler_flag, sources.priorities.as_deref())?;
@@ -154,17 +225,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
         }
     }
-    let code = outcome.deliver(sources.report)?;
-    let found = preflight::run(
-        &sources.manifests,
-        sources.context.as_deref(),
-        &sources.account,
-        &groups,
-        &pools,
-    )?;
-    if matches!(sources.report, Report::Text) {
-        eprint!("{}", preflight::text(found.as_deref()));
-        eprint!("{}", steps::text(&groups));
-    }
-    Ok(code)
+    Ok(Imported {
+        outcome,
+        groups,
+        pools,
+    })
 }

@@ -74,9 +74,34 @@ struct Inputs {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Kops::Convert(arguments) = &arguments.command;
+    let sources = document::read(&arguments.files)?;
+    let scripts = |groups| UserData::read(&arguments.user_data, &arguments.launch_template, groups);
+    convert(sources, arguments, scripts)?.deliver(arguments.report)
+}
+
+/// What one script makes of a cluster's groups.
+pub(crate) fn printed(sources: Vec<Source>, script: &str) -> Result<Outcome> {
+    let arguments = Convert {
+        files: Vec::new(),
+        user_data: Vec::new(),
+        launch_template: Vec::new(),
+        root_device: None,
+        previous: Vec::new(),
+        allow_unknown: false,
+        report: Report::Text,
+    };
+    convert(sources, &arguments, |_| Ok(UserData::of_all(script)))
+}
+
+/// Asks for the scripts of so many groups when it knows their number.
+fn convert(
+    sources: Vec<Source>,
+    arguments: &Convert,
+    scripts: impl FnOnce(usize) -> Result<UserData>,
+) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let (mut clusters, mut groups) = (Vec::new(), Vec::new());
-    for source in document::read(&arguments.files)? {
+    for source in sources {
         match source {
             Source::Unreadable(refusal) => outcome.refuse([refusal]),
             Source::Document(document) => {
@@ -101,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let cluster = Cluster::read(edit);
     if !edit.refusals.is_empty() {
         outcome.refuse(std::mem::take(&mut edit.refusals));
-        return outcome.deliver(arguments.report);
+        return Ok(outcome);
     }
     let wanted = groups
         .iter()
@@ -109,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .count();
     let (fixed_before, dynamic_before) = applied_before(&arguments.previous)?;
     let inputs = Inputs {
-        user_data: UserData::read(&arguments.user_data, &arguments.launch_template, wanted)?,
+        user_data: scripts(wanted)?,
         root_device: arguments.root_device.clone(),
         fixed_before,
         dynamic_before,
@@ -144,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     if !is_anything_made {
-        return outcome.deliver(arguments.report);
+        return Ok(outcome);
     }
     outcome.warn(
         format!("Cluster/{}", cluster.name),
@@ -157,7 +182,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             cluster.name,
         ),
     );
-    outcome.deliver(arguments.report)
+    Ok(outcome)
 }
 
 fn applied_before(files: &[PathBuf]) -> Result<(BTreeSet<String>, BTreeSet<String>)> {

@@ -59,6 +59,11 @@ impl Outcome {
         self.text.push_str(&edit.text());
     }
 
+    /// What is printed.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
     /// Writes what came out to standard output and the rest to standard error.
     pub(crate) fn deliver(&self, report: Report) -> Result<ExitCode> {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;

@@ -25,17 +25,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.file.display();
     let text = fs::read_to_string(&arguments.file);
     let text = text.with_context(|| format!("cannot read {name}"))?;
-    let values: Value =
-        serde_saphyr::from_str(&text).with_context(|| format!("{name} is not YAML"))?;
-    let Value::Object(values) = values else {
-        bail!("{name}: expected values of the chart, a mapping of options");
-    };
-    let read = Options {
-        values: &values,
-        webhook_parameter: arguments.webhook_parameter.as_deref(),
-        made: Made::default(),
-    };
-    let made = read.convert();
+    let made = convert(&text, arguments.webhook_parameter.as_deref());
+    let made = made.with_context(|| name.to_string())?;
     for note in &made.notes {
         eprintln!("{note}");
     }
@@ -45,8 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !made.refusals.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    let entry = json!({"settings": made.settings()});
-    turns::Entry::read(&entry).context("what came out is no registry entry")?;
+    let entry = made.entry()?;
     writeln!(
         std::io::stdout().lock(),
         "{}",
@@ -56,6 +46,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         "put these into the cluster's registry entry; docs/node-termination-handler.md has the way over"
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// What becomes of a chart's values.
+pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Made> {
+    let values: Value = serde_saphyr::from_str(text).context("it is not YAML")?;
+    let Value::Object(values) = values else {
+        bail!("expected values of the chart, a mapping of options");
+    };
+    let read = Options {
+        values: &values,
+        webhook_parameter,
+        made: Made::default(),
+    };
+    Ok(read.convert())
 }
 
 /// Nothing of these is left to be said: Whittle has no pods on nodes, and a queue of its own.
@@ -153,7 +157,7 @@ const FIXED: &[(&str, bool, &str)] = &[
 ];
 
 #[derive(Default)]
-pub(super) struct Made {
+pub(crate) struct Made {
     handler: Map<String, Value>,
     notifications: Vec<Value>,
     notes: Vec<String>,
@@ -161,6 +165,13 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// The registry entry, as far as it is about NTH.
+    pub(crate) fn entry(&self) -> Result<Value> {
+        let entry = json!({"settings": self.settings()});
+        turns::Entry::read(&entry).context("what came out is no registry entry")?;
+        Ok(entry)
+    }
+
     fn settings(&self) -> Value {
         let mut settings = Map::new();
         settings.insert(

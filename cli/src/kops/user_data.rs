@@ -27,6 +27,15 @@ pub(super) fn of_group(text: &str) -> Result<(Option<String>, PathBuf), String> 
 }
 
 impl UserData {
+    /// The same script for every group.
+    pub(super) fn of_all(script: &str) -> Self {
+        Self {
+            of_groups: BTreeMap::new(),
+            of_all: Some(script.to_owned()),
+            templates: Vec::new(),
+        }
+    }
+
     pub(super) fn read(
         files: &[(Option<String>, PathBuf)],
         templates: &[PathBuf],
