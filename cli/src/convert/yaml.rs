@@ -24,8 +24,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// What it quotes may hold line breaks, which would end it.
     fn comment(&mut self, field: &str, depth: usize) {
+        let is_plain = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
         for comment in self.comments.get(field).into_iter().flatten() {
+            let comment = comment.replace(|c| !is_plain(c), " ");
             let _ = writeln!(self.text, "{:depth$}# whittle: {comment}", "");
         }
     }
@@ -151,5 +154,20 @@ fn plain_or_quoted(text: &str) -> String {
     match plain {
         true => text.to_owned(),
         false => Value::from(text).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_comment_quotes_never_ends_it() {
+        let comments = [("/kind".to_owned(), vec!["was a\nspec: {}".to_owned()])];
+        let text = text(&json!({"kind": "NodePool"}), &comments.into());
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read, json!({"kind": "NodePool"}), "{text}");
     }
 }
