@@ -121,7 +121,8 @@ impl<'a> Alias<'a> {
         aliases.next().map(Self::parse).transpose()
     }
 
-    /// Stricter than the CRD's rule, which lets spaces and a second `@` pass (spec/aws refinement 4).
+    /// Stricter than the CRD's rule, which lets spaces and a second `@` pass (spec/aws refinement 4): the version becomes part of
+    /// a parameter's name.
     pub fn parse(text: &'a str) -> Result<Self, FamilyError> {
         let wrong = || FamilyError::Alias(text.to_owned());
         let (family, version) = text.split_once('@').ok_or_else(wrong)?;
@@ -135,7 +136,7 @@ impl<'a> Alias<'a> {
             _ => return Err(wrong()),
         };
         let is_version_character =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         let only_latest = family.is_windows() && version != Self::LATEST;
         if version.is_empty() || !version.chars().all(is_version_character) || only_latest {
             return Err(wrong());

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::karpenter::{Ami, AmiSelectorTerm};
 use aws_rules::{
-    ami::{AliasParameter, Image, ImageQuery, first_that_fits, parameters, queries, select},
+    ami::{
+        AliasParameter, Image, ImageQuery, first_that_fits, image_id, parameters, queries, select,
+    },
     families::Alias,
 };
 use jiff::Timestamp;
@@ -15,6 +17,29 @@ fn names(alias: &str, version: &str) -> Vec<String> {
     let parameters = parameters(&alias, version.parse().unwrap()).unwrap();
     let name = |parameter: AliasParameter| format!("{} {:?}", parameter.name, parameter.variants);
     parameters.into_iter().map(name).collect()
+}
+
+#[test]
+fn no_version_is_taken_that_no_parameter_can_have_in_its_name() {
+    for alias in ["al2023@v1+1", "al2023@v1 1", "al2@v1@2", "al2023@"] {
+        assert!(Alias::parse(alias).is_err(), "{alias}");
+    }
+}
+
+#[test]
+fn a_parameter_names_one_image_or_none() {
+    for value in ["ami-0123456789abcdef0", "ami-0123456789abcdef0\n"] {
+        assert_eq!(image_id(value), Some("ami-0123456789abcdef0"));
+    }
+    for value in [
+        "",
+        "ami-",
+        "ami-1,ami-2",
+        "ami-1 ami-2",
+        "{\"image_id\": \"ami-1\"}",
+    ] {
+        assert_eq!(image_id(value), None, "{value}");
+    }
 }
 
 #[test]
