@@ -132,13 +132,13 @@ invoke: tools ## Run one event through a function (FUNCTION=… EVENT=events/…
 
 # With sanitizers, which a stable toolchain has behind RUSTC_BOOTSTRAP. What is found on the way is kept beside the builds, so that the
 # next run goes on from there; `cargo fuzz cmin` makes it small enough for fuzz/corpus, which `make test` replays.
-FUZZ := events lists quantities user-data views plan
+FUZZ := events lists quantities user-data views plan cron parameters command-line
 HOURS ?= 1
 fuzz: ## Feed programs with what nobody would write, HOURS=1 for all targets together (FUZZ="events lists …")
 	@command -v cargo-fuzz > /dev/null || cargo install --quiet --locked --root $(WHITTLE_TOOLS) cargo-fuzz@0.13.1
-	@for target in $(FUZZ); do \
+	@declare -A features=([command-line]="--features command-line"); for target in $(FUZZ); do \
 		mkdir -p $(CARGO_TARGET_DIR)/fuzz-corpus/$$target; \
-		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --target-dir $(CARGO_TARGET_DIR)/fuzz $$target \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --target-dir $(CARGO_TARGET_DIR)/fuzz $${features[$$target]-} $$target \
 			$(CARGO_TARGET_DIR)/fuzz-corpus/$$target fuzz/corpus/$$target -- \
 			-max_total_time=$$(awk 'BEGIN { print int($(HOURS) * 3600 / $(words $(FUZZ))) }') -timeout=20 -rss_limit_mb=2048; \
 	done

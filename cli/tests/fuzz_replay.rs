@@ -1,9 +1,13 @@
 //! The fuzz targets' corpora, replayed.
 
+#[path = "../../fuzz/fuzz_targets/command.rs"]
+mod command;
 #[path = "../../fuzz/fuzz_targets/manifests.rs"]
 mod manifests;
 #[path = "../../fuzz/fuzz_targets/texts.rs"]
 mod texts;
+#[path = "../../fuzz/fuzz_targets/windows.rs"]
+mod windows;
 
 use std::{fs, io, path::PathBuf};
 
@@ -39,4 +43,15 @@ fn whatever_others_write_is_read_or_refused_and_nobody_panics() {
     replay("lists", 5, texts::lists).unwrap();
     replay("quantities", 10, texts::quantities).unwrap();
     replay("user-data", 5, texts::user_data).unwrap();
+    replay("parameters", 10, texts::parameters).unwrap();
+}
+
+#[test]
+fn whoever_looks_at_a_budget_says_the_same_of_its_windows() {
+    replay("cron", 10, windows::budget).unwrap();
+}
+
+#[test]
+fn what_the_command_line_prints_for_files_can_be_read_and_is_finished() {
+    replay("command-line", 20, command::line).unwrap();
 }

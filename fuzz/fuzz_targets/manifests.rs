@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::InstanceType;
 
 #[path = "../../cli/src/cluster.rs"]
-mod cluster;
+pub(crate) mod cluster;
 #[path = "../../cli/src/workloads.rs"]
 mod workloads;
 

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use api::{EC2NodeClass, List, NodeClaim, NodePool, Resource, kubernetes};
 use aws_rules::{
-    ClusterFacts,
-    families::Family,
+    ClusterFacts, ProviderSettings, ami,
+    cluster::KubernetesVersion,
+    families::{Alias, Family},
     interruption,
     user_data::{Boot, render},
 };
@@ -75,6 +76,55 @@ pub(crate) fn quantities(text: &str) {
     if let Ok(duration) = text.parse::<api::NillableDuration>() {
         assert_eq!(duration.to_string().parse(), Ok(duration));
     }
+}
+
+/// What is in Parameter Store: registry entries, images, and what names them.
+pub(crate) fn parameters(text: &str) {
+    if let Ok(entry) = serde_json::from_str::<serde_json::Value>(text) {
+        let _endpoint = turns::endpoint(&entry);
+        let read = turns::Entry::read(&entry);
+        let settings = entry.get("settings").unwrap_or(&serde_json::Value::Null);
+        let of_provider = ProviderSettings::read(settings);
+        // Others may keep what they like in it.
+        let mut entry = entry;
+        if let Some(entry) = entry.as_object_mut()
+            && !entry.contains_key("x")
+        {
+            entry.insert("x".to_owned(), json!(1));
+            if let Some(settings) = entry
+                .get_mut("settings")
+                .and_then(|one| one.as_object_mut())
+            {
+                settings.entry("x").or_insert(json!(1));
+            }
+            let settings = entry.get("settings").unwrap_or(&serde_json::Value::Null);
+            assert_eq!(ProviderSettings::read(settings), of_provider);
+            let again = turns::Entry::read(&serde_json::Value::Object(entry.clone()));
+            assert_eq!(again.err(), read.err());
+        }
+    }
+    if let Ok(version) = text.parse::<KubernetesVersion>() {
+        assert_eq!(version.to_string().parse(), Ok(version));
+    }
+    if let Some(image) = ami::image_id(text) {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        assert!(
+            image.len() <= 64 && image.chars().all(is_plain),
+            "{image:?}"
+        );
+    }
+    let (alias, version) = text.split_once('\n').unwrap_or((text, "1.35"));
+    if let (Ok(alias), Ok(version)) = (Alias::parse(alias), version.parse()) {
+        for parameter in ami::parameters(&alias, version).unwrap_or_default() {
+            is_parameter_name(&parameter.name);
+        }
+    }
+}
+
+/// What Parameter Store refuses otherwise, for what the name says rather than because there is no such parameter.
+fn is_parameter_name(name: &str) {
+    let may_be = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
+    assert!(name.chars().all(may_be), "{name}");
 }
 
 /// A user's own user data, in each family.

@@ -1,0 +1,5 @@
+#![no_main]
+
+mod command;
+
+libfuzzer_sys::fuzz_target!(|text: &str| command::line(text));

@@ -1,0 +1,5 @@
+#![no_main]
+
+mod texts;
+
+libfuzzer_sys::fuzz_target!(|text: &str| texts::parameters(text));
