@@ -24,12 +24,15 @@ macro_rules! on_one_moto {
     };
 }
 
+mod answers;
 mod aws;
 mod bucket;
 mod catalog;
+mod damage;
 mod discovery;
 mod launches;
 mod meter;
+mod mutated;
 mod prices;
 mod recorded;
 mod recorded_types;

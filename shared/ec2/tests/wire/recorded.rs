@@ -71,7 +71,7 @@ const PARTLY_FILLED: &str = r#"<CreateFleetResponse xmlns="http://ec2.amazonaws.
     </item></fleetInstanceSet>
 </CreateFleetResponse>"#;
 
-fn request() -> FleetRequest {
+pub(crate) fn request() -> FleetRequest {
     let choice = |instance_type: &str, zone: &str, subnet: &str| FleetOverride {
         instance_type: instance_type.into(),
         zone: zone.into(),
