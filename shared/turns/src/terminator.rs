@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::tag;
 use executor::{Executor, Released};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, ClusterName, InstanceId, Lane, Snapshot,
     interruption::Course,
     launch::{Instance, InstanceState},
     ledger::{Holder, Notice},
-    node::Node,
+    node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{Planned, Target},
 };
@@ -289,7 +289,8 @@ async fn resolve_launches(
     let found = described(turn, &launched).await?;
     let mut dying = Vec::new();
     for (claim, instance) in launched {
-        if ended(found.get(&instance), claim, turn) {
+        let speaks = speaks(snapshot, &instance);
+        if ended(found.get(&instance), claim, speaks, turn.now) {
             executor.finish_claim(claim).await?;
         } else {
             dying.push(instance);
@@ -326,13 +327,23 @@ async fn described(
         .collect())
 }
 
-/// Terminated, or unknown to EC2 although it is old enough to be shown.
-fn ended(instance: Option<&Instance>, claim: &NodeClaim, turn: &Turn<'_>) -> bool {
+/// Whether the kubelet of an instance says that it is well.
+fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
+    let mut nodes = snapshot.nodes.iter();
+    nodes.any(|node| {
+        node.ready.status == ConditionStatus::True
+            && node.provider_id.rsplit('/').next() == Some(instance.as_str())
+    })
+}
+
+/// Terminated, or unknown to EC2 although it is old enough to be shown and its kubelet no longer `speaks` for it.
+fn ended(instance: Option<&Instance>, claim: &NodeClaim, speaks: bool, now: Timestamp) -> bool {
     match instance {
         Some(instance) => instance.state == InstanceState::Terminated,
-        None => claim
-            .created_at
-            .is_none_or(|at| turn.now.duration_since(at) >= SHOWN_AFTER),
+        None => {
+            let is_new = |at| now.duration_since(at) < SHOWN_AFTER;
+            !speaks && !claim.created_at.is_some_and(is_new)
+        }
     }
 }
 
@@ -356,7 +367,7 @@ async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
     let mut gone = Gone::default();
     for (claim, id) in dying {
         let instance = found.get(&id);
-        if ended(instance, claim, turn) {
+        if ended(instance, claim, speaks(snapshot, &id), turn.now) {
             gone.instances.insert(claim.status.provider_id.clone());
         } else if instance.is_some_and(|instance| !belongs(instance, claim, turn.cluster)) {
             gone.strangers.insert(claim.name.clone());

@@ -225,7 +225,7 @@ impl Laws {
             instance.state.is_alive()
                 && !world.account.blind
                 && !hidden
-                && age.is_some_and(|age| age > world.account.describe_lag)
+                && age.is_some_and(|age| age > world.account.describe_lag + ACTS_FOR)
         };
         if let Some(instance) = instance_of(world, claim).filter(shown) {
             let what = format!("{} of {}", instance.id, update.name);

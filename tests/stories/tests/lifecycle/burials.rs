@@ -51,6 +51,26 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
 }
 
 #[tokio::test]
+async fn an_instance_that_ec2_does_not_show_is_ended_while_its_kubelet_speaks() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    rig.sim
+        .with(|world| world.account.describe_lag = secs(7_200));
+    delete_claim(&rig, &old.name);
+    assert!(
+        rig.until(secs(300), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    let lives = rig.sim.with(|world| {
+        let mut alive = world.account.alive();
+        alive.any(|one| old.status.provider_id.ends_with(one.id.as_str()))
+    });
+    assert!(!lives, "its NodeClaim is gone: {:#?}", rig.transcript);
+    transcript!(rig);
+}
+
+#[tokio::test]
 async fn deleting_a_node_is_deleting_its_node_claim() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
