@@ -12,7 +12,6 @@
     reason = "a measurement prints, and stops at what is not there"
 )]
 
-#[expect(dead_code, reason = "the bill counts more")]
 #[path = "cost/meter.rs"]
 mod meter;
 #[expect(dead_code, reason = "the bill is of clusters that are made large")]
