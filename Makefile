@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
-check unit test functions e2e invoke bench bench-cost bench-scale: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale bench-scheduling bench-disruption bench-inner-loops fuzz crds package relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz crds package relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,15 @@ bench-scale: tools ## Print the numbers: what turns and the relay cost with 500,
 	infra/tools/bench $(WHITTLE_SAM_BUILD)-release > $(CARGO_TARGET_DIR)/cold-start.txt
 	cargo bench --quiet --locked -p relay --bench memory -- 5000 50000 > $(CARGO_TARGET_DIR)/relay.txt
 	cargo bench --quiet --locked -p whittle --bench scale -- $(CARGO_TARGET_DIR)/cold-start.txt $(CARGO_TARGET_DIR)/relay.txt
+
+# Both over the real ledger in a local DynamoDB, in the build that the tests share.
+CLUSTERS ?= 200
+load: tools ## Print the numbers: how long turns take when CLUSTERS=200 wake together, and how what waits grows less
+	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench herd -- $(CLUSTERS)
+
+SOAK ?= 24
+soak: tools ## Print the numbers: what SOAK=24 hours of virtual time leave behind in the table, the queues and memory
+	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench soak -- $(SOAK)
 
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance

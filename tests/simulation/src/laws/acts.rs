@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, InstanceId, Lane,
     launch::{FleetRequest, Instance},
-    ledger::{Command, CommandState, Intent, Mode},
+    ledger::{Command, CommandState, Intent, IntentState, Mode},
     node::{ConditionStatus, Node},
     plan::{Expected, NodeClaimUpdate, Target},
     pod::Pod,
@@ -178,6 +178,11 @@ impl Laws {
         if lane == Lane::Disruption {
             self.note_initialized(world);
             let rows = world.ledger.of(&cluster());
+            // A replacement that came to nothing goes without anybody's having chosen it.
+            let intent = rows.intents.get(&target.name);
+            if intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. })) {
+                return;
+            }
             let of_target =
                 |command: &&Command| command.delete.iter().any(|other| other.name == target.name);
             let commands: Vec<&Command> = rows.commands.values().filter(of_target).collect();
