@@ -221,9 +221,6 @@ impl Play {
         future: impl Future<Output = Ended> + 'static,
     ) {
         let now = self.now();
-        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-        laws.turn_begins(now);
-        drop(laws);
         self.running.push(Invocation {
             process: process.id,
             lane,
@@ -301,6 +298,10 @@ impl Play {
                 let again = now + SignedDuration::from_secs(self.dice.between(0, 30));
                 self.again.push((again, wake.clone()));
             }
+            // What a queue delivers twice is no storm of ours.
+            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            laws.turn_begins(now);
+            drop(laws);
             self.turn(&wake);
         }
         let again: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
