@@ -18,6 +18,8 @@ use crate::{cluster, watched::Act};
 
 /// A pod that came after a turn looked is not its fault.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
+/// What is read again before an act may be so old when the act takes place.
+const REREAD: SignedDuration = SignedDuration::from_secs(30);
 /// An answer has been read after this, and is remembered for three minutes at least.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
@@ -132,8 +134,16 @@ impl Laws {
             );
         }
         let mut pods = world.api.pods.values();
-        let runs =
-            |pod: &&Pod| pod.node_name.as_ref() == Some(&node.name) && pod.deletion.is_none();
+        // The node is read again just before, and each call takes its time.
+        let came_meanwhile = |pod: &Pod| {
+            let at = pod.started_at;
+            at.is_none_or(|at| now.duration_since(at) <= REREAD)
+        };
+        let runs = |pod: &&Pod| {
+            pod.node_name.as_ref() == Some(&node.name)
+                && pod.deletion.is_none()
+                && !came_meanwhile(pod)
+        };
         if let Some(pod) = pods.find(runs)
             && ready
             && claim.is_some()
