@@ -248,7 +248,7 @@ impl Laws {
             past.push((now, least));
             past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
         }
-        let mut chosen: BTreeMap<NodePoolName, i64> = BTreeMap::new();
+        let mut chosen: BTreeMap<NodePoolName, Vec<&NodeClaimName>> = BTreeMap::new();
         let going = going(world);
         for claim in going
             .iter()
@@ -259,10 +259,10 @@ impl Laws {
             let mut nodes = world.api.nodes.values();
             let stands = nodes.any(|node| node.provider_id == claim.status.provider_id);
             if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
-                *chosen.entry(pool).or_default() += 1;
+                chosen.entry(pool).or_default().push(&claim.name);
             }
         }
-        for (pool, count) in chosen {
+        for (pool, names) in chosen {
             let past = self
                 .budgets
                 .get(&pool)
@@ -273,12 +273,10 @@ impl Laws {
                 .map(|(_, nodes)| *nodes)
                 .max()
                 .unwrap_or(i64::MAX);
-            if count > allowed {
-                self.breaks(
-                    "budgets hold",
-                    now,
-                    format!("NodePool {pool}: {count} of {allowed} nodes are disrupted at once"),
-                );
+            if names.len() > usize::try_from(allowed).unwrap_or(0) {
+                let what =
+                    format!("NodePool {pool}: {names:?} are disrupted at once, of {allowed}");
+                self.breaks("budgets hold", now, what);
             }
         }
     }
@@ -406,7 +404,9 @@ fn going(world: &mut World) -> BTreeSet<NodeClaimName> {
     let rows = world.ledger.clusters.get(&cluster());
     let mut going = BTreeSet::new();
     for command in rows.iter().flat_map(|rows| rows.commands.values()) {
-        if command.choice.is_none() {
+        // What was proposed is over when it is committed, as another command.
+        let choice = command.choice.as_ref();
+        if choice.is_none_or(|choice| choice.validate_at.is_some()) {
             continue;
         }
         let is_done = command.state == model::ledger::CommandState::Done;
