@@ -165,8 +165,7 @@ sbom: ## Write what each program that is shipped is made of, as CycloneDX (SBOM=
 
 # No database of advisories comes with this repository: ADVISORY_DB names a clone of rustsec/advisory-db.
 advisories: tools ## Look for known weaknesses of dependencies (ADVISORY_DB=folder)
-	@[[ -d "$(ADVISORY_DB)" ]] || { echo "make advisories: ADVISORY_DB names no folder: clone github.com/rustsec/advisory-db" >&2; exit 2; }
-	cargo deny --locked check advisories --disable-fetch --config deny.toml
+	@infra/tools/advisories "$(ADVISORY_DB)"
 
 tools: ## Install the pinned tools into WHITTLE_TOOLS
 	@infra/tools/install
