@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz crds package relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,31 @@ fuzz: ## Feed programs with what nobody would write, HOURS=1 for all targets tog
 			$(CARGO_TARGET_DIR)/fuzz-corpus/$$target fuzz/corpus/$$target -- \
 			-max_total_time=$$(awk 'BEGIN { print int($(HOURS) * 3600 / $(words $(FUZZ))) }') -timeout=20 -rss_limit_mb=2048; \
 	done
+
+# Debian's tools read what rustc 1.95 writes if they are of the same LLVM. What runs the pure crates knows no SDK, and is built apart.
+# `executor` and `turns` do not decide, but are measured, too. Stories that are told again for every point they can die at run nothing more.
+SWIFT := not binary(crash) and not test(crash) and not test(together) and not test(thousand) and not test(deleted_clusters)
+LLVM := /usr/lib/llvm-22/bin
+PURE := model api scheduling planner plancheck aws-rules view
+STEPS := executor turns
+COVERAGE := $(CARGO_TARGET_DIR)/coverage
+LEAST ?= 90
+coverage: tools ## Print which part of the pure crates' lines the tests run (an error below LEAST=90 %)
+	@[[ -x $(LLVM)/llvm-cov ]] || { echo "make coverage: $(LLVM)/llvm-cov is missing: apt-get install llvm-22" >&2; exit 2; }
+	@rm -rf $(COVERAGE)/profiles
+	@export CARGO_TARGET_DIR=$(COVERAGE) CARGO_BUILD_TARGET=$(HOST_TRIPLE) RUSTFLAGS="-C instrument-coverage" LLVM_PROFILE_FILE=$(COVERAGE)/profiles/%8m.profraw; \
+	tests=($(addprefix -p ,$(PURE) $(STEPS) scenarios stories simulation)); \
+	cargo nextest run --locked "$${tests[@]}" -E '$(SWIFT)'; \
+	cargo nextest list --locked "$${tests[@]}" --list-type binaries-only --message-format json > $(COVERAGE)/tests.json
+	@$(LLVM)/llvm-profdata merge --sparse $(COVERAGE)/profiles/*.profraw -o $(COVERAGE)/merged.profdata
+	@$(LLVM)/llvm-cov export --format lcov --instr-profile $(COVERAGE)/merged.profdata \
+		$$(jq -r '.["rust-binaries"][]["binary-path"] | "--object " + .' $(COVERAGE)/tests.json) > $(COVERAGE)/lines.lcov
+	@infra/tools/coverage $(LEAST) $(COVERAGE)/missed.txt $(PURE) $(STEPS) < $(COVERAGE)/lines.lcov
+
+# What is known of each mutant is kept beside the builds. The program only waits for cargo: it is built without optimization.
+mutants: tools ## Look which changes of the code no test notices (SHARD=k/n; without it, what is known so far; AGAIN=1 for those missed)
+	@command -v cargo-mutants > /dev/null || cargo install --quiet --locked --debug --root $(WHITTLE_TOOLS) cargo-mutants@27.1.0
+	@CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/mutants/build infra/tools/mutants $(CARGO_TARGET_DIR)/mutants $(SHARD)
 
 # The generator comes from crates.io and is built when it is first needed.
 SBOM ?= $(CARGO_TARGET_DIR)/sbom
