@@ -34,6 +34,17 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "cpu needed, 3900m left",
     ),
     (
+        "pods need more of everything than a type has",
+        |w| {
+            let requests = &mut w.pod("zonal-0").requests;
+            for resource in ["cpu", "memory", "pods"] {
+                requests.set(resource, 1 << 50);
+            }
+        },
+        at(ZONAL),
+        "cpu needed, 3900m left",
+    ),
+    (
         "a node is full",
         |w| w.pod("web-1").requests.set("cpu", 7_500),
         Subject::Nomination(1),
