@@ -1,6 +1,7 @@
 //! `whittle`: plan, try out and test what the functions would do, from a terminal.
 //!
-//! A library only so that tests and fuzz targets reach what reads the input of others.
+//! A library only so that tests and fuzz targets reach what reads the input of others. It must never depend on an AWS SDK but for
+//! the feature `aws`, and no other crate on it.
 
 mod approve;
 #[cfg(feature = "aws")]
