@@ -116,6 +116,8 @@ impl Herd {
             rig.world.journal = stack.ledger.clone();
             rig.sim.with(|world| {
                 world.registry[0].cluster = name.clone();
+                // All are of one account, in which no instance is called as another.
+                world.account.started = number * PODS * PATIENCE;
                 world.now = stack.now();
                 world.api.leader = stack.sim.with(|other| other.api.leader.clone());
             });

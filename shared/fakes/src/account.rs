@@ -18,6 +18,8 @@ use crate::provider::SECURITY_GROUP;
 #[derive(Default)]
 pub struct Account {
     pub instances: BTreeMap<InstanceId, Instance>,
+    /// Instances that ever were: the next one has the next number.
+    pub started: usize,
     pub tokens: Tokens,
     /// Offerings without capacity.
     pub no_capacity: BTreeSet<(CapacityType, String, String)>,
@@ -156,7 +158,8 @@ impl Account {
         )) {
             *left = left.saturating_sub(1);
         }
-        let number = self.instances.len() + 1;
+        self.started += 1;
+        let number = self.started;
         let id = InstanceId(format!("i-{number:017x}"));
         let tags = request.tags.clone();
         self.instances.insert(
