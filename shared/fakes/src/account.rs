@@ -158,7 +158,7 @@ impl Account {
         )) {
             *left = left.saturating_sub(1);
         }
-        self.started += 1;
+        self.started = self.started.max(self.instances.len()) + 1;
         let number = self.started;
         let id = InstanceId(format!("i-{number:017x}"));
         let tags = request.tags.clone();

@@ -177,10 +177,9 @@ pub(crate) async fn finish_notice(
     let write = Write::update(&key, "SET #done = :yes")
         .when("attribute_exists(#pk)")
         .value("yes", true);
-    let write = match notice
-        .deadline
-        .and_then(|deadline| deadline.saturating_add(NOTICES_KEPT).ok())
-    {
+    // Without a deadline it had happened when it was told.
+    let over = notice.deadline.or(notice.at);
+    let write = match over.and_then(|over| over.saturating_add(NOTICES_KEPT).ok()) {
         None => write,
         Some(kept) => Write::update(&key, "SET #done = :yes, #expires = :expires")
             .when("attribute_exists(#pk)")
