@@ -179,6 +179,7 @@ impl Play {
             self.last_change = self.seconds;
         }
         if self.seconds % 60 == 1 && !self.misses_sweep() {
+            self.count_turn();
             self.sweep(now);
         }
         self.deliver(now);
@@ -270,6 +271,12 @@ impl Play {
         });
     }
 
+    fn count_turn(&self) {
+        let now = self.now();
+        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+        laws.turn_begins(now);
+    }
+
     /// Messages, as a queue that keeps no order delivers them.
     fn deliver(&mut self, now: Timestamp) {
         for wake in self.sim.take_wakes() {
@@ -298,18 +305,17 @@ impl Play {
                 let again = now + SignedDuration::from_secs(self.dice.between(0, 30));
                 self.again.push((again, wake.clone()));
             }
-            // What a queue delivers twice is no storm of ours.
-            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-            laws.turn_begins(now);
-            drop(laws);
+            self.count_turn();
             self.turn(&wake);
         }
         let again: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
+        // What a queue delivers twice is no storm of ours.
         for (_, wake) in again {
             self.turn(&wake);
         }
         let due: Vec<_> = self.facts.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, fact) in due {
+            self.count_turn();
             self.interrupt(fact);
         }
     }

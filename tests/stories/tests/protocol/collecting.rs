@@ -34,14 +34,20 @@ async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_loo
     assert!(rig.sim.with(all_bound), "the one that is used stays");
 }
 
-#[tokio::test]
-async fn g1_instances_of_an_open_attempt_are_not_collected() {
+/// Four pods, each on a node of its own.
+async fn with_four_nodes() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim
         .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
-    // Enough nodes that one more is nothing to brake for.
     rig.scale(4);
     assert!(rig.until(secs(180), all_bound).await.is_some());
+    rig
+}
+
+#[tokio::test]
+async fn g1_instances_of_an_open_attempt_are_not_collected() {
+    // Enough nodes that one more is nothing to brake for.
+    let mut rig = with_four_nodes().await;
     rig.pass(secs(70)).await;
     rig.scale(5);
     rig.sim.advance(secs(1));
@@ -58,11 +64,7 @@ async fn g1_instances_of_an_open_attempt_are_not_collected() {
 
 #[tokio::test]
 async fn g3_many_unexplained_absences_terminate_nothing() {
-    let mut rig = Rig::ready(Relay::Watching).await;
-    rig.sim
-        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
-    rig.scale(4);
-    assert!(rig.until(secs(180), all_bound).await.is_some());
+    let mut rig = with_four_nodes().await;
     rig.pass(secs(60)).await;
     rig.relay = Relay::Dead;
     rig.scale(0);
@@ -90,11 +92,7 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
 
 #[tokio::test]
 async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
-    let mut rig = Rig::ready(Relay::Watching).await;
-    rig.sim
-        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
-    rig.scale(4);
-    assert!(rig.until(secs(180), all_bound).await.is_some());
+    let mut rig = with_four_nodes().await;
     rig.pass(secs(60)).await;
     let vanish = |world: &mut fakes::World| {
         let node = world.api.nodes.values_mut().find(|node| {
