@@ -1,6 +1,8 @@
 //! Garbage collection (PROTOCOL G): instances that no NodeClaim names, and NodeClaims whose instance is gone. Absence is
 //! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
 
+mod brake;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -22,15 +24,13 @@ use model::{
 };
 use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
+use self::brake::{brake, count, unexplained};
 use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics};
 
 /// As upstream's collector (spec/lifecycle §25.1).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
 /// G2: between the two looks.
 const APART: SignedDuration = SignedDuration::from_mins(2);
-/// G3: the brake's memory.
-const HOUR: SignedDuration = SignedDuration::from_hours(1);
-
 /// Upstream's metric reason (spec/lifecycle §32.3).
 const COLLECTED: &str = "garbage_collected";
 
@@ -101,7 +101,7 @@ pub(crate) async fn collect(
     memory.instance_gone = seen_since(gone, &memory.instance_gone, now);
     memory
         .unexplained
-        .retain(|at| now.duration_since(*at) < HOUR);
+        .retain(|at| now.duration_since(*at) < brake::HOUR);
     memory.collected_at = Some(now);
     let nothing_missing = memory.orphans.is_empty() && memory.instance_gone.is_empty();
     let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
@@ -163,30 +163,6 @@ pub(crate) async fn collect(
     }
     memory.counted.clear();
     Ok(collected)
-}
-
-/// Names of what goes although the ledger does not say why.
-fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
-    let doomed = doomed.iter().filter(|orphan| !orphan.explained);
-    let lost = lost.iter().filter(|(_, explained)| !explained);
-    doomed
-        .map(|orphan| orphan.instance.to_string())
-        .chain(lost.map(|(target, _)| target.name.to_string()))
-        .collect()
-}
-
-/// G3: what is about to go is on record before it goes, so that a sweep that dies on its way has counted it. The rest of the
-/// memory is put on record by a sweep that comes to its end.
-async fn count(
-    world: &World,
-    cluster: &ClusterName,
-    memory: &SweepMemory,
-) -> Result<(), TurnError> {
-    let mut recorded = world.ledger.sweep_memory(cluster).await?;
-    recorded.unexplained.clone_from(&memory.unexplained);
-    recorded.counted.clone_from(&memory.counted);
-    world.ledger.store_sweep_memory(cluster, &recorded).await?;
-    Ok(())
 }
 
 /// Whether every launch came to a node that is there to stay. Until then an instance may end without anybody's being told.
@@ -377,36 +353,9 @@ async fn lost_claims(
     Ok(lost)
 }
 
-/// G3: too many unexplained absences within an hour, or all there is.
-fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
-    let allowed = (instances / 10).max(1);
-    let all = instances > 0 && within_hour >= instances;
-    (new > 0 && (within_hour > allowed || all)).then(|| {
-        format!(
-            "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
-             ledger (at most {allowed}): nothing was terminated; if they are to go, `whittle approve <cluster>` lets \
-             that happen for an hour (approvals.collectUntil in its registry entry)"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn g3_the_brake_holds_more_than_a_tenth_or_all() {
-        assert_eq!(brake(1, 1, 10), None);
-        assert!(
-            brake(2, 1, 10).is_some(),
-            "one within the hour before, and one now"
-        );
-        assert_eq!(brake(5, 5, 50), None);
-        assert!(brake(6, 6, 50).is_some());
-        assert!(brake(1, 1, 1).is_some(), "all there is");
-        assert_eq!(brake(0, 0, 1), None);
-        assert_eq!(brake(6, 0, 50), None, "nothing new");
-    }
 
     #[test]
     fn g2_absence_counts_from_the_first_of_consecutive_looks() {

@@ -1,0 +1,68 @@
+//! The brake of garbage collection (PROTOCOL G3): how many may go within an hour although the ledger does not say why.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use model::{ClusterName, ledger::SweepMemory, plan::Target};
+
+use super::Orphan;
+use crate::{TurnError, World};
+
+/// G3: the brake's memory.
+pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// G3: too many unexplained absences within an hour, or all there is.
+pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
+    let allowed = (instances / 10).max(1);
+    let all = instances > 0 && within_hour >= instances;
+    (new > 0 && (within_hour > allowed || all)).then(|| {
+        format!(
+            "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
+             ledger (at most {allowed}): nothing was terminated; if they are to go, `whittle approve <cluster>` lets \
+             that happen for an hour (approvals.collectUntil in its registry entry)"
+        )
+    })
+}
+
+/// Names of what goes although the ledger does not say why.
+pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
+    let doomed = doomed.iter().filter(|orphan| !orphan.explained);
+    let lost = lost.iter().filter(|(_, explained)| !explained);
+    doomed
+        .map(|orphan| orphan.instance.to_string())
+        .chain(lost.map(|(target, _)| target.name.to_string()))
+        .collect()
+}
+
+/// G3: what is about to go is on record before it goes, so that a sweep that dies on its way has counted it. The rest of the
+/// memory is put on record by a sweep that comes to its end.
+pub(super) async fn count(
+    world: &World,
+    cluster: &ClusterName,
+    memory: &SweepMemory,
+) -> Result<(), TurnError> {
+    let mut recorded = world.ledger.sweep_memory(cluster).await?;
+    recorded.unexplained.clone_from(&memory.unexplained);
+    recorded.counted.clone_from(&memory.counted);
+    world.ledger.store_sweep_memory(cluster, &recorded).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g3_the_brake_holds_more_than_a_tenth_or_all() {
+        assert_eq!(brake(1, 1, 10), None);
+        assert!(
+            brake(2, 1, 10).is_some(),
+            "one within the hour before, and one now"
+        );
+        assert_eq!(brake(5, 5, 50), None);
+        assert!(brake(6, 6, 50).is_some());
+        assert!(brake(1, 1, 1).is_some(), "all there is");
+        assert_eq!(brake(0, 0, 1), None);
+        assert_eq!(brake(6, 0, 50), None, "nothing new");
+    }
+}
