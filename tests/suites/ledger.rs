@@ -1,12 +1,18 @@
 //! The laws of the ledger, over DynamoDB's wire protocol and with the table that the template declares.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "what is not there fails the test"
+)]
 
 mod local_ledger;
 
 use fakes::laws;
-use ports::{Shelf, ShelfError};
+use jiff::Timestamp;
+use ports::{Ledger, Shelf, ShelfError};
+use serde_json::json;
 
-use self::local_ledger::LocalLedger;
+use self::local_ledger::{LocalLedger, TABLE};
 
 #[tokio::test]
 async fn the_ledger_in_dynamodb_obeys_the_laws() {
@@ -20,6 +26,32 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
     let too_large = noise(1 << 20);
     let error = ledger.put("laws/large", too_large).await.unwrap_err();
     assert!(matches!(error, ShelfError::TooLarge { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
+    let LocalLedger { ledger, dynamodb } = LocalLedger::start();
+    let (cluster, claim) = ("recorded".into(), "launched".into());
+    laws::one_of_each(&ledger, &cluster).await;
+    let ends = |instance: &str| {
+        let key = json!({"pk": {"S": format!("INSTANCE#{instance}")}, "sk": {"S": "OWNER"}});
+        let asked = json!({"TableName": TABLE, "Key": key});
+        let row = dynamodb.call("dynamodb", "get_item", asked)["Item"].take();
+        assert!(row["owner"].is_object(), "{instance} has an owner");
+        row["expires"]["N"].as_str().map(str::to_owned)
+    };
+    assert_eq!(ends("i-launched"), None, "its NodeClaim is there");
+
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    ledger.close_claim(&cluster, &claim).await.unwrap();
+    ledger.forget_claim(&cluster, &claim, now).await.unwrap();
+    ledger
+        .collect(&cluster, &"i-orphan".into(), now)
+        .await
+        .unwrap();
+    for gone in ["i-launched", "i-orphan"] {
+        assert_eq!(ends(gone).as_deref(), Some("1800086400"), "{gone}");
+    }
 }
 
 /// Bytes that cannot be packed: a xorshift sequence.

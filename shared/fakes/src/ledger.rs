@@ -230,6 +230,7 @@ impl Ledger for Sim {
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
+        _now: Timestamp,
     ) -> Result<(), LedgerError> {
         self.row("forget_claim", cluster, |rows| {
             rows.intents.remove(claim);
@@ -518,6 +519,7 @@ impl Ledger for Sim {
         &self,
         cluster: &ClusterName,
         instance: &InstanceId,
+        _now: Timestamp,
     ) -> Result<Moved, LedgerError> {
         self.port("collect", |world| {
             Ok(world.ledger.collect(cluster, instance))

@@ -214,8 +214,9 @@ impl Ledger for DynamoLedger {
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
+        now: Timestamp,
     ) -> Result<(), LedgerError> {
-        ownership::forget(&self.table, cluster, claim).await
+        ownership::forget(&self.table, cluster, claim, now).await
     }
 
     async fn freeze(
@@ -292,8 +293,9 @@ impl Ledger for DynamoLedger {
         &self,
         cluster: &ClusterName,
         instance: &InstanceId,
+        now: Timestamp,
     ) -> Result<Moved, LedgerError> {
-        ownership::collect(&self.table, cluster, instance).await
+        ownership::collect(&self.table, cluster, instance, now).await
     }
 
     async fn record_unfenced(

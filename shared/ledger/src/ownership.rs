@@ -1,6 +1,6 @@
 //! Which NodeClaim has which instance: two rows that name each other (PROTOCOL A4, G1).
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId, NodeClaimName,
     ids::LaunchToken,
@@ -14,6 +14,9 @@ use crate::{
     row::{NewRow, Row, json},
     table::{Table, Write, Written},
 };
+
+/// AWS tells of an instance late, and more than once; a launch that asks for one has long timed out.
+const OWNERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) async fn own(
     table: &Table,
@@ -115,6 +118,7 @@ pub(crate) async fn collect(
     table: &Table,
     cluster: &ClusterName,
     instance: &InstanceId,
+    now: Timestamp,
 ) -> Result<Moved, LedgerError> {
     let key = Key::owner(instance);
     let collector = InstanceOwner {
@@ -126,7 +130,8 @@ pub(crate) async fn collect(
         .await?
         .map(|row| row.json::<InstanceOwner>("owner"))
         .transpose()?;
-    let put = Write::put(&key, owner_row(instance, &collector)?);
+    let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
+    let put = Write::put(&key, owner_row(instance, &collector)?.expires(kept));
     let written = match held {
         None => table.write(put.when("attribute_not_exists(#pk)")).await?,
         Some(held) if held == collector => return Ok(Moved::Yes),
@@ -154,16 +159,30 @@ pub(crate) async fn collect(
     })
 }
 
-/// The rows of a NodeClaim that is gone.
+/// The rows of a NodeClaim that is gone. Its CLAIM row goes last: it leads to the owner's.
 pub(crate) async fn forget(
     table: &Table,
     cluster: &ClusterName,
-    claim: &NodeClaimName,
+    name: &NodeClaimName,
+    now: Timestamp,
 ) -> Result<(), LedgerError> {
+    if let Some(row) = claim(table, cluster, name).await? {
+        let held = InstanceOwner {
+            cluster: cluster.clone(),
+            holder: Holder::Claim(name.clone()),
+        };
+        let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
+        let write = Write::update(&Key::owner(&row.instance), "SET #expires = :expires")
+            // A collector's row has an end of its own.
+            .when("#owner = :held")
+            .value("held", json(&held)?)
+            .value("expires", kept.as_second());
+        table.write(write).await?;
+    }
     for key in [
-        Key::intent(cluster, claim),
-        Key::launched(cluster, claim),
-        Key::claim(cluster, claim),
+        Key::intent(cluster, name),
+        Key::launched(cluster, name),
+        Key::claim(cluster, name),
     ] {
         table.write(Write::delete(&key)).await?;
     }

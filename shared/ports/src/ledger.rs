@@ -131,11 +131,13 @@ pub trait Ledger: Send + Sync {
         lane: Lane,
         due: Timestamp,
     ) -> Result<Moved, LedgerError>;
-    /// Removes the rows of a NodeClaim that is gone: its intent, and its CLAIM row.
+    /// Removes the rows of a NodeClaim that is gone: its intent, and its CLAIM row. Who owned its instance stays known for a
+    /// day: AWS tells of instances late.
     async fn forget_claim(
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
+        now: Timestamp,
     ) -> Result<(), LedgerError>;
 
     /// A2: one transaction that puts the call and moves its members `claimed → launching`.
@@ -188,11 +190,12 @@ pub trait Ledger: Send + Sync {
         claim: &NodeClaimName,
     ) -> Result<(), LedgerError>;
     /// G1: takes the instance for collection, so that nobody can adopt it any more. Refused while a claim that is not closed
-    /// holds it; a claim whose row is gone counts as closed.
+    /// holds it; a claim whose row is gone counts as closed. The row is kept for a day: by then nobody's launch asks for it.
     async fn collect(
         &self,
         cluster: &ClusterName,
         instance: &InstanceId,
+        now: Timestamp,
     ) -> Result<Moved, LedgerError>;
 
     /// C3: records unfenced acts, bumps the generation once and makes lanes due, in one transaction. Acts that are recorded

@@ -142,7 +142,7 @@ pub(crate) async fn collect(
             world.ledger.close_claim(cluster, claim).await?;
         }
         // G1: whoever takes the row wins; nobody adopts the instance any more.
-        if world.ledger.collect(cluster, &orphan.instance).await? == Moved::Yes {
+        if world.ledger.collect(cluster, &orphan.instance, now).await? == Moved::Yes {
             collected.instances.push(orphan.instance);
         }
     }

@@ -23,7 +23,10 @@ pub(crate) async fn forget(
         let row = world.ledger.claim(cluster, name).await?;
         let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
         if closed && api.node_claim(name).await?.is_none() {
-            world.ledger.forget_claim(cluster, name).await?;
+            world
+                .ledger
+                .forget_claim(cluster, name, world.clock.now())
+                .await?;
         }
     }
     Ok(())

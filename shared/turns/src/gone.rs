@@ -117,7 +117,8 @@ async fn take(
     if let Some(Holder::Claim(claim)) = owner.map(|owner| owner.holder) {
         world.ledger.close_claim(cluster, &claim).await?;
     }
-    Ok(world.ledger.collect(cluster, instance).await? == Moved::Yes)
+    let now = world.clock.now();
+    Ok(world.ledger.collect(cluster, instance, now).await? == Moved::Yes)
 }
 
 #[cfg(test)]

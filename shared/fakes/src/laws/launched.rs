@@ -60,7 +60,7 @@ pub async fn o2_a_launch_with_an_instance_leaves_those_that_turns_read(
         IntentState::Launched { .. }
     ));
 
-    ledger.forget_claim(c, &a).await.unwrap();
+    ledger.forget_claim(c, &a, at(200)).await.unwrap();
     assert_eq!(ledger.launched(c).await.unwrap(), []);
     assert_eq!(ledger.intent(c, &a).await.unwrap(), None);
 }

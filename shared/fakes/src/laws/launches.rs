@@ -80,7 +80,7 @@ pub async fn intents_advance_only_under_their_lease(ledger: &dyn Ledger, c: &Clu
         (void, None),
         "terminal states release the lease"
     );
-    ledger.forget_claim(c, &"a".into()).await.unwrap();
+    ledger.forget_claim(c, &"a".into(), at(130)).await.unwrap();
     assert_eq!(ledger.intents(c).await.unwrap(), []);
     assert_eq!(
         ledger
@@ -286,17 +286,17 @@ pub async fn g1_adopter_and_collector_cannot_both_win(ledger: &dyn Ledger, c: &C
     let orphan = InstanceId(format!("i-{c}-2"));
     ledger.own(c, &a, &adopted, &token).await.unwrap();
     assert_eq!(
-        ledger.collect(c, &adopted).await.unwrap(),
+        ledger.collect(c, &adopted, at(0)).await.unwrap(),
         Moved::No,
         "G1: its claim is open"
     );
     assert_eq!(
-        ledger.collect(c, &orphan).await.unwrap(),
+        ledger.collect(c, &orphan, at(0)).await.unwrap(),
         Moved::Yes,
         "G1: put-if-absent"
     );
     assert_eq!(
-        ledger.collect(c, &orphan).await.unwrap(),
+        ledger.collect(c, &orphan, at(0)).await.unwrap(),
         Moved::Yes,
         "G1: taken already"
     );
@@ -307,7 +307,7 @@ pub async fn g1_adopter_and_collector_cannot_both_win(ledger: &dyn Ledger, c: &C
     );
     ledger.close_claim(c, &a).await.unwrap();
     assert_eq!(
-        ledger.collect(c, &adopted).await.unwrap(),
+        ledger.collect(c, &adopted, at(0)).await.unwrap(),
         Moved::Yes,
         "G1: its claim is closed"
     );

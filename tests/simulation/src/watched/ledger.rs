@@ -110,11 +110,11 @@ hand_on! {
             self.sim.close_claim(cluster, claim).await
         }
 
-        async fn forget_claim(&self, cluster: &ClusterName, claim: &NodeClaimName) -> Result<(), LedgerError> {
+        async fn forget_claim(&self, cluster: &ClusterName, claim: &NodeClaimName, now: Timestamp) -> Result<(), LedgerError> {
             if self.has(Bug::NeverForget) {
                 return Ok(());
             }
-            self.sim.forget_claim(cluster, claim).await
+            self.sim.forget_claim(cluster, claim, now).await
         }
 
         async fn record_unfenced(&self, cluster: &ClusterName, acts: &Unfenced) -> Result<u64, LedgerError> {
@@ -160,7 +160,7 @@ hand_on! {
     fn close_call(cluster: &ClusterName, token: &LaunchToken, turn: &TurnId) -> Moved;
     fn owner(instance: &InstanceId) -> Option<InstanceOwner>;
     fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Option<ClaimRow>;
-    fn collect(cluster: &ClusterName, instance: &InstanceId) -> Moved;
+    fn collect(cluster: &ClusterName, instance: &InstanceId, now: Timestamp) -> Moved;
     fn commands(cluster: &ClusterName) -> Vec<Command>;
     fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
     fn note_initialized(cluster: &ClusterName, command: &Command, replacements: &[NodeClaimName]) -> Moved;
