@@ -155,3 +155,32 @@ fn least(a: Option<i64>, b: Option<i64>) -> Option<i64> {
         (a, b) => a.or(b),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wants(operator: Operator, values: &[&str]) -> NodeSelectorRequirement {
+        NodeSelectorRequirement {
+            key: "team".into(),
+            operator,
+            values: values.iter().map(|value| (*value).into()).collect(),
+            min_values: None,
+        }
+    }
+
+    #[test]
+    fn a_label_of_any_value_but_one_guarantees_that_it_is_not_that_one() {
+        let label = Label::Among {
+            allowed: Cow::Owned(Requirement::from(&wants(Operator::NotIn, &["web"]))),
+            surely_there: true,
+        };
+        let not_in = |values: &[&str]| label.guarantees(&wants(Operator::NotIn, values));
+        assert!(not_in(&["web"]));
+        assert!(!not_in(&["db"]));
+        assert!(!not_in(&["web", "db"]));
+        assert!(!label.guarantees(&wants(Operator::In, &["db"])));
+        assert!(label.guarantees(&wants(Operator::Exists, &[])));
+        assert!(!label.guarantees(&wants(Operator::DoesNotExist, &[])));
+    }
+}

@@ -16,6 +16,19 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "its pods do not fit c.medium",
     ),
     (
+        "a daemon of two types, told apart by their names, takes the rest of one",
+        |w| {
+            w.daemon(|pod| {
+                pod.requests.set("cpu", 2_850);
+                pod.node_affinity.required = ["c.medium", "m.medium"]
+                    .map(|name| term(&[one_of(INSTANCE_TYPE, &[name])]))
+                    .into()
+            })
+        },
+        at(ZONAL),
+        "its pods do not fit c.medium",
+    ),
+    (
         "too many pods share a node",
         |w| w.daemon(|pod| pod.requests.set("pods", 16)),
         at(PLAIN),
