@@ -1,6 +1,7 @@
 //! What must hold at every moment, whatever goes wrong: judged from the world itself, not from what turns saw of it.
 
 mod acts;
+mod budgets;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,8 @@ pub struct Laws {
     left: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
+    /// What was disrupted a second ago.
+    chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
     turns: BTreeMap<i64, u32>,
 }
 

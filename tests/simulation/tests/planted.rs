@@ -50,6 +50,7 @@ fn in_disrupting_and_draining() {
     found(&[
         Bug::DeleteBeforeReplaced,
         Bug::NoPreconditions,
+        Bug::IgnoreBudgets,
         Bug::IgnoreDoNotDisrupt,
         Bug::DeleteForEvict,
         Bug::NeverDrain,

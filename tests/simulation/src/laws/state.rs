@@ -25,7 +25,7 @@ const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 /// The world is looked at so often.
 const EACH: SignedDuration = SignedDuration::from_secs(1);
 /// A lower limit or budget counts from then on.
-const SETTLED: SignedDuration = SignedDuration::from_mins(6);
+pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(6);
 
 impl Laws {
     pub(crate) fn look(&mut self, world: &mut World) {
@@ -234,53 +234,6 @@ impl Laws {
         }
     }
 
-    fn budgets(&mut self, world: &mut World) {
-        let now = world.now;
-        for (name, pool) in &world.api.node_pools {
-            let budgets = pool.spec.disruption.budgets.iter();
-            let least = budgets
-                .filter_map(|budget| budget.nodes.parse::<i64>().ok())
-                .min();
-            let past = self.budgets.entry(name.as_str().into()).or_default();
-            // What held last, and when.
-            let least = least.unwrap_or(i64::MAX);
-            past.retain(|(_, nodes)| *nodes != least);
-            past.push((now, least));
-            past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
-        }
-        let mut chosen: BTreeMap<NodePoolName, Vec<&NodeClaimName>> = BTreeMap::new();
-        let going = going(world);
-        for claim in going
-            .iter()
-            .filter_map(|name| world.api.node_claims.get(name))
-        {
-            // As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool (spec/lifecycle §15.2).
-            let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
-            let mut nodes = world.api.nodes.values();
-            let stands = nodes.any(|node| node.provider_id == claim.status.provider_id);
-            if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
-                chosen.entry(pool).or_default().push(&claim.name);
-            }
-        }
-        for (pool, names) in chosen {
-            let past = self
-                .budgets
-                .get(&pool)
-                .map(Vec::as_slice)
-                .unwrap_or_default();
-            let allowed = past
-                .iter()
-                .map(|(_, nodes)| *nodes)
-                .max()
-                .unwrap_or(i64::MAX);
-            if names.len() > usize::try_from(allowed).unwrap_or(0) {
-                let what =
-                    format!("NodePool {pool}: {names:?} are disrupted at once, of {allowed}");
-                self.breaks("budgets hold", now, what);
-            }
-        }
-    }
-
     /// Whatever is to be done is looked after, though nobody is told of it once more.
     fn patience(&mut self, world: &World) {
         let now = world.now;
@@ -396,29 +349,4 @@ pub(super) fn leaving(world: &World) -> BTreeSet<NodeClaimName> {
         leaving.extend(claim_of(world, &notice.instance).map(|claim| claim.name.clone()));
     }
     leaving
-}
-
-/// NodeClaims that somebody chose to disrupt and that are still there.
-fn going(world: &mut World) -> BTreeSet<NodeClaimName> {
-    let claims = &world.api.node_claims;
-    let rows = world.ledger.clusters.get(&cluster());
-    let mut going = BTreeSet::new();
-    for command in rows.iter().flat_map(|rows| rows.commands.values()) {
-        // What was proposed is over when it is committed, as another command.
-        let choice = command.choice.as_ref();
-        if choice.is_none_or(|choice| choice.validate_at.is_some()) {
-            continue;
-        }
-        let is_done = command.state == model::ledger::CommandState::Done;
-        for target in &command.delete {
-            let claim = claims.get(&target.name);
-            let Some(claim) = claim.filter(|claim| claim.uid == target.uid) else {
-                continue;
-            };
-            if command.state.is_open() || claim.deleted_at.is_some() && is_done {
-                going.insert(target.name.clone());
-            }
-        }
-    }
-    going
 }

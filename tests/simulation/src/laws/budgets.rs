@@ -1,0 +1,85 @@
+//! Disruption budgets of NodePools: what a command takes is judged when it is taken, because a budget that is lowered undoes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fakes::World;
+use model::{NodeClaimName, NodePoolName, ledger::CommandState};
+
+use super::{Laws, state::SETTLED};
+use crate::cluster;
+
+impl Laws {
+    pub(super) fn budgets(&mut self, world: &World) {
+        let now = world.now;
+        for (name, pool) in &world.api.node_pools {
+            let budgets = pool.spec.disruption.budgets.iter();
+            let least = budgets
+                .filter_map(|budget| budget.nodes.parse::<i64>().ok())
+                .min();
+            let past = self.budgets.entry(name.as_str().into()).or_default();
+            // What held last, and when.
+            let least = least.unwrap_or(i64::MAX);
+            past.retain(|(_, nodes)| *nodes != least);
+            past.push((now, least));
+            past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
+        }
+        let chosen = chosen(world);
+        for (pool, names) in &chosen {
+            let before = self.chosen.get(pool);
+            if before.is_some_and(|before| names.is_subset(before)) {
+                continue;
+            }
+            let past = self.budgets.get(pool).into_iter().flatten();
+            let allowed = past.map(|(_, nodes)| *nodes).max().unwrap_or(i64::MAX);
+            if names.len() > usize::try_from(allowed).unwrap_or(0) {
+                let what =
+                    format!("NodePool {pool}: {names:?} are disrupted at once, of {allowed}");
+                self.breaks("budgets hold", now, what);
+            }
+        }
+        self.chosen = chosen;
+    }
+}
+
+/// What is disrupted now. As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool (spec/lifecycle §15.2).
+fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
+    let mut chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> = BTreeMap::new();
+    let going = going(world);
+    for claim in going
+        .iter()
+        .filter_map(|name| world.api.node_claims.get(name))
+    {
+        let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
+        let mut nodes = world.api.nodes.values();
+        let stands = nodes.any(|node| node.provider_id == claim.status.provider_id);
+        if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
+            chosen.entry(pool).or_default().insert(claim.name.clone());
+        }
+    }
+    chosen
+}
+
+/// NodeClaims that somebody chose to disrupt and that are still there.
+fn going(world: &World) -> BTreeSet<NodeClaimName> {
+    let claims = &world.api.node_claims;
+    let rows = world.ledger.clusters.get(&cluster());
+    let mut going = BTreeSet::new();
+    for command in rows.iter().flat_map(|rows| rows.commands.values()) {
+        // What was proposed is over when it is committed, as another command.
+        let choice = command.choice.as_ref();
+        if choice.is_none_or(|choice| choice.validate_at.is_some()) {
+            continue;
+        }
+        let is_done = command.state == CommandState::Done;
+        for target in &command.delete {
+            let claim = claims.get(&target.name);
+            let Some(claim) = claim.filter(|claim| claim.uid == target.uid) else {
+                continue;
+            };
+            if command.state.is_open() || claim.deleted_at.is_some() && is_done {
+                going.insert(target.name.clone());
+            }
+        }
+    }
+    going
+}
