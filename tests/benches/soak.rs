@@ -20,7 +20,7 @@ mod stack;
 
 use std::{fs, process::ExitCode};
 
-use model::{InstanceId, Interruption, InterruptionKind, launch::InstanceState};
+use model::{InstanceId, Interruption, InterruptionKind};
 use serde_json::json;
 use stories::{cpu, secs};
 
@@ -223,10 +223,7 @@ impl Soak {
     fn forget(&self) {
         self.stack.metrics();
         self.stack.sim.with(|world| {
-            world
-                .account
-                .instances
-                .retain(|_, one| one.state != InstanceState::Terminated);
+            world.account.forget_ended();
             world.account.requests.clear();
             world.ledger.archive.clear();
             world.api.events.clear();

@@ -208,6 +208,21 @@ impl Account {
         }
     }
 
+    /// What EC2 forgets in time: instances that have ended, and the tokens of calls that launched nothing else.
+    pub fn forget_ended(&mut self) {
+        self.instances
+            .retain(|_, one| one.state != InstanceState::Terminated);
+        let Self {
+            instances,
+            state_since,
+            answered,
+            ..
+        } = self;
+        state_since.retain(|id, _| instances.contains_key(id));
+        let is_there = |launched: &Launched| instances.contains_key(&launched.instance);
+        answered.retain(|_, (_, answer)| answer.instances.iter().any(is_there));
+    }
+
     /// What descriptions show: new instances only after the lag.
     pub(crate) fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
         let lag = self.describe_lag;
