@@ -104,7 +104,8 @@ fn flag(name: &str, value: &str, groups: &mut [Group]) -> Result<(), String> {
     let why = format!("was --{name}={value}");
     let number = || {
         value
-            .parse::<i64>()
+            .parse::<i32>()
+            .map(i64::from)
             .map_err(|_not_one| "expected a number".to_owned())
     };
     match name {
@@ -159,4 +160,21 @@ fn flag(name: &str, value: &str, groups: &mut [Group]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::group::Source, *};
+
+    #[test]
+    fn sizes_that_no_group_has_are_bounded() {
+        let group = |name| Group::new(Source::Asg, "asg.json", name, (0, 0, i64::MAX));
+        let mut groups = [group("web"), group("batch")];
+        let refused = flag("max-nodes-total", "2147483647", &mut groups).unwrap_err();
+        assert!(
+            refused.contains("such as web 1073741823, batch"),
+            "{refused}"
+        );
+        assert!(flag("max-nodes-total", "9223372036854775807", &mut groups).is_err());
+    }
 }

@@ -71,6 +71,9 @@ impl Group {
         name: &str,
         (min, desired, max): (i64, i64, i64),
     ) -> Self {
+        // AWS' own sizes have 32 bits: sums and products of them stay within 64.
+        let [min, desired, max] =
+            [min, desired, max].map(|size| size.clamp(0, i64::from(i32::MAX)));
         Self {
             source,
             file: file.to_owned(),
