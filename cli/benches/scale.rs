@@ -35,8 +35,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SIZES: [usize; 3] = [500, 2_000, 5_000];
 const PODS_PER_NODE: usize = 10;
-/// Turns of a lane in a cluster at rest.
-const TURNS: usize = 6;
+/// Turns of a lane in a cluster at rest, if there is time.
+const TURNS: usize = 101;
 
 const SETTLE: &str = "settle";
 const PUBLISH: &str = "publish";

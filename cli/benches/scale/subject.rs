@@ -27,8 +27,9 @@ const EPOCH: &str = "bench";
 pub(crate) struct Measured {
     /// Of a turn in a process that has just begun, in milliseconds.
     pub(crate) cold: u64,
-    /// The median of those after it.
+    /// The median of those after it, and what one in a hundred of them exceeds.
     pub(crate) warm: u64,
+    pub(crate) warm_p99: u64,
     /// From the beginning of the first turn to its first CreateFleet call.
     pub(crate) fleet: Option<u64>,
     /// From the beginnings of turns to what they commit, together: launching comes after it.
@@ -47,11 +48,14 @@ pub(crate) struct Measured {
 /// How long a subject goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// So many turns that have nothing to do.
+    /// So many turns that have nothing to do, or as many as there is time for.
     Quiet(usize),
     /// No pod is left to the next turn.
     AllPlanned,
 }
+
+/// Turns of a large cluster may take seconds each.
+const QUIET_MAX: Duration = Duration::from_secs(20);
 
 /// Runs turns of a lane on the cluster that was announced, and says what they cost.
 pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
@@ -96,7 +100,7 @@ pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
                     report.planned.first()
                 )
             }
-            Until::Quiet(turns) if times.len() < turns => {}
+            Until::Quiet(turns) if times.len() < turns && begun.elapsed() < QUIET_MAX => {}
             Until::AllPlanned if report.postponed > 0 => {}
             Until::Quiet(_) | Until::AllPlanned => break,
         }
@@ -107,7 +111,11 @@ pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
     let mut rest = times.split_off(1);
     rest.sort_unstable();
     measured.cold = times.first().copied().unwrap_or_default();
-    measured.warm = rest.get(rest.len() / 2).copied().unwrap_or_default();
+    let percentile = |hundredths: usize| {
+        let index = rest.len() * hundredths / 100;
+        rest.get(index).copied().unwrap_or_default()
+    };
+    (measured.warm, measured.warm_p99) = (percentile(50), percentile(99));
     Ok(measured)
 }
 

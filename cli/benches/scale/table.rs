@@ -173,13 +173,14 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>6}  {:<12} {:<17} {:<5} {:>8} {:>8} {:>9} {:>10} {:>6} {:>9} {:>8} {:>17} {:>17}",
+            "{:>6}  {:<12} {:<17} {:<5} {:>8} {:>8} {:>8} {:>9} {:>10} {:>6} {:>9} {:>8} {:>17} {:>17}",
             "nodes",
             "lane",
             "",
             "by",
             "cold ms",
-            "warm ms",
+            "p50 ms",
+            "p99 ms",
             "fleet ms",
             "planned ms",
             "turns",
@@ -202,11 +203,12 @@ impl fmt::Display for Table {
                 .map_or_else(String::new, |fleet| fleet.to_string());
             writeln!(
                 f,
-                "{nodes:>6}  {:<12} {what:<17} {:<5} {:>8} {:>8} {fleet:>9} {:>10} {:>6} {:>9} {:>8} {:>17} {:>17}",
+                "{nodes:>6}  {:<12} {what:<17} {:<5} {:>8} {:>8} {:>8} {fleet:>9} {:>10} {:>6} {:>9} {:>8} {:>17} {:>17}",
                 lane.as_str(),
                 rung.to_string(),
                 measured.cold,
                 measured.warm,
+                measured.warm_p99,
                 measured.planned,
                 measured.turns,
                 measured.together,
