@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check unit functions e2e control-plane sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,10 +31,11 @@ demo: ## Watch pending pods become nodes in a simulated account and cluster (KEE
 	@cargo build --locked -p whittle
 	@cargo run --quiet --locked -p whittle -- demo $(if $(KEEP),--keep)
 
-# The last lines are nextest's summary. Cargo, nextest and the tests themselves fail on whatever is missing; none skips.
+# The last lines are nextest's summary. Cargo, nextest and the tests themselves fail on whatever is missing; none skips. Only `make e2e`
+# works with a cluster that the environment names.
 test: tools check functions ## Install what is needed, then run everything
 	cargo test --locked --workspace --doc --quiet
-	cargo nextest run --locked --workspace $(WITH_AWS)
+	env -u KUBECONFIG -u KUBEBUILDER_ASSETS cargo nextest run --locked --workspace $(WITH_AWS)
 
 check: tools ## Formatting, lints, dependency rules, template
 	cargo fmt --all --check
@@ -57,8 +58,13 @@ functions: tools
 	sam build --template sam-template.yaml --build-dir $(WHITTLE_SAM_BUILD) \
 		--parameter-overrides Architecture=$(HOST_ARCHITECTURE)
 
-e2e: functions ## Deploy the stack into a local AWS and watch it work
-	cargo nextest run --locked --workspace $(WITH_AWS) -E 'binary(e2e)'
+e2e: functions ## Deploy the stack into a local AWS and watch it work (KUBEBUILDER_ASSETS=folder or KUBECONFIG=file: with a real API server)
+	cargo nextest run --locked --workspace $(WITH_AWS) -E 'binary(e2e) | binary(deployment) | binary(bad_input)'
+
+# From the modules of Kubernetes and etcd, by Go alone; some minutes and gigabytes the first time.
+KUBERNETES ?= 1.37.2
+control-plane: ## Build a real control plane of KUBERNETES=1.37.2 for KUBEBUILDER_ASSETS
+	infra/tools/control-plane $(KUBERNETES) $(CARGO_TARGET_DIR)/control-plane-$(KUBERNETES)
 
 # Optimized, and of the simulation alone: it links no AWS SDK. SIM_PROFILE=dev where it is built for tests anyway.
 SIM_PROFILE ?= sim
@@ -149,7 +155,7 @@ fuzz: ## Feed programs with what nobody would write, HOURS=1 for all targets tog
 		mkdir -p $(CARGO_TARGET_DIR)/fuzz-corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --target-dir $(CARGO_TARGET_DIR)/fuzz $${features[$$target]-} $$target \
 			$(CARGO_TARGET_DIR)/fuzz-corpus/$$target fuzz/corpus/$$target -- \
-			-max_total_time=$$(awk 'BEGIN { print int($(HOURS) * 3600 / $(words $(FUZZ))) }') -timeout=20 -rss_limit_mb=2048; \
+			-max_total_time=$$(awk 'BEGIN { print int($(HOURS) * 3600 / $(words $(FUZZ))) }') -timeout=60 -rss_limit_mb=2048; \
 	done
 
 # Debian's tools read what rustc 1.95 writes if they are of the same LLVM. What runs the pure crates knows no SDK, and is built apart.

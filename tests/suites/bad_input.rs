@@ -170,7 +170,7 @@ fn objects_tell(deployed: &Deployed<'_>) -> Result<(), String> {
     let told = events.iter().find(|event| {
         event["involvedObject"]["name"] == "huge"
             && event["reason"] == "FailedScheduling"
-            && event["source"]["component"] != "default-scheduler"
+            && event["source"]["component"] == "whittle"
     });
     let message = told.map(|event| event["message"].as_str().unwrap_or_default());
     match message {

@@ -9,10 +9,9 @@ mod deployed;
 
 use std::time::Duration;
 
-use deployed::{BY_SWEEP, CLUSTER, Cluster, Deployed, MANIFESTS, all_run, all_true};
+use deployed::{BY_SWEEP, CLUSTER, Cluster, Deployed, MANIFESTS, all_run, all_true, wire::Fault};
 use harness::LocalAws;
 use model::ledger::SCHEMA;
-use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
 
 #[test]
@@ -23,13 +22,12 @@ fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
     let mut inside = deployed.entry();
     inside["reach"] = json!(format!("vpc:{vpc}"));
     deployed.register(CLUSTER, &inside);
-    let outside = Cluster::start();
+    let outside = Cluster::simulated();
     let credentials = "/whittle/credentials/outside";
-    let token =
-        json!({"Name": credentials, "Type": "SecureString", "Value": outside.sandbox.token()});
+    let token = json!({"Name": credentials, "Type": "SecureString", "Value": outside.token()});
     aws.moto.call("ssm", "put_parameter", token);
     let mut entry = deployed.entry();
-    entry["endpoint"] = json!(outside.sandbox.url());
+    entry["endpoint"] = json!(outside.url());
     entry["credentials"] = json!(credentials);
     deployed.register("outside", &entry);
 
@@ -103,12 +101,14 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
     });
 
     // The instances run and nobody has said so: this turn ends after the upgrade, if it ends.
-    let hang = Fault::new(Effect::Delay(Duration::from_secs(40)), 1);
-    let hang = hang.on_verb("patch").on_resource("nodeclaims/status");
-    deployed.cluster.sandbox.inject(hang);
+    let hang = Fault::Delay(Duration::from_secs(40));
+    deployed
+        .cluster
+        .wire
+        .inject(hang, "patch", "nodeclaims/status");
     deployed.cluster.scale("web", 2);
     deployed.until("a turn is in flight", BY_SWEEP, |world| {
-        match world.cluster.sandbox.pending_faults() {
+        match world.cluster.wire.pending_faults() {
             0 => Ok(()),
             _ => Err("not yet".into()),
         }

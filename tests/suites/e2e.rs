@@ -12,10 +12,9 @@ use std::{collections::BTreeSet, process::Command, time::Duration};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use deployed::{
     BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SECRET_OF_NODES, SOON, all_run, all_true, permissions,
-    relay::Relay, tags,
+    relay::Relay, tags, wire::Fault,
 };
 use harness::{LocalAws, Trouble};
-use sandbox::faults::{Effect, Fault};
 use serde_json::{Value, json};
 
 #[test]
@@ -65,7 +64,7 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
 fn no_secret_is_logged(deployed: &Deployed<'_>, function: &str) {
     let logs = deployed.stack.logs(function);
     assert!(!logs.is_empty(), "{function} logs nothing");
-    for secret in [deployed.cluster.sandbox.token(), SECRET_OF_NODES] {
+    for secret in [deployed.cluster.token(), SECRET_OF_NODES] {
         let leak = logs.iter().find(|line| line.contains(secret));
         assert_eq!(leak, None, "{function}");
     }
@@ -183,7 +182,7 @@ fn a_launch_template_makes_nodes_of_the_cluster(
         "apiVersion: node.eks.aws/v1alpha1",
         "kind: NodeConfig",
         "name: demo",
-        &deployed.cluster.sandbox.url(),
+        &deployed.cluster.url(),
         "karpenter.sh/unregistered",
     ] {
         assert!(user_data.contains(part), "no {part:?} in:\n{user_data}");
@@ -329,9 +328,8 @@ fn a_bad_wire_costs_time_and_nothing_else() {
         ("delete", "nodes"),
     ] {
         // What was refused is tried again once its lease has lapsed: each costs a minute.
-        for effect in [Effect::unavailable(), Effect::LoseAnswer] {
-            let fault = Fault::new(effect, 1).on_verb(verb).on_resource(resource);
-            deployed.cluster.sandbox.inject(fault);
+        for fault in [Fault::Unavailable, Fault::LoseAnswer] {
+            deployed.cluster.wire.inject(fault, verb, resource);
         }
     }
     deployed.cluster.apply(MANIFESTS);
@@ -415,9 +413,8 @@ fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
 
 /// The next such request hangs until its sender is dead.
 fn arm(deployed: &Deployed<'_>, (_, verb, resource): &(&str, &str, &str)) {
-    let hang = Effect::Delay(Duration::from_secs(600));
-    let fault = Fault::new(hang, 1).on_verb(verb).on_resource(resource);
-    deployed.cluster.sandbox.inject(fault);
+    let hang = Fault::Delay(Duration::from_secs(600));
+    deployed.cluster.wire.inject(hang, verb, resource);
 }
 
 fn kill_when_it_hangs(
@@ -426,7 +423,7 @@ fn kill_when_it_hangs(
 ) {
     let what = format!("{function} hangs in {verb} {resource}");
     deployed.until(&what, BY_SWEEP, |world| {
-        match world.cluster.sandbox.pending_faults() {
+        match world.cluster.wire.pending_faults() {
             0 => Ok(()),
             _ => Err("not yet".into()),
         }

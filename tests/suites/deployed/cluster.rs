@@ -1,50 +1,106 @@
-//! A cluster: an API server with the controllers of a control plane, and `kubectl`.
+//! A cluster: an API server with the controllers of a control plane, `kubectl`, and kubelets that wait for machines.
 
 use std::{
-    fs,
+    collections::BTreeSet,
+    fs::File,
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use sandbox::{Sandbox, SandboxOptions};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::Value;
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use super::{
+    control_plane::ControlPlane,
+    given,
+    kubelets::Kubelets,
+    wire::{TOKEN, Wire},
+};
+
 pub(crate) struct Cluster {
-    pub(crate) sandbox: Sandbox,
-    kubeconfig: NamedTempFile,
+    /// Between the functions and the API server.
+    pub(crate) wire: Wire,
+    pub(crate) kubelets: Kubelets,
+    kubeconfig: PathBuf,
+    /// Nodes that were there before.
+    others: BTreeSet<String>,
+    /// Tests share a cluster that is given, one after the other.
+    turn: Option<File>,
+    _control_plane: ControlPlane,
+    _home: TempDir,
     /// Serves as long as the cluster is there.
     _runtime: Runtime,
 }
 
 impl Cluster {
-    /// A cluster with Karpenter's CRDs, to which its token gives access.
+    /// A cluster with Karpenter's CRDs and nothing else, simulated unless the environment names a real one.
     pub(crate) fn start() -> Self {
+        Self::of(ControlPlane::start)
+    }
+
+    /// One more, beside the one that the environment may name.
+    pub(crate) fn simulated() -> Self {
+        Self::of(ControlPlane::simulated)
+    }
+
+    fn of(control_plane: impl FnOnce(&Runtime) -> (ControlPlane, PathBuf, TempDir)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let sandbox = runtime
-            .block_on(Sandbox::start(SandboxOptions::default()))
-            .unwrap();
-        let kubeconfig = NamedTempFile::new().unwrap();
-        fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
-        let cluster = Self {
-            sandbox,
+        let (control_plane, kubeconfig, home) = control_plane(&runtime);
+        let turn = matches!(control_plane, ControlPlane::Given).then(given::a_turn);
+        let client = runtime.block_on(connect(&kubeconfig));
+        let (wire, kubelets) = runtime.block_on(async {
+            let wire = Wire::start(client.clone()).await;
+            (wire, Kubelets::start(client))
+        });
+        let mut cluster = Self {
+            wire,
+            kubelets,
             kubeconfig,
+            others: BTreeSet::new(),
+            turn,
+            _control_plane: control_plane,
+            _home: home,
             _runtime: runtime,
         };
+        if cluster.turn.is_some() {
+            given::is_meant(&cluster);
+        }
         let crds = root().join("infra/chart/charts/crds/templates");
         cluster.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]);
+        if cluster.turn.is_some() {
+            given::clear(&cluster);
+        }
+        let others = cluster.list("nodes");
+        let others = others
+            .iter()
+            .filter_map(|node| node["metadata"]["name"].as_str());
+        cluster.others = others.map(str::to_owned).collect();
         cluster
     }
 
+    /// Where the functions find the API server.
+    pub(crate) fn url(&self) -> String {
+        self.wire.url()
+    }
+
+    /// What it asks them for.
+    pub(crate) fn token(&self) -> &'static str {
+        TOKEN
+    }
+
     pub(crate) fn kubeconfig(&self) -> &Path {
-        self.kubeconfig.path()
+        &self.kubeconfig
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
@@ -64,13 +120,17 @@ impl Cluster {
         ]);
     }
 
-    /// All objects of a kind.
+    /// All objects of a kind, but for nodes that were there before.
     pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
         let text = self.kubectl(&["get", kind, "--all-namespaces", "-o", "json"]);
         let mut list: Value = serde_json::from_str(&text).unwrap();
-        let Value::Array(items) = list["items"].take() else {
+        let Value::Array(mut items) = list["items"].take() else {
             panic!("kubectl get {kind}: {text}")
         };
+        if kind == "nodes" {
+            let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
+            items.retain(|node| name(node).is_none_or(|name| !self.others.contains(&name)));
+        }
         items
     }
 
@@ -102,6 +162,20 @@ impl Cluster {
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
+}
+
+/// By one file or several, as in `KUBECONFIG`.
+async fn connect(kubeconfig: &Path) -> Client {
+    let files = std::env::split_paths(kubeconfig);
+    let read = files.map(|file| {
+        Kubeconfig::read_from(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    });
+    let all = read.reduce(|all, next| all.merge(next).unwrap()).unwrap();
+    let config = Config::from_custom_kubeconfig(all, &KubeConfigOptions::default()).await;
+    let mut config = config.unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
+    // Who asks is to see what the API server says.
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
 }
 
 /// The checkout.

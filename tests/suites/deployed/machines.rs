@@ -1,57 +1,55 @@
-//! What machines do by themselves: an instance boots, its kubelet registers a node, and ends with it.
+//! What instances become in the cluster: each a node of its type, as its kubelet and the cloud's controller describe it.
 
 use std::collections::BTreeMap;
 
 use harness::Moto;
-use jiff::SignedDuration;
-use model::{
-    Resources,
-    taint::{Taint, TaintEffect},
-};
-use sandbox::{NodeJoin, Sandbox};
 use serde_json::{Value, json};
 
-use super::{CLUSTER, tags};
+use super::{
+    CLUSTER,
+    given::STAND_IN,
+    kubelets::{Kubelets, ready},
+    tags,
+};
 
-const BOOT: SignedDuration = SignedDuration::from_secs(1);
 /// What the kubelet keeps for itself and the system.
 const RESERVED_CPU_MILLIS: i64 = 100;
 const RESERVED_MEMORY: i64 = 700 << 20;
 /// Of the nominal memory, what the hypervisor and the kernel leave.
 const MEMORY_LEFT_PERCENT: i64 = 93;
 
-/// The kubelets of the cluster's instances.
+/// The instances that were seen.
 #[derive(Default)]
-pub(crate) struct Kubelets {
+pub(crate) struct Machines {
     /// Node names by instance.
     nodes: BTreeMap<String, String>,
     types: BTreeMap<String, Value>,
 }
 
-impl Kubelets {
-    /// Lets new instances join and loses the nodes of ended ones.
-    pub(crate) fn attend(&mut self, moto: &Moto, sandbox: &Sandbox) {
+impl Machines {
+    /// Boots new instances and ends the machines of those that are gone.
+    pub(crate) fn attend(&mut self, moto: &Moto, kubelets: &Kubelets) {
         let alive: BTreeMap<String, Value> = alive(moto)
             .into_iter()
             .map(|instance| (text(&instance["InstanceId"]), instance))
             .collect();
         for (id, instance) in &alive {
             if !self.nodes.contains_key(id) {
-                let join = self.join(moto, instance);
-                self.nodes.insert(id.clone(), join.name.clone());
-                sandbox.join_node(join, BOOT);
+                self.nodes
+                    .insert(id.clone(), text(&instance["PrivateDnsName"]));
+                kubelets.boot(self.node(moto, instance));
             }
         }
         self.nodes.retain(|id, node| {
             let runs = alive.contains_key(id);
             if !runs {
-                sandbox.lose_node(node);
+                kubelets.end(node);
             }
             runs
         });
     }
 
-    fn join(&mut self, moto: &Moto, instance: &Value) -> NodeJoin {
+    fn node(&mut self, moto: &Moto, instance: &Value) -> Value {
         let kind = text(&instance["InstanceType"]);
         let zone = text(&instance["Placement"]["AvailabilityZone"]);
         let described = self.types.entry(kind.clone()).or_insert_with(|| {
@@ -65,35 +63,48 @@ impl Kubelets {
         let network = &described["NetworkInfo"];
         let addresses = number(&network["Ipv4AddressesPerInterface"]) - 1;
         let pods = number(&network["MaximumNetworkInterfaces"]) * addresses + 2;
-        let disk = 20_i64 << 30;
-        let resources = |cpu, memory| {
-            Resources::from([
-                ("cpu", cpu),
-                ("memory", memory),
-                ("pods", pods),
-                ("ephemeral-storage", disk),
-            ])
+        let resources = |cpu: i64, memory: i64| {
+            json!({
+                "cpu": format!("{cpu}m"), "memory": memory.to_string(), "pods": pods.to_string(),
+                "ephemeral-storage": "20Gi",
+            })
         };
-        NodeJoin {
-            name: text(&instance["PrivateDnsName"]),
-            provider_id: format!("aws:///{zone}/{}", text(&instance["InstanceId"])),
-            architecture: match instance["Architecture"].as_str() {
-                Some("arm64") => "arm64".to_owned(),
-                _ => "amd64".to_owned(),
+        let architecture = match instance["Architecture"].as_str() {
+            Some("arm64") => "arm64",
+            _ => "amd64",
+        };
+        let name = &instance["PrivateDnsName"];
+        let id = text(&instance["InstanceId"]);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {
+                    "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture,
+                    "node.kubernetes.io/instance-type": kind, "topology.kubernetes.io/zone": zone,
+                    "topology.kubernetes.io/region": harness::REGION, (STAND_IN): "true",
+                },
             },
-            capacity: resources(cpu, memory),
-            allocatable: resources(cpu - RESERVED_CPU_MILLIS, memory - RESERVED_MEMORY),
-            taints: vec![Taint {
-                key: "karpenter.sh/unregistered".into(),
-                value: String::new(),
-                effect: TaintEffect::NoExecute,
-            }],
-            internal_ip: text(&instance["PrivateIpAddress"]),
-            instance_type: kind,
-            zone,
-            ready_after: Some(SignedDuration::from_secs(1)),
-            ..NodeJoin::default()
-        }
+            "spec": {
+                "providerID": format!("aws:///{zone}/{id}"),
+                "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}],
+            },
+            "status": {
+                "capacity": resources(cpu, memory),
+                "allocatable": resources(cpu - RESERVED_CPU_MILLIS, memory - RESERVED_MEMORY),
+                "addresses": [
+                    {"type": "InternalIP", "address": instance["PrivateIpAddress"]},
+                    {"type": "Hostname", "address": name},
+                ],
+                "nodeInfo": {
+                    "architecture": architecture, "operatingSystem": "linux", "kubeletVersion": "v1.34.0",
+                    "kubeProxyVersion": "", "containerRuntimeVersion": "containerd://2.1.0", "osImage": "Linux",
+                    "kernelVersion": "6.12.0", "machineID": "", "systemUUID": "", "bootID": "",
+                },
+                "conditions": [ready("False", "KubeletNotReady")],
+            },
+        })
     }
 }
 

@@ -1,11 +1,15 @@
-//! The product as users run it: the stack deployed into a local AWS, a cluster with an API server of its own, the relay
-//! beside it, and somebody who does what machines do.
+//! The product as users run it: the stack deployed into a local AWS, a cluster, simulated or real, the relay beside it, and
+//! somebody who does what machines do.
 #![allow(dead_code, reason = "every suite uses a part of it")]
 
 mod cluster;
+mod control_plane;
+mod given;
+mod kubelets;
 mod machines;
 pub(crate) mod permissions;
 pub(crate) mod relay;
+pub(crate) mod wire;
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +22,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) use cluster::Cluster;
-use machines::Kubelets;
+use machines::Machines;
 
 pub(crate) const CLUSTER: &str = "demo";
 const CREDENTIALS: &str = "/whittle/credentials/demo";
@@ -30,7 +34,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Part of the user data of `MANIFESTS`.
 pub(crate) const SECRET_OF_NODES: &str = "4d1e-only-the-node-knows";
 
-/// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods.
+/// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods, which run nowhere else.
 pub(crate) const MANIFESTS: &str = "
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -70,6 +74,7 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       terminationGracePeriodSeconds: 0
+      nodeSelector: {tier: web}
       containers:
       - name: web
         image: example.com/web:1
@@ -85,7 +90,7 @@ pub(crate) struct Deployed<'a> {
     pub(crate) aws: &'a LocalAws,
     pub(crate) stack: Stack<'a>,
     pub(crate) cluster: Cluster,
-    kubelets: Kubelets,
+    machines: Machines,
     swept: Instant,
     /// Of every reach.
     housekeepers: Vec<String>,
@@ -104,13 +109,13 @@ impl<'a> Deployed<'a> {
         let stack = aws.deploy("whittle");
         let cluster = Cluster::start();
         let token = json!({
-            "Name": CREDENTIALS, "Type": "SecureString", "Value": cluster.sandbox.token(), "Overwrite": true,
+            "Name": CREDENTIALS, "Type": "SecureString", "Value": cluster.token(), "Overwrite": true,
         });
         aws.moto.call("ssm", "put_parameter", token);
         Self {
             aws,
             stack,
-            kubelets: Kubelets::default(),
+            machines: Machines::default(),
             swept: Instant::now(),
             housekeepers: vec!["housekeeper".to_owned()],
             cluster,
@@ -120,7 +125,7 @@ impl<'a> Deployed<'a> {
     /// The registry entry of the cluster.
     pub(crate) fn entry(&self) -> Value {
         json!({
-            "type": "endpoint", "endpoint": self.cluster.sandbox.url(), "credentials": CREDENTIALS,
+            "type": "endpoint", "endpoint": self.cluster.url(), "credentials": CREDENTIALS,
             "reach": "public", "mode": "active",
             "settings": {"kubernetesVersion": "1.34", "serviceCIDR": "10.100.0.0/16"},
         })
@@ -189,7 +194,7 @@ impl<'a> Deployed<'a> {
     ) -> T {
         let started = Instant::now();
         loop {
-            self.kubelets.attend(&self.aws.moto, &self.cluster.sandbox);
+            self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
             let missing = match look(self) {
                 Ok(found) => {
                     eprintln!("{what}: after {:.0?}", started.elapsed());

@@ -1,0 +1,228 @@
+//! Where a cluster comes from: simulated, or real, from programs on this machine (`KUBEBUILDER_ASSETS`) or given (`KUBECONFIG`).
+
+use std::{
+    env, fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rcgen::KeyPair;
+use sandbox::{Sandbox, SandboxOptions};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// What answers as the cluster, as long as it is there.
+pub(crate) enum ControlPlane {
+    Simulated { _sandbox: Box<Sandbox> },
+    Started { _programs: Programs },
+    Given,
+}
+
+/// How long a control plane takes to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+const ADMINISTRATOR: &str = "of-the-administrator";
+
+impl ControlPlane {
+    /// As the environment says, with the kubeconfig of its administrator; without a word, simulated.
+    pub(crate) fn start(runtime: &Runtime) -> (Self, PathBuf, TempDir) {
+        let home = TempDir::new().unwrap();
+        let kubeconfig = home.path().join("kubeconfig");
+        let (assets, given) = (path("KUBEBUILDER_ASSETS"), path("KUBECONFIG"));
+        match (assets, given) {
+            (Some(_), Some(_)) => {
+                panic!(
+                    "KUBEBUILDER_ASSETS and KUBECONFIG are both set: unset the one that is not meant"
+                )
+            }
+            (Some(assets), None) => {
+                let programs = Programs::start(assets, home.path(), &kubeconfig);
+                let started = Self::Started {
+                    _programs: programs,
+                };
+                (started, kubeconfig, home)
+            }
+            (None, Some(given)) => (Self::Given, given, home),
+            (None, None) => Self::simulated(runtime),
+        }
+    }
+
+    pub(crate) fn simulated(runtime: &Runtime) -> (Self, PathBuf, TempDir) {
+        let home = TempDir::new().unwrap();
+        let kubeconfig = home.path().join("kubeconfig");
+        let sandbox = runtime.block_on(Sandbox::start(SandboxOptions::default()));
+        let sandbox = Box::new(sandbox.unwrap());
+        fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
+        (Self::Simulated { _sandbox: sandbox }, kubeconfig, home)
+    }
+}
+
+/// An empty variable is none.
+fn path(variable: &str) -> Option<PathBuf> {
+    let path = env::var_os(variable).filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
+
+/// A control plane of four processes; they end with it.
+pub(crate) struct Programs {
+    assets: PathBuf,
+    home: PathBuf,
+    kubeconfig: PathBuf,
+    running: Vec<(&'static str, Child)>,
+}
+
+impl Programs {
+    fn start(assets: PathBuf, home: &Path, kubeconfig: &Path) -> Self {
+        let mut programs = Self {
+            assets,
+            home: home.to_owned(),
+            kubeconfig: kubeconfig.to_owned(),
+            running: Vec::new(),
+        };
+        let [etcd, peers, api_server] = free_ports();
+        let etcd = format!("http://127.0.0.1:{etcd}");
+        programs.run(
+            "etcd",
+            &[
+                ("data-dir", &programs.path("etcd")),
+                ("listen-client-urls", &etcd),
+                ("advertise-client-urls", &etcd),
+                ("listen-peer-urls", &format!("http://127.0.0.1:{peers}")),
+                ("unsafe-no-fsync", "true"),
+            ],
+        );
+        programs.run_api_server(&etcd, &api_server.to_string());
+        programs.wait_for(&["get", "--raw=/readyz"]);
+        let known = [
+            ("kubeconfig", kubeconfig.to_str().unwrap()),
+            ("leader-elect", "false"),
+            ("secure-port", "0"),
+        ];
+        let key = programs.path("accounts.key");
+        let signs = ("service-account-private-key-file", key.as_str());
+        programs.run("kube-controller-manager", &[&known[..], &[signs]].concat());
+        programs.run("kube-scheduler", &known);
+        // Under which pods run.
+        programs.wait_for(&["get", "serviceaccount/default", "--namespace=default"]);
+        programs
+    }
+
+    fn run_api_server(&mut self, etcd: &str, port: &str) {
+        let key = KeyPair::generate().unwrap();
+        fs::write(self.path("accounts.key"), key.serialize_pem()).unwrap();
+        fs::write(self.path("accounts.pub"), key.public_key_pem()).unwrap();
+        let administrator = format!("{ADMINISTRATOR},administrator,administrator,system:masters\n");
+        fs::write(self.path("tokens.csv"), administrator).unwrap();
+        self.run(
+            "kube-apiserver",
+            &[
+                ("etcd-servers", etcd),
+                ("bind-address", "127.0.0.1"),
+                ("advertise-address", "127.0.0.1"),
+                ("endpoint-reconciler-type", "none"),
+                ("secure-port", port),
+                ("cert-dir", &self.path("certificates")),
+                ("service-cluster-ip-range", "10.100.0.0/16"),
+                ("service-account-issuer", "https://kubernetes.default.svc"),
+                ("service-account-key-file", &self.path("accounts.pub")),
+                (
+                    "service-account-signing-key-file",
+                    &self.path("accounts.key"),
+                ),
+                ("token-auth-file", &self.path("tokens.csv")),
+                ("authorization-mode", "RBAC"),
+            ],
+        );
+        // It signs its certificate itself.
+        let authority = self.path("certificates/apiserver.crt");
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "started",
+            "clusters": [{"name": "started", "cluster": {
+                "server": format!("https://127.0.0.1:{port}"), "certificate-authority": authority,
+            }}],
+            "users": [{"name": "administrator", "user": {"token": ADMINISTRATOR}}],
+            "contexts": [{"name": "started", "context": {"cluster": "started", "user": "administrator"}}],
+        });
+        fs::write(&self.kubeconfig, kubeconfig.to_string()).unwrap();
+    }
+
+    fn run(&mut self, program: &'static str, arguments: &[(&str, &str)]) {
+        let path = self.assets.join(program);
+        assert!(
+            path.exists(),
+            "{} is missing: KUBEBUILDER_ASSETS needs etcd, kube-apiserver, kube-controller-manager and kube-scheduler, which `make control-plane` builds",
+            path.display()
+        );
+        let log = fs::File::create(self.path(&format!("{program}.log"))).unwrap();
+        let arguments = arguments.iter();
+        let child = Command::new(path)
+            .args(arguments.map(|(flag, value)| format!("--{flag}={value}")))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.running.push((program, child.unwrap()));
+    }
+
+    /// Of its own.
+    fn path(&self, file: &str) -> String {
+        self.home.join(file).to_str().unwrap().to_owned()
+    }
+
+    /// Until kubectl is answered.
+    fn wait_for(&mut self, asked: &[&str]) {
+        let started = Instant::now();
+        loop {
+            let kubectl = Command::new(harness::tool("bin/kubectl"))
+                .args(asked)
+                .env("KUBECONFIG", &self.kubeconfig)
+                .output()
+                .unwrap();
+            if kubectl.status.success() {
+                return;
+            }
+            let mut running = self.running.iter_mut();
+            let ended = running.any(|(_, child)| child.try_wait().unwrap().is_some());
+            if ended || started.elapsed() > PATIENCE {
+                let told = String::from_utf8_lossy(&kubectl.stderr);
+                panic!("the control plane does not start: kubectl {asked:?}: {told}");
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// Their last words.
+    fn logs(&self) -> String {
+        let log = |(program, _): &(&str, Child)| {
+            let text = fs::read_to_string(self.path(&format!("{program}.log"))).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = lines
+                .get(lines.len().saturating_sub(20)..)
+                .unwrap_or_default();
+            format!("---- {program} ----\n{}", last.join("\n"))
+        };
+        self.running.iter().map(log).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for (_, child) in self.running.iter_mut().rev() {
+            // It may have ended by itself, which its log then tells.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+    }
+}
+
+/// Free for now: nothing else here takes ports that it did not ask for.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}

@@ -1,0 +1,229 @@
+//! Kubelets, and what a cloud's controller does about nodes, by requests alone: they serve any API server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use http::{Method, Request, header};
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// From the start of an instance to its Node, and from there to Ready.
+const BOOT: Duration = Duration::from_secs(1);
+const READY_AFTER: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Without a heartbeat for so long, a node is of unknown state.
+const LEASE_SECONDS: u64 = 40;
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+/// One task for all instances, as long as the runtime that it was started in.
+pub(crate) struct Kubelets {
+    machines: Arc<Mutex<BTreeMap<String, Machine>>>,
+}
+
+/// An instance, by the name of its node.
+#[derive(Clone)]
+struct Machine {
+    /// As it registers.
+    node: Value,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Booting(Instant),
+    Registered(Instant),
+    /// When it renewed its Lease last.
+    Ready(Instant),
+    /// Nobody speaks for the node any more, until it is deleted.
+    Ended,
+}
+
+impl Kubelets {
+    pub(crate) fn start(client: Client) -> Self {
+        let machines = Arc::default();
+        tokio::spawn(serve(client, Arc::clone(&machines)));
+        Self { machines }
+    }
+
+    /// Starts a machine that will register this node.
+    pub(crate) fn boot(&self, node: Value) {
+        let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+        let state = State::Booting(Instant::now());
+        let mut machines = self.machines.lock().unwrap();
+        machines.insert(name, Machine { node, state });
+    }
+
+    /// Switches the machine of a node off.
+    pub(crate) fn end(&self, node: &str) {
+        if let Some(machine) = self.machines.lock().unwrap().get_mut(node) {
+            machine.state = State::Ended;
+        }
+    }
+}
+
+async fn serve(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
+    loop {
+        let now = machines.lock().unwrap().clone();
+        for (name, machine) in &now {
+            let next = step(&client, name, machine).await;
+            let next = next.unwrap_or_else(|error| {
+                eprintln!("the kubelet of {name}: {error}");
+                Some(machine.state)
+            });
+            let mut machines = machines.lock().unwrap();
+            match (machines.get_mut(name), next) {
+                // It ended meanwhile.
+                (Some(machine), Some(_)) if matches!(machine.state, State::Ended) => {}
+                (Some(machine), Some(next)) => machine.state = next,
+                _ => drop(machines.remove(name)),
+            }
+        }
+        if let Err(error) = run_pods(&client, &now).await {
+            eprintln!("the kubelets' pods: {error}");
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// What becomes of it; nothing is left of one whose node is gone.
+async fn step(
+    client: &Client,
+    name: &str,
+    machine: &Machine,
+) -> Result<Option<State>, kube::Error> {
+    let node = format!("/api/v1/nodes/{name}");
+    match machine.state {
+        State::Booting(since) if since.elapsed() > BOOT => {
+            heartbeat(client, name).await?;
+            let registered = call(client, Method::POST, "/api/v1/nodes", &machine.node).await;
+            // Who registers twice finds the node there.
+            unless(registered, 409)?;
+            Ok(Some(State::Registered(Instant::now())))
+        }
+        State::Registered(since) if since.elapsed() > READY_AFTER => {
+            let status = json!({"status": {"conditions": [ready("True", "KubeletReady")]}});
+            let patched = call(client, Method::PATCH, &format!("{node}/status"), &status).await;
+            unless(patched, 404)?;
+            Ok(Some(State::Ready(Instant::now())))
+        }
+        State::Ready(since) if since.elapsed() > HEARTBEAT => {
+            heartbeat(client, name).await?;
+            Ok(Some(State::Ready(Instant::now())))
+        }
+        State::Ended => {
+            let gone = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+            match call(client, Method::DELETE, &node, &gone).await {
+                // It stays until those have seen to it whose finalizers it carries.
+                Ok(_) => Ok(Some(State::Ended)),
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    let lease = format!("{LEASES}/{name}");
+                    unless(call(client, Method::DELETE, &lease, &gone).await, 404)?;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        State::Booting(_) | State::Registered(_) | State::Ready(_) => Ok(Some(machine.state)),
+    }
+}
+
+pub(crate) fn ready(status: &str, reason: &str) -> Value {
+    let now = now().to_string();
+    json!({
+        "type": "Ready", "status": status, "reason": reason, "message": "by a stand-in",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "API servers look at the clock")]
+fn now() -> Timestamp {
+    let seconds = Timestamp::now().as_second();
+    Timestamp::from_second(seconds).unwrap()
+}
+
+async fn heartbeat(client: &Client, name: &str) -> Result<(), kube::Error> {
+    let renewed = now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed},
+    });
+    match call(client, Method::PATCH, &format!("{LEASES}/{name}"), &lease).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            call(client, Method::POST, LEASES, &lease).await.map(drop)
+        }
+        renewed => renewed.map(drop),
+    }
+}
+
+/// Bound pods start, and deleted pods end.
+async fn run_pods(
+    client: &Client,
+    machines: &BTreeMap<String, Machine>,
+) -> Result<(), kube::Error> {
+    let bound = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
+    let mut pods = call(client, Method::GET, bound, &Value::Null).await?;
+    for pod in pods["items"].as_array_mut().into_iter().flatten() {
+        let serves = |machine: &Machine| matches!(machine.state, State::Ready(_));
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or("");
+        if !machines.get(node).is_some_and(serves) {
+            continue;
+        }
+        let field = |name: &str| pod["metadata"][name].as_str().unwrap_or("");
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}",
+            field("namespace"),
+            field("name")
+        );
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            let end = json!({
+                "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+                "preconditions": {"uid": field("uid")},
+            });
+            let ended = call(client, Method::DELETE, &path, &end).await;
+            unless(unless(ended, 404), 409)?;
+        } else if pod["status"]["phase"] == "Pending" {
+            let conditions = ["Initialized", "ContainersReady", "Ready"].map(|kind| {
+                json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()})
+            });
+            let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
+            let path = format!("{path}/status");
+            unless(call(client, Method::PATCH, &path, &status).await, 404)?;
+        }
+    }
+    Ok(())
+}
+
+/// An answer of this code is as good as success.
+fn unless(answer: Result<Value, kube::Error>, code: u16) -> Result<Value, kube::Error> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == code => Ok(Value::Null),
+        answer => answer,
+    }
+}
+
+async fn call(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> Result<Value, kube::Error> {
+    let kind = match method {
+        Method::PATCH => "application/strategic-merge-patch+json",
+        _ => "application/json",
+    };
+    let body = match body.is_null() {
+        true => Vec::new(),
+        false => body.to_string().into_bytes(),
+    };
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header(header::CONTENT_TYPE, kind).body(body);
+    client
+        .request(request.map_err(kube::Error::HttpError)?)
+        .await
+}
