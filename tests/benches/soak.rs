@@ -21,7 +21,7 @@ mod stack;
 use std::{fs, process::ExitCode};
 
 use model::{InstanceId, Interruption, InterruptionKind};
-use serde_json::json;
+use serde_json::{Value, json};
 use stories::{cpu, secs};
 
 use self::stack::Stack;
@@ -235,32 +235,35 @@ impl Soak {
 
     /// Rows that stay, and those that are removed in time.
     fn rows(&self) -> (usize, usize) {
-        let now = self.stack.now().as_second();
-        let (mut stay, mut expire) = (0, 0);
-        // Whole rows would need more memory than what is measured.
+        let now = self.stack.now().as_second().to_string();
+        let later = json!({":now": {"N": now}});
+        (
+            self.count("attribute_not_exists(#expires)", &Value::Null),
+            self.count("#expires > :now", &later),
+        )
+    }
+
+    /// Counted where they are: whole rows would need more memory than what is measured.
+    fn count(&self, filter: &str, values: &Value) -> usize {
         let mut request = json!({
             "TableName": stack::TABLE,
-            "ProjectionExpression": "#expires",
+            "Select": "COUNT",
+            "FilterExpression": filter,
             "ExpressionAttributeNames": {"#expires": "expires"},
         });
+        if !values.is_null() {
+            request["ExpressionAttributeValues"] = values.clone();
+        }
+        let mut count = 0;
         loop {
             let page = self
                 .stack
                 .dynamodb
                 .call("dynamodb", "scan", request.clone());
-            for row in page["Items"].as_array().unwrap() {
-                let expires = row["expires"]["N"]
-                    .as_str()
-                    .and_then(|at| at.parse::<i64>().ok());
-                match expires {
-                    None => stay += 1,
-                    Some(at) if at > now => expire += 1,
-                    Some(_) => {}
-                }
-            }
+            count += page["Count"].as_u64().unwrap();
             match page.get("LastEvaluatedKey") {
                 Some(last) if !last.is_null() => request["ExclusiveStartKey"] = last.clone(),
-                _ => return (stay, expire),
+                _ => return usize::try_from(count).unwrap(),
             }
         }
     }
