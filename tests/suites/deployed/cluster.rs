@@ -13,7 +13,6 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{
@@ -27,15 +26,13 @@ pub(crate) struct Cluster {
     /// Between the functions and the API server.
     pub(crate) wire: Wire,
     pub(crate) kubelets: Kubelets,
-    kubeconfig: PathBuf,
     /// Nodes that were there before.
     others: BTreeSet<String>,
-    /// Tests share a cluster that is given, one after the other.
-    turn: Option<File>,
-    _control_plane: ControlPlane,
-    _home: TempDir,
+    control_plane: ControlPlane,
     /// Serves as long as the cluster is there.
     _runtime: Runtime,
+    /// Tests share a cluster that is given, one after the other.
+    _turn: Option<File>,
 }
 
 impl Cluster {
@@ -49,36 +46,35 @@ impl Cluster {
         Self::of(ControlPlane::simulated)
     }
 
-    fn of(control_plane: impl FnOnce(&Runtime) -> (ControlPlane, PathBuf, TempDir)) -> Self {
+    fn of(control_plane: impl FnOnce(&Runtime) -> ControlPlane) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let (control_plane, kubeconfig, home) = control_plane(&runtime);
-        let turn = matches!(control_plane, ControlPlane::Given).then(given::a_turn);
-        let client = runtime.block_on(connect(&kubeconfig));
+        let control_plane = control_plane(&runtime);
+        let is_given = control_plane.is_given();
+        let turn = is_given.then(given::a_turn);
         let (wire, kubelets) = runtime.block_on(async {
+            let client = connect(&control_plane.kubeconfig).await;
             let wire = Wire::start(client.clone()).await;
             (wire, Kubelets::start(client))
         });
         let mut cluster = Self {
             wire,
             kubelets,
-            kubeconfig,
             others: BTreeSet::new(),
-            turn,
-            _control_plane: control_plane,
-            _home: home,
+            control_plane,
             _runtime: runtime,
+            _turn: turn,
         };
-        if cluster.turn.is_some() {
+        if is_given {
             given::is_meant(&cluster);
         }
         let crds = root().join("infra/chart/charts/crds/templates");
         cluster.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]);
-        if cluster.turn.is_some() {
+        if is_given {
             given::clear(&cluster);
         }
         let others = cluster.list("nodes");
@@ -100,7 +96,7 @@ impl Cluster {
     }
 
     pub(crate) fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
+        &self.control_plane.kubeconfig
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {

@@ -16,9 +16,17 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// What answers as the cluster, as long as it is there.
-pub(crate) enum ControlPlane {
-    Simulated { _sandbox: Box<Sandbox> },
-    Started { _programs: Programs },
+pub(crate) struct ControlPlane {
+    /// Of its administrator.
+    pub(crate) kubeconfig: PathBuf,
+    serves: Serves,
+    _home: TempDir,
+}
+
+enum Serves {
+    Sandbox(Box<Sandbox>),
+    Programs(Programs),
+    /// Somebody else's.
     Given,
 }
 
@@ -27,36 +35,43 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ADMINISTRATOR: &str = "of-the-administrator";
 
 impl ControlPlane {
-    /// As the environment says, with the kubeconfig of its administrator; without a word, simulated.
-    pub(crate) fn start(runtime: &Runtime) -> (Self, PathBuf, TempDir) {
+    /// As the environment says; without a word, simulated.
+    pub(crate) fn start(runtime: &Runtime) -> Self {
         let home = TempDir::new().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
-        let (assets, given) = (path("KUBEBUILDER_ASSETS"), path("KUBECONFIG"));
-        match (assets, given) {
-            (Some(_), Some(_)) => {
-                panic!(
-                    "KUBEBUILDER_ASSETS and KUBECONFIG are both set: unset the one that is not meant"
-                )
-            }
+        let (kubeconfig, serves) = match (path("KUBEBUILDER_ASSETS"), path("KUBECONFIG")) {
+            (Some(_), Some(_)) => panic!(
+                "KUBEBUILDER_ASSETS and KUBECONFIG are both set: unset the one that is not meant"
+            ),
             (Some(assets), None) => {
                 let programs = Programs::start(assets, home.path(), &kubeconfig);
-                let started = Self::Started {
-                    _programs: programs,
-                };
-                (started, kubeconfig, home)
+                (kubeconfig, Serves::Programs(programs))
             }
-            (None, Some(given)) => (Self::Given, given, home),
-            (None, None) => Self::simulated(runtime),
+            (None, Some(given)) => (given, Serves::Given),
+            (None, None) => return Self::simulated(runtime),
+        };
+        Self {
+            kubeconfig,
+            serves,
+            _home: home,
         }
     }
 
-    pub(crate) fn simulated(runtime: &Runtime) -> (Self, PathBuf, TempDir) {
-        let home = TempDir::new().unwrap();
-        let kubeconfig = home.path().join("kubeconfig");
+    pub(crate) fn simulated(runtime: &Runtime) -> Self {
         let sandbox = runtime.block_on(Sandbox::start(SandboxOptions::default()));
         let sandbox = Box::new(sandbox.unwrap());
+        let home = TempDir::new().unwrap();
+        let kubeconfig = home.path().join("kubeconfig");
         fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
-        (Self::Simulated { _sandbox: sandbox }, kubeconfig, home)
+        Self {
+            kubeconfig,
+            serves: Serves::Sandbox(sandbox),
+            _home: home,
+        }
+    }
+
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self.serves, Serves::Given)
     }
 }
 
