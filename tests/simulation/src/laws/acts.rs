@@ -174,6 +174,7 @@ impl Laws {
             self.lost
                 .retain(|at| now.duration_since(*at) < SignedDuration::from_hours(1));
             self.lost.push(now);
+            self.most_instances = self.most_instances.max(world.account.alive().count());
             let allowed = (self.most_instances / 10).max(1);
             if self.lost.len() > allowed || self.lost.len() >= self.most_instances {
                 let what = format!(
@@ -308,13 +309,24 @@ impl Laws {
         let pods: Vec<_> = launches.flat_map(|launch| &launch.pods).collect();
         // A command's replacements may take what waits, too: who provides for it first is as good.
         if wins && lane == Lane::Provisioner {
-            // Pods that came later may take the room of one, and send it on: that is packing again, not forgetting.
+            // Pods that came later may take the room of one, as the plan has it or by themselves, and send it on: that is packing
+            // again, not forgetting.
             let is_given_away = |intent: &&Intent| {
+                let own = &intent.launch.pods;
                 let mut expected = commit.plan.nominations.iter();
-                expected.any(|nomination| {
+                let is_planned = expected.any(|nomination| {
                     nomination.node == Expected::NodeClaim(intent.name().clone())
-                        && !intent.launch.pods.contains(&nomination.pod)
-                })
+                        && !own.contains(&nomination.pod)
+                });
+                let claim = world.api.node_claims.get(intent.name());
+                let node = claim.and_then(|claim| claim.status.node_name.as_ref());
+                let mut pods = world.api.pods.values();
+                let is_taken = pods.any(|pod| {
+                    pod.node_name.is_some()
+                        && pod.node_name.as_ref() == node
+                        && own.iter().all(|one| one.key != pod.key)
+                });
+                is_planned || is_taken
             };
             // A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once (A5).
             let api = &world.api;
