@@ -6,7 +6,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fakes::World;
+use fakes::{ApiServer, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
@@ -126,6 +126,14 @@ impl Laws {
         };
         let waits = pod.is_some_and(|pod| pod.node_name.as_ref().is_none_or(goes));
         self.reread.insert((lane, key.clone()), waits);
+    }
+}
+
+/// A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once (A5).
+fn ends(api: &ApiServer, name: &NodeClaimName) -> bool {
+    match api.node_claims.get(name) {
+        Some(claim) => claim.deleted_at.is_some(),
+        None => api.created.contains(name),
     }
 }
 

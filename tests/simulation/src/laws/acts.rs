@@ -13,7 +13,7 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, claim_of, instance_of, names, node_of, offering};
+use super::{ACTS_FOR, Laws, claim_of, ends, instance_of, names, node_of, offering};
 use crate::{cluster, watched::Act};
 
 /// A pod that came after a turn looked is not its fault.
@@ -328,17 +328,11 @@ impl Laws {
                 });
                 is_planned || is_taken
             };
-            // A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once (A5).
-            let api = &world.api;
-            let ends = |intent: &&Intent| match api.node_claims.get(intent.name()) {
-                Some(claim) => claim.deleted_at.is_some(),
-                None => api.created.contains(intent.name()),
-            };
             let others = rows
                 .intents
                 .values()
                 .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
-                .filter(|intent| !is_given_away(intent) && !ends(intent));
+                .filter(|intent| !is_given_away(intent) && !ends(&world.api, intent.name()));
             let twice = others.flat_map(|intent| {
                 intent
                     .launch

@@ -13,7 +13,7 @@ use model::{
     quantity::Quantity,
 };
 
-use super::{ACTS_FOR, Laws, acts::is_protected, claim_of};
+use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends};
 use crate::{HOLDER, cluster};
 
 /// A spot instance is on its way out after this, if nothing hinders.
@@ -180,10 +180,9 @@ impl Laws {
         // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so. One that
         // was to go a second ago stays after all: what was launched meanwhile counted on its going.
         let goes = |name: &NodeClaimName| {
-            let claim = api.node_claims.get(name);
             let last = self.left.get(name);
             leaving.contains(name)
-                || claim.is_some_and(|claim| claim.deleted_at.is_some())
+                || ends(api, name)
                 || last.is_some_and(|at| now.duration_since(*at) <= EACH)
         };
         for intent in in_flight.iter().filter(|intent| !goes(intent.name())) {
