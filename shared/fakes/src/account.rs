@@ -240,7 +240,9 @@ impl Account {
             .filter(|instance| instance.state.is_alive())
     }
 
-    pub(crate) fn step(&mut self, now: Timestamp) {
+    /// Says whether anything changed.
+    pub(crate) fn step(&mut self, now: Timestamp) -> bool {
+        let mut changed = false;
         for (id, instance) in &mut self.instances {
             let next = match instance.state {
                 InstanceState::Pending => InstanceState::Running,
@@ -255,8 +257,15 @@ impl Account {
             {
                 instance.state = next;
                 *since = now;
+                changed = true;
             }
         }
+        changed
+    }
+
+    /// When states change by themselves, as far as they do.
+    pub(crate) fn due(&self) -> impl Iterator<Item = Timestamp> {
+        self.state_since.values().map(|since| *since + STATE_CHANGE)
     }
 }
 

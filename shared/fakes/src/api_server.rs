@@ -293,13 +293,18 @@ impl ApiServer {
         Ok(())
     }
 
-    /// What a kubelet's silence or heartbeat comes to. Looking counts as a version, whether or not anything changed.
+    /// So many kubelets were looked at, and nothing had changed.
+    pub(crate) fn count_looks(&mut self, looks: u64) {
+        self.version += looks;
+    }
+
+    /// What a kubelet's silence or heartbeat comes to. Looking counts as a version, whether or not anything changed, which it says.
     pub(crate) fn report_ready(
         &mut self,
         name: &NodeName,
         status: ConditionStatus,
         now: Timestamp,
-    ) {
+    ) -> bool {
         self.version += 1;
         if let Some(node) = self.nodes.get_mut(name)
             && node.ready.status != status
@@ -309,17 +314,23 @@ impl ApiServer {
                 since: Some(now),
             };
             node.resource_version = self.version.to_string();
+            return true;
         }
+        false
     }
 
-    /// As the cloud's node controller does once an instance is gone.
-    pub(crate) fn delete_node(&mut self, name: &NodeName, now: Timestamp) {
-        if let Some(node) = self.nodes.get_mut(name) {
-            node.deleted_at.get_or_insert(now);
-            if node.finalizers.is_empty() {
-                self.nodes.remove(name);
-            }
+    /// As the cloud's node controller does once an instance is gone. Says whether it changed anything.
+    pub(crate) fn delete_node(&mut self, name: &NodeName, now: Timestamp) -> bool {
+        let Some(node) = self.nodes.get_mut(name) else {
+            return false;
+        };
+        let is_new = node.deleted_at.is_none();
+        node.deleted_at.get_or_insert(now);
+        let goes = node.finalizers.is_empty();
+        if goes {
+            self.nodes.remove(name);
         }
+        is_new || goes
     }
 
     /// Begins or hastens a graceful deletion.

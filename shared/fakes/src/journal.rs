@@ -64,6 +64,6 @@ impl Archive for Sim {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
-        Ok(self.with(|world| world.ledger.archive.get(name).cloned()))
+        Ok(self.look(|world| world.ledger.archive.get(name).cloned()))
     }
 }

@@ -168,7 +168,7 @@ impl Catalog for Sim {
     }
 
     async fn complaints(&self) -> Vec<String> {
-        self.with(|world| world.account.complaints.clone())
+        self.look(|world| world.account.complaints.clone())
     }
 }
 

@@ -2,13 +2,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, InstanceType, Wake};
+use model::{ClusterName, InstanceType, Wake, ledger::RelayBeat};
 use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     notifier::Told,
     provider,
     rows::Rows,
+    seconds::Settled,
     told::ToldStatus,
 };
 
@@ -76,6 +77,10 @@ pub struct World {
     pub weather: Option<Box<dyn Weather>>,
     /// Processes that ended in the middle of a call. Nobody answers them: whoever runs one drops it.
     pub dead: BTreeSet<u64>,
+    /// Grows with everything that may have changed something, so that nobody need look again where nothing has.
+    pub changes: u64,
+    /// What the world was when nothing was left to happen by itself, and until when that holds.
+    pub(crate) settled: Option<Settled>,
 }
 
 impl Sim {
@@ -117,6 +122,8 @@ impl Sim {
             interleaving: 0,
             weather: None,
             dead: BTreeSet::new(),
+            changes: 0,
+            settled: None,
         };
         world.api.status = Some(ToldStatus::default());
         Self {
@@ -133,19 +140,30 @@ impl Sim {
         }
     }
 
+    /// Looks at the world directly, without passing a port.
+    pub fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
+        look(&self.lock())
+    }
+
     /// Looks at or changes the world directly, without passing a port.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        act(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut world = self.lock();
+        world.changes += 1;
+        act(&mut world)
+    }
+
+    /// For what is no part of the world: the course of calls, and the clock.
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets time pass in steps of a second, with everything that happens by itself.
     pub fn advance(&self, time: SignedDuration) {
-        self.with(|world| {
-            for _ in 0..time.as_secs() {
-                world.now += SignedDuration::from_secs(1);
-                world.step();
-            }
-        });
+        let mut world = self.lock();
+        for _ in 0..time.as_secs() {
+            world.now += SignedDuration::from_secs(1);
+            world.step();
+        }
     }
 
     /// The next call of this name fails so. Several faults for one name are used up in order.
@@ -155,21 +173,23 @@ impl Sim {
 
     /// Wakes that are deliverable now, taken out of the queues.
     pub fn take_wakes(&self) -> Vec<Wake> {
-        self.with(|world| {
-            let now = world.now;
-            let ready = world.wakes.extract_if(.., |(at, _)| *at <= now);
-            ready.map(|(_, wake)| wake).collect()
-        })
+        let mut world = self.lock();
+        let now = world.now;
+        let ready = world.wakes.extract_if(.., |(at, _)| *at <= now);
+        ready.map(|(_, wake)| wake).collect()
     }
 
     /// Lets a call's time pass, together with that of all others that are under way.
     async fn overlap(&self) {
-        let until = self.with(|world| {
-            let until = world.overlapping.then(|| world.now + world.latency)?;
+        let until = {
+            let mut world = self.lock();
+            if !world.overlapping {
+                return;
+            }
+            let until = world.now + world.latency;
             *world.under_way.entry(until).or_default() += 1;
-            Some(until)
-        });
-        let Some(until) = until else { return };
+            until
+        };
         let call = UnderWay { sim: self, until };
         // Whoever is called together with this one is under way when this one is looked at again.
         Yield(1).await;
@@ -178,13 +198,33 @@ impl Sim {
         }
     }
 
+    /// How many port calls were made since this was asked last.
+    pub fn take_calls(&self) -> usize {
+        let calls = &mut self.lock().calls;
+        let count = calls.len();
+        calls.clear();
+        count
+    }
+
+    /// Whether a process ended in the middle of a call; said once.
+    pub fn has_died(&self, process: u64) -> bool {
+        let dead = &mut self.lock().dead;
+        !dead.is_empty() && dead.remove(&process)
+    }
+
+    /// What the relay writes. Nobody but turns looks at it.
+    pub fn beat(&self, cluster: &ClusterName, beat: RelayBeat) {
+        self.lock().ledger.of(cluster).beat = Some(beat);
+    }
+
     /// One call through a port: the fuse, a fault, the act, the fuse again.
     pub(crate) async fn port<T, E: Trouble>(
         &self,
         call: &'static str,
         act: impl FnOnce(&mut World) -> Result<T, E>,
     ) -> Result<T, E> {
-        Yield(self.with(|world| world.next_pause())).await;
+        let pauses = self.lock().next_pause();
+        Yield(pauses).await;
         self.overlap().await;
         let fate = self.fate(call);
         Yield(fate.gives_way).await;
@@ -226,24 +266,26 @@ impl Sim {
         let Some(process) = self.process else {
             return Fate::default();
         };
-        self.with(|world| {
-            let now = world.now;
-            let weather = world.weather.as_mut();
-            weather.map_or_else(Fate::default, |weather| weather.fate(process.id, call, now))
-        })
+        let mut world = self.lock();
+        let now = world.now;
+        let weather = world.weather.as_mut();
+        weather.map_or_else(Fate::default, |weather| weather.fate(process.id, call, now))
     }
 
     /// Gives way until so much time has passed.
     async fn sleep(&self, time: SignedDuration) {
-        let until = self.with(|world| world.now + time);
-        while self.with(|world| world.now < until) {
+        if time.is_zero() {
+            return;
+        }
+        let until = self.look(|world| world.now + time);
+        while self.look(|world| world.now < until) {
             Yield(1).await;
         }
     }
 
     async fn may_die(&self, dies: bool) {
         if let Some(process) = self.process.filter(|_| dies) {
-            self.with(|world| world.dead.insert(process.id));
+            self.lock().dead.insert(process.id);
             std::future::pending::<()>().await;
         }
     }
@@ -276,24 +318,22 @@ struct UnderWay<'a> {
 impl UnderWay<'_> {
     /// Moves the clock if no other call is answered before this one.
     fn is_next(&self) -> bool {
-        self.sim.with(|world| {
-            let is_next = world.under_way.keys().next() == Some(&self.until);
-            if is_next {
-                world.now = world.now.max(self.until);
-            }
-            is_next
-        })
+        let mut world = self.sim.lock();
+        let is_next = world.under_way.keys().next() == Some(&self.until);
+        if is_next {
+            world.now = world.now.max(self.until);
+        }
+        is_next
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.sim.with(|world| {
-            if let Some(calls) = world.under_way.get_mut(&self.until) {
-                *calls -= 1;
-            }
-            world.under_way.retain(|_, calls| *calls > 0);
-        });
+        let mut world = self.sim.lock();
+        if let Some(calls) = world.under_way.get_mut(&self.until) {
+            *calls -= 1;
+        }
+        world.under_way.retain(|_, calls| *calls > 0);
     }
 }
 
@@ -315,7 +355,7 @@ impl Future for Yield {
 
 impl Metrics for Sim {
     fn publish(&self, _: Option<&ClusterName>, _: Timestamp, metrics: &[Metric]) {
-        self.with(|world| world.metrics.extend_from_slice(metrics));
+        self.lock().metrics.extend_from_slice(metrics);
     }
 }
 
@@ -324,7 +364,7 @@ impl Clock for Sim {
         let skew = self
             .process
             .map_or(SignedDuration::ZERO, |process| process.skew);
-        self.with(|world| world.now + skew)
+        self.look(|world| world.now + skew)
     }
 }
 

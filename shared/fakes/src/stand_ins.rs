@@ -15,22 +15,15 @@ use model::{
 use crate::sim::World;
 
 /// From launch to the kubelet's first registration.
-const JOINS_AFTER: SignedDuration = SignedDuration::from_secs(30);
+pub(crate) const JOINS_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// From there to Ready.
-const READY_AFTER: SignedDuration = SignedDuration::from_secs(40);
+pub(crate) const READY_AFTER: SignedDuration = SignedDuration::from_secs(40);
 
+/// Each says whether it changed anything.
 impl World {
-    pub(crate) fn step(&mut self) {
-        self.account.step(self.now);
-        self.run_kubelets();
-        self.run_deployments();
-        self.remove_deleted_pods();
-        self.schedule();
-        self.run_disruption_controller();
-    }
-
     /// Says how many pods each PodDisruptionBudget with a number in `minAvailable` can spare; others are left as they are.
-    fn run_disruption_controller(&mut self) {
+    pub(crate) fn run_disruption_controller(&mut self) -> bool {
+        let mut changed = false;
         for budget in &mut self.api.disruption_budgets {
             let least = budget.min_available.as_ref();
             let Some(least) = least.and_then(|text| text.parse::<i64>().ok()) else {
@@ -44,11 +37,15 @@ impl World {
                     && selector.is_some_and(|selector| selector.matches(&pod.labels))
             });
             let healthy = i64::try_from(healthy.count()).unwrap_or(i64::MAX);
-            budget.disruptions_allowed = (healthy - least).max(0);
+            let allowed = (healthy - least).max(0);
+            changed |= budget.disruptions_allowed != allowed;
+            budget.disruptions_allowed = allowed;
         }
+        changed
     }
 
-    fn run_kubelets(&mut self) {
+    pub(crate) fn run_kubelets(&mut self) -> bool {
+        let mut changed = false;
         let Self {
             account,
             api,
@@ -81,6 +78,7 @@ impl World {
                     ..joining_node(catalog, &name, instance)
                 };
                 api.nodes.insert(name.clone(), node);
+                changed = true;
             }
             let speaks = alive && !api.silent.contains(&name);
             let status = match (speaks, age >= READY_AFTER) {
@@ -89,13 +87,15 @@ impl World {
                 (false, _) => ConditionStatus::Unknown,
             };
             if instance.state == InstanceState::Terminated {
-                api.delete_node(&name, now);
+                changed |= api.delete_node(&name, now);
             }
-            api.report_ready(&name, status, now);
+            changed |= api.report_ready(&name, status, now);
         }
+        changed
     }
 
-    fn run_deployments(&mut self) {
+    pub(crate) fn run_deployments(&mut self) -> bool {
+        let mut changed = false;
         let deployments = std::mem::take(&mut self.api.deployments);
         for (name, deployment) in &deployments {
             let own = |pod: &&Pod| {
@@ -106,14 +106,17 @@ impl World {
             for (key, uid) in self.surplus(own, count.saturating_sub(deployment.replicas)) {
                 let gone = self.api.delete_pod(&key, &uid, None, self.now);
                 debug_assert!(gone.is_ok(), "{gone:?}");
+                changed = true;
             }
             for _ in count..deployment.replicas {
                 let version = self.api.next_version();
                 self.api
                     .new_pod(&format!("{name}-{version}"), name, deployment, self.now);
+                changed = true;
             }
         }
         self.api.deployments = deployments;
+        changed
     }
 
     /// So many of these pods: pending ones go first, as the ReplicaSet controller prefers.
@@ -127,8 +130,9 @@ impl World {
         last.map(|pod| (pod.key.clone(), pod.uid.clone())).collect()
     }
 
-    fn remove_deleted_pods(&mut self) {
+    pub(crate) fn remove_deleted_pods(&mut self) -> bool {
         let now = self.now;
+        let before = self.api.pods.len();
         let (nodes, stuck) = (&self.api.nodes, &self.api.stuck);
         self.api.pods.retain(|key, pod| {
             let unbound = pod
@@ -143,12 +147,13 @@ impl World {
                 .is_some_and(|deletion| unbound || deletion.at <= now && !stuck.contains(key));
             !orphaned && !over
         });
+        self.api.pods.len() != before
     }
 
-    fn schedule(&mut self) {
+    pub(crate) fn schedule(&mut self) -> bool {
         let waits = |pod: &&Pod| pod.node_name.is_none() && pod.deletion.is_none();
         if !self.api.pods.values().any(|pod| waits(&pod)) {
-            return;
+            return false;
         }
         let mut room: BTreeMap<&str, Resources> = self
             .api
@@ -177,6 +182,7 @@ impl World {
                 judged.push((pod.key.clone(), node.cloned()));
             }
         }
+        let changed = !judged.is_empty();
         for (key, node) in judged {
             let version = self.api.next_version();
             let now = self.now;
@@ -188,6 +194,7 @@ impl World {
                 }
             }
         }
+        changed
     }
 }
 

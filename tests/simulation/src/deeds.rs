@@ -114,16 +114,16 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         } => sim.with(|world| world.api.scale(deployment, *replicas, requests(deployment))),
         What::SpotStorm { nodes } => {
             for _ in 0..*nodes {
-                let id = sim.with(|world| some_instance(world, &mut dice, true));
+                let id = sim.look(|world| some_instance(world, &mut dice, true));
                 announce(play, id, InterruptionKind::SpotInterrupted, Some(NOTICE));
             }
         }
         What::Rebalance => {
-            let id = sim.with(|world| some_instance(world, &mut dice, true));
+            let id = sim.look(|world| some_instance(world, &mut dice, true));
             announce(play, id, InterruptionKind::RebalanceRecommendation, None);
         }
         What::InstanceDies => {
-            let id = sim.with(|world| some_instance(world, &mut dice, false));
+            let id = sim.look(|world| some_instance(world, &mut dice, false));
             if let Some(id) = &id {
                 sim.with(|world| world.account.terminate(id, world.now));
             }
@@ -214,6 +214,11 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
 
 /// Ends what lasts for a while, and what AWS announced.
 pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
+    let mut due = play.reliefs.iter().map(|(at, _)| at);
+    let mut gone = play.doomed.iter().map(|(at, _)| at);
+    if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {
+        return;
+    }
     let sim = play.sim.clone();
     let over: Vec<What> = play
         .reliefs

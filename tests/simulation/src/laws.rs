@@ -44,6 +44,11 @@ pub struct Laws {
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
+    /// [`World::changes`] of the last look, and how many looks before it saw the same.
+    seen: u64,
+    still: u32,
+    /// NodeClaims that the ledger said would go when something had last changed.
+    leaving: BTreeSet<NodeClaimName>,
     /// NodeClaims that the ledger said would go, and when it last did.
     left: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
@@ -103,7 +108,7 @@ impl Laws {
     /// says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit is asked for and lost.
     pub(crate) fn rereads(
         &mut self,
-        world: &mut World,
+        world: &World,
         lane: Lane,
         key: &PodKey,
         pod: Option<&Pod>,

@@ -21,8 +21,9 @@ mod shrink;
 mod sky;
 mod watched;
 
-use std::fmt;
+use std::{fmt, sync::LazyLock};
 
+use fakes::{ClusterRows, World};
 use model::ClusterName;
 
 pub use laws::{Broken, Laws};
@@ -34,8 +35,14 @@ pub use shrink::shrink;
 /// Our name in the leader Lease.
 pub(crate) const HOLDER: &str = "whittle/123456789012/us-east-1/test";
 
-pub(crate) fn cluster() -> ClusterName {
-    "demo".into()
+pub(crate) fn cluster() -> &'static ClusterName {
+    static CLUSTER: LazyLock<ClusterName> = LazyLock::new(|| "demo".into());
+    &CLUSTER
+}
+
+/// The cluster's rows in the ledger, once it has any.
+pub(crate) fn rows(world: &World) -> Option<&ClusterRows> {
+    world.ledger.clusters.get(cluster())
 }
 
 /// A run that broke a law.

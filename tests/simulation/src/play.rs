@@ -106,7 +106,7 @@ impl Play {
         let setting = &script.setting;
         let sim = Sim::new("demo");
         deeds::set_up(&sim, setting);
-        let now = sim.with(|world| world.now);
+        let now = sim.look(|world| world.now);
         let sky = Sky::new(script.seed, setting.latency, now);
         sim.with(|world| {
             world.api.joins_once = true;
@@ -160,7 +160,7 @@ impl Play {
             turns: self.started,
             calls: self.calls,
             seconds: self.seconds,
-            launched: self.sim.with(|world| world.account.instances.len()),
+            launched: self.sim.look(|world| world.account.instances.len()),
         })
     }
 
@@ -187,12 +187,12 @@ impl Play {
         let clear_for = self.sky.clear_for(now);
         let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
         laws.clear_for = clear_for;
-        self.sim.with(|world| laws.look(world));
+        self.sim.look(|world| laws.look(world));
         laws.broken.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.sim.with(|world| world.now)
+        self.sim.look(|world| world.now)
     }
 
     fn misses_sweep(&self) -> bool {
@@ -328,10 +328,7 @@ impl Play {
             if self.running.is_empty() || idle > 3 {
                 return;
             }
-            let before = self
-                .sim
-                .with(|world| std::mem::take(&mut world.calls).len());
-            self.calls += u64::try_from(before).unwrap_or(0);
+            self.calls += u64::try_from(self.sim.take_calls()).unwrap_or(0);
             if self.running.len() > 1 {
                 self.dice.shuffle(&mut self.running);
             }
@@ -354,12 +351,12 @@ impl Play {
                     }
                 }
                 let process = invocation.process;
-                let died = self.sim.with(|world| world.dead.remove(&process));
+                let died = self.sim.has_died(process);
                 if died || invocation.until <= now {
                     over.push((index, None));
                 }
             }
-            let is_idle = over.is_empty() && self.sim.with(|world| world.calls.is_empty());
+            let is_idle = over.is_empty() && self.sim.look(|world| world.calls.is_empty());
             idle = if is_idle { idle + 1 } else { 0 };
             for (index, ended) in over.into_iter().rev() {
                 let invocation = self.running.swap_remove(index);
@@ -402,7 +399,7 @@ impl Play {
             self.facts.push((now + REDELIVERED, fact));
             return;
         }
-        self.sim.with(|world| {
+        self.sim.look(|world| {
             let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
             laws.acknowledged(world, &fact);
         });
@@ -437,7 +434,7 @@ impl Play {
                     report.lane, report.generation
                 ));
             }
-            self.sim.with(|world| {
+            self.sim.look(|world| {
                 let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
                 laws.journaled(world, turn, &report.problems);
             });
@@ -477,7 +474,7 @@ impl Play {
             let world = watched.world(HOLDER);
             let mut run =
                 Box::pin(
-                    async move { turns::run(&world, &cluster(), lane, &turn, deadline).await },
+                    async move { turns::run(&world, cluster(), lane, &turn, deadline).await },
                 );
             let mut context = Context::from_waker(Waker::noop());
             let ended = (0..ROUNDS_MOST).find_map(|_| match run.as_mut().poll(&mut context) {

@@ -3,7 +3,7 @@
 use fakes::World;
 use model::ledger::CommandState;
 
-use crate::{cluster, laws::Broken, play::Play};
+use crate::{laws::Broken, play::Play, rows};
 
 /// Time-outs (five minutes), what was learned of missing capacity (half an hour) and garbage collection are over by then.
 const PATIENCE: i64 = 75 * 60;
@@ -17,7 +17,7 @@ pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
     let mut unrest = String::new();
     while play.seconds < begun + PATIENCE {
         play.pass(EVERY)?;
-        match play.sim.with(unrest_of) {
+        match play.sim.look(unrest_of) {
             Some(why) => unrest = why,
             None if play.seconds - play.last_change < QUIET || !play.is_idle() => {
                 "something still changes".clone_into(&mut unrest);
@@ -40,7 +40,7 @@ pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
 }
 
 /// What is not as it should be in the end.
-fn unrest_of(world: &mut World) -> Option<String> {
+fn unrest_of(world: &World) -> Option<String> {
     let wanted: usize = world.api.deployments.values().map(|one| one.replicas).sum();
     let bound = world
         .api
@@ -85,7 +85,7 @@ fn unrest_of(world: &mut World) -> Option<String> {
         return Some(format!("NodeClaim {} does not go", claim.name));
     }
     let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
-    let rows = world.ledger.of(&cluster());
+    let rows = rows(world)?;
     if let Some(call) = rows.calls.values().find(|call| !call.closed) {
         return Some(format!("call {} is open", call.request.token));
     }

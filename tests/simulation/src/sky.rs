@@ -77,7 +77,6 @@ impl Sky {
 
 impl Weather for Sky {
     fn fate(&mut self, _: u64, call: &'static str, _: Timestamp) -> Fate {
-        let port = port(call);
         self.with(|state| {
             let State {
                 dice,
@@ -97,6 +96,10 @@ impl Weather for Sky {
                 },
                 ..Fate::default()
             };
+            if spells.is_empty() {
+                return fate;
+            }
+            let port = port(call);
             for (_, spell) in spells.iter() {
                 match spell {
                     What::Faults {

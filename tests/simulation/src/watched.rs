@@ -89,7 +89,7 @@ impl Watched {
 
     /// A6: what a pod really is when it is read again.
     fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
-        self.sim.with(|world| {
+        self.sim.look(|world| {
             let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
             laws.rereads(world, self.lane, key, pod);
         });
@@ -101,7 +101,7 @@ impl Watched {
 
     fn before(&self, act: &Act<'_>) {
         let clock = ports::Clock::now(&self.sim);
-        self.sim.with(|world| {
+        self.sim.look(|world| {
             let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
             laws.judge(world, self.lane, clock, act);
         });

@@ -9,11 +9,20 @@ use crate::cluster;
 pub(crate) struct Relay {
     exists: bool,
     dead_until: i64,
+    /// When it was last seen dead, until it beats again.
+    died_at: Option<i64>,
+    /// When it last beat.
+    beaten_at: Option<i64>,
+    /// [`World::changes`] of the last look.
+    changes: u64,
     seen: Seen,
     beat: RelayBeat,
 }
 
-/// What it last told of, as digests: it is looked at every second.
+/// It beats so often, in seconds.
+const EVERY: i64 = 30;
+
+/// What it last told of, as digests.
 #[derive(PartialEq, Eq)]
 struct Seen {
     pending: u64,
@@ -61,6 +70,9 @@ impl Relay {
         Self {
             exists,
             dead_until: 0,
+            died_at: None,
+            beaten_at: None,
+            changes: 0,
             seen: Seen::of_nothing(),
             beat: RelayBeat {
                 epoch: "relay-1".into(),
@@ -76,39 +88,58 @@ impl Relay {
 
     /// Tells of what changed; says whether anything did, also while it is dead.
     pub(crate) fn watches(&mut self, sim: &Sim, seconds: i64) -> bool {
-        let now = sim.with(|world| Seen::of(world));
-        let mut lanes = Vec::new();
-        if now.pending != self.seen.pending {
-            lanes.push(Lane::Provisioner);
-        }
-        if now.nodes != self.seen.nodes || now.pods != self.seen.pods {
-            lanes.extend([Lane::Lifecycle, Lane::Terminator]);
-        }
+        let lanes = self.changed_for(sim);
         let changed = !lanes.is_empty();
-        self.seen = now;
         if !self.exists || seconds < self.dead_until {
-            // Another one begins to count afresh.
-            self.beat.epoch = format!("relay-{seconds}");
-            self.beat.counters.clear();
+            self.died_at = Some(seconds);
             return changed;
         }
-        for lane in &lanes {
-            *self
-                .beat
-                .counters
-                .entry(lane.as_str().to_owned())
-                .or_default() += 1;
+        // Another one begins to count afresh.
+        if let Some(seconds) = self.died_at.take() {
+            self.beat.epoch = format!("relay-{seconds}");
+            self.beat.counters.clear();
+            self.beaten_at = None;
         }
-        self.beat.beat_at = (seconds / 30).to_string();
-        let beat = self.beat.clone();
-        sim.with(|world| {
-            world.ledger.of(&cluster()).beat = Some(beat);
-            let now = world.now;
-            let wakes = lanes
-                .iter()
-                .map(|lane| (now, Wake::new(cluster(), *lane, "relay")));
-            world.wakes.extend(wakes);
-        });
+        let beats_at = seconds / EVERY;
+        if !changed && self.beaten_at == Some(beats_at) {
+            return false;
+        }
+        self.beaten_at = Some(beats_at);
+        for lane in &lanes {
+            let lane = lane.as_str().to_owned();
+            *self.beat.counters.entry(lane).or_default() += 1;
+        }
+        self.beat.beat_at = beats_at.to_string();
+        sim.beat(cluster(), self.beat.clone());
+        if changed {
+            sim.with(|world| {
+                let now = world.now;
+                let wakes = lanes.iter();
+                let wakes = wakes.map(|lane| Wake::new(cluster().clone(), *lane, "relay"));
+                world.wakes.extend(wakes.map(|wake| (now, wake)));
+            });
+        }
         changed
+    }
+
+    /// The lanes that what has changed concerns.
+    fn changed_for(&mut self, sim: &Sim) -> Vec<Lane> {
+        let (changes, seen) = (self.changes, &self.seen);
+        let now = sim.look(|world| {
+            let is_new = world.changes != changes;
+            is_new.then(|| (world.changes, Seen::of(world)))
+        });
+        let mut lanes = Vec::new();
+        let Some((changes, now)) = now else {
+            return lanes;
+        };
+        if now.pending != seen.pending {
+            lanes.push(Lane::Provisioner);
+        }
+        if now.nodes != seen.nodes || now.pods != seen.pods {
+            lanes.extend([Lane::Lifecycle, Lane::Terminator]);
+        }
+        (self.changes, self.seen) = (changes, now);
+        lanes
     }
 }

@@ -14,7 +14,7 @@ use model::{
 use ports::ledger::Commit;
 
 use super::{ACTS_FOR, Laws, claim_of, ends, instance_of, names, node_of, offering};
-use crate::{cluster, watched::Act};
+use crate::{rows, watched::Act};
 
 /// A pod that came after a turn looked is not its fault.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
@@ -26,7 +26,7 @@ const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
 
 impl Laws {
     /// `clock` is the actor's own.
-    pub(crate) fn judge(&mut self, world: &mut World, lane: Lane, clock: Timestamp, act: &Act<'_>) {
+    pub(crate) fn judge(&mut self, world: &World, lane: Lane, clock: Timestamp, act: &Act<'_>) {
         let now = world.now;
         self.watch_mode(world);
         if act.is_destructive()
@@ -157,7 +157,7 @@ impl Laws {
         }
     }
 
-    fn delete_claim(&mut self, world: &mut World, lane: Lane, target: &Target) {
+    fn delete_claim(&mut self, world: &World, lane: Lane, target: &Target) {
         let now = world.now;
         if target.uid.as_str().is_empty() || target.resource_version.is_empty() {
             self.breaks(
@@ -188,17 +188,17 @@ impl Laws {
         }
         if lane == Lane::Disruption {
             self.note_initialized(world);
-            let rows = world.ledger.of(&cluster());
+            let rows = rows(world);
             // A replacement that came to nothing goes without anybody's having chosen it.
-            let intent = rows.intents.get(&target.name);
+            let intent = rows.and_then(|rows| rows.intents.get(&target.name));
             if intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. })) {
                 return;
             }
             let of_target =
                 |command: &&Command| command.delete.iter().any(|other| other.name == target.name);
-            let commands: Vec<&Command> = rows.commands.values().filter(of_target).collect();
+            let commands = rows.into_iter().flat_map(|rows| rows.commands.values());
             let deleting = commands
-                .iter()
+                .filter(of_target)
                 .find(|command| command.state == CommandState::Deleting);
             match deleting {
                 None => self.breaks(
@@ -291,12 +291,10 @@ impl Laws {
         }
     }
 
-    fn commit(&mut self, world: &mut World, lane: Lane, commit: &Commit) {
+    fn commit(&mut self, world: &World, lane: Lane, commit: &Commit) {
         let now = world.now;
-        let rows = world.ledger.of(&cluster());
-        let wins = rows
-            .meta
-            .as_ref()
+        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
+        let wins = meta
             .is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
         let launches = commit
             .plan
@@ -328,9 +326,10 @@ impl Laws {
                 });
                 is_planned || is_taken
             };
-            let others = rows
-                .intents
-                .values()
+            let intents = rows(world)
+                .into_iter()
+                .flat_map(|rows| rows.intents.values());
+            let others = intents
                 .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
                 .filter(|intent| !is_given_away(intent) && !ends(&world.api, intent.name()));
             let twice = others.flat_map(|intent| {

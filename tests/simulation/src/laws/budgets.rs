@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use fakes::World;
 use model::{NodeClaimName, NodePoolName, ledger::CommandState};
 
-use super::{Laws, state::SETTLED};
-use crate::cluster;
+use super::{
+    Laws,
+    state::{EACH, SETTLED},
+};
+use crate::rows;
 
 impl Laws {
     pub(super) fn budgets(&mut self, world: &World) {
@@ -17,6 +20,10 @@ impl Laws {
                 .filter_map(|budget| budget.nodes.parse::<i64>().ok())
                 .min();
             let past = self.budgets.entry(name.as_str().into()).or_default();
+            // It held until a second ago.
+            if let Some((at, _)) = past.last_mut() {
+                *at = now - EACH;
+            }
             // What held last, and when.
             let least = least.unwrap_or(i64::MAX);
             past.retain(|(_, nodes)| *nodes != least);
@@ -62,7 +69,7 @@ fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
 /// NodeClaims that somebody chose to disrupt and that are still there.
 fn going(world: &World) -> BTreeSet<NodeClaimName> {
     let claims = &world.api.node_claims;
-    let rows = world.ledger.clusters.get(&cluster());
+    let rows = rows(world);
     let mut going = BTreeSet::new();
     for command in rows.iter().flat_map(|rows| rows.commands.values()) {
         // What was proposed is over when it is committed, as another command.

@@ -14,7 +14,7 @@ use model::{
 };
 
 use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends};
-use crate::{HOLDER, cluster};
+use crate::{HOLDER, rows};
 
 /// A spot instance is on its way out after this, if nothing hinders.
 const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
@@ -23,55 +23,71 @@ const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
 /// Nodes whose pods let them go are gone after this.
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 /// The world is looked at so often.
-const EACH: SignedDuration = SignedDuration::from_secs(1);
+pub(super) const EACH: SignedDuration = SignedDuration::from_secs(1);
 /// A lower limit or budget counts from then on.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(6);
 
 impl Laws {
-    pub(crate) fn look(&mut self, world: &mut World) {
+    /// Judges what there is now. Where nothing has changed since, time alone can have broken a law.
+    pub(crate) fn look(&mut self, world: &World) {
         let now = world.now;
-        self.watch_mode(world);
         if world.account.blind {
             self.hidden_at = Some(now);
         }
+        if self.seen == world.changes {
+            self.still += 1;
+        } else {
+            (self.seen, self.still) = (world.changes, 0);
+        }
+        // What was to go counts for a second more.
+        if self.still < 2 {
+            self.leaving = leaving(world);
+            self.look_at_all(world);
+        }
+        for name in &self.leaving {
+            match self.left.get_mut(name) {
+                Some(at) => *at = now,
+                None => {
+                    self.left.insert(name.clone(), now);
+                }
+            }
+        }
+        self.notices(world);
+        self.patience(world);
+    }
+
+    fn look_at_all(&mut self, world: &World) {
+        self.watch_mode(world);
         self.note_initialized(world);
-        let leaving = leaving(world).into_iter();
-        self.left.extend(leaving.map(|name| (name, now)));
         self.most_instances = self.most_instances.max(world.account.alive().count());
         self.names(world);
         self.launches(world);
-        self.notices(world);
         self.limits(world);
         self.budgets(world);
-        self.patience(world);
-        if let Some(instance) = world
-            .account
-            .alive()
-            .find(|one| !one.tags.contains_key(tag::LAUNCH))
-        {
+        let mut alive = world.account.alive();
+        if let Some(instance) = alive.find(|one| !one.tags.contains_key(tag::LAUNCH)) {
             self.breaks(
                 "A3: an instance carries the tag of its launch",
-                now,
+                world.now,
                 instance.id.to_string(),
             );
         }
     }
 
     pub(super) fn note_initialized(&mut self, world: &World) {
-        let claims = world.api.node_claims.values();
-        let initialized = claims.filter(|claim| claim.is_true(api::conditions::types::INITIALIZED));
-        self.initialized
-            .extend(initialized.map(|claim| claim.name.clone()));
+        for claim in world.api.node_claims.values() {
+            if claim.is_true(api::conditions::types::INITIALIZED)
+                && !self.initialized.contains(&claim.name)
+            {
+                self.initialized.insert(claim.name.clone());
+            }
+        }
     }
 
-    pub(super) fn watch_mode(&mut self, world: &mut World) {
+    pub(super) fn watch_mode(&mut self, world: &World) {
         let now = world.now;
-        let active = world
-            .ledger
-            .of(&cluster())
-            .meta
-            .as_ref()
-            .is_some_and(|meta| meta.mode == Mode::Active);
+        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
+        let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
         let leads = world
             .api
             .leader
@@ -109,22 +125,20 @@ impl Laws {
         }
     }
 
-    fn launches(&mut self, world: &mut World) {
+    fn launches(&mut self, world: &World) {
         if self.tokens_ignored {
             return;
         }
-        let mut launched: BTreeMap<String, u32> = BTreeMap::new();
+        let mut launched: BTreeMap<&str, u32> = BTreeMap::new();
         for instance in world.account.instances.values() {
             if let Some(token) = instance.tags.get(tag::LAUNCH) {
-                *launched.entry(token.clone()).or_default() += 1;
+                *launched.entry(token).or_default() += 1;
             }
         }
         let now = world.now;
-        for call in world.ledger.of(&cluster()).calls.values() {
-            let count = launched
-                .get(&call.request.token.0)
-                .copied()
-                .unwrap_or_default();
+        for call in rows(world).iter().flat_map(|rows| rows.calls.values()) {
+            let count = launched.get(call.request.token.as_str());
+            let count = count.copied().unwrap_or_default();
             if count > call.request.target_capacity {
                 let what = format!(
                     "{count} for call {} of {}",
@@ -150,13 +164,10 @@ impl Laws {
         }
         let late = self.announced.iter().find(|(id, at)| {
             let is_late = now.duration_since(**at) > OBEYED_WITHIN;
-            let stays = claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none());
-            let lives = world
-                .account
-                .instances
-                .get(*id)
-                .is_some_and(|one| one.state.is_alive());
-            is_late && stays && lives
+            let instance = world.account.instances.get(*id);
+            is_late
+                && instance.is_some_and(|one| one.state.is_alive())
+                && claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none())
         });
         if let Some((id, _)) = late {
             let what = format!("{id} is still to stay");
@@ -165,22 +176,20 @@ impl Laws {
     }
 
     /// What may be there at once, of new launches: what is going does not count, and what was there already may stay.
-    fn limits(&mut self, world: &mut World) {
+    fn limits(&mut self, world: &World) {
         let now = world.now;
-        let leaving = leaving(world);
         let mut used: BTreeMap<NodePoolName, BTreeMap<NodeClaimName, i64>> = BTreeMap::new();
         let mut new: BTreeSet<NodePoolName> = BTreeSet::new();
         let api = &world.api;
-        let rows = world.ledger.of(&cluster());
-        let in_flight: Vec<&Intent> = rows
-            .intents
-            .values()
-            .filter(|intent| intent.is_in_flight())
-            .collect();
+        let intents = rows(world)
+            .into_iter()
+            .flat_map(|rows| rows.intents.values());
+        let in_flight: Vec<&Intent> = intents.filter(|intent| intent.is_in_flight()).collect();
         // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so. One that
         // was to go a second ago stays after all: what was launched meanwhile counted on its going.
+        let (left, leaving) = (&self.left, &self.leaving);
         let goes = |name: &NodeClaimName| {
-            let last = self.left.get(name);
+            let last = left.get(name);
             leaving.contains(name)
                 || ends(api, name)
                 || last.is_some_and(|at| now.duration_since(*at) <= EACH)
@@ -240,16 +249,13 @@ impl Laws {
         let is_active = |least| active_since.is_some_and(|since| now.duration_since(since) > least);
         let long_ago =
             |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
-        let known = world.ledger.unavailable.values();
-        let lately = known
-            .into_iter()
-            .any(|one| now.duration_since(one.until) < SERVED_WITHIN);
-        let limited = world
-            .api
-            .node_pools
-            .values()
-            .any(|pool| pool.spec.limits.is_some());
-        if self.clear_for > SERVED_WITHIN && is_active(SERVED_WITHIN) && !lately && !limited {
+        let lacks = || {
+            let mut known = world.ledger.unavailable.values();
+            let mut pools = world.api.node_pools.values();
+            known.any(|one| now.duration_since(one.until) < SERVED_WITHIN)
+                || pools.any(|pool| pool.spec.limits.is_some())
+        };
+        if self.clear_for > SERVED_WITHIN && is_active(SERVED_WITHIN) && !lacks() {
             let mut pods = world.api.pods.values();
             let waits =
                 pods.find(|pod| pod.node_name.is_none() && long_ago(pod.created_at, SERVED_WITHIN));
@@ -268,15 +274,14 @@ impl Laws {
     }
 
     /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
-    pub(crate) fn acknowledged(&mut self, world: &mut World, fact: &Interruption) {
+    pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
         let id = &fact.instance;
         let owned = world.ledger.owners.contains_key(id);
-        let (now, rows) = (world.now, world.ledger.of(&cluster()));
-        let active = rows
-            .meta
-            .as_ref()
-            .is_some_and(|meta| meta.mode == Mode::Active);
-        let recorded = rows.notices.keys().any(|(instance, _)| instance == id);
+        let (now, rows) = (world.now, rows(world));
+        let meta = rows.and_then(|rows| rows.meta.as_ref());
+        let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
+        let mut recorded = rows.iter().flat_map(|rows| rows.notices.keys());
+        let recorded = recorded.any(|(instance, _)| instance == id);
         let since = self
             .active_since
             .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
@@ -292,16 +297,14 @@ impl Laws {
     /// Whoever was decided on is written down where people look.
     pub(crate) fn journaled(
         &mut self,
-        world: &mut World,
+        world: &World,
         turn: &model::ids::TurnId,
         problems: &[String],
     ) {
-        let written = world
-            .ledger
-            .of(&cluster())
-            .journal
-            .values()
-            .any(|entry| entry.turn == *turn);
+        let mut records = rows(world)
+            .into_iter()
+            .flat_map(|rows| rows.journal.values().rev());
+        let written = records.any(|entry| entry.turn == *turn);
         let excused = problems
             .iter()
             .any(|problem| problem.starts_with("journal"));
@@ -338,7 +341,7 @@ fn is_held(world: &World, claim: &NodeClaim) -> bool {
 
 /// NodeClaims that go by what the ledger says, whether or not they show it yet: no limit counts them.
 pub(super) fn leaving(world: &World) -> BTreeSet<NodeClaimName> {
-    let rows = world.ledger.clusters.get(&cluster());
+    let rows = rows(world);
     let commands = rows.iter().flat_map(|rows| rows.commands.values());
     let open = commands.filter(|command| command.state.is_open());
     let targets = open.flat_map(|command| &command.delete);

@@ -20,7 +20,7 @@ hand_on! {
                 request.tags.remove(api::names::tag::LAUNCH);
             }
             if self.has(Bug::NewTokenEachTime) {
-                let nonce = self.sim.with(|world| world.calls.len());
+                let nonce = self.sim.look(|world| world.calls.len());
                 request.token = LaunchToken(format!("{}-{nonce}", request.token));
             }
             self.before(&Act::Launch(&request));
@@ -40,7 +40,7 @@ hand_on! {
         async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
             let mut ids = ids.to_vec();
             if self.has(Bug::TerminateNeighbour) {
-                let neighbour = self.sim.with(|world| {
+                let neighbour = self.sim.look(|world| {
                     let mut alive = world.account.alive();
                     alive.find(|instance| !ids.contains(&instance.id)).map(|instance| instance.id.clone())
                 });

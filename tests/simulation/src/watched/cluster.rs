@@ -37,7 +37,7 @@ impl Clusters for Watched {
 
 impl Watched {
     fn seen(&self, key: &PodKey) -> Option<Pod> {
-        self.sim.with(|world| world.api.pods.get(key).cloned())
+        self.sim.look(|world| world.api.pods.get(key).cloned())
     }
 }
 
@@ -126,7 +126,7 @@ hand_on! {
             if !self.has(Bug::IgnoreLeader) {
                 return Ok(lease);
             }
-            let now = self.sim.with(|world| world.now);
+            let now = self.sim.look(|world| world.now);
             Ok(lease.map(|lease| LeaderLease {
                 holder: HOLDER.to_owned(),
                 renewed_at: Some(now),
