@@ -16,7 +16,7 @@ use crate::sim::{Sim, World};
 #[async_trait]
 impl Cloud for Sim {
     async fn ready(&self, _: &FleetRequest) -> Result<(), CloudError> {
-        self.port("ready", |world| {
+        self.aside("ready", |world| {
             world.spend(Api::CreateFleet, "CreateFleet")
         })
         .await
@@ -45,7 +45,7 @@ impl Cloud for Sim {
         cluster: &ClusterName,
         token: &LaunchToken,
     ) -> Result<Vec<Instance>, CloudError> {
-        self.port("instances_of_launch", |world| {
+        self.aside("instances_of_launch", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             let of_launch = |instance: &&Instance| {
                 instance.tags.get(api::names::tag::LAUNCH) == Some(&token.0)
@@ -62,7 +62,7 @@ impl Cloud for Sim {
     }
 
     async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError> {
-        self.port("describe_instances", |world| {
+        self.aside("describe_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world
                 .account
@@ -75,7 +75,7 @@ impl Cloud for Sim {
     }
 
     async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError> {
-        self.port("instances_of_reservation", |world| {
+        self.aside("instances_of_reservation", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world
                 .account
@@ -88,7 +88,7 @@ impl Cloud for Sim {
     }
 
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
-        self.port("list_instances", |world| {
+        self.aside("list_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             let listed = |instance: &&Instance| {
                 instance.state != InstanceState::Terminated
@@ -106,7 +106,7 @@ impl Cloud for Sim {
     }
 
     async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError> {
-        self.port("troubles", |world| {
+        self.aside("troubles", |world| {
             world.spend(Api::Describe, "DescribeInstanceStatus")?;
             let troubles = world.account.troubles.iter();
             let troubles = troubles.map(|(instance, kind)| Interruption {

@@ -30,7 +30,7 @@ use crate::{
 #[async_trait]
 impl Cluster for Sim {
     async fn node_pools(&self) -> Result<Listed<NodePool>, ClusterError> {
-        self.port("node_pools", |world| {
+        self.aside("node_pools", |world| {
             Ok(Listed {
                 items: world.api.node_pools.values().cloned().collect(),
                 unreadable: world.api.unreadable_node_pools.clone(),
@@ -40,35 +40,35 @@ impl Cluster for Sim {
     }
 
     async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
-        self.port("node_classes", |world| {
+        self.aside("node_classes", |world| {
             Ok(world.api.node_classes.values().cloned().collect())
         })
         .await
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
-        self.port("node_claims", |world| {
+        self.aside("node_claims", |world| {
             Ok(world.api.node_claims.values().cloned().collect())
         })
         .await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.port("nodes", |world| {
+        self.aside("nodes", |world| {
             Ok(world.api.nodes.values().cloned().collect())
         })
         .await
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.port("pods", |world| {
+        self.aside("pods", |world| {
             Ok(world.api.pods.values().cloned().collect())
         })
         .await
     }
 
     async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.port("unassigned_pods", |world| {
+        self.aside("unassigned_pods", |world| {
             let pods = world.api.pods.values();
             let unassigned = pods.filter(|pod| pod.node_name.is_none());
             Ok(unassigned.cloned().collect())
@@ -77,12 +77,12 @@ impl Cluster for Sim {
     }
 
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
-        self.port("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
+        self.aside("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
             .await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
-        self.port("namespaces", |_| {
+        self.aside("namespaces", |_| {
             Ok(vec![Namespace {
                 name: "default".into(),
                 ..Namespace::default()
@@ -92,19 +92,19 @@ impl Cluster for Sim {
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
-        self.port("disruption_budgets", |world| {
+        self.aside("disruption_budgets", |world| {
             Ok(world.api.disruption_budgets.clone())
         })
         .await
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {
-        self.port("storage", |world| Ok(world.api.storage.clone()))
+        self.aside("storage", |world| Ok(world.api.storage.clone()))
             .await
     }
 
     async fn node_overlays(&self) -> Result<Vec<NodeOverlay>, ClusterError> {
-        self.port("node_overlays", |world| {
+        self.aside("node_overlays", |world| {
             world.api.served("NodeOverlay")?;
             Ok(world.api.node_overlays.values().cloned().collect())
         })
@@ -112,7 +112,7 @@ impl Cluster for Sim {
     }
 
     async fn capacity_buffers(&self) -> Result<Vec<CapacityBuffer>, ClusterError> {
-        self.port("capacity_buffers", |world| {
+        self.aside("capacity_buffers", |world| {
             world.api.served("CapacityBuffer")?;
             Ok(world.api.capacity_buffers.values().cloned().collect())
         })
@@ -120,7 +120,7 @@ impl Cluster for Sim {
     }
 
     async fn pod_template(&self, key: &PodKey) -> Result<Option<PodTemplate>, ClusterError> {
-        self.port("pod_template", |world| {
+        self.aside("pod_template", |world| {
             Ok(world.api.pod_templates.get(key).cloned())
         })
         .await
@@ -132,7 +132,7 @@ impl Cluster for Sim {
         kind: Scalable,
         key: &PodKey,
     ) -> Result<Option<Workload>, ClusterError> {
-        self.port("workload", |world| {
+        self.aside("workload", |world| {
             let found = world.api.deployments.get(&key.name);
             Ok(found
                 .filter(|_| kind == Scalable::Deployment)
@@ -142,17 +142,17 @@ impl Cluster for Sim {
     }
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
-        self.port("pod", |world| Ok(world.api.pods.get(key).cloned()))
+        self.aside("pod", |world| Ok(world.api.pods.get(key).cloned()))
             .await
     }
 
     async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
-        self.port("node", |world| Ok(world.api.nodes.get(name).cloned()))
+        self.aside("node", |world| Ok(world.api.nodes.get(name).cloned()))
             .await
     }
 
     async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError> {
-        self.port("node_claim", |world| {
+        self.aside("node_claim", |world| {
             Ok(world.api.node_claims.get(name).cloned())
         })
         .await
@@ -321,7 +321,7 @@ impl Cluster for Sim {
     }
 
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {
-        self.port("post_event", |world| {
+        self.aside("post_event", |world| {
             world.api.events.push(event.clone());
             Ok(())
         })
@@ -329,7 +329,7 @@ impl Cluster for Sim {
     }
 
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
-        self.port("leader_lease", |world| Ok(world.api.leader.clone()))
+        self.aside("leader_lease", |world| Ok(world.api.leader.clone()))
             .await
     }
 
@@ -354,7 +354,7 @@ impl Cluster for Sim {
     }
 
     async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError> {
-        self.port("status_document", |world| {
+        self.aside("status_document", |world| {
             let told = world.api.status.as_ref();
             Ok(told.map(|told| told.document(lane)))
         })
@@ -366,7 +366,7 @@ impl Cluster for Sim {
         lane: Lane,
         document: &StatusDocument,
     ) -> Result<(), ClusterError> {
-        self.port("store_status_document", |world| {
+        self.aside("store_status_document", |world| {
             let told = world.api.status.as_mut();
             told.ok_or_else(|| absent("ConfigMap", CONFIG_MAP))?
                 .store(lane, document)

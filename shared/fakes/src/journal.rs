@@ -7,7 +7,7 @@ use crate::Sim;
 #[async_trait]
 impl Journal for Sim {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
-        self.port("record", |world| {
+        self.aside("record", |world| {
             let key = (entry.at, entry.turn.clone(), entry.lane);
             let rows = world.ledger.of(cluster);
             rows.journal.insert(key, entry.clone());
@@ -21,7 +21,7 @@ impl Journal for Sim {
         cluster: &ClusterName,
         wanted: &Wanted,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        self.port("latest", |world| {
+        self.aside("latest", |world| {
             let entries = world.ledger.of(cluster).journal.values().rev();
             let within = entries.filter(|entry| wanted.from <= entry.at && entry.at < wanted.until);
             let about = within.filter(|entry| match &wanted.about {
@@ -38,7 +38,7 @@ impl Journal for Sim {
         cluster: &ClusterName,
         turn: &TurnId,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        self.port("of_turn", |world| {
+        self.aside("of_turn", |world| {
             let entries = world.ledger.of(cluster).journal.values();
             Ok(entries
                 .filter(|entry| entry.turn == *turn)
@@ -52,7 +52,7 @@ impl Journal for Sim {
 #[async_trait]
 impl Archive for Sim {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
-        let put = self.port("archive", |world| {
+        let put = self.aside("archive", |world| {
             world.ledger.archive.insert(name.to_owned(), object);
             Ok::<_, LedgerError>(())
         });

@@ -34,7 +34,7 @@ impl Launches for Sim {
         let builder = Builder {
             cluster: cluster.clone(),
         };
-        self.port("prepare", |_| {
+        self.aside("prepare", |_| {
             Ok(Box::new(builder) as Box<dyn LaunchBuilder>)
         })
         .await
@@ -44,7 +44,7 @@ impl Launches for Sim {
         &self,
         subnets: &BTreeSet<String>,
     ) -> Result<FreeAddresses, CloudError> {
-        self.port("free_addresses", |world| {
+        self.aside("free_addresses", |world| {
             Ok(world.account.addresses(subnets))
         })
         .await

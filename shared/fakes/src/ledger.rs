@@ -35,6 +35,17 @@ impl Sim {
         self.port(call, |world| Ok(act(world.ledger.of(cluster))))
             .await
     }
+
+    /// The same for what concerns nobody but turns.
+    async fn row_aside<T>(
+        &self,
+        call: &'static str,
+        cluster: &ClusterName,
+        act: impl FnOnce(&mut ClusterRows) -> T,
+    ) -> Result<T, LedgerError> {
+        self.aside(call, |world| Ok(act(world.ledger.of(cluster))))
+            .await
+    }
 }
 
 #[async_trait]
@@ -46,7 +57,7 @@ impl Ledger for Sim {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Taken, LedgerError> {
-        self.row("take_lane", cluster, |rows| {
+        self.row_aside("take_lane", cluster, |rows| {
             rows.take_lane(lane, lease, now)
         })
         .await
@@ -59,12 +70,12 @@ impl Ledger for Sim {
         turn: &TurnId,
         end: &LaneEnd,
     ) -> Result<Ended, LedgerError> {
-        self.row("end_lane", cluster, |rows| rows.end_lane(lane, turn, end))
+        self.row_aside("end_lane", cluster, |rows| rows.end_lane(lane, turn, end))
             .await
     }
 
     async fn lanes(&self, cluster: &ClusterName) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
-        self.row("lanes", cluster, |rows| {
+        self.row_aside("lanes", cluster, |rows| {
             rows.lanes.clone().into_iter().collect()
         })
         .await
@@ -76,12 +87,12 @@ impl Ledger for Sim {
         lane: Lane,
         when: Timestamp,
     ) -> Result<(), LedgerError> {
-        self.row("make_due", cluster, |rows| rows.make_due(lane, when))
+        self.row_aside("make_due", cluster, |rows| rows.make_due(lane, when))
             .await
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        self.port("meta", |world| world.ledger.meta(cluster)).await
+        self.aside("meta", |world| world.ledger.meta(cluster)).await
     }
 
     async fn mirror_registry(
@@ -97,7 +108,7 @@ impl Ledger for Sim {
     }
 
     async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError> {
-        self.port("pauses", |world| Ok(world.ledger.pauses(of).clone()))
+        self.aside("pauses", |world| Ok(world.ledger.pauses(of).clone()))
             .await
     }
 
@@ -126,7 +137,7 @@ impl Ledger for Sim {
     }
 
     async fn spending(&self) -> Result<AccountSpending, LedgerError> {
-        self.port("spending", |world| Ok(world.ledger.spending.clone()))
+        self.aside("spending", |world| Ok(world.ledger.spending.clone()))
             .await
     }
 
@@ -138,7 +149,7 @@ impl Ledger for Sim {
     }
 
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError> {
-        self.row("relay_beat", cluster, |rows| rows.beat.clone())
+        self.row_aside("relay_beat", cluster, |rows| rows.beat.clone())
             .await
     }
 
@@ -156,14 +167,14 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         generation: u64,
     ) -> Result<Vec<Record>, LedgerError> {
-        self.row("committed_since", cluster, |rows| {
+        self.row_aside("committed_since", cluster, |rows| {
             rows.committed_since(generation)
         })
         .await
     }
 
     async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
-        self.row("intents", cluster, |rows| {
+        self.row_aside("intents", cluster, |rows| {
             let open = rows.intents.values().filter(|intent| !is_launched(intent));
             open.cloned().collect()
         })
@@ -171,7 +182,7 @@ impl Ledger for Sim {
     }
 
     async fn launched(&self, cluster: &ClusterName) -> Result<Vec<NodeClaimName>, LedgerError> {
-        self.row("launched", cluster, |rows| {
+        self.row_aside("launched", cluster, |rows| {
             let launched = rows.intents.values().filter(|intent| is_launched(intent));
             launched.map(|intent| intent.name().clone()).collect()
         })
@@ -183,7 +194,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<Option<Intent>, LedgerError> {
-        self.row("intent", cluster, |rows| rows.intents.get(claim).cloned())
+        self.row_aside("intent", cluster, |rows| rows.intents.get(claim).cloned())
             .await
     }
 
@@ -254,12 +265,12 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         token: &LaunchToken,
     ) -> Result<Option<Call>, LedgerError> {
-        self.row("call", cluster, |rows| rows.calls.get(token).cloned())
+        self.row_aside("call", cluster, |rows| rows.calls.get(token).cloned())
             .await
     }
 
     async fn open_calls(&self, cluster: &ClusterName) -> Result<Vec<Call>, LedgerError> {
-        self.row("open_calls", cluster, |rows| {
+        self.row_aside("open_calls", cluster, |rows| {
             rows.calls
                 .values()
                 .filter(|call| !call.closed)
@@ -297,7 +308,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<Option<ClaimRow>, LedgerError> {
-        self.row("claim", cluster, |rows| rows.claims.get(claim).cloned())
+        self.row_aside("claim", cluster, |rows| rows.claims.get(claim).cloned())
             .await
     }
 
@@ -326,7 +337,7 @@ impl Ledger for Sim {
     }
 
     async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError> {
-        self.row("commands", cluster, |rows| {
+        self.row_aside("commands", cluster, |rows| {
             rows.commands.values().cloned().collect()
         })
         .await
@@ -355,7 +366,7 @@ impl Ledger for Sim {
     }
 
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
-        self.row("notices", cluster, |rows| {
+        self.row_aside("notices", cluster, |rows| {
             rows.notices
                 .values()
                 .filter(|notice| !notice.done)
@@ -384,7 +395,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         notifications: &[Notification],
     ) -> Result<(), LedgerError> {
-        self.row("put_notifications", cluster, |rows| {
+        self.row_aside("put_notifications", cluster, |rows| {
             for one in notifications {
                 let row = rows.notifications.entry(one.id.clone());
                 row.or_insert_with(|| (one.clone(), false));
@@ -394,7 +405,7 @@ impl Ledger for Sim {
     }
 
     async fn notifications(&self, cluster: &ClusterName) -> Result<Vec<Notification>, LedgerError> {
-        self.row("notifications", cluster, |rows| {
+        self.row_aside("notifications", cluster, |rows| {
             let open = rows.notifications.values().filter(|(_, told)| !told);
             open.map(|(one, _)| one.clone()).collect()
         })
@@ -406,7 +417,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         notification: &Notification,
     ) -> Result<(), LedgerError> {
-        self.row("finish_notification", cluster, |rows| {
+        self.row_aside("finish_notification", cluster, |rows| {
             if let Some((_, told)) = rows.notifications.get_mut(&notification.id) {
                 *told = true;
             }
@@ -420,7 +431,7 @@ impl Ledger for Sim {
         nodes: &BTreeMap<NodeName, Timestamp>,
         now: Timestamp,
     ) -> Result<(), LedgerError> {
-        self.row("nominate", cluster, |rows| rows.nominate(nodes, now))
+        self.row_aside("nominate", cluster, |rows| rows.nominate(nodes, now))
             .await
     }
 
@@ -429,7 +440,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         now: Timestamp,
     ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
-        self.row("nominations", cluster, |rows| {
+        self.row_aside("nominations", cluster, |rows| {
             rows.nominated
                 .iter()
                 .filter(|(_, until)| **until > now)
@@ -446,7 +457,7 @@ impl Ledger for Sim {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<bool, LedgerError> {
-        self.row("once", cluster, |rows| rows.once(key, now, until))
+        self.row_aside("once", cluster, |rows| rows.once(key, now, until))
             .await
     }
 
@@ -456,12 +467,12 @@ impl Ledger for Sim {
         prefix: &str,
         now: Timestamp,
     ) -> Result<BTreeSet<String>, LedgerError> {
-        self.row("said", cluster, |rows| rows.said(prefix, now))
+        self.row_aside("said", cluster, |rows| rows.said(prefix, now))
             .await
     }
 
     async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError> {
-        self.row("sweep_memory", cluster, |rows| rows.sweep.clone())
+        self.row_aside("sweep_memory", cluster, |rows| rows.sweep.clone())
             .await
     }
 
@@ -470,7 +481,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         memory: &SweepMemory,
     ) -> Result<(), LedgerError> {
-        self.row("store_sweep_memory", cluster, |rows| {
+        self.row_aside("store_sweep_memory", cluster, |rows| {
             rows.sweep = memory.clone()
         })
         .await
@@ -480,7 +491,7 @@ impl Ledger for Sim {
         &self,
         clusters: &BTreeSet<ClusterName>,
     ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
-        self.port("glances", |world| {
+        self.aside("glances", |world| {
             let each = clusters.iter();
             let each = each.map(|cluster| (cluster.clone(), world.ledger.glance(cluster)));
             Ok(each.collect())
@@ -489,7 +500,7 @@ impl Ledger for Sim {
     }
 
     async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError> {
-        self.port("clusters", |world| {
+        self.aside("clusters", |world| {
             Ok(world.ledger.clusters.keys().cloned().collect())
         })
         .await
@@ -509,7 +520,7 @@ impl Ledger for Sim {
     }
 
     async fn owner(&self, instance: &InstanceId) -> Result<Option<InstanceOwner>, LedgerError> {
-        self.port("owner", |world| {
+        self.aside("owner", |world| {
             Ok(world.ledger.owners.get(instance).cloned())
         })
         .await
@@ -532,7 +543,7 @@ impl Ledger for Sim {
         cluster: &ClusterName,
         now: Timestamp,
     ) -> Result<Experience, LedgerError> {
-        self.port("experience", |world| {
+        self.aside("experience", |world| {
             Ok(world.ledger.experience(cluster, now))
         })
         .await
@@ -568,7 +579,7 @@ impl Ledger for Sim {
         bytes: i64,
         now: Timestamp,
     ) -> Result<(), LedgerError> {
-        self.port("measure_memory", |world| {
+        self.aside("measure_memory", |world| {
             let key = (instance_type.to_owned(), image.to_owned());
             let before = world.ledger.memory.get(&key);
             let after = MeasuredMemory::after(before, instance_type, image, bytes, now);
@@ -585,7 +596,7 @@ impl Ledger for Sim {
         priority: Priority,
         now: Timestamp,
     ) -> Result<Draw, LedgerError> {
-        self.port("draw", |world| {
+        self.aside("draw", |world| {
             let bucket = world.ledger.buckets.entry(api);
             let bucket = bucket.or_insert_with(|| TokenBucket::full(api, now));
             let (after, draw) = bucket.draw(api, wanted, priority, now);
@@ -596,7 +607,7 @@ impl Ledger for Sim {
     }
 
     async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError> {
-        self.port("throttled", |world| {
+        self.aside("throttled", |world| {
             let bucket = world.ledger.buckets.entry(api);
             let bucket = bucket.or_insert_with(|| TokenBucket::full(api, now));
             *bucket = bucket.refused(api, now);
@@ -618,7 +629,7 @@ impl Ledger for Sim {
     }
 
     async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError> {
-        self.port("zonal_shifts", |world| {
+        self.aside("zonal_shifts", |world| {
             Ok(world.ledger.of(cluster).shifts.clone())
         })
         .await
@@ -629,7 +640,7 @@ impl Ledger for Sim {
         instance: &InstanceId,
         until: Timestamp,
     ) -> Result<(), LedgerError> {
-        self.port("remember_not_ours", |world| {
+        self.aside("remember_not_ours", |world| {
             world.ledger.not_ours.insert(instance.clone(), until);
             Ok(())
         })
@@ -641,7 +652,7 @@ impl Ledger for Sim {
         instance: &InstanceId,
         now: Timestamp,
     ) -> Result<bool, LedgerError> {
-        self.port("is_not_ours", |world| {
+        self.aside("is_not_ours", |world| {
             Ok(world
                 .ledger
                 .not_ours

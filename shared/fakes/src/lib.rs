@@ -18,6 +18,7 @@ mod launches;
 pub mod laws;
 mod ledger;
 mod notifier;
+mod offered;
 mod provider;
 mod rows;
 mod seconds;

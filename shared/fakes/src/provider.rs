@@ -150,10 +150,8 @@ impl Catalog for Sim {
         _: &serde_json::Value,
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
-        self.port("instance_types", |world| {
-            let mut types = world.catalog.clone();
-            correct(&mut types, experience);
-            Ok(Arc::new(types))
+        self.aside("instance_types", |world| {
+            Ok(world.offered.of(&world.catalog, experience))
         })
         .await
     }
@@ -163,27 +161,12 @@ impl Catalog for Sim {
         _: &ClusterName,
         _: &serde_json::Value,
     ) -> Result<Vec<ZonalShift>, CloudError> {
-        self.port("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
+        self.aside("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
             .await
     }
 
     async fn complaints(&self) -> Vec<String> {
         self.look(|world| world.account.complaints.clone())
-    }
-}
-
-/// Nothing here has reservations or placement groups, so an offering is its type, zone and capacity type.
-fn correct(types: &mut [InstanceType], experience: &Experience) {
-    for kind in types {
-        for offering in &mut kind.offerings {
-            let mut marked = experience.unavailable.iter().map(|entry| &entry.offering);
-            offering.available &= !experience.shifted_zones.contains(&offering.zone_id);
-            offering.available &= !marked.any(|marked| {
-                marked.instance_type == kind.name
-                    && marked.capacity_type == offering.capacity_type
-                    && marked.zone_id == offering.zone_id
-            });
-        }
     }
 }
 
@@ -196,7 +179,7 @@ impl NodeClassResolver for Sim {
         _: &[model::node_pool::NodePool],
         now: Timestamp,
     ) -> Result<Resolved, CloudError> {
-        self.port("resolve", |world| {
+        self.aside("resolve", |world| {
             let kinds = types::ec2_node_class(types::ReservedCapacity::Off);
             let mut status = node_class.status.clone().unwrap_or_default();
             let mut conditions = status.conditions.take().unwrap_or_default();
@@ -265,7 +248,7 @@ impl NodeClassResolver for Sim {
 #[async_trait]
 impl Registry for Sim {
     async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError> {
-        self.port("entries", |world| Ok(world.registry.clone()))
+        self.aside("entries", |world| Ok(world.registry.clone()))
             .await
     }
 }
@@ -277,7 +260,7 @@ impl Clusters for Sim {
         cluster: &ClusterName,
         _: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
-        self.port("connect", |world| match world.deleted.contains(cluster) {
+        self.aside("connect", |world| match world.deleted.contains(cluster) {
             true => Err(ClusterError::NoCluster {
                 cluster: cluster.clone(),
             }),
@@ -304,7 +287,7 @@ pub(crate) fn static_hash(class: &EC2NodeClass) -> StaticHash {
 #[async_trait]
 impl Upkeep for Sim {
     async fn renew_prices(&self, look_up: bool, _: Timestamp) -> Vec<String> {
-        let renewed = self.port("renew_prices", |world| {
+        let renewed = self.aside("renew_prices", |world| {
             world.looked_up.push(look_up);
             Ok::<_, CloudError>(Vec::new())
         });
@@ -336,7 +319,7 @@ impl Upkeep for Sim {
 #[async_trait]
 impl Shelf for Sim {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
-        let read = self.port("get", |world| {
+        let read = self.aside("get", |world| {
             Ok::<_, LedgerError>(world.ledger.shelf.get(name).cloned())
         });
         Ok(read.await?)

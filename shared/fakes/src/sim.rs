@@ -16,6 +16,7 @@ use crate::{
     api_server::ApiServer,
     fault::{Death, Fate, Fault, Fuse, Process, Trouble, Weather},
     notifier::Told,
+    offered::Offered,
     provider,
     rows::Rows,
     seconds::Settled,
@@ -47,6 +48,7 @@ pub struct World {
     pub told: Vec<Told>,
     /// The instance types that every NodeClass allows.
     pub catalog: Vec<InstanceType>,
+    pub(crate) offered: Offered,
     pub fuse: Fuse,
     /// The process dies when the first call of this name has taken effect.
     pub fuse_after: Option<&'static str>,
@@ -106,6 +108,7 @@ impl Sim {
             secrets: BTreeMap::new(),
             told: Vec::new(),
             catalog: provider::small_catalog(),
+            offered: Offered::default(),
             fuse: Fuse::default(),
             fuse_after: None,
             on_call: None,
@@ -223,6 +226,19 @@ impl Sim {
         call: &'static str,
         act: impl FnOnce(&mut World) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.aside(call, |world| {
+            world.changes += 1;
+            act(world)
+        })
+        .await
+    }
+
+    /// The same for what changes nothing, or only what concerns nobody but turns: what they have read, said or are due for.
+    pub(crate) async fn aside<T, E: Trouble>(
+        &self,
+        call: &'static str,
+        act: impl FnOnce(&mut World) -> Result<T, E>,
+    ) -> Result<T, E> {
         let pauses = self.lock().next_pause();
         Yield(pauses).await;
         self.overlap().await;
@@ -230,35 +246,44 @@ impl Sim {
         Yield(fate.gives_way).await;
         self.sleep(fate.takes).await;
         self.may_die(fate.dies == Some(Death::Before)).await;
-        let answer = self.with(|world| {
-            if !world.fuse.pass() {
-                return Err(E::of(Fault::Unavailable, call));
-            }
-            world.calls.push(call);
-            if let Some((_, act)) = world.on_call.take_if(|(name, _)| *name == call) {
-                act(world);
-            }
-            if !world.overlapping {
-                world.now += world.latency;
-            }
-            if world.down.contains(call) {
-                return Err(E::of(Fault::Unavailable, call));
-            }
-            let fault = world.take_fault(call).or(fate.fault);
-            match fault {
-                Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
-                Some(_) | None => {}
-            }
-            let answer = act(world);
-            if world.fuse_after.take_if(|name| *name == call).is_some() {
-                world.fuse = Fuse::blowing_at(1);
-            }
-            if !world.fuse.pass() || fault.is_some() {
-                return Err(E::of(Fault::LostAnswer, call));
-            }
-            answer
-        });
+        let answer = self.answer(call, fate.fault, act);
         self.may_die(fate.dies == Some(Death::After)).await;
+        answer
+    }
+
+    fn answer<T, E: Trouble>(
+        &self,
+        call: &'static str,
+        fated: Option<Fault>,
+        act: impl FnOnce(&mut World) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let world = &mut *self.lock();
+        if !world.fuse.pass() {
+            return Err(E::of(Fault::Unavailable, call));
+        }
+        world.calls.push(call);
+        if let Some((_, happens)) = world.on_call.take_if(|(name, _)| *name == call) {
+            world.changes += 1;
+            happens(world);
+        }
+        if !world.overlapping {
+            world.now += world.latency;
+        }
+        if world.down.contains(call) {
+            return Err(E::of(Fault::Unavailable, call));
+        }
+        let fault = world.take_fault(call).or(fated);
+        match fault {
+            Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
+            Some(_) | None => {}
+        }
+        let answer = act(world);
+        if world.fuse_after.take_if(|name| *name == call).is_some() {
+            world.fuse = Fuse::blowing_at(1);
+        }
+        if !world.fuse.pass() || fault.is_some() {
+            return Err(E::of(Fault::LostAnswer, call));
+        }
         answer
     }
 
@@ -371,7 +396,7 @@ impl Clock for Sim {
 #[async_trait]
 impl Wakes for Sim {
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
-        self.port("send", |world| {
+        self.aside("send", |world| {
             let at = world.now + delay;
             // A standard queue may hold the same wake twice; holding it once is enough for a lane. One that comes at another
             // time is another one.

@@ -113,14 +113,20 @@ impl Status {
         struct Version {
             version: u32,
         }
-        let Version { version } = serde_json::from_str(text)?;
-        if version > Self::VERSION {
-            return Err(StatusError::Newer {
-                found: version,
-                known: Self::VERSION,
-            });
+        let newer = |found| StatusError::Newer {
+            found,
+            known: Self::VERSION,
+        };
+        let error = match serde_json::from_str::<Self>(text) {
+            Ok(status) if status.version <= Self::VERSION => return Ok(status),
+            Ok(status) => return Err(newer(status.version)),
+            Err(error) => error,
+        };
+        // What a newer version writes need not look like this.
+        match serde_json::from_str(text) {
+            Ok(Version { version }) if version > Self::VERSION => Err(newer(version)),
+            Ok(_) | Err(_) => Err(error.into()),
         }
-        Ok(serde_json::from_str(text)?)
     }
 
     /// Adds to a counter.
@@ -155,20 +161,25 @@ impl Status {
     }
 
     /// Of a document that would be too large gauges are left out, and then what is counted, too.
-    pub fn keep(self) -> serde_json::Result<Kept> {
+    pub fn keep(&self) -> serde_json::Result<Kept> {
+        let text = serde_json::to_string(self)?;
+        if text.len() <= Self::BYTES_MAX {
+            return Ok(Kept {
+                text,
+                is_whole: true,
+            });
+        }
         let counted = Self {
             counters: self.counters.clone(),
             durations: self.durations.clone(),
             ..Self::default()
         };
-        for (status, is_whole) in [(self, true), (counted, false)] {
-            let text = serde_json::to_string(&status)?;
-            if text.len() <= Self::BYTES_MAX {
-                return Ok(Kept { text, is_whole });
-            }
+        let mut text = serde_json::to_string(&counted)?;
+        if text.len() > Self::BYTES_MAX {
+            text = serde_json::to_string(&Self::default())?;
         }
         Ok(Kept {
-            text: serde_json::to_string(&Self::default())?,
+            text,
             is_whole: false,
         })
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -47,10 +47,22 @@ pub struct Wanted {
     pub most: usize,
 }
 
+/// Makes an object when it is kept.
+pub type MakeObject = Box<dyn FnOnce() -> Result<Vec<u8>, io::Error> + Send>;
+
 /// Objects that are too large for the ledger, such as what turns saw.
 #[async_trait]
 pub trait Archive: Send + Sync {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError>;
+    /// The same for an object that is dear to make: who keeps nothing makes nothing.
+    async fn put_made(&self, name: &str, make: MakeObject) -> Result<(), ArchiveError> {
+        let object = make().map_err(|error| ArchiveError {
+            action: "making",
+            name: name.to_owned(),
+            message: error.to_string(),
+        })?;
+        self.put(name, object).await
+    }
     /// `None` if it never was, or is gone.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
 }

@@ -24,7 +24,7 @@ pub use budget::{Budget, Spent};
 pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};
-pub use journal::{Archive, ArchiveError, Journal, JournalEntry};
+pub use journal::{Archive, ArchiveError, Journal, JournalEntry, MakeObject};
 pub use ledger::{Ledger, LedgerError};
 pub use metrics::{Metric, Metrics};
 pub use notifier::{Notifier, NotifyError};

@@ -116,7 +116,8 @@ async fn archive(
 ) -> Result<String, JournalError> {
     let (cluster, lane, turn) = (&report.cluster, report.lane, &report.turn);
     let name = format!("journal/{cluster}/{:.3}-{lane}-{turn}.json.zst", report.at);
-    world.archive.put(&name, pack(snapshot)?).await?;
+    let packed = Box::new(move || pack(snapshot));
+    world.archive.put_made(&name, packed).await?;
     Ok(name)
 }
 
@@ -138,7 +139,7 @@ pub enum JournalError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("what a turn saw cannot be packed or read")]
+    #[error("what a turn saw cannot be written or read")]
     Pack(#[from] io::Error),
     #[error("the record of turn {turn} cannot be read")]
     Record {

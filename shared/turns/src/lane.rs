@@ -17,8 +17,8 @@ use ports::{
 };
 
 use crate::{
-    Entry, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
-    notifications::{self, Destination},
+    Entry, EntryError, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
+    notifications,
     provisioner, reach, status, terminator,
 };
 
@@ -109,10 +109,15 @@ pub async fn woken(
             return Ok(report);
         }
     };
-    let destinations = destinations(&meta);
+    // An entry that cannot be read fails the turn, which says so.
+    let entry = Entry::read(&meta.registry);
+    let destinations = match &entry {
+        Ok(entry) => entry.destinations.clone(),
+        Err(_) => Vec::new(),
+    };
     // A turn is a large state machine; callers need not carry it along.
     let cursor = row.cursor.clone();
-    let turn = Box::pin(turn(world, wake, id, meta, cursor, now, deadline));
+    let turn = Box::pin(turn(world, wake, id, (meta, entry), cursor, now, deadline));
     let unseen = |report, cursor| Done {
         report,
         full_look: None,
@@ -186,23 +191,18 @@ pub async fn woken(
     Ok(report)
 }
 
-/// An entry that cannot be read fails the turn, which says so.
-fn destinations(meta: &Meta) -> Vec<Destination> {
-    Entry::read(&meta.registry).map_or_else(|_| Vec::new(), |entry| entry.destinations)
-}
-
 /// Also returns the cluster, where it may be told of the turn.
 async fn turn(
     world: &World,
     wake: &Wake,
     id: &TurnId,
-    meta: Meta,
+    (meta, entry): (Meta, Result<Entry, EntryError>),
     cursor: Option<Cursor>,
     now: Timestamp,
     deadline: Timestamp,
 ) -> Result<(Done, Option<Arc<dyn Cluster>>), TurnError> {
     let (cluster, lane) = (&wake.cluster, wake.lane);
-    let entry = Entry::read(&meta.registry).map_err(|source| TurnError::Entry {
+    let entry = entry.map_err(|source| TurnError::Entry {
         cluster: cluster.clone(),
         source,
     })?;

@@ -26,19 +26,18 @@ pub(crate) async fn tell(
     api: &dyn Cluster,
     lane: Lane,
     metrics: &[Metric],
-    gauges: Option<Vec<Series>>,
+    mut gauges: Option<Vec<Series>>,
 ) -> Option<String> {
     if gauges.is_none() && !metrics.iter().any(is_told) {
         return None;
     }
-    let gauges = gauges.as_deref();
     for _ in 1..TRIES {
-        match replace(api, lane, metrics, gauges).await {
+        match replace(api, lane, metrics, &mut gauges).await {
             Err(ClusterError::Conflict { .. }) => {}
             told => return complaint(told),
         }
     }
-    complaint(replace(api, lane, metrics, gauges).await)
+    complaint(replace(api, lane, metrics, &mut gauges).await)
 }
 
 /// Says whether all of it fitted.
@@ -46,7 +45,7 @@ async fn replace(
     api: &dyn Cluster,
     lane: Lane,
     metrics: &[Metric],
-    gauges: Option<&[Series]>,
+    gauges: &mut Option<Vec<Series>>,
 ) -> Result<bool, ClusterError> {
     let Some(before) = api.status_document(lane).await? else {
         return Ok(true);
@@ -57,13 +56,16 @@ async fn replace(
         add(metric, &mut status);
     }
     // A turn that saw nothing says nothing of how things stand.
-    if let Some(gauges) = gauges {
-        status.gauges = gauges.to_vec();
+    let is_seen = gauges.is_some();
+    if let Some(gauges) = gauges.take() {
+        status.gauges = gauges;
     }
     let kept = status.keep().map_err(|error| ClusterError::Invalid {
         what: "what is told of the turn".to_owned(),
         message: error.to_string(),
     })?;
+    // Where somebody else was faster, they are told once more.
+    *gauges = is_seen.then_some(status.gauges);
     if kept.text != before.text {
         let document = StatusDocument {
             text: kept.text,

@@ -286,7 +286,8 @@ pub(crate) fn calm(play: &mut Play) {
                 deployment.annotations.clear();
             }
         }
-        for pod in world.api.pods.values_mut() {
+        let pods = world.api.pods.values_mut();
+        for pod in pods.filter(|pod| !pod.annotations.is_empty()) {
             pod.annotations.clear();
         }
         let least = world

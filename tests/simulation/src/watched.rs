@@ -68,7 +68,7 @@ impl Watched {
             cloud: watched.clone(),
             ledger: watched.clone(),
             journal: watched.clone(),
-            archive: plain.clone(),
+            archive: watched.clone(),
             clusters: watched,
             wakes: plain.clone(),
             clock: plain.clone(),

@@ -13,7 +13,7 @@ use model::{
     },
 };
 use ports::{
-    Journal, JournalEntry, Ledger, LedgerError,
+    Archive, ArchiveError, Journal, JournalEntry, Ledger, LedgerError, MakeObject,
     journal::Wanted,
     ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
@@ -197,4 +197,20 @@ hand_on! {
     }
     fn latest(cluster: &ClusterName, wanted: &Wanted) -> Vec<JournalEntry>;
     fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Vec<JournalEntry>;
+}
+
+/// Nobody reads what turns saw: it is not even made.
+#[async_trait::async_trait]
+impl Archive for Watched {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
+        self.sim.put(name, object).await
+    }
+
+    async fn put_made(&self, name: &str, _: MakeObject) -> Result<(), ArchiveError> {
+        self.put(name, Vec::new()).await
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
+        Archive::get(&self.sim, name).await
+    }
 }
