@@ -215,6 +215,13 @@ impl Sim {
         !dead.is_empty() && dead.remove(&process)
     }
 
+    /// Somebody besides turns sends a wake.
+    pub fn wake(&self, wake: Wake, delay: SignedDuration) {
+        let mut world = self.lock();
+        let at = world.now + delay;
+        world.wakes.push((at, wake));
+    }
+
     /// What the relay writes. Nobody but turns looks at it.
     pub fn beat(&self, cluster: &ClusterName, beat: RelayBeat) {
         self.lock().ledger.of(cluster).beat = Some(beat);

@@ -1,11 +1,14 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use fakes::{Sim, World};
-use model::{Lane, Wake, ledger::RelayBeat};
+use api::names::taint::DISRUPTED;
+use fakes::{ApiServer, Sim, World};
+use jiff::SignedDuration;
+use model::{Lane, Wake, ledger::RelayBeat, node::Node};
 
 use crate::cluster;
 
-/// The relay in the cluster: counters before wakes, wakes only for what changed.
+/// The relay in the cluster: counters before wakes, wakes only for what changed, and only of lanes that it concerns (as
+/// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved.
 pub(crate) struct Relay {
     exists: bool,
     dead_until: i64,
@@ -13,14 +16,22 @@ pub(crate) struct Relay {
     died_at: Option<i64>,
     /// When it last beat.
     beaten_at: Option<i64>,
+    /// When lifecycle hears, or last heard, of pods that moved.
+    spaced_at: i64,
     /// [`World::changes`] of the last look.
     changes: u64,
     seen: Seen,
     beat: RelayBeat,
 }
 
+/// A lane that something concerns, and in how many seconds it is woken, if at all.
+type Concern = (Lane, Option<i64>);
+
 /// It beats so often, in seconds.
 const EVERY: i64 = 30;
+
+/// Lanes hear of pods that moved no more often, in seconds.
+const SPACING: i64 = 10;
 
 /// What it last told of, as digests.
 #[derive(PartialEq, Eq)]
@@ -28,6 +39,8 @@ struct Seen {
     pending: u64,
     nodes: u64,
     pods: u64,
+    /// Whether any node or NodeClaim is on its way out.
+    drains: bool,
 }
 
 impl Seen {
@@ -37,6 +50,7 @@ impl Seen {
             pending: nothing,
             nodes: nothing,
             pods: nothing,
+            drains: false,
         }
     }
 
@@ -61,8 +75,21 @@ impl Seen {
             pending: pending.finish(),
             nodes: nodes.finish(),
             pods: pods.finish(),
+            drains: drains(api),
         }
     }
+}
+
+fn drains(api: &ApiServer) -> bool {
+    let leaves = |node: &Node| {
+        let mut taints = node.taints.iter();
+        node.deleted_at.is_some() || taints.any(|taint| taint.key == DISRUPTED)
+    };
+    api.nodes.values().any(leaves)
+        || api
+            .node_claims
+            .values()
+            .any(|claim| claim.deleted_at.is_some())
 }
 
 impl Relay {
@@ -72,6 +99,7 @@ impl Relay {
             dead_until: 0,
             died_at: None,
             beaten_at: None,
+            spaced_at: -SPACING,
             changes: 0,
             seen: Seen::of_nothing(),
             beat: RelayBeat {
@@ -88,11 +116,17 @@ impl Relay {
 
     /// Tells of what changed; says whether anything did, also while it is dead.
     pub(crate) fn watches(&mut self, sim: &Sim, seconds: i64) -> bool {
-        let lanes = self.changed_for(sim);
-        let changed = !lanes.is_empty();
+        let concerns = self.changed_for(sim, seconds);
+        let changed = concerns.is_some();
+        self.beats(sim, seconds, &concerns.unwrap_or_default());
+        changed
+    }
+
+    /// Counts what has changed, and wakes whom it concerns.
+    fn beats(&mut self, sim: &Sim, seconds: i64, concerns: &[Concern]) {
         if !self.exists || seconds < self.dead_until {
             self.died_at = Some(seconds);
-            return changed;
+            return;
         }
         // Another one begins to count afresh.
         if let Some(seconds) = self.died_at.take() {
@@ -101,45 +135,59 @@ impl Relay {
             self.beaten_at = None;
         }
         let beats_at = seconds / EVERY;
-        if !changed && self.beaten_at == Some(beats_at) {
-            return false;
+        if concerns.is_empty() && self.beaten_at == Some(beats_at) {
+            return;
         }
         self.beaten_at = Some(beats_at);
-        for lane in &lanes {
+        for (lane, _) in concerns {
             let lane = lane.as_str().to_owned();
             *self.beat.counters.entry(lane).or_default() += 1;
         }
         self.beat.beat_at = beats_at.to_string();
         sim.beat(cluster(), self.beat.clone());
-        if changed {
-            sim.with(|world| {
-                let now = world.now;
-                let wakes = lanes.iter();
-                let wakes = wakes.map(|lane| Wake::new(cluster().clone(), *lane, "relay"));
-                world.wakes.extend(wakes.map(|wake| (now, wake)));
-            });
+        let woken = concerns
+            .iter()
+            .filter_map(|(lane, wait)| Some((lane, (*wait)?)));
+        for (lane, wait) in woken {
+            let wake = Wake::new(cluster().clone(), *lane, "relay");
+            sim.wake(wake, SignedDuration::from_secs(wait));
         }
-        changed
     }
 
-    /// The lanes that what has changed concerns.
-    fn changed_for(&mut self, sim: &Sim) -> Vec<Lane> {
-        let (changes, seen) = (self.changes, &self.seen);
-        let now = sim.look(|world| {
-            let is_new = world.changes != changes;
+    /// In how many seconds lifecycle hears of pods that moved; `None` if a wake is on its way.
+    fn spaced(&mut self, seconds: i64) -> Option<i64> {
+        if self.spaced_at > seconds {
+            return None;
+        }
+        self.spaced_at = seconds.max(self.spaced_at + SPACING);
+        Some(self.spaced_at - seconds)
+    }
+
+    /// The lanes that what has changed concerns; `None` where nothing has changed.
+    fn changed_for(&mut self, sim: &Sim, seconds: i64) -> Option<Vec<Concern>> {
+        let before = self.changes;
+        let (changes, now) = sim.look(|world| {
+            let is_new = world.changes != before;
             is_new.then(|| (world.changes, Seen::of(world)))
-        });
-        let mut lanes = Vec::new();
-        let Some((changes, now)) = now else {
-            return lanes;
-        };
-        if now.pending != seen.pending {
-            lanes.push(Lane::Provisioner);
+        })?;
+        self.changes = changes;
+        let seen = std::mem::replace(&mut self.seen, now);
+        let now = &self.seen;
+        let waits = now.pending != seen.pending;
+        let (nodes, pods) = (now.nodes != seen.nodes, now.pods != seen.pods);
+        let drains = now.drains || seen.drains;
+        let mut concerns = Vec::new();
+        if waits {
+            concerns.push((Lane::Provisioner, Some(0)));
         }
-        if now.nodes != seen.nodes || now.pods != seen.pods {
-            lanes.extend([Lane::Lifecycle, Lane::Terminator]);
+        if nodes {
+            concerns.push((Lane::Lifecycle, Some(0)));
+        } else if pods {
+            concerns.push((Lane::Lifecycle, self.spaced(seconds)));
         }
-        (self.changes, self.seen) = (changes, now);
-        lanes
+        if (nodes || pods) && drains {
+            concerns.push((Lane::Terminator, Some(0)));
+        }
+        (nodes || pods || !concerns.is_empty()).then_some(concerns)
     }
 }
