@@ -1,31 +1,53 @@
-use std::sync::Arc;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use model::{Experience, InstanceType};
 
-/// Instance types as they were resolved last: as long as nothing that they are made of changes, they are the same.
+/// The instance types that every NodeClass allows. Reads like a list; as long as nothing has changed, the same ones are handed out.
 #[derive(Default)]
-pub(crate) struct Offered {
-    catalog: Vec<InstanceType>,
-    experience: Experience,
-    types: Arc<Vec<InstanceType>>,
+pub struct Offered {
+    types: Vec<InstanceType>,
+    resolved: Option<(Experience, Arc<Vec<InstanceType>>)>,
+}
+
+impl From<Vec<InstanceType>> for Offered {
+    fn from(types: Vec<InstanceType>) -> Self {
+        Self {
+            types,
+            resolved: None,
+        }
+    }
+}
+
+impl Deref for Offered {
+    type Target = Vec<InstanceType>;
+
+    fn deref(&self) -> &Vec<InstanceType> {
+        &self.types
+    }
+}
+
+impl DerefMut for Offered {
+    fn deref_mut(&mut self) -> &mut Vec<InstanceType> {
+        self.resolved = None;
+        &mut self.types
+    }
 }
 
 impl Offered {
-    pub(crate) fn of(
-        &mut self,
-        catalog: &[InstanceType],
-        experience: &Experience,
-    ) -> Arc<Vec<InstanceType>> {
-        if self.catalog != catalog || self.experience != *experience {
-            let mut types = catalog.to_vec();
-            correct(&mut types, experience);
-            *self = Self {
-                catalog: catalog.to_vec(),
-                experience: experience.clone(),
-                types: Arc::new(types),
-            };
+    pub(crate) fn after(&mut self, experience: &Experience) -> Arc<Vec<InstanceType>> {
+        match &self.resolved {
+            Some((known, types)) if known == experience => types.clone(),
+            Some(_) | None => {
+                let mut types = self.types.clone();
+                correct(&mut types, experience);
+                let types = Arc::new(types);
+                self.resolved = Some((experience.clone(), types.clone()));
+                types
+            }
         }
-        self.types.clone()
     }
 }
 

@@ -151,7 +151,7 @@ impl Catalog for Sim {
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         self.aside("instance_types", |world| {
-            Ok(world.offered.of(&world.catalog, experience))
+            Ok(world.catalog.after(experience))
         })
         .await
     }

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, InstanceType, Wake, ledger::RelayBeat};
+use model::{ClusterName, Wake, ledger::RelayBeat};
 use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
 use crate::{
@@ -47,8 +47,7 @@ pub struct World {
     /// What people were told outside the cluster.
     pub told: Vec<Told>,
     /// The instance types that every NodeClass allows.
-    pub catalog: Vec<InstanceType>,
-    pub(crate) offered: Offered,
+    pub catalog: Offered,
     pub fuse: Fuse,
     /// The process dies when the first call of this name has taken effect.
     pub fuse_after: Option<&'static str>,
@@ -107,8 +106,7 @@ impl Sim {
             registry: vec![entry],
             secrets: BTreeMap::new(),
             told: Vec::new(),
-            catalog: provider::small_catalog(),
-            offered: Offered::default(),
+            catalog: provider::small_catalog().into(),
             fuse: Fuse::default(),
             fuse_after: None,
             on_call: None,

@@ -1,6 +1,6 @@
 //! `make sim`: runs seeds one after the other, and explains the first that breaks a law.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 use anyhow::bail;
 use clap::Parser;
@@ -25,7 +25,7 @@ struct Options {
     /// The commit that is run, to be printed with what fails.
     #[arg(long, env = "SIM_COMMIT", default_value = "unknown")]
     commit: String,
-    /// Says for every planted bug which of the seeds finds it.
+    /// Says for every planted bug which of the seeds find it.
     #[arg(long)]
     planted: bool,
     /// Goes on after a failure.
@@ -41,20 +41,7 @@ fn main() -> anyhow::Result<()> {
         None => options.first..options.first + options.seeds,
     };
     if options.planted {
-        for bug in Bug::ALL {
-            let found = seeds
-                .clone()
-                .find_map(|seed| Some((seed, run(seed, Some(bug)).err()?)));
-            match found {
-                Some((seed, failure)) => {
-                    println!(
-                        "{bug:?}: seed {seed}: {} ({})",
-                        failure.broken.law, failure.broken.what
-                    );
-                }
-                None => println!("{bug:?}: not found"),
-            }
-        }
+        planted(seeds);
         return Ok(());
     }
     let begun = Instant::now();
@@ -102,4 +89,28 @@ fn main() -> anyhow::Result<()> {
         bail!("{failed} seeds broke a law");
     }
     Ok(())
+}
+
+/// Which seed finds each planted bug first, and how many of them do: more, if there is little luck in it.
+#[expect(clippy::print_stdout, reason = "a command line")]
+fn planted(seeds: Range<u64>) {
+    for bug in Bug::ALL {
+        let found = seeds.clone();
+        let found: Vec<_> = found
+            .filter_map(|seed| Some((seed, run(seed, Some(bug)).err()?)))
+            .collect();
+        let count = found.len();
+        match found.first() {
+            Some((seed, failure)) => {
+                let broken = &failure.broken;
+                println!(
+                    "{bug:?}: {count} of {} seeds, the first is {seed}: {} ({})",
+                    seeds.end - seeds.start,
+                    broken.law,
+                    broken.what
+                );
+            }
+            None => println!("{bug:?}: not found"),
+        }
+    }
 }
