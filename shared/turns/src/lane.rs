@@ -18,8 +18,7 @@ use ports::{
 
 use crate::{
     Entry, EntryError, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
-    notifications,
-    provisioner, reach, status, terminator,
+    notifications, provisioner, reach, status, terminator,
 };
 
 /// A turn that holds its lane.

@@ -106,13 +106,7 @@ impl Laws {
 
     /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger
     /// says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit is asked for and lost.
-    pub(crate) fn rereads(
-        &mut self,
-        world: &World,
-        lane: Lane,
-        key: &PodKey,
-        pod: Option<&Pod>,
-    ) {
+    pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
         let leaving = state::leaving(world);
         let left = |name: &NodeClaimName| {
             let at = self.left.get(name);

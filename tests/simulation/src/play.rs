@@ -110,6 +110,9 @@ impl Play {
         let sky = Sky::new(script.seed, setting.latency, now);
         sim.with(|world| {
             world.api.joins_once = true;
+            if !setting.tells {
+                world.api.status = None;
+            }
             world.weather = Some(Box::new(sky.clone()));
             world.account.describe_lag = SignedDuration::from_secs(setting.describe_lag);
             if setting.tokens_ignored {
@@ -473,9 +476,7 @@ impl Play {
             let deadline = ports::Clock::now(&watched.sim) + turns::budget(lane);
             let world = watched.world(HOLDER);
             let mut run =
-                Box::pin(
-                    async move { turns::run(&world, cluster(), lane, &turn, deadline).await },
-                );
+                Box::pin(async move { turns::run(&world, cluster(), lane, &turn, deadline).await });
             let mut context = Context::from_waker(Waker::noop());
             let ended = (0..ROUNDS_MOST).find_map(|_| match run.as_mut().poll(&mut context) {
                 Poll::Ready(ended) => Some(ended),

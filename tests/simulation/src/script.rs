@@ -38,6 +38,8 @@ pub struct Setting {
     pub describe_lag: i64,
     /// So many of a thousand calls take up to so many seconds.
     pub latency: (u64, i64),
+    /// Whether there is a document that functions tell the relay's metrics in: nothing depends on it.
+    pub tells: bool,
     /// Seconds by which the clock of each function is ahead.
     pub skews: Vec<(Lane, i64)>,
 }
@@ -160,7 +162,8 @@ pub(crate) const DEPLOYMENTS: [&str; 3] = ["web", "batch", "held"];
 impl Script {
     pub fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 1);
-        let setting = Setting::draw(&mut dice);
+        let mut setting = Setting::draw(&mut dice);
+        setting.tells = Dice::new(seed, 6).chance(300);
         // Each run knows only some of what can happen, so that rare things meet each other.
         let known: Vec<usize> = (0..KINDS).filter(|_| dice.chance(400)).collect();
         let count = dice.between(EVENTS_LEAST, EVENTS_MOST);
@@ -216,6 +219,7 @@ impl Setting {
                 .pick(&[(0, 0), (0, 0), (100, 2), (300, 5)])
                 .copied()
                 .unwrap_or_default(),
+            tells: true,
             skews: lanes
                 .map(|lane| (lane, if skewed { dice.between(-20, 20) } else { 0 }))
                 .collect(),

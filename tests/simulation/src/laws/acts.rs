@@ -294,8 +294,8 @@ impl Laws {
     fn commit(&mut self, world: &World, lane: Lane, commit: &Commit) {
         let now = world.now;
         let meta = rows(world).and_then(|rows| rows.meta.as_ref());
-        let wins = meta
-            .is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
+        let wins =
+            meta.is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
         let launches = commit
             .plan
             .actions
