@@ -9,7 +9,7 @@ use model::{
     Action, ClusterName, InstanceId, Lane, Snapshot,
     interruption::Course,
     launch::{Instance, InstanceState},
-    ledger::{Holder, Notice},
+    ledger::{Call, Holder, Notice},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{Planned, Target},
@@ -36,6 +36,8 @@ const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 /// EC2 takes its time to end an instance.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// AWS' clock and ours differ by less.
+const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
@@ -145,7 +147,11 @@ async fn obey_notices(
             None => unshown(turn, snapshot, &notice.instance).await?,
         };
         let Some(claim) = claim else {
-            finish(turn, notice).await?;
+            if may_come(turn, notice).await? {
+                report.look_again(turn.now + LOOK_AGAIN * 2);
+            } else {
+                finish(turn, notice).await?;
+            }
             continue;
         };
         if claim.deleted_at.is_some() {
@@ -245,6 +251,13 @@ async fn unshown<'a>(
     };
     let unshown = |claim: &&NodeClaim| claim.name == name && claim.status.provider_id.is_empty();
     Ok(snapshot.node_claims.iter().find(unshown))
+}
+
+/// Whether a call that nobody has gone on with yet may have launched the instance: its NodeClaim obeys the notice when it is known.
+async fn may_come(turn: &Turn<'_>, notice: &Notice) -> Result<bool, TurnError> {
+    let calls = turn.world.ledger.open_calls(turn.cluster).await?;
+    let before = |call: &Call| notice.at.is_none_or(|at| call.frozen_at < at + SKEW);
+    Ok(calls.iter().any(before))
 }
 
 async fn delete_interrupted(

@@ -3,7 +3,7 @@
 use crate::{points_until, run, with_pending_pods};
 use fakes::Fault;
 use model::node_claim::NodeClaim;
-use model::{Lane, ledger::IntentState};
+use model::{InterruptionKind, Lane, ledger::IntentState};
 use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
 #[tokio::test]
@@ -343,5 +343,30 @@ async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() 
             intent.is_none_or(|intent| !intent.is_in_flight()),
             "{intent:?}"
         );
+    });
+}
+
+#[tokio::test]
+async fn a4_a_notice_waits_for_the_launch_that_may_own_its_instance() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "launch").await;
+    let victim = rig.sim.with(|world| {
+        let mut instances = world.account.instances.keys();
+        instances.next().unwrap().clone()
+    });
+    let kind = InterruptionKind::SpotInterrupted;
+    let outcome = rig.announce(&victim, kind, Some(secs(600))).await;
+    assert!(outcome.is_ok());
+    // Nothing says yet whose instance it is.
+    run(&mut rig, Lane::Terminator).await;
+    // The lease of who died lapses.
+    rig.sim.advance(secs(90));
+    run(&mut rig, Lane::Provisioner).await;
+    run(&mut rig, Lane::Terminator).await;
+    rig.sim.with(|world| {
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.provider_id.ends_with(victim.as_str()));
+        let claim = claim.unwrap();
+        assert!(claim.deleted_at.is_some(), "{claim:#?}");
     });
 }
