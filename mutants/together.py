@@ -9,6 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Optimized, with debug builds' checks: it is built once and run many thousand times.
 PROFILE = "sim"
+# What only tells stories takes long to optimize, and no time to run.
+CONFIG = ["profile.sim.package.stories.opt-level=0"]
 # The crates that are changed, then everything that tests them and knows no SDK.
 CHANGED = ["scheduling", "planner", "plancheck", "executor"]
 TESTING = ["scenarios", "stories", "simulation"]
@@ -93,7 +95,7 @@ def place(tree, mutants, say):
 
 def build(tree):
     """Builds the tests: every program with its package and where it is run."""
-    messages, ended = cargo(tree, "test", "--no-run", "--profile", PROFILE, "--lib", "--bins", "--tests", *packages(CHANGED + TESTING))
+    messages, ended = cargo(tree, "test", "--no-run", "--profile", PROFILE, *(f"--config={setting}" for setting in CONFIG), "--lib", "--bins", "--tests", *packages(CHANGED + TESTING))
     if ended.returncode:
         raise SystemExit(f"infra/tools/mutants: the tests do not build:\n{ended.stderr}")
     return [
