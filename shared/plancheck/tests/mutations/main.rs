@@ -6,11 +6,15 @@
     reason = "the cluster and the plan are written down here"
 )]
 
+mod allowed;
+mod budgeted;
 mod cluster;
+mod counting;
 mod fitting;
 mod launching;
 mod moving;
 mod placing;
+mod ports;
 mod removing;
 mod together;
 
@@ -137,6 +141,7 @@ fn mutations() -> impl Iterator<Item = &'static Mutation> {
         fitting::MUTATIONS,
         together::MUTATIONS,
         removing::MUTATIONS,
+        budgeted::MUTATIONS,
     ]
     .into_iter()
     .flatten()
