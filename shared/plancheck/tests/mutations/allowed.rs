@@ -26,6 +26,13 @@ fn daemon_to_come(w: &mut World, change: impl Fn(&mut Pod)) {
     change(&mut w.snapshot.daemon_sets[0].pod);
 }
 
+/// The last volume says which machine it is on.
+pub(crate) fn tie_to_machine(w: &mut World) {
+    let terms = &mut w.snapshot.storage.volumes[2].node_affinity;
+    let of_machine = one_of(model::labels::HOSTNAME, &["gone"]);
+    terms[0].match_expressions.push(of_machine);
+}
+
 #[test]
 fn deleting_what_nothing_keeps_is_allowed() {
     allowed(&[
@@ -134,12 +141,17 @@ fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
                 w.pod("late-0").tolerations = vec![tolerates("")];
             },
         ),
-        ("a startup taint goes before the node is initialized", |w| {
-            let claim = w.claim("claim-n-2");
-            claim.spec.startup_taints = vec![taint("cilium")];
-            claim.status.allocatable = Resources::from([("cpu", 8_000), ("memory", 16 * GIB)]);
-            w.node("n-2").taints = vec![taint("cilium")];
-            w.node("n-2").labels.remove(model::labels::INITIALIZED);
+        (
+            "who brings no volume burdens no node that has too many",
+            |w| {
+                let limits = &mut w.snapshot.storage.attach_limits;
+                limits.insert("n-1".into(), [(EBS.to_owned(), 0)].into());
+                w.pod("small-0").volumes.clear();
+            },
+        ),
+        ("a volume of one machine counts by its zone alone", |w| {
+            tie_to_machine(w);
+            w.snapshot.storage.volumes[2].local = true;
         }),
     ]);
 }
@@ -161,4 +173,70 @@ fn more_types_than_fit_a_word_are_told_apart() {
         *one = std::sync::Arc::clone(&types);
     }
     assert_eq!(check(&snapshot, &plan(&snapshot)), []);
+}
+
+#[test]
+fn launching_what_the_node_pool_allows_is_allowed() {
+    allowed(&[
+        (
+            "a static NodePool replaces what the plan takes from it",
+            |w| {
+                make_static(w);
+                let labels = &mut w.node("n-4").labels;
+                labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
+                let labels = &mut w.claim("claim-n-4").labels;
+                labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
+            },
+        ),
+        ("as many requirements as are possible", |w| require(w, 100)),
+        ("a label beside a requirement that no value meets", |w| {
+            w.launch(ZONAL).labels.insert("rack".into(), "a".into());
+            let none = wants("rack", Operator::DoesNotExist, &[]);
+            w.launch(ZONAL).spec.requirements.push(none);
+        }),
+        ("a reservation that was chosen after the types were", |w| {
+            let launch = w.launch(RESERVED);
+            launch.instance_types.push("c.large".into());
+            let mut requirements = launch.spec.requirements.iter_mut();
+            let types = requirements.find(|one| one.key == INSTANCE_TYPE).unwrap();
+            types.values.insert(0, "c.large".into());
+        }),
+        ("a gate that is closed, whatever overlays there are", |w| {
+            w.snapshot.node_overlays = vec![overlay(&[])]
+        }),
+        ("an overlay of other offerings", |w| {
+            let gates = &mut w.snapshot.settings.feature_gates;
+            gates.insert("NodeOverlay".into(), true);
+            w.snapshot.node_overlays = vec![overlay(&[
+                one_of(model::labels::NODE_POOL, &["default"]),
+                one_of(CAPACITY_TYPE, &["spot"]),
+            ])];
+        }),
+    ]);
+}
+
+pub(crate) fn make_static(w: &mut World) {
+    w.pool("dedicated").replicas = Some(1);
+    w.launch(DEDICATED).pods.clear();
+}
+
+/// Fills up the requirements of a launch to so many.
+pub(crate) fn require(w: &mut World, count: usize) {
+    let requirements = &mut w.launch(ZONAL).spec.requirements;
+    for number in requirements.len()..count {
+        requirements.push(wants(&format!("label-{number}"), Operator::NotIn, &["x"]));
+    }
+}
+
+fn overlay(
+    requirements: &[model::selector::NodeSelectorRequirement],
+) -> model::snapshot::NodeOverlay {
+    model::snapshot::NodeOverlay {
+        name: "dear".into(),
+        weight: 1,
+        requirements: requirements.to_vec(),
+        price: Some("9".into()),
+        price_adjustment: None,
+        capacity: Resources::default(),
+    }
 }

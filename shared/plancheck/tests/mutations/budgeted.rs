@@ -104,7 +104,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-fn notice(instance: &str, done: bool) -> model::ledger::Notice {
+pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
     model::ledger::Notice {
         instance: instance.into(),
         kind: "spot-interruption".into(),
@@ -119,7 +119,7 @@ fn notice(instance: &str, done: bool) -> model::ledger::Notice {
     }
 }
 
-fn command(claim: &str, state: CommandState) -> Command {
+pub(crate) fn command(claim: &str, state: CommandState) -> Command {
     Command {
         id: "c".into(),
         reason: "Underutilized".into(),

@@ -150,6 +150,7 @@ fn caps_count_nodes_that_stay_and_nodes_on_their_way() {
 #[test]
 fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
     let mut snapshot = snapshot();
+    add_node(&mut snapshot, "n-5", "a");
     // Every offering has a price of its own.
     for (pool, types) in (0..).zip(snapshot.instance_types.values_mut()) {
         for (of_type, one) in (0..).zip(Arc::make_mut(types)) {
@@ -174,7 +175,7 @@ fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
             Action::Launch(launch) => Some(launch.cheapest.price.0),
             _ => None,
         });
-    let total = launches.sum::<i64>() + bought("a") + bought("b");
+    let total = launches.sum::<i64>() + 2 * bought("a") + bought("b");
     let mut world = World { snapshot, plan };
     world.snapshot.caps.price = Some(NanosPerHour(total));
     assert_eq!(check(&world.snapshot, &world.plan), []);

@@ -10,12 +10,15 @@ mod allowed;
 mod budgeted;
 mod cluster;
 mod counting;
+mod dropping;
 mod fitting;
 mod launching;
 mod moving;
 mod placing;
 mod ports;
 mod removing;
+mod spreading;
+mod standing;
 mod together;
 
 use cluster::*;
@@ -142,6 +145,7 @@ fn mutations() -> impl Iterator<Item = &'static Mutation> {
         together::MUTATIONS,
         removing::MUTATIONS,
         budgeted::MUTATIONS,
+        standing::MUTATIONS,
     ]
     .into_iter()
     .flatten()

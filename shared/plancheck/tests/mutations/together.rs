@@ -125,6 +125,37 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "cannot have its volume on node n-2",
     ),
     (
+        "a volume is on another machine",
+        super::allowed::tie_to_machine,
+        Subject::Nomination(0),
+        "cannot have its volume on node n-1",
+    ),
+    (
+        "a volume cannot be made there",
+        |w| {
+            let storage = &mut w.snapshot.storage;
+            let claim = &mut storage.claims[1];
+            claim.volume = None;
+            claim.bind_completed = false;
+            claim.storage_class = Some("zonal".into());
+            storage.classes = vec![model::volume::StorageClass {
+                name: "zonal".into(),
+                provisioner: EBS.into(),
+                wait_for_first_consumer: true,
+                allowed_topologies: vec![[(ZONE.to_owned(), vec!["c".to_owned()])].into()],
+                ..Default::default()
+            }];
+        },
+        at(ZONE_B),
+        "cannot have its volume on node zone-b",
+    ),
+    (
+        "a term asks for another namespace's pods",
+        |w| w.pod("follower-0").pod_affinity.required[0].namespaces = vec!["other".into()],
+        at(ZONE_A),
+        "follower-0 has no pod",
+    ),
+    (
         "a node can attach no more volumes",
         |w| {
             w.snapshot
