@@ -168,14 +168,13 @@ fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
             offerings.find(|one| one.zone == zone && one.capacity_type == CapacityType::OnDemand);
         of_zone.unwrap().price.0
     };
-    let launches = plan
-        .actions
-        .iter()
-        .filter_map(|planned| match &planned.action {
-            Action::Launch(launch) => Some(launch.cheapest.price.0),
-            _ => None,
-        });
-    let total = launches.sum::<i64>() + 2 * bought("a") + bought("b");
+    let prices = plan.actions.iter().filter_map(|planned| {
+        let Action::Launch(launch) = &planned.action else {
+            return None;
+        };
+        Some(launch.cheapest.price.0)
+    });
+    let total = prices.sum::<i64>() + 2 * bought("a") + bought("b");
     let mut world = World { snapshot, plan };
     world.snapshot.caps.price = Some(NanosPerHour(total));
     assert_eq!(check(&world.snapshot, &world.plan), []);
