@@ -23,6 +23,9 @@ pub fn on(number: u32) -> bool {
 /// What is seldom done, away from code that is run often.
 #[cold]
 fn first(number: u32) -> bool {
+    if TOLD[number as usize].load(Relaxed) {
+        return false;
+    }
     let reached = env::var("MUTANT_REACHED");
     if ON.load(Relaxed) == UNREAD {
         let chosen = env::var("MUTANT").map_or(0, |number| number.parse().unwrap());

@@ -326,3 +326,6 @@ fn binds(chain: &ExprBinary) -> bool {
                 _ => false,
             })
 }
+
+#[cfg(test)]
+mod tests;
