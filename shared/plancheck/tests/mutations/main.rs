@@ -12,6 +12,7 @@ mod cluster;
 mod counting;
 mod dropping;
 mod fitting;
+mod given;
 mod launching;
 mod moving;
 mod placing;

@@ -69,7 +69,13 @@ fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
 
 #[test]
 fn a_domain_that_can_have_no_pods_does_not_count() {
-    let none: [Change; 6] = [
+    let none: [Change; 7] = [
+        ("the pods may not go there", |w| {
+            offer_d(w, |_| {});
+            for name in ["spread-0", "spread-1", "spread-2"] {
+                w.pod(name).node_affinity.required = vec![term(&[one_of(ZONE, &["a", "b", "c"])])];
+            }
+        }),
         ("the NodePool is not ready", |w| {
             offer_d(w, |pool| pool.not_ready = Some("no subnets".into()))
         }),

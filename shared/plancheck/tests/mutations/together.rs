@@ -51,6 +51,12 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/follower-0 has no pod that it wants to be near",
     ),
     (
+        "nobody is there whom a pod wants to be near",
+        |w| w.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)],
+        at(ZONE_A),
+        "pod default/follower-0 has no pod that it wants to be near",
+    ),
+    (
         "a herd is split",
         |w| {
             let pod = w.launch(ZONE_C).pods.pop().unwrap();
