@@ -51,6 +51,20 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/follower-0 has no pod that it wants to be near",
     ),
     (
+        "who is there has but one of the labels that are wanted",
+        |w| {
+            let mut both = near("web", ZONE);
+            let selector = both.selector.as_mut().unwrap();
+            selector.match_labels.insert("tier".into(), "front".into());
+            w.pod("follower-0").pod_affinity.required = vec![both];
+            // The rarest of the labels alone tells them apart no more.
+            w.pod("late-0").labels = labels(&[("tier", "front")]);
+            w.pod("web-0").labels = labels(&[("app", "web")]);
+        },
+        at(ZONE_A),
+        "follower-0 has no pod",
+    ),
+    (
         "nobody is there whom a pod wants to be near",
         |w| w.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)],
         at(ZONE_A),
