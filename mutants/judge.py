@@ -45,15 +45,11 @@ def units(programs):
 def run(unit, seconds, **env):
     """`passed`, `failed` or `timeout`, and the processor's time."""
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
     begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limits = ["prlimit", f"--cpu={int(seconds) + 1}:{int(seconds) + 2}", f"--as={MEMORY}", "--core=0"]
     process = subprocess.Popen(
-        unit["command"], cwd=unit["folder"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "CARGO_MANIFEST_DIR": unit["folder"], "RUST_BACKTRACE": "0", **unit["env"], **env}, preexec_fn=limit,
+        limits + unit["command"], cwd=unit["folder"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "CARGO_MANIFEST_DIR": unit["folder"], "RUST_BACKTRACE": "0", **unit["env"], **env},
     )
     try:
         code = process.wait(timeout=WAIT + WAIT * seconds)
