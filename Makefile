@@ -42,7 +42,7 @@ check: tools ## Formatting, lints, dependency rules, template
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --all-targets $(WITH_AWS) -- -D warnings
 	cargo deny --locked check bans licenses sources
-	for apart in bench fuzz; do cargo metadata --locked --format-version 1 --manifest-path $$apart/Cargo.toml > /dev/null; done
+	for apart in bench fuzz mutants; do cargo metadata --locked --format-version 1 --manifest-path $$apart/Cargo.toml > /dev/null; done
 	cargo clippy --locked -p scheduling --features inner-loops -- -D warnings
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
 

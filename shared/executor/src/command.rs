@@ -135,3 +135,28 @@ impl Executor<'_> {
         Ok(states.any(|state| state == CommandState::Proposed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_nodes_alone_go_one_by_one() {
+        use Method::{Drift, Emptiness, MultiNode, SingleNode, StaticDrift};
+        let divisible = [Emptiness, StaticDrift, Drift, MultiNode, SingleNode].map(|method| {
+            let order = Order {
+                reason: "Empty".into(),
+                choice: Choice {
+                    method,
+                    validate_at: None,
+                    instance_types: Vec::new(),
+                    others: Vec::new(),
+                    packed: false,
+                    evicts: std::collections::BTreeMap::new(),
+                },
+            };
+            order.is_divisible()
+        });
+        assert_eq!(divisible, [true, false, false, false, false]);
+    }
+}

@@ -103,6 +103,11 @@ fn leads(lease: Option<&LeaderLease>, holder: &str, deadline: Timestamp) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use model::{
+        caps::AccountSpending,
+        ledger::{Pause, PauseScope},
+    };
+
     use super::*;
 
     #[test]
@@ -151,5 +156,39 @@ mod tests {
         assert!(leads(&lease(Timestamp::UNIX_EPOCH, i64::MAX)));
         assert!(!leads(&lease(Timestamp::MIN, -1)));
         assert!(!leads(&lease(Timestamp::UNIX_EPOCH, i64::MIN)));
+    }
+
+    #[test]
+    fn c4_only_an_active_cluster_is_acted_on_and_pauses_hold_back_what_they_are_for() {
+        let now = Timestamp::UNIX_EPOCH;
+        let meta = |mode, pauses| Meta {
+            generation: 1,
+            mode,
+            registry: serde_json::Value::Null,
+            pauses,
+            account: AccountSpending::default(),
+            requests: Vec::new(),
+        };
+        let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
+        assert_eq!(held_back(None, None, now), not_active("not registered"));
+        let shadow = meta(Mode::Shadow, Vec::new());
+        assert_eq!(held_back(Some(&shadow), None, now), not_active("shadow"));
+        let active = meta(Mode::Active, Vec::new());
+        for level in [None, Some(PauseLevel::Voluntary), Some(PauseLevel::All)] {
+            assert_eq!(held_back(Some(&active), level, now), None);
+        }
+        let pause = Pause {
+            scope: PauseScope::Cluster,
+            owner: "ann".into(),
+            level: PauseLevel::Voluntary,
+            reason: "a release".into(),
+            since: now,
+            until: now + SignedDuration::from_hours(1),
+        };
+        let paused = meta(Mode::Active, vec![pause]);
+        assert_eq!(held_back(Some(&paused), None, now), None);
+        assert_eq!(held_back(Some(&paused), Some(PauseLevel::All), now), None);
+        let held = held_back(Some(&paused), Some(PauseLevel::Voluntary), now);
+        assert!(matches!(held, Some(Stop::Paused { .. })), "{held:?}");
     }
 }

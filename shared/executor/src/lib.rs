@@ -16,6 +16,8 @@ mod release;
 mod reread;
 mod resume;
 mod settle;
+#[cfg(test)]
+mod test_plans;
 mod together;
 
 use std::{collections::BTreeMap, sync::Arc};

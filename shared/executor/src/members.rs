@@ -327,3 +327,33 @@ fn cut(message: &str) -> String {
     }
     message.chars().take(SHOWN).chain("...".chars()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_to_what_fits_a_screen() {
+        let fits = "ü".repeat(300);
+        assert_eq!(cut(&fits), fits);
+        let cut = cut(&"ü".repeat(301));
+        assert_eq!(cut, format!("{fits}..."));
+    }
+
+    #[test]
+    fn an_update_is_of_the_version_that_was_read() {
+        let claim = NodeClaim {
+            name: "a".into(),
+            uid: "a-uid".into(),
+            resource_version: "7".into(),
+            ..NodeClaim::default()
+        };
+        let update = update_of(&claim);
+        let of = (
+            update.name.as_str(),
+            update.uid.as_str(),
+            update.resource_version.as_str(),
+        );
+        assert_eq!(of, ("a", "a-uid", "7"));
+    }
+}

@@ -80,6 +80,10 @@ pub(crate) fn digest(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        rebase,
+        test_plans::{launch, nomination},
+    };
 
     #[test]
     fn a2_a_token_stands_for_its_members_and_its_attempt() {
@@ -89,5 +93,28 @@ mod tests {
         assert_ne!(launch_token([&a, &b], 1), launch_token([&a], 1));
         assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
         assert!(launch_token([&a], 1).as_str().len() <= 64);
+    }
+
+    #[test]
+    fn a_name_fits_a_label_and_is_followed_by_nominations() {
+        let mut plan = Plan {
+            actions: vec![launch(&"p".repeat(80), "a", &[]), launch("short", "b", &[])],
+            nominations: vec![nomination("waiting", Expected::NodeClaim("b".into()))],
+            ..Plan::default()
+        };
+        name_claims(&mut plan, 7, &"turn".into());
+        let names: Vec<&str> = rebase::launches(&plan)
+            .map(|launch| launch.name.as_str())
+            .collect();
+        let [long, short] = names.as_slice() else {
+            panic!("{names:?}")
+        };
+        assert_eq!(long.len(), NAME_MAX);
+        assert_eq!(short.len(), "short-".len() + DIGEST_LENGTH);
+        assert!(short.starts_with("short-"));
+        assert_eq!(
+            plan.nominations[0].node,
+            Expected::NodeClaim((*short).into())
+        );
     }
 }

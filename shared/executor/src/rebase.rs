@@ -134,16 +134,15 @@ fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {
 
 #[cfg(test)]
 mod tests {
+    use model::plan::Expected;
+
     use super::*;
+    use crate::test_plans::{launch, nomination, planned, settings, target};
 
     fn command(id: &str, delete: &str, state: CommandState) -> Command {
         Command {
             id: id.to_owned(),
-            delete: vec![Target {
-                name: delete.into(),
-                uid: delete.into(),
-                resource_version: "1".to_owned(),
-            }],
+            delete: vec![target(delete)],
             state,
             ..Command::default()
         }
@@ -173,5 +172,82 @@ mod tests {
             );
         }
         assert_eq!(commands.len(), 1);
+    }
+
+    fn deletion(claim: &str) -> model::plan::Planned {
+        planned(Action::DeleteNodeClaim(target(claim)))
+    }
+
+    fn committed() -> [Record; 2] {
+        let plan = Plan {
+            actions: vec![
+                launch("default", "theirs", &["served"]),
+                deletion("leaving"),
+            ],
+            nominations: vec![nomination("nominated", Expected::Node("n".into()))],
+            ..Plan::default()
+        };
+        [
+            Record::Plan {
+                generation: 8,
+                plan: Box::new(plan),
+            },
+            Record::Unfenced {
+                generation: 9,
+                commands: vec![
+                    command("c", "under-command", CommandState::Deleting),
+                    command("d", "given-up", CommandState::RolledBack),
+                ],
+                notices: Vec::new(),
+            },
+        ]
+    }
+
+    #[test]
+    fn c2_what_others_committed_is_part_of_what_was_seen() {
+        let mut snapshot = Snapshot::empty("demo".into(), jiff::Timestamp::UNIX_EPOCH, settings());
+        apply(&mut snapshot, &committed());
+        assert_eq!(snapshot.generation, 9);
+        let launching: Vec<_> = snapshot.intents.iter().map(Intent::name).collect();
+        assert_eq!(launching, [&NodeClaimName::from("theirs")]);
+        let leaving = snapshot.commands.iter().flat_map(|command| &command.delete);
+        let leaving: Vec<&str> = leaving.map(|target| target.name.as_str()).collect();
+        assert_eq!(leaving, ["leaving", "under-command"]);
+        // Nothing leaves by a plan that deletes nothing.
+        let record = Record::Plan {
+            generation: 10,
+            plan: Box::default(),
+        };
+        apply(&mut snapshot, &[record]);
+        assert_eq!((snapshot.generation, snapshot.commands.len()), (10, 2));
+    }
+
+    #[test]
+    fn c2_what_others_have_seen_to_is_not_done_again() {
+        let mut plan = Plan {
+            actions: vec![
+                launch("default", "for-both", &["served", "waiting"]),
+                launch("default", "for-nobody-now", &["nominated"]),
+                launch("default", "of-a-static-pool", &[]),
+                deletion("leaving"),
+                deletion("under-command"),
+                deletion("given-up"),
+            ],
+            nominations: ["served", "free"]
+                .map(|name| nomination(name, Expected::Node("n".into())))
+                .into(),
+            ..Plan::default()
+        };
+        keep_what_holds(&mut plan, &committed());
+        let left = Plan {
+            actions: vec![
+                launch("default", "for-both", &["waiting"]),
+                launch("default", "of-a-static-pool", &[]),
+                deletion("given-up"),
+            ],
+            nominations: vec![nomination("free", Expected::Node("n".into()))],
+            ..Plan::default()
+        };
+        assert_eq!(plan, left);
     }
 }

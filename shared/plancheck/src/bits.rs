@@ -60,3 +60,18 @@ impl Bits {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_more_than_a_word_hold_what_was_put_in() {
+        let set = |held: &[usize]| Bits::of(130, |index| held.contains(index));
+        assert_eq!(set(&[1, 64, 129]).iter().collect::<Vec<_>>(), [1, 64, 129]);
+        assert!(set(&[3, 70]).overlaps(&set(&[70, 80])));
+        assert!(!set(&[3, 70]).overlaps(&set(&[4, 71])));
+        assert!(set(&[]).is_empty());
+        assert!(!set(&[128]).is_empty());
+    }
+}

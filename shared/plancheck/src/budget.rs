@@ -309,6 +309,7 @@ mod tests {
         };
         assert!(is_active("*/15 * * * *", "5m", "2026-01-01T12:34:00Z"));
         assert!(!is_active("*/15 * * * *", "4m", "2026-01-01T12:34:00Z"));
+        assert!(is_active("5/15 * * * *", "5m", "2026-01-01T12:22:00Z"));
         assert!(is_active("0 0 1,15 JAN *", "13h", NOON));
         assert!(!is_active("0 0 15 JAN *", "13h", NOON));
         assert!(
@@ -352,6 +353,7 @@ mod tests {
             budget("10%", Some("60 0 * * *"), Some("1h")),
             budget("10%", Some("0 0 * *"), Some("1h")),
             budget("10%", Some("0 0 5-1 * *"), Some("1h")),
+            budget("10%", Some("*/0 0 * * *"), Some("1h")),
             budget("10%", Some("0 0 * * 7"), Some("1h")),
             budget("10%", Some("+5 0 * * *"), Some("1h")),
             budget("10%", Some("0 0 * * *"), Some("h")),

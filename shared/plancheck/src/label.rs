@@ -183,4 +183,114 @@ mod tests {
         assert!(label.guarantees(&wants(Operator::Exists, &[])));
         assert!(!label.guarantees(&wants(Operator::DoesNotExist, &[])));
     }
+
+    fn among(operator: Operator, values: &[&str], surely_there: bool) -> Label<'static> {
+        Label::Among {
+            allowed: Cow::Owned(Requirement::from(&wants(operator, values))),
+            surely_there,
+        }
+    }
+
+    #[test]
+    fn a_value_is_compared_with_a_bound_as_a_number() {
+        let holds =
+            |operator, value: &'static str| Label::Is(value).guarantees(&wants(operator, &["9"]));
+        let of = |operator| ["8", "9", "10"].map(|value| holds(operator, value));
+        assert_eq!(of(Operator::Gt), [false, false, true]);
+        assert_eq!(of(Operator::Gte), [false, true, true]);
+        assert_eq!(of(Operator::Lt), [true, false, false]);
+        assert_eq!(of(Operator::Lte), [true, true, false]);
+        assert!(!holds(Operator::Gt, "many"));
+    }
+
+    #[test]
+    fn bounds_guarantee_what_they_lie_within() {
+        let of = |label: Label<'_>, operator| {
+            ["8", "9", "10"].map(|bound| label.guarantees(&wants(operator, &[bound])))
+        };
+        let from_nine = || among(Operator::Gte, &["9"], true);
+        assert_eq!(of(from_nine(), Operator::Gte), [true, true, false]);
+        assert_eq!(of(from_nine(), Operator::Gt), [true, false, false]);
+        assert_eq!(of(from_nine(), Operator::Lte), [false, false, false]);
+        let up_to_nine = || among(Operator::Lte, &["9"], true);
+        assert_eq!(of(up_to_nine(), Operator::Lte), [false, true, true]);
+        assert_eq!(of(up_to_nine(), Operator::Lt), [false, false, true]);
+        assert_eq!(of(up_to_nine(), Operator::Gte), [false, false, false]);
+    }
+
+    #[test]
+    fn what_may_be_missing_guarantees_only_what_holds_without_it() {
+        let may_be_missing = among(Operator::In, &["web"], false);
+        assert!(!may_be_missing.guarantees(&wants(Operator::In, &["web"])));
+        assert!(!may_be_missing.guarantees(&wants(Operator::Exists, &[])));
+        assert!(may_be_missing.guarantees(&wants(Operator::NotIn, &["db"])));
+        assert!(!may_be_missing.guarantees(&wants(Operator::NotIn, &["web"])));
+        let none = among(Operator::In, &[], true);
+        assert!(none.guarantees(&wants(Operator::DoesNotExist, &[])));
+        assert!(!none.guarantees(&wants(Operator::In, &["web"])));
+    }
+
+    #[test]
+    fn a_label_permits_what_it_may_turn_out_to_be() {
+        let there = |surely| among(Operator::In, &["web", "db"], surely);
+        assert!(there(true).permits(&wants(Operator::In, &["db"])));
+        assert!(!there(true).permits(&wants(Operator::In, &["other"])));
+        assert!(!there(true).permits(&wants(Operator::DoesNotExist, &[])));
+        assert!(!there(true).permits(&wants(Operator::NotIn, &["web", "db"])));
+        assert!(there(false).permits(&wants(Operator::NotIn, &["web", "db"])));
+        assert!(!there(false).permits(&wants(Operator::In, &["other"])));
+        let none = among(Operator::In, &[], true);
+        assert!(none.permits(&wants(Operator::NotIn, &["web"])));
+        assert!(!none.permits(&wants(Operator::In, &["web"])));
+    }
+
+    #[test]
+    fn two_ranges_overlap_where_one_ends_where_the_other_begins() {
+        let range = |operator, bound| Requirement::from(&wants(operator, &[bound]));
+        let both = |gte, lte| {
+            let (from, to) = (range(Operator::Gte, gte), range(Operator::Lte, lte));
+            let within =
+                |one: &Requirement| overlap(one, &Requirement::from(&wants(Operator::Exists, &[])));
+            assert!(within(&from) && within(&to));
+            assert_eq!(overlap(&from, &to), overlap(&to, &from));
+            overlap(&from, &to)
+        };
+        assert!(both("9", "9"));
+        assert!(both("8", "9"));
+        assert!(!both("10", "9"));
+        // The narrower of two ends counts.
+        let (narrow, wide) = (range(Operator::Lte, "5"), range(Operator::Lte, "50"));
+        let mut from_nine_to_fifty = range(Operator::Gte, "9");
+        from_nine_to_fifty.lte = wide.lte;
+        assert!(!overlap(&from_nine_to_fifty, &narrow));
+        assert!(overlap(&from_nine_to_fifty, &wide));
+    }
+
+    #[test]
+    fn a_range_is_within_one_that_begins_no_later_and_ends_no_earlier() {
+        let of = |operator, values: &[&str]| Requirement::from(&wants(operator, values));
+        let is = |inner: &Requirement, operator, values: &[&str]| {
+            is_within(inner, &of(operator, values))
+        };
+        let from_nine = of(Operator::Gte, &["9"]);
+        assert!(is(&from_nine, Operator::Gte, &["8"]));
+        assert!(is(&from_nine, Operator::Gte, &["9"]));
+        assert!(!is(&from_nine, Operator::Gte, &["10"]));
+        assert!(!is(&from_nine, Operator::Lte, &["20"]));
+        let up_to_nine = of(Operator::Lte, &["9"]);
+        assert!(is(&up_to_nine, Operator::Lte, &["9"]));
+        assert!(!is(&up_to_nine, Operator::Lte, &["8"]));
+        assert!(is(
+            &of(Operator::NotIn, &["a", "b"]),
+            Operator::NotIn,
+            &["a"]
+        ));
+        assert!(!is(
+            &of(Operator::NotIn, &["a"]),
+            Operator::NotIn,
+            &["a", "b"]
+        ));
+        assert!(!is(&of(Operator::NotIn, &["a"]), Operator::In, &["b"]));
+        assert!(is(&of(Operator::In, &["b"]), Operator::NotIn, &["a"]));
+    }
 }

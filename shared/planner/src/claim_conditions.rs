@@ -63,3 +63,39 @@ fn metadata(claim: &NodeClaim) -> ObjectMeta {
         ..ObjectMeta::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::types::{INITIALIZED, LAUNCHED, REGISTERED};
+
+    use super::*;
+    use crate::test_world;
+
+    #[test]
+    fn an_update_holds_what_became_different_of_the_version_that_was_read() {
+        let claim = test_world::claim("a", &[LAUNCHED, REGISTERED]);
+        let update = changed(&claim, test_world::now(), |conditions| {
+            conditions.set_true(LAUNCHED);
+            conditions.set_true(INITIALIZED);
+        });
+        let of = (
+            update.name.as_str(),
+            update.uid.as_str(),
+            update.resource_version.as_str(),
+        );
+        assert_eq!(of, ("a", "uid-a", "1"));
+        let kinds = update
+            .conditions
+            .iter()
+            .map(|condition| condition.kind.as_str());
+        let kinds: Vec<&str> = kinds.filter(|kind| *kind != "Ready").collect();
+        assert_eq!(kinds, [INITIALIZED]);
+        let untouched = NodeClaimUpdate {
+            name: update.name.clone(),
+            uid: update.uid.clone(),
+            resource_version: update.resource_version.clone(),
+            ..NodeClaimUpdate::default()
+        };
+        assert!(is_needed(&update) && !is_needed(&untouched));
+    }
+}

@@ -91,3 +91,107 @@ fn never_allows(budget: &PodDisruptionBudget) -> bool {
     matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
         || budget.min_available.as_deref() == Some("100%")
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{PodKey, pod::Deletion, pod::PodPhase, selector::LabelSelector};
+
+    use super::*;
+    use crate::test_world;
+
+    /// Whether a budget about every pod of the namespace, that allows nothing now, refuses this one's eviction, and for good.
+    fn refuses(budget: fn(&mut PodDisruptionBudget), change: fn(&mut Pod)) -> (bool, bool) {
+        let mut about = PodDisruptionBudget {
+            key: PodKey::new("default", "all"),
+            selector: Some(LabelSelector {
+                match_labels: BTreeMap::new(),
+                match_expressions: Vec::new(),
+            }),
+            ..PodDisruptionBudget::default()
+        };
+        budget(&mut about);
+        let mut pod = test_world::pod("p", "n");
+        change(&mut pod);
+        let budgets = [about];
+        let guards = Guards::new(&budgets);
+        (guards.refusing(&pod).is_some(), guards.never_allow(&pod))
+    }
+
+    #[test]
+    fn a_budget_refuses_now_and_for_good_where_it_never_allows_anything() {
+        let of = |budget| refuses(budget, |_| {});
+        assert_eq!(of(|_| {}), (true, false));
+        assert_eq!(of(|one| one.disruptions_allowed = 1), (false, false));
+        assert_eq!(
+            of(|one| one.key = PodKey::new("other", "all")),
+            (false, false)
+        );
+        assert_eq!(
+            of(|one| one.max_unavailable = Some("1".into())),
+            (true, false)
+        );
+        assert_eq!(
+            of(|one| one.max_unavailable = Some("0".into())),
+            (true, true)
+        );
+        assert_eq!(
+            of(|one| one.max_unavailable = Some("0%".into())),
+            (true, true)
+        );
+        assert_eq!(
+            of(|one| one.min_available = Some("99%".into())),
+            (true, false)
+        );
+        assert_eq!(
+            of(|one| one.min_available = Some("100%".into())),
+            (true, true)
+        );
+    }
+
+    #[test]
+    fn a_budget_may_let_go_who_is_not_ready() {
+        let lenient: fn(&mut PodDisruptionBudget) = |one| {
+            one.max_unavailable = Some("0".into());
+            one.always_allow_unhealthy = true;
+        };
+        let strict: fn(&mut PodDisruptionBudget) = |one| one.max_unavailable = Some("0".into());
+        let unready: fn(&mut Pod) = |pod| pod.ready = false;
+        assert_eq!(refuses(lenient, |_| {}), (true, true));
+        assert_eq!(refuses(lenient, unready), (false, false));
+        assert_eq!(refuses(strict, unready), (true, true));
+    }
+
+    #[test]
+    fn who_would_not_be_evicted_is_refused_nothing() {
+        let never: fn(&mut PodDisruptionBudget) = |one| one.max_unavailable = Some("0".into());
+        let others: [fn(&mut Pod); 4] = [
+            |pod| pod.phase = PodPhase::Succeeded,
+            |pod| {
+                pod.deletion = Some(Deletion {
+                    at: test_world::now(),
+                    grace_seconds: 30,
+                })
+            },
+            |pod| {
+                pod.owner = Some(model::pod::Owner {
+                    api_version: "v1".into(),
+                    kind: "Node".into(),
+                    name: "n".into(),
+                    uid: "n".into(),
+                })
+            },
+            |pod| {
+                pod.tolerations = vec![model::taint::Toleration {
+                    key: String::new(),
+                    operator: model::taint::TolerationOperator::Exists,
+                    value: String::new(),
+                    effect: None,
+                    toleration_seconds: None,
+                }]
+            },
+        ];
+        for change in others {
+            assert_eq!(refuses(never, change), (false, false));
+        }
+    }
+}

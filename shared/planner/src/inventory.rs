@@ -345,3 +345,6 @@ fn is_ephemeral(taint: &Taint) -> bool {
         key => key.starts_with(READINESS_PREFIX),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@ pub(crate) mod drivers;
 pub(crate) mod intake;
 pub(crate) mod launch;
 pub(crate) mod movable;
+#[cfg(test)]
+mod overlay_tests;
 mod overlays;
 pub(crate) mod question;
 mod share;

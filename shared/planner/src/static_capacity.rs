@@ -194,3 +194,6 @@ fn remaining(claim: &NodeClaim, now: Timestamp) -> i128 {
     let left = i128::from(life - now.duration_since(created).as_secs());
     (left * WHOLE / i128::from(life)).clamp(0, WHOLE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -248,7 +248,9 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
 
 #[cfg(test)]
 mod tests {
-    use super::sort_by_key;
+    use std::cell::RefCell;
+
+    use super::{Sorting, sort_by_key};
 
     /// A list with many equal keys, as a linear congruential generator makes it.
     fn keys(length: usize, modulus: u64) -> Vec<u64> {
@@ -307,6 +309,47 @@ mod tests {
         ] {
             let keys: Vec<u64> = (0..700).map(of).collect();
             assert_eq!(digest(&sorted(&keys)), expected);
+        }
+    }
+
+    /// Keys on which this sort partitions as badly as it can, found by McIlroy's adversary: it decides how elements compare
+    /// only as it is asked, always so that the pivot comes out small.
+    fn worst(length: usize) -> Vec<u64> {
+        let gas = length as u64;
+        let known = RefCell::new((vec![gas; length], 0, 0));
+        let less = |x: &usize, y: &usize| {
+            let (values, solid, candidate) = &mut *known.borrow_mut();
+            if values[*x] == gas && values[*y] == gas {
+                let frozen = if *x == *candidate { *x } else { *y };
+                values[frozen] = *solid;
+                *solid += 1;
+            }
+            if values[*x] == gas {
+                *candidate = *x;
+            } else if values[*y] == gas {
+                *candidate = *y;
+            }
+            values[*x] < values[*y]
+        };
+        let mut items: Vec<usize> = (0..length).collect();
+        let attempts = usize::BITS - length.leading_zeros();
+        let items = items.as_mut_slice();
+        Sorting { items, less }.quick(0, length, attempts);
+        known.into_inner().0
+    }
+
+    #[test]
+    fn lists_that_cannot_be_divided_evenly_end_where_go_leaves_them() {
+        for (length, alike, expected) in [
+            (60, 1, 4_472_969_330_735_432_067),
+            (60, 3, 10_988_928_647_405_836_543),
+            (500, 1, 8_198_185_414_571_405_795),
+            (500, 3, 7_898_591_971_509_365_351),
+            (3_000, 1, 9_945_760_435_803_257_481),
+            (3_000, 3, 6_676_151_480_521_969_651),
+        ] {
+            let keys: Vec<u64> = worst(length).into_iter().map(|key| key / alike).collect();
+            assert_eq!(digest(&sorted(&keys)), expected, "{length}, {alike}");
         }
     }
 }

@@ -115,3 +115,58 @@ fn cost(answer: &Answer) -> i64 {
         .filter_map(|node| node.choices.first());
     cheapest.fold(0, |sum, choice| sum.saturating_add(choice.price.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{NanosPerHour, Resources, requirement::Requirements};
+
+    use super::*;
+    use crate::outcome::{Choice, NewNode, Unplaced};
+
+    /// An answer that leaves these pods without a place and buys nodes at these prices, each the cheapest of two choices.
+    fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
+        let left = unplaced.iter().map(|pod| Unplaced {
+            pod: *pod,
+            deferred: false,
+            reasons: Vec::new(),
+        });
+        let nodes = prices.iter().map(|price| NewNode {
+            pool: 0,
+            pods: Vec::new(),
+            requirements: Requirements::default(),
+            admitted: Vec::new(),
+            requests: Resources::default(),
+            choices: vec![
+                Choice::new(0, 0, NanosPerHour(*price)),
+                Choice::new(1, 0, NanosPerHour(1_000)),
+            ],
+            min_values_relaxed: false,
+        });
+        Answer {
+            new_nodes: nodes.collect(),
+            existing: Vec::new(),
+            unplaced: left.collect(),
+            barren: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn more_pods_with_a_place_are_better_at_any_price() {
+        for for_cost in [false, true] {
+            let is_better = |other, best| is_better(&other, &best, for_cost);
+            assert!(is_better(answer(&[1], &[900]), answer(&[1, 2], &[1])));
+            assert!(!is_better(answer(&[1, 2], &[1]), answer(&[1], &[900])));
+        }
+    }
+
+    #[test]
+    fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
+        let best = || answer(&[1], &[30, 40]);
+        assert!(is_better(&answer(&[1], &[69]), &best(), true));
+        assert!(!is_better(&answer(&[1], &[70]), &best(), true));
+        assert!(!is_better(&answer(&[1], &[71]), &best(), true));
+        assert!(!is_better(&answer(&[1], &[69]), &best(), false));
+        // Others with a place are not compared.
+        assert!(!is_better(&answer(&[0], &[69]), &best(), true));
+    }
+}

@@ -96,8 +96,18 @@ fn named(pods: Vec<Pod>) -> Vec<Pod> {
 }
 
 fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> Answer {
+    question(pods, nodes, types, solve)
+}
+
+/// Asks something about pods, where one NodePool makes nodes of these types.
+fn question<T>(
+    pods: &[&Pod],
+    nodes: Vec<ExistingNode<'_>>,
+    types: &[InstanceType],
+    ask: impl FnOnce(&Input<'_>) -> T,
+) -> T {
     let (name, storage) = (NodePoolName::from("default"), Storage::default());
-    solve(&Input {
+    ask(&Input {
         options: Options {
             preference_policy: PreferencePolicy::Respect,
             min_values_policy: MinValuesPolicy::Strict,
@@ -137,6 +147,24 @@ fn groups(answer: &Answer, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
         .collect();
     groups.sort_unstable();
     groups
+}
+
+#[test]
+fn no_packing_costs_less_than_what_its_pods_need_at_the_best_rate() {
+    // Sixteen cores, or thirty-two gigabytes: a cent each, or half of one.
+    for (count, cpu, memory) in [(5, 3_200, 1_000_000_000), (8, 100, 4_000_000_000)] {
+        let pod = asking([("cpu", cpu), ("memory", memory), ("pods", 1)].into());
+        let pods = named(vec![pod; count]);
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let (answer, least) = question(&pods, Vec::new(), &instance_types(), |input| {
+            let answer = solve(input);
+            let least = scheduling::least_cost(input, &answer);
+            (answer, least)
+        });
+        let prices = answer.new_nodes.iter().map(|node| node.choices[0].price.0);
+        assert!((159_000_000..=160_000_000).contains(&least), "{least}");
+        assert!(least <= prices.sum());
+    }
 }
 
 #[test]

@@ -1,6 +1,21 @@
 //! Whether pods fit and may go where they are put.
 
+use model::labels::ZONE_ID;
+
 use super::*;
+
+/// On demand in this zone, the type has but one core.
+fn override_capacity(w: &mut World, name: &str, zone: &str) {
+    for types in w.snapshot.instance_types.values_mut() {
+        let types = std::sync::Arc::make_mut(types).iter_mut();
+        let offerings = types
+            .filter(|one| one.name == name)
+            .flat_map(|one| &mut one.offerings);
+        for offering in offerings.filter(|one| one.zone == zone) {
+            offering.capacity_override = Some(Resources::from([("cpu", 1_000)]));
+        }
+    }
+}
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
     (
@@ -24,6 +39,26 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
                     .map(|name| term(&[one_of(INSTANCE_TYPE, &[name])]))
                     .into()
             })
+        },
+        at(ZONAL),
+        "its pods do not fit c.medium",
+    ),
+    (
+        "a daemon of the last type alone takes its rest",
+        |w| {
+            w.daemon(|pod| {
+                pod.requests.set("cpu", 2_850);
+                let only = term(&[one_of(INSTANCE_TYPE, &["m.medium"])]);
+                pod.node_affinity.required = vec![only]
+            })
+        },
+        at(ZONAL),
+        "its pods do not fit m.medium",
+    ),
+    (
+        "every way to buy a type leaves less than the type",
+        |w| {
+            override_capacity(w, "c.medium", "b");
         },
         at(ZONAL),
         "its pods do not fit c.medium",
@@ -133,6 +168,15 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "wants another value of team",
     ),
     (
+        "another zone by its id",
+        |w| {
+            name_zones(w);
+            w.pod("zonal-0").node_selector = labels(&[(ZONE_ID, "id-a")])
+        },
+        at(ZONAL),
+        "wants another value of topology.k8s.aws/zone-id",
+    ),
+    (
         "no term of a required affinity holds",
         |w| {
             w.pod("zonal-0").node_affinity.required =
@@ -169,3 +213,21 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "node/n-3 is being deleted",
     ),
 ];
+
+/// Offerings say which zone theirs is for every account.
+fn name_zones(w: &mut World) {
+    for types in w.snapshot.instance_types.values_mut() {
+        let types = std::sync::Arc::make_mut(types).iter_mut();
+        for offering in types.flat_map(|one| &mut one.offerings) {
+            offering.zone_id = format!("id-{}", offering.zone);
+        }
+    }
+}
+
+#[test]
+fn a_zone_may_be_asked_for_by_its_id() {
+    let mut world = World::valid();
+    name_zones(&mut world);
+    world.pod("zonal-0").node_selector = labels(&[(ZONE_ID, "id-b")]);
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+}

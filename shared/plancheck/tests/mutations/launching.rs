@@ -2,7 +2,10 @@
 
 use model::caps::{Caps, Spending};
 
-use super::*;
+use super::{
+    allowed::{make_static, require},
+    *,
+};
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
     (
@@ -28,6 +31,56 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         |w| w.pool("dedicated").replicas = Some(3),
         at(DEDICATED),
         "is static",
+    ),
+    (
+        "a static NodePool grows",
+        make_static,
+        at(DEDICATED),
+        "is static",
+    ),
+    (
+        "there are more requirements than are possible",
+        |w| require(w, 102),
+        at(ZONAL),
+        "it has 102 requirements, and 100 are possible",
+    ),
+    (
+        "a label contradicts the requirements",
+        |w| {
+            w.launch(ZONAL).labels.insert("rack".into(), "a".into());
+            w.launch(ZONAL)
+                .spec
+                .requirements
+                .push(one_of("rack", &["b"]))
+        },
+        at(ZONAL),
+        "its label rack=a contradicts its requirements",
+    ),
+    (
+        "an instance type is listed twice",
+        |w| w.launch(ZONAL).instance_types.push("c.medium".into()),
+        at(ZONAL),
+        "is listed twice",
+    ),
+    (
+        "more instance types are left than are possible",
+        |w| {
+            w.launch(ZONAL)
+                .instance_types
+                .resize(602, "c.medium".into())
+        },
+        at(ZONAL),
+        "602 instance types are left, and 600 are possible",
+    ),
+    (
+        "the NodeClaim tells which types it must not be",
+        |w| {
+            let mut requirements = w.launch(ZONAL).spec.requirements.iter_mut();
+            let types = requirements.find(|one| one.key == INSTANCE_TYPE).unwrap();
+            types.operator = Operator::NotIn
+        },
+        at(ZONAL),
+        "does not list its instance types",
     ),
     (
         "the NodePool was made anew",

@@ -6,12 +6,20 @@
     reason = "the cluster and the plan are written down here"
 )]
 
+mod allowed;
+mod budgeted;
 mod cluster;
+mod counting;
+mod dropping;
 mod fitting;
+mod given;
 mod launching;
 mod moving;
 mod placing;
+mod ports;
 mod removing;
+mod spreading;
+mod standing;
 mod together;
 
 use cluster::*;
@@ -137,6 +145,8 @@ fn mutations() -> impl Iterator<Item = &'static Mutation> {
         fitting::MUTATIONS,
         together::MUTATIONS,
         removing::MUTATIONS,
+        budgeted::MUTATIONS,
+        standing::MUTATIONS,
     ]
     .into_iter()
     .flatten()

@@ -51,6 +51,26 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/follower-0 has no pod that it wants to be near",
     ),
     (
+        "who is there has but one of the labels that are wanted",
+        |w| {
+            let mut both = near("web", ZONE);
+            let selector = both.selector.as_mut().unwrap();
+            selector.match_labels.insert("tier".into(), "front".into());
+            w.pod("follower-0").pod_affinity.required = vec![both];
+            // The rarest of the labels alone tells them apart no more.
+            w.pod("late-0").labels = labels(&[("tier", "front")]);
+            w.pod("web-0").labels = labels(&[("app", "web")]);
+        },
+        at(ZONE_A),
+        "follower-0 has no pod",
+    ),
+    (
+        "nobody is there whom a pod wants to be near",
+        |w| w.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)],
+        at(ZONE_A),
+        "pod default/follower-0 has no pod that it wants to be near",
+    ),
+    (
         "a herd is split",
         |w| {
             let pod = w.launch(ZONE_C).pods.pop().unwrap();
@@ -123,6 +143,37 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         |w| w.plan.nominations[0].node = Expected::Node("n-2".into()),
         Subject::Nomination(0),
         "cannot have its volume on node n-2",
+    ),
+    (
+        "a volume is on another machine",
+        super::allowed::tie_to_machine,
+        Subject::Nomination(0),
+        "cannot have its volume on node n-1",
+    ),
+    (
+        "a volume cannot be made there",
+        |w| {
+            let storage = &mut w.snapshot.storage;
+            let claim = &mut storage.claims[1];
+            claim.volume = None;
+            claim.bind_completed = false;
+            claim.storage_class = Some("zonal".into());
+            storage.classes = vec![model::volume::StorageClass {
+                name: "zonal".into(),
+                provisioner: EBS.into(),
+                wait_for_first_consumer: true,
+                allowed_topologies: vec![[(ZONE.to_owned(), vec!["c".to_owned()])].into()],
+                ..Default::default()
+            }];
+        },
+        at(ZONE_B),
+        "cannot have its volume on node zone-b",
+    ),
+    (
+        "a term asks for another namespace's pods",
+        |w| w.pod("follower-0").pod_affinity.required[0].namespaces = vec!["other".into()],
+        at(ZONE_A),
+        "follower-0 has no pod",
     ),
     (
         "a node can attach no more volumes",

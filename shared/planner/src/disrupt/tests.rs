@@ -22,6 +22,7 @@ use super::*;
 use crate::test_world;
 
 mod bad_input;
+mod balancing;
 mod budgets_and_blocking;
 mod consolidating;
 mod drifting;

@@ -43,3 +43,44 @@ pub(super) fn write(issues: &[String], conditions: &mut ConditionSet<'_>) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::Resources;
+
+    use super::*;
+    use crate::test_world;
+
+    /// What is amiss with a node that has so much memory of 100 that its type has.
+    fn amiss(found: i64, change: fn(&mut NodeClaim, &mut Node)) -> Vec<String> {
+        let mut claim = test_world::claim("a", &[INITIALIZED]);
+        claim.spec.requests = Resources::from([("memory", 10), ("cpu", 0), ("gpu", 1)]);
+        claim.status.capacity = Resources::from([("memory", 100), ("cpu", 1_000)]);
+        let mut node = test_world::node("n", &claim);
+        node.capacity = Resources::from([("memory", found), ("gpu", 1)]);
+        change(&mut claim, &mut node);
+        judge(&claim, &node)
+    }
+
+    #[test]
+    fn a_node_with_less_than_nine_tenths_of_what_was_bought_is_told_of() {
+        assert_eq!(amiss(100, |_, _| {}), [""; 0]);
+        assert_eq!(amiss(90, |_, _| {}), [""; 0]);
+        assert_eq!(
+            amiss(89, |_, _| {}),
+            ["expected 100 of resource memory, but found 89 (89% of expected)"]
+        );
+    }
+
+    #[test]
+    fn a_node_that_goes_or_still_comes_is_not_judged() {
+        assert_eq!(
+            amiss(1, |claim, _| claim.status.conditions.clear()),
+            [""; 0]
+        );
+        assert_eq!(
+            amiss(1, |_, node| node.deleted_at = Some(test_world::now())),
+            [""; 0]
+        );
+    }
+}

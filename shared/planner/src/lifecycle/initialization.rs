@@ -84,3 +84,6 @@ fn text(taint: &Taint) -> String {
         format!("{}={}:{effect}", taint.key, taint.value)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,3 +121,6 @@ fn join(claim: &NodeClaim, node: &Node) -> NodeUpdate {
         ..NodeUpdate::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,3 +158,6 @@ pub(super) fn hasten(claim: &NodeClaim, now: Timestamp) -> Option<NodeClaimUpdat
         .insert(TERMINATION_TIMESTAMP.to_owned(), format!("{now:.0}"));
     Some(update)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,12 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 
+use api::conditions::types::{
+    DRAINED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED, VOLUMES_DETACHED,
+};
+
 use super::{Detachment, Ending, Held, Instance, Joined, Pods, Seen, State, Step, next};
+use crate::test_world;
 
 const STATES: [State; 10] = [
     State::Unprotected,
@@ -183,5 +188,61 @@ fn nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance() {
         let released = steps.contains(&Step::Release);
         assert!(over || !released, "{seen:?}");
         assert!(node == Held::Nothing || !released, "{seen:?}");
+    }
+}
+
+#[test]
+fn a_node_claim_is_as_far_as_its_conditions_say() {
+    use model::node::ConditionStatus::{False, True};
+    let state = |conditions: &[(&str, model::node::ConditionStatus)], held: bool, goes: bool| {
+        let kinds: Vec<&str> = conditions.iter().map(|(kind, _)| *kind).collect();
+        let mut claim = test_world::claim("a", &kinds);
+        for (condition, (_, status)) in claim.status.conditions.iter_mut().zip(conditions) {
+            condition.status = *status;
+        }
+        if !held {
+            claim.finalizers.clear();
+        }
+        claim.deleted_at = goes.then(test_world::now);
+        State::of(&claim)
+    };
+    let (launched, registered) = ((LAUNCHED, True), (REGISTERED, True));
+    assert_eq!(state(&[], false, false), State::Unprotected);
+    assert_eq!(state(&[], true, false), State::Launching);
+    assert_eq!(state(&[launched], false, false), State::Registering);
+    assert_eq!(state(&[launched], true, false), State::Registering);
+    assert_eq!(
+        state(&[launched, (REGISTERED, False)], true, false),
+        State::Ambiguous
+    );
+    assert_eq!(
+        state(&[launched, registered], true, false),
+        State::Initializing
+    );
+    assert_eq!(
+        state(&[launched, registered, (INITIALIZED, True)], true, false),
+        State::InService
+    );
+    assert_eq!(state(&[], true, true), State::Draining);
+    assert_eq!(state(&[(DRAINED, True)], true, true), State::Detaching);
+    assert_eq!(
+        state(&[(VOLUMES_DETACHED, True)], true, true),
+        State::Terminating
+    );
+    assert_eq!(
+        state(&[(VOLUMES_DETACHED, False)], true, true),
+        State::Terminating
+    );
+    assert_eq!(
+        state(&[(INSTANCE_TERMINATING, True)], true, true),
+        State::Terminating
+    );
+    assert_eq!(state(&[launched], false, true), State::Gone);
+}
+
+#[test]
+fn what_is_gone_has_no_steps_left() {
+    for seen in alive().into_iter().chain(leaving()) {
+        assert_eq!(next(State::Gone, seen), (State::Gone, Vec::new()));
     }
 }

@@ -135,4 +135,56 @@ mod tests {
         buffer.limits.0.clear();
         assert_eq!(buffer_pods(&buffer), 0);
     }
+
+    fn share(percentage: i64, replicas: i64) -> i64 {
+        buffer_pods(&CapacityBuffer {
+            pod: Some(Box::default()),
+            percentage: Some(percentage),
+            scalable_replicas: Some(replicas),
+            ..CapacityBuffer::default()
+        })
+    }
+
+    #[test]
+    fn a_share_is_rounded_up_and_one_at_least_of_something() {
+        assert_eq!((share(25, 10), share(25, 8), share(1, 1)), (3, 2, 1));
+        assert_eq!((share(0, 10), share(25, 0), share(0, 0)), (0, 0, 0));
+        assert_eq!((share(-5, 10), share(5, -10)), (0, 0));
+    }
+
+    #[test]
+    fn limits_of_what_the_pods_do_not_ask_for_bound_nothing() {
+        let mut buffer = CapacityBuffer {
+            pod: Some(Box::default()),
+            replicas: Some(4),
+            ..CapacityBuffer::default()
+        };
+        buffer.limits.set("cpu", 1_000);
+        assert_eq!(buffer_pods(&buffer), 4);
+    }
+
+    #[test]
+    fn each_of_its_pods_has_a_name_and_a_uid_of_its_own_and_says_whose_it_is() {
+        let buffer = CapacityBuffer {
+            key: PodKey::new("shop", "spare"),
+            uid: "u".into(),
+            pod: Some(Box::default()),
+            replicas: Some(2),
+            ..CapacityBuffer::default()
+        };
+        let pods = pods_of(&buffer);
+        let named = pods
+            .iter()
+            .map(|pod| (pod.key.to_string(), pod.uid.0.as_str()));
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            [
+                ("shop/capacity-buffer-spare-1".to_owned(), "u-1"),
+                ("shop/capacity-buffer-spare-2".to_owned(), "u-2"),
+            ]
+        );
+        assert!(pods.iter().all(is_virtual));
+        assert_eq!(of(&pods[0]), Some(buffer.key));
+        assert_eq!(of(&Pod::default()), None);
+    }
 }

@@ -244,3 +244,6 @@ fn price(snapshot: &Snapshot, pool: Option<&NodePoolName>, claim: &NodeClaim) ->
     let kind = types.find(|kind| Some(&kind.name) == name);
     kind.map_or(NanosPerHour(0), |kind| price_of_node(kind, &claim.labels))
 }
+
+#[cfg(test)]
+mod tests;

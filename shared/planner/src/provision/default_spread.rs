@@ -76,3 +76,6 @@ fn selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
     let found = !selector.match_labels.is_empty() || !selector.match_expressions.is_empty();
     found.then_some(selector)
 }
+
+#[cfg(test)]
+mod tests;

@@ -304,3 +304,6 @@ fn is_name(name: &str) -> bool {
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,3 +59,76 @@ pub fn mark(node: &Node) -> Option<NodeUpdate> {
         ..NodeUpdate::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use model::taint::{Taint, TaintEffect};
+
+    use super::*;
+    use crate::test_world;
+
+    fn node(taints: &[Taint]) -> Node {
+        let mut node = test_world::node("n", &test_world::claim("a", &[]));
+        node.taints = taints.to_vec();
+        node
+    }
+
+    fn taint(key: &str, effect: TaintEffect) -> Taint {
+        Taint {
+            key: key.to_owned(),
+            value: String::new(),
+            effect,
+        }
+    }
+
+    /// Which Node it is, in which version.
+    fn of(update: &NodeUpdate) -> (&str, &str, &str) {
+        let NodeUpdate {
+            name,
+            uid,
+            resource_version,
+            ..
+        } = update;
+        (name.as_str(), uid.as_str(), resource_version)
+    }
+
+    #[test]
+    fn a_node_that_goes_is_tainted_and_left_out_by_load_balancers() {
+        let mine = taint("mine", TaintEffect::NoSchedule);
+        let update = mark(&node(std::slice::from_ref(&mine))).unwrap();
+        assert_eq!(of(&update), ("n", "uid-n", "1"));
+        let label = label::EXCLUDE_FROM_LOAD_BALANCERS;
+        assert_eq!(update.set_labels[label], "karpenter");
+        assert_eq!(update.taints, Some(vec![mine, disrupted()]));
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_written_again() {
+        let tainted = node(&[disrupted()]);
+        let update = mark(&tainted).unwrap();
+        assert_eq!((update.set_labels.len(), update.taints), (1, None));
+        let mut excluded = node(&[]);
+        let label = label::EXCLUDE_FROM_LOAD_BALANCERS;
+        excluded.labels.insert(label.to_owned(), "true".to_owned());
+        assert_eq!(mark(&excluded).unwrap().taints, Some(vec![disrupted()]));
+        excluded.taints = vec![disrupted()];
+        assert_eq!(mark(&excluded), None);
+    }
+
+    #[test]
+    fn another_effect_of_the_taint_is_replaced() {
+        let other = taint(&disrupted().key, TaintEffect::PreferNoSchedule);
+        let mine = taint("mine", disrupted().effect);
+        let update = mark(&node(&[other, mine.clone()])).unwrap();
+        assert_eq!(update.taints, Some(vec![mine, disrupted()]));
+    }
+
+    #[test]
+    fn a_node_is_cordoned_once() {
+        let mut node = node(&[]);
+        let update = cordon(&node).unwrap();
+        assert_eq!((of(&update), update.cordon), (("n", "uid-n", "1"), true));
+        node.unschedulable = true;
+        assert_eq!(cordon(&node), None);
+    }
+}

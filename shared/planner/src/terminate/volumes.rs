@@ -121,3 +121,93 @@ fn claim_name(pod: &Pod, volume: &PodVolume) -> String {
         PodVolume::Ephemeral { volume, .. } => format!("{}-{volume}", pod.key.name),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use model::{
+        pod::Owner,
+        volume::{Attachment, VolumeClaim},
+    };
+
+    use super::*;
+    use crate::test_world::{self, now};
+
+    /// What is waited for on a node with two volumes, the second of a pod that stays with its node.
+    fn awaited(volume: PodVolume, claim: &str, deadline: Option<i64>) -> Volumes {
+        let mut snapshot = test_world::snapshot();
+        let node = test_world::node("n", &test_world::claim("a", &[]));
+        for name in ["one", "two"] {
+            snapshot.storage.attachments.push(Attachment {
+                name: format!("attached-{name}"),
+                node: "n".into(),
+                volume: Some(format!("pv-{name}")),
+                ..Attachment::default()
+            });
+        }
+        snapshot.storage.claims = vec![VolumeClaim {
+            namespace: "default".into(),
+            name: claim.to_owned(),
+            volume: Some("pv-two".into()),
+            ..VolumeClaim::default()
+        }];
+        let mut staying = test_world::pod("staying", "n");
+        staying.volumes = vec![volume];
+        staying.owner = Some(Owner {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            name: "n".into(),
+            uid: "n".into(),
+        });
+        let deadline = deadline.map(|seconds| now() + SignedDuration::from_secs(seconds));
+        judge(&snapshot, &node, &[&staying], deadline)
+    }
+
+    fn names(volumes: &Volumes) -> String {
+        match volumes {
+            Volumes::Detached => "detached".to_owned(),
+            Volumes::Awaited(names) => names.join(", "),
+            Volumes::GivenUp => "given up".to_owned(),
+        }
+    }
+
+    #[test]
+    fn volumes_of_pods_that_stay_are_not_waited_for() {
+        let claimed = || PodVolume::Claim {
+            claim: "data".into(),
+        };
+        assert_eq!(names(&awaited(claimed(), "data", None)), "attached-one");
+        let both = "attached-one, attached-two";
+        assert_eq!(names(&awaited(claimed(), "other", None)), both);
+        let ephemeral = PodVolume::Ephemeral {
+            volume: "scratch".into(),
+            storage_class: None,
+        };
+        let of_pod = awaited(ephemeral, "staying-scratch", None);
+        assert_eq!(names(&of_pod), "attached-one");
+    }
+
+    #[test]
+    fn volumes_are_given_up_after_the_deadline() {
+        let claimed = || PodVolume::Claim {
+            claim: "data".into(),
+        };
+        let of = |deadline| names(&awaited(claimed(), "data", Some(deadline)));
+        assert_eq!(
+            (of(1).as_str(), of(0).as_str()),
+            ("attached-one", "attached-one")
+        );
+        assert_eq!(of(-1), "given up");
+    }
+
+    #[test]
+    fn a_note_names_the_first_that_are_waited_for() {
+        let node = test_world::node("n", &test_world::claim("a", &[]));
+        let many = (0..NAMED_MAX + 2).map(|at| format!("v{at}"));
+        let note = Volumes::Awaited(many.collect()).note(&node).unwrap();
+        assert!(note.message.ends_with(" and 2 more)"), "{}", note.message);
+        let note = Volumes::Awaited(vec!["v".into()]).note(&node).unwrap();
+        assert!(note.message.ends_with("(v)"), "{}", note.message);
+        assert_eq!(Volumes::GivenUp.note(&node), None);
+    }
+}

@@ -81,3 +81,100 @@ fn what_a_window_holds_back_is_looked_at_again_when_it_closes() {
     assert!(pass.commands.is_empty());
     assert_eq!(pass.due, Some(world.0.now + SignedDuration::from_hours(9)));
 }
+
+/// What is said of the move, with evictions at $10, after a change.
+fn said(change: impl FnOnce(&mut Snapshot)) -> String {
+    let world = world(&[(EVICTION, "10")]).with(|snapshot| {
+        let two_hours_ago = snapshot.now - SignedDuration::from_hours(2);
+        let own = &mut snapshot.node_claims[0];
+        own.created_at = Some(two_hours_ago);
+        own.status.conditions[0].last_transition = two_hours_ago;
+        // Initialized a minute after it was launched.
+        own.status.conditions[2].last_transition = two_hours_ago + SignedDuration::from_mins(1);
+        change(snapshot);
+    });
+    world.unconsolidatable().remove(0)
+}
+
+fn costs(price: &str, saved: &str) -> String {
+    format!(
+        "Moving 4 pods costs ${price}, and saves ${saved} within the NodePool's consolidation horizon"
+    )
+}
+
+#[test]
+fn a_move_costs_its_evictions_its_images_and_the_time_that_both_nodes_run() {
+    // Four evictions, a quarter of that for images, and a minute of the new node; $0.3 an hour are saved for a day.
+    assert_eq!(said(|_| {}), costs("50.0017", "7.2000"));
+    // The pods of a young node count twice.
+    let aged = |hours: i64| {
+        said(|snapshot| {
+            snapshot.node_claims[0].created_at =
+                Some(snapshot.now - SignedDuration::from_hours(hours));
+        })
+    };
+    assert_eq!(aged(0), costs("90.0017", "7.2000"));
+    assert_eq!(aged(1), costs("50.0017", "7.2000"));
+    // The old node runs until the slowest of its pods is gone, but not longer than a quarter of an hour.
+    let grace =
+        |seconds: i64| said(|snapshot| snapshot.pods[1].termination_grace_seconds = Some(seconds));
+    assert_eq!(grace(360), costs("50.0417", "7.2000"));
+    assert_eq!(grace(36_000), costs("50.1017", "7.2000"));
+}
+
+#[test]
+fn a_new_node_starts_as_others_of_its_pool_did() {
+    let started_in = |minutes: &[i64]| {
+        said(|snapshot| {
+            for (at, minutes) in minutes.iter().enumerate() {
+                let mut claim = test_world::claim(&format!("other-{at}"), &[LAUNCHED, INITIALIZED]);
+                let launched = snapshot.now - SignedDuration::from_hours(1);
+                claim.status.conditions[0].last_transition = launched;
+                claim.status.conditions[1].last_transition =
+                    launched + SignedDuration::from_mins(*minutes);
+                claim.deleted_at = Some(snapshot.now);
+                snapshot.node_claims.push(claim);
+            }
+            snapshot.node_claims[0].status.conditions[0].status =
+                model::node::ConditionStatus::Unknown;
+        })
+    };
+    assert_eq!(started_in(&[]), costs("50.0017", "7.2000"));
+    assert_eq!(started_in(&[3, 6, 12]), costs("50.0100", "7.2000"));
+    assert_eq!(started_in(&[12]), costs("50.0200", "7.2000"));
+}
+
+#[test]
+fn what_ec2_may_take_back_costs_evictions_to_come() {
+    let spot = |snapshot: &mut Snapshot| {
+        let pool = &mut snapshot.node_pools[0];
+        pool.template.requirements = vec![one_of(CAPACITY_TYPE, &["spot"])];
+    };
+    // Seven of a hundred thousand in each of the 24 hours.
+    assert_eq!(said(spot), costs("50.0680", "8.4000"));
+    let at_risk = said(|snapshot| {
+        spot(snapshot);
+        let mut going = test_world::claim("going", &[]);
+        for (key, value) in [
+            (INSTANCE_TYPE, "small"),
+            (ZONE, "a"),
+            (CAPACITY_TYPE, "spot"),
+        ] {
+            going.labels.insert(key.to_owned(), value.to_owned());
+        }
+        snapshot.node_claims.push(going);
+        snapshot.notices = vec![model::ledger::Notice {
+            instance: "i-going".into(),
+            kind: "rebalance-recommendation".into(),
+            deadline: None,
+            at: None,
+            course: model::interruption::Course::Drain,
+            foreign: false,
+            hook: None,
+            event: String::new(),
+            reboots: false,
+            done: false,
+        }];
+    });
+    assert_eq!(at_risk, costs("90.0008", "8.4000"));
+}

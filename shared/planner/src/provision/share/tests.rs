@@ -82,3 +82,9 @@ fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_fo
     let ever: BTreeSet<&String> = turns.iter().flatten().collect();
     assert_eq!(ever.len(), all.len());
 }
+
+#[test]
+fn a_lot_is_the_digest_of_pod_and_time_stirred_as_splitmix64_does() {
+    let lot = super::lot(&PodKey::new("default", "web-1"), now());
+    assert_eq!(lot, 0xb96d_2c93_1c0a_ebb0);
+}

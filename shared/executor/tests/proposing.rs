@@ -1,0 +1,199 @@
+//! PROTOCOL C1, C2 and D1: what becomes of a disruption when others move the generation meanwhile.
+#![expect(clippy::unwrap_used, reason = "the world is written down here")]
+
+use std::collections::BTreeMap;
+
+use executor::{Commitment, Executor, Order, Proposed};
+use fakes::{Sim, World};
+use jiff::SignedDuration;
+use model::{
+    Action, ClusterName, Lane, Plan, Snapshot,
+    ids::TurnId,
+    ledger::{Choice, Command, CommandState, Method, Mode},
+    plan::{Planned, Target},
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+};
+use ports::{Ledger, cluster::LeaderLease};
+
+fn cluster() -> ClusterName {
+    ClusterName::from("demo")
+}
+
+fn order(method: Method) -> Order {
+    Order {
+        reason: "Underutilized".into(),
+        choice: Choice {
+            method,
+            validate_at: None,
+            instance_types: Vec::new(),
+            others: Vec::new(),
+            packed: false,
+            evicts: BTreeMap::new(),
+        },
+    }
+}
+
+fn target(claim: &str) -> Target {
+    Target {
+        name: claim.into(),
+        uid: claim.into(),
+        resource_version: "1".into(),
+    }
+}
+
+/// An active cluster that is ours.
+async fn world() -> Sim {
+    let sim = Sim::new("demo");
+    let registry = serde_json::json!({"mode": "active"});
+    sim.mirror_registry(&cluster(), &registry, &Mode::Active)
+        .await
+        .unwrap();
+    sim.with(|world| {
+        world.api.leader = Some(LeaderLease {
+            holder: "us".into(),
+            renewed_at: Some(world.now),
+            duration_seconds: 3_600,
+            resource_version: None,
+        });
+    });
+    sim
+}
+
+/// Others write commands down in this state, which moves the generation.
+fn meanwhile(world: &mut World, claim: &str, state: CommandState) {
+    let command = Command {
+        id: format!("of-{claim}"),
+        reason: "Empty".into(),
+        delete: vec![target(claim)],
+        replacements: Vec::new(),
+        state,
+        committed_at: world.now,
+        choice: None,
+        initialized: Vec::new(),
+    };
+    let rows = world.ledger.of(&cluster());
+    rows.commands.insert(command.id.clone(), command.clone());
+    let meta = rows.meta.as_mut().unwrap();
+    meta.generation += 1;
+    rows.records.push(ports::ledger::Record::Unfenced {
+        generation: meta.generation,
+        commands: vec![command],
+        notices: Vec::new(),
+    });
+}
+
+fn executor<'a>(sim: &'a Sim, cluster: &'a ClusterName, turn: &'a TurnId) -> Executor<'a> {
+    Executor {
+        cluster,
+        turn,
+        lane: Lane::Disruption,
+        holder: "us",
+        cloud: sim,
+        api: sim,
+        ledger: sim,
+        clock: sim,
+        deadline: sim.with(|world| world.now) + SignedDuration::from_secs(30),
+        launch_timeout: SignedDuration::from_mins(5),
+    }
+}
+
+async fn propose(sim: &Sim) -> Proposed {
+    let (cluster, turn) = (cluster(), TurnId::from("turn"));
+    let order = order(Method::SingleNode);
+    let base = sim.with(|world| world.ledger.of(&cluster).meta.as_ref().unwrap().generation);
+    executor(sim, &cluster, &turn)
+        .propose(&order, vec![target("a")], base)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn d1_a_proposal_is_made_unless_another_one_waits() {
+    let alone = world().await;
+    assert!(matches!(propose(&alone).await, Proposed::Made(_)));
+
+    // Somebody moves the generation between the look and the commit.
+    type Meanwhile = fn(&mut World);
+    let others: [(Meanwhile, bool); 2] = [
+        (|world| meanwhile(world, "b", CommandState::Proposed), false),
+        (|world| meanwhile(world, "b", CommandState::Deleting), true),
+    ];
+    for (happens, is_made) in others {
+        let sim = world().await;
+        sim.with(|world| world.on_call = Some(("commit", happens)));
+        let proposed = propose(&sim).await;
+        assert_eq!(
+            matches!(proposed, Proposed::Made(_)),
+            is_made,
+            "{proposed:?}"
+        );
+    }
+}
+
+fn snapshot(sim: &Sim) -> Snapshot {
+    let settings = Settings {
+        preference_policy: PreferencePolicy::Respect,
+        min_values_policy: MinValuesPolicy::Strict,
+        reserved_offering_mode: ReservedOfferingMode::Strict,
+        optimize: Optimize::Cost,
+        feature_gates: BTreeMap::new(),
+        well_known_labels: Vec::new(),
+        restricted_domains: Vec::new(),
+        reservation_id_label: String::new(),
+        default_topology_spread: Vec::new(),
+    };
+    let (now, generation) = sim.with(|world| {
+        let generation = world
+            .ledger
+            .of(&cluster())
+            .meta
+            .as_ref()
+            .unwrap()
+            .generation;
+        (world.now, generation)
+    });
+    Snapshot {
+        generation,
+        ..Snapshot::empty(cluster(), now, settings)
+    }
+}
+
+/// What is committed of a plan that deletes two NodeClaims, one of which others take meanwhile.
+async fn committed(method: Method, happens: fn(&mut World)) -> (Vec<String>, u64) {
+    let sim = world().await;
+    let seen = snapshot(&sim);
+    sim.with(|world| world.on_call = Some(("commit", happens)));
+    let actions = ["a", "b"].map(|claim| Planned {
+        action: Action::DeleteNodeClaim(target(claim)),
+        because: String::new(),
+    });
+    let plan = Plan {
+        actions: actions.into(),
+        ..Plan::default()
+    };
+    let (cluster, turn) = (cluster(), TurnId::from("turn"));
+    let executor = executor(&sim, &cluster, &turn);
+    let commitment = executor
+        .commit(&seen, plan, Some(&order(method)), &|_, plan| plan)
+        .await
+        .unwrap();
+    match commitment {
+        Commitment::Made(made) => {
+            let command = made.command.unwrap();
+            let names = command.delete.into_iter().map(|target| target.name.0);
+            (names.collect(), made.generation - seen.generation)
+        }
+        Commitment::Nothing | Commitment::Lost | Commitment::Stopped(_) => (Vec::new(), 0),
+    }
+}
+
+#[tokio::test]
+async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
+    let nothing: fn(&mut World) = |_| {};
+    let both = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(committed(Method::MultiNode, nothing).await, (both, 1));
+    let takes_a: fn(&mut World) = |world| meanwhile(world, "a", CommandState::Deleting);
+    assert_eq!(committed(Method::MultiNode, takes_a).await, (Vec::new(), 0));
+    let rest = vec!["b".to_owned()];
+    assert_eq!(committed(Method::Emptiness, takes_a).await, (rest, 2));
+}

@@ -1,0 +1,202 @@
+//! What PodDisruptionBudgets and budgets of NodePools keep, and what goes all the same.
+
+use super::*;
+
+pub(crate) const MUTATIONS: &[Mutation] = &[
+    (
+        "what is noticed and done forces nothing",
+        |w| {
+            w.pool("default").disruption.budgets[0].nodes = "0".into();
+            w.snapshot.notices = vec![notice("i-n-4", true)];
+        },
+        at(DELETE),
+        "one more than the budgets",
+    ),
+    (
+        "what is noticed of another instance forces nothing",
+        |w| {
+            w.pool("default").disruption.budgets[0].nodes = "0".into();
+            w.snapshot.notices = vec![notice("i-other", false)];
+        },
+        at(DELETE),
+        "one more than the budgets",
+    ),
+    (
+        "a command that is over forces nothing",
+        |w| {
+            w.pool("default").disruption.budgets[0].nodes = "0".into();
+            w.snapshot.commands = vec![command("claim-n-4", CommandState::RolledBack)];
+        },
+        at(DELETE),
+        "one more than the budgets",
+    ),
+    (
+        "a command about another node forces nothing",
+        |w| {
+            w.pool("default").disruption.budgets[0].nodes = "0".into();
+            w.snapshot.commands = vec![command("claim-n-3", CommandState::Deleting)];
+        },
+        at(DELETE),
+        "one more than the budgets",
+    ),
+    (
+        "two nodes go where one may",
+        |w| {
+            add_node(&mut w.snapshot, "n-5", "c");
+            let second = model::plan::Planned {
+                action: Action::DeleteNodeClaim(target("claim-n-5")),
+                because: "it is empty, too".into(),
+            };
+            w.plan.actions.push(second);
+        },
+        at(14),
+        "one more than the budgets",
+    ),
+    (
+        "a drifted node without a grace period waits for who may not be disturbed",
+        |w| {
+            drift(w, None);
+            w.pod("logs-n-4").annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
+        },
+        at(DELETE),
+        "which carries the annotation",
+    ),
+    (
+        "a budget keeps a pod that is ready, whatever it says of others",
+        |w| {
+            budget(w, |budget| budget.always_allow_unhealthy = true);
+        },
+        at(DELETE),
+        "which a disruption budget keeps",
+    ),
+    (
+        "a budget keeps a pod that is not ready unless it says otherwise",
+        |w| {
+            budget(w, |_| {});
+            w.pod("busy-0").ready = false;
+        },
+        at(DELETE),
+        "which a disruption budget keeps",
+    ),
+    (
+        "who may be evicted some time needs another place, although the node drifted",
+        |w| {
+            drift(w, Some("1h"));
+            budget(w, |budget| budget.max_unavailable = Some("1".into()));
+            w.plan.nominations.pop();
+        },
+        at(DELETE),
+        "pod default/busy-0 has no other place",
+    ),
+    (
+        "who is unhealthy and may be evicted for that needs another place",
+        |w| {
+            drift(w, Some("1h"));
+            budget(w, |budget| {
+                budget.max_unavailable = Some("0".into());
+                budget.always_allow_unhealthy = true;
+            });
+            w.pod("busy-0").ready = false;
+            w.plan.nominations.pop();
+        },
+        at(DELETE),
+        "pod default/busy-0 has no other place",
+    ),
+];
+
+pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
+    model::ledger::Notice {
+        instance: instance.into(),
+        kind: "spot-interruption".into(),
+        deadline: None,
+        at: None,
+        course: model::interruption::Course::Drain,
+        foreign: false,
+        hook: None,
+        event: String::new(),
+        reboots: false,
+        done,
+    }
+}
+
+pub(crate) fn command(claim: &str, state: CommandState) -> Command {
+    Command {
+        id: "c".into(),
+        reason: "Underutilized".into(),
+        delete: vec![target(claim)],
+        replacements: Vec::new(),
+        state,
+        committed_at: now(),
+        choice: None,
+        initialized: Vec::new(),
+    }
+}
+
+fn drift(w: &mut World, grace: Option<&str>) {
+    let claim = w.claim("claim-n-4");
+    claim.spec.termination_grace_period = grace.map(Into::into);
+    let mut drifted = claim.status.conditions[0].clone();
+    drifted.kind = "Drifted".into();
+    claim.status.conditions.push(drifted);
+}
+
+/// The node that goes runs a pod that moves to another, under a PodDisruptionBudget that allows nothing now.
+fn budget(w: &mut World, change: impl Fn(&mut PodDisruptionBudget)) {
+    w.snapshot.pods.push(running("busy-0", 100, "n-4"));
+    w.plan.nominations.push(nominate("busy-0", "n-1"));
+    let mut budget = PodDisruptionBudget {
+        key: key("busy"),
+        selector: app("busy"),
+        ..PodDisruptionBudget::default()
+    };
+    change(&mut budget);
+    w.snapshot.disruption_budgets = vec![budget];
+}
+
+#[test]
+fn a_pod_moves_as_far_as_its_budget_lets_it() {
+    type Change = (&'static str, fn(&mut World));
+    let changes: [Change; 2] = [
+        ("one disruption is allowed", |w| {
+            budget(w, |budget| budget.disruptions_allowed = 1)
+        }),
+        (
+            "it is not ready, and the budget is about those that are",
+            |w| {
+                budget(w, |budget| budget.always_allow_unhealthy = true);
+                w.pod("busy-0").ready = false;
+            },
+        ),
+    ];
+    for (name, change) in changes {
+        let mut world = World::valid();
+        change(&mut world);
+        assert_eq!(check(&world.snapshot, &world.plan), [], "{name}");
+    }
+}
+
+#[test]
+fn who_may_never_be_evicted_needs_no_other_place() {
+    type Never = fn(&mut PodDisruptionBudget);
+    let nevers: [(Never, bool); 4] = [
+        (|budget| budget.max_unavailable = Some("0".into()), true),
+        (|budget| budget.min_available = Some("100%".into()), true),
+        (|budget| budget.max_unavailable = Some("0%".into()), false),
+        (
+            |budget| {
+                budget.max_unavailable = Some("0".into());
+                budget.always_allow_unhealthy = true;
+            },
+            true,
+        ),
+    ];
+    for (never, ready) in nevers {
+        let mut world = World::valid();
+        drift(&mut world, Some("1h"));
+        budget(&mut world, never);
+        world.pod("busy-0").ready = ready;
+        world.plan.nominations.pop();
+        let budgets = &world.snapshot.disruption_budgets;
+        assert_eq!(check(&world.snapshot, &world.plan), [], "{budgets:?}");
+    }
+}

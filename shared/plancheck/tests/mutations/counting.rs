@@ -1,0 +1,184 @@
+//! What counts towards limits and caps: nodes that stay and nodes on their way, each once.
+
+use std::sync::Arc;
+
+use model::ledger::IntentState;
+
+use super::*;
+
+/// On its way for this NodePool, as the ledger has it.
+fn on_its_way(w: &mut World, pool: &str, claim: &str, state: IntentState) {
+    let mut launch = w.launch(PLAIN).clone();
+    launch.node_pool = pool.into();
+    launch.pods.clear();
+    let intent = intent(launch);
+    let launch = Launch {
+        name: claim.into(),
+        ..intent.launch
+    };
+    w.snapshot.intents.push(Intent {
+        launch,
+        state,
+        ..intent
+    });
+}
+
+/// A NodeClaim of this NodePool that has no instance yet.
+fn without_instance<'w>(w: &'w mut World, pool: &str) -> &'w mut NodeClaim {
+    let claim = NodeClaim {
+        name: "early".into(),
+        uid: "early-uid".into(),
+        labels: labels(&[(model::labels::NODE_POOL, pool)]),
+        ..NodeClaim::default()
+    };
+    w.snapshot.node_claims.push(claim);
+    w.claim("early")
+}
+
+fn launched() -> IntentState {
+    IntentState::Launched {
+        instance: "i-early".into(),
+    }
+}
+
+type Case = (&'static str, fn(&mut World), u32, u32);
+
+/// Beside the two nodes that stay: what more there is in NodePool `default`, and in the cluster.
+const CASES: &[Case] = &[
+    ("nothing", |_| {}, 0, 0),
+    (
+        "a launch",
+        |w| on_its_way(w, "default", "early", IntentState::Intended),
+        1,
+        1,
+    ),
+    (
+        "a launch of another NodePool",
+        |w| on_its_way(w, "diverse", "early", IntentState::Intended),
+        0,
+        1,
+    ),
+    (
+        "a launch that a node came of",
+        |w| on_its_way(w, "default", "claim-n-1", IntentState::Intended),
+        0,
+        0,
+    ),
+    (
+        "a launch that is over",
+        |w| on_its_way(w, "default", "early", launched()),
+        0,
+        0,
+    ),
+    (
+        "a NodeClaim",
+        |w| {
+            without_instance(w, "default");
+        },
+        1,
+        1,
+    ),
+    (
+        "a NodeClaim of another NodePool",
+        |w| {
+            without_instance(w, "diverse");
+        },
+        0,
+        1,
+    ),
+    (
+        "a NodeClaim that goes",
+        |w| without_instance(w, "default").deleted_at = Some(now()),
+        0,
+        0,
+    ),
+    (
+        "a NodeClaim and its launch",
+        |w| {
+            without_instance(w, "default");
+            on_its_way(w, "default", "early", IntentState::Intended)
+        },
+        1,
+        1,
+    ),
+    (
+        "a launch whose NodeClaim goes",
+        |w| {
+            without_instance(w, "default").deleted_at = Some(now());
+            on_its_way(w, "default", "early", IntentState::Intended)
+        },
+        0,
+        0,
+    ),
+];
+
+/// The smallest bound under which nothing is refused with this word.
+fn least(world: &mut World, word: &str, bound: impl Fn(&mut World, u32)) -> u32 {
+    let is_enough = |most: &u32| {
+        bound(world, *most);
+        let offences = check(&world.snapshot, &world.plan);
+        !offences.iter().any(|one| one.text.contains(word))
+    };
+    (0..100).find(is_enough).unwrap()
+}
+
+#[test]
+fn limits_count_nodes_that_stay_and_nodes_on_their_way() {
+    for (name, change, more, _) in CASES {
+        let mut world = World::valid();
+        change(&mut world);
+        // Two nodes stay, and six launches are of this NodePool.
+        let found = least(&mut world, "is limited to", |world, most| {
+            world.pool("default").limits = Resources::from([("nodes", i64::from(most))]);
+        });
+        assert_eq!(found, 8 + more, "{name}");
+    }
+}
+
+#[test]
+fn caps_count_nodes_that_stay_and_nodes_on_their_way() {
+    for (name, change, _, more) in CASES {
+        let mut world = World::valid();
+        change(&mut world);
+        let found = least(&mut world, "its cap of", |world, most| {
+            world.snapshot.caps.nodes = Some(most)
+        });
+        assert_eq!(found, 10 + more, "{name}");
+    }
+}
+
+#[test]
+fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
+    let mut snapshot = snapshot();
+    add_node(&mut snapshot, "n-5", "a");
+    // Every offering has a price of its own.
+    for (pool, types) in (0..).zip(snapshot.instance_types.values_mut()) {
+        for (of_type, one) in (0..).zip(Arc::make_mut(types)) {
+            for (index, offering) in (0..).zip(&mut one.offerings) {
+                offering.price.0 += 1_000 * pool + 100 * of_type + index;
+            }
+        }
+    }
+    let plan = plan(&snapshot);
+    let types = &snapshot.instance_types[&"default".into()];
+    let large = types.iter().find(|one| one.name == "m.large").unwrap();
+    let bought = |zone: &str| {
+        let mut offerings = large.offerings.iter();
+        let of_zone =
+            offerings.find(|one| one.zone == zone && one.capacity_type == CapacityType::OnDemand);
+        of_zone.unwrap().price.0
+    };
+    let prices = plan.actions.iter().filter_map(|planned| {
+        let Action::Launch(launch) = &planned.action else {
+            return None;
+        };
+        Some(launch.cheapest.price.0)
+    });
+    let total = prices.sum::<i64>() + 2 * bought("a") + bought("b");
+    let mut world = World { snapshot, plan };
+    world.snapshot.caps.price = Some(NanosPerHour(total));
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+    world.snapshot.caps.price = Some(NanosPerHour(total - 1));
+    let offences = check(&world.snapshot, &world.plan);
+    assert!(!offences.is_empty());
+}

@@ -1,0 +1,175 @@
+//! Labels that NodePools, launches and types give, and the domains that nodes may turn out to be in by them.
+
+use super::*;
+
+const RACK: &str = "rack";
+
+fn refusals(world: &World) -> Vec<String> {
+    let offences = check(&world.snapshot, &world.plan);
+    offences.into_iter().map(|offence| offence.text).collect()
+}
+
+/// A NodePool whose nodes have what is wanted of this label, and a pod that wants the label.
+fn wanting_a_rack(of_pool: &[model::selector::NodeSelectorRequirement]) -> World {
+    let mut snapshot = snapshot();
+    snapshot.node_pools[0]
+        .template
+        .requirements
+        .extend_from_slice(of_pool);
+    let plan = plan(&snapshot);
+    let mut world = World { snapshot, plan };
+    world.pod("zonal-0").node_affinity.required = vec![term(&[wants(RACK, Operator::Exists, &[])])];
+    world
+}
+
+#[test]
+fn a_label_is_there_if_the_node_pool_gives_it_or_the_launch_names_values() {
+    let given = wanting_a_rack(&[wants(RACK, Operator::Exists, &[])]);
+    assert_eq!(refusals(&given), [""; 0]);
+    let mut named = wanting_a_rack(&[]);
+    let of_launch = &mut named.launch(ZONAL).spec.requirements;
+    of_launch.push(one_of(RACK, &["r1"]));
+    assert_eq!(refusals(&named), [""; 0]);
+}
+
+#[test]
+fn a_label_that_must_not_have_a_value_may_be_missing() {
+    let not_x = || wants(RACK, Operator::NotIn, &["x"]);
+    let mut of_launch = wanting_a_rack(&[]);
+    of_launch.launch(ZONAL).spec.requirements.push(not_x());
+    for world in [of_launch, wanting_a_rack(&[not_x()])] {
+        let refused = refusals(&world);
+        let is_it = |text: &String| text.contains("wants another value of rack");
+        assert!(refused.iter().any(is_it), "{refused:?}");
+    }
+}
+
+/// Three pods are spread over racks, and each gets a node of one, of three that the NodePool knows.
+fn racked(racks: [&str; 3]) -> Vec<String> {
+    let mut snapshot = snapshot();
+    let all = one_of(RACK, &["r0", "r1", "r2"]);
+    snapshot.node_pools[0].template.requirements.push(all);
+    let plan = plan(&snapshot);
+    let mut world = World { snapshot, plan };
+    let launches = [(ZONE_A, "a"), (ZONE_B, "b"), (ZONE_C, "c")];
+    for ((at, zone), rack) in launches.into_iter().zip(racks) {
+        let pods = world.launch(at).pods.clone();
+        let pods: Vec<&str> = pods.iter().map(|pod| pod.key.name.as_str()).collect();
+        let more = [
+            one_of(ZONE, &[zone]),
+            one_of(CAPACITY_TYPE, &["on-demand"]),
+            one_of(RACK, &[rack]),
+        ];
+        let launch = launch_of(
+            &world.snapshot,
+            &format!("zone-{zone}"),
+            "default",
+            &more,
+            &pods,
+        );
+        world.plan.actions[at] = launch;
+    }
+    for pod in ["spread-0", "spread-1", "spread-2"] {
+        world.pod(pod).topology_spread = vec![spread("spread", RACK)];
+    }
+    refusals(&world)
+}
+
+#[test]
+fn pods_are_spread_by_a_label_that_no_type_knows() {
+    assert_eq!(racked(["r0", "r1", "r2"]), [""; 0]);
+    let refused = racked(["r0", "r0", "r2"]);
+    assert!(refused[0].contains("number 2 in rack=r0"), "{refused:?}");
+}
+
+#[test]
+fn pods_are_spread_by_a_label_that_types_list() {
+    for requirement in [None, Some(wants(FAMILY, Operator::NotIn, &["x"]))] {
+        let mut world = World::valid();
+        world.pod("spread-0").topology_spread = vec![spread("spread", FAMILY)];
+        for pod in ["spread-1", "spread-2"] {
+            world.pod(pod).topology_spread.clear();
+            world.pod(pod).labels = labels(&[("app", "other")]);
+        }
+        world.launch(ZONE_A).spec.requirements.extend(requirement);
+        assert_eq!(refusals(&world), [""; 0]);
+    }
+}
+
+#[test]
+fn a_value_that_nothing_offers_is_no_domain() {
+    let mut world = World::valid();
+    for pod in ["apart-0", "apart-1"] {
+        world.pod(pod).pod_anti_affinity.required = vec![near("apart", ZONE)];
+    }
+    for launch in [ZONE_A, ZONE_B] {
+        let mut requirements = world.launch(launch).spec.requirements.iter_mut();
+        let zones = requirements.find(|one| one.key == ZONE).unwrap();
+        zones.values.push("nowhere".into());
+    }
+    assert_eq!(refusals(&world), [""; 0]);
+}
+
+#[test]
+fn a_node_on_its_way_is_what_it_is_expected_to_become() {
+    let mut world = World::valid();
+    world
+        .launch(PLAIN)
+        .spec
+        .requirements
+        .push(one_of(RACK, &["r1"]));
+    let on_its_way = intent(world.launch(PLAIN).clone());
+    let zone = on_its_way.launch.cheapest.zone.clone();
+    world.snapshot.intents = vec![on_its_way];
+    world.plan.nominations[1].node = Expected::NodeClaim("on-its-way".into());
+    let expected = [
+        (ZONE, zone.as_str()),
+        (CAPACITY_TYPE, "on-demand"),
+        (RACK, "r1"),
+    ];
+    world.pod("late-0").node_selector = labels(&expected);
+    assert_eq!(refusals(&world), [""; 0]);
+}
+
+/// Pods that want to be together, in zone c, of whose kind one runs in zone a.
+fn herd(selector: &[(&str, &str)]) -> Vec<String> {
+    let mut world = World::valid();
+    let mut old = running("herd-9", 100, "n-1");
+    old.labels = labels(&[("app", "herd")]);
+    world.snapshot.pods.push(old);
+    for pod in ["herd-0", "herd-1"] {
+        world.pod(pod).node_selector = labels(selector);
+    }
+    refusals(&world)
+}
+
+#[test]
+fn the_first_where_its_kind_can_go_needs_no_other() {
+    assert_eq!(herd(&[(ZONE, "c")]), [""; 0]);
+    let refused = herd(&[]);
+    assert!(refused[0].contains("herd-0 has no pod"), "{refused:?}");
+    let refused = herd(&[(CAPACITY_TYPE, "on-demand")]);
+    assert!(refused[0].contains("herd-0 has no pod"), "{refused:?}");
+}
+
+#[test]
+fn pods_find_who_they_want_to_be_near_in_any_order() {
+    let mut world = World::valid();
+    world.plan = Plan::default();
+    for (pod, before) in [
+        ("third-0", Some("second")),
+        ("second-0", Some("first")),
+        ("first-0", None),
+    ] {
+        let mut added = pending(pod, 100);
+        added.pod_affinity.required = before
+            .map(|before| near(before, ZONE))
+            .into_iter()
+            .collect();
+        world.snapshot.pods.push(added);
+        let in_a = [one_of(ZONE, &["a"]), one_of(CAPACITY_TYPE, &["on-demand"])];
+        let launch = launch_of(&world.snapshot, pod, "default", &in_a, &[pod]);
+        world.plan.actions.push(launch);
+    }
+    assert_eq!(refusals(&world), [""; 0]);
+}

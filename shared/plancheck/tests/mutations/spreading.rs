@@ -1,0 +1,169 @@
+//! Over what pods are spread: domains of nodes that stay, and those that NodePools can make.
+
+use model::pod::NodeInclusionPolicy;
+
+use super::*;
+
+/// One pod runs in zone a beside the one that the plan puts there; zones b and c have one each.
+fn two_in_a() -> World {
+    let mut world = World::valid();
+    run_in_a(&mut world, "spread-9");
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+    world
+}
+
+fn run_in_a(w: &mut World, name: &str) {
+    let mut pod = running(name, 100, "n-1");
+    pod.labels = labels(&[("app", "spread")]);
+    w.snapshot.pods.push(pod);
+}
+
+fn constraints(w: &mut World, change: impl Fn(&mut model::pod::TopologySpread)) {
+    for name in ["spread-0", "spread-1", "spread-2"] {
+        change(&mut w.pod(name).topology_spread[0]);
+    }
+}
+
+/// A NodePool that makes nodes in another zone, too, unless something keeps it from that.
+fn offer_d(w: &mut World, change: impl Fn(&mut NodePool)) {
+    let mut pool = node_pool("further");
+    pool.template.requirements = vec![one_of(ZONE, &["d"])];
+    change(&mut pool);
+    let types = w.snapshot.instance_types[&"default".into()].clone();
+    w.snapshot.instance_types.insert(pool.name.clone(), types);
+    w.snapshot.node_pools.push(pool);
+}
+
+type Change = (&'static str, fn(&mut World));
+
+fn judge(changes: &[Change], begin: fn() -> World, is_refused: bool) {
+    for (name, change) in changes {
+        let mut world = begin();
+        change(&mut world);
+        let offences = check(&world.snapshot, &world.plan);
+        let spread = offences
+            .iter()
+            .any(|one| one.text.contains("would be number"));
+        assert_eq!(spread, is_refused, "{name}: {offences:#?}");
+        assert!(spread || offences.is_empty(), "{name}: {offences:#?}");
+    }
+}
+
+#[test]
+fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
+    let empty: [Change; 4] = [
+        ("a NodePool can make nodes there", |w| offer_d(w, |_| {})),
+        ("taints keep nobody's count away", |w| {
+            offer_d(w, |pool| pool.template.taints = vec![taint("other")])
+        }),
+        ("a node is there", |w| add_node(&mut w.snapshot, "n-9", "d")),
+        ("whom the pod tolerates counts", |w| {
+            offer_d(w, |_| {});
+            constraints(w, |spread| {
+                spread.node_taints_policy = Some(NodeInclusionPolicy::Honor)
+            });
+        }),
+    ];
+    judge(&empty, two_in_a, true);
+}
+
+#[test]
+fn a_domain_that_can_have_no_pods_does_not_count() {
+    let none: [Change; 7] = [
+        ("the pods may not go there", |w| {
+            offer_d(w, |_| {});
+            for name in ["spread-0", "spread-1", "spread-2"] {
+                w.pod(name).node_affinity.required = vec![term(&[one_of(ZONE, &["a", "b", "c"])])];
+            }
+        }),
+        ("the NodePool is not ready", |w| {
+            offer_d(w, |pool| pool.not_ready = Some("no subnets".into()))
+        }),
+        ("the NodePool goes", |w| {
+            offer_d(w, |pool| pool.deleted_at = Some(now()))
+        }),
+        ("the NodePool is static", |w| {
+            offer_d(w, |pool| pool.replicas = Some(1))
+        }),
+        (
+            "the pods do not tolerate it, and ask for that to count",
+            |w| {
+                offer_d(w, |pool| pool.template.taints = vec![taint("other")]);
+                constraints(w, |spread| {
+                    spread.node_taints_policy = Some(NodeInclusionPolicy::Honor)
+                });
+            },
+        ),
+        ("its node goes", |w| {
+            add_node(&mut w.snapshot, "n-9", "d");
+            w.claim("claim-n-9").deleted_at = Some(now());
+            w.pool("default").disruption.budgets[0].nodes = "3".into();
+        }),
+        ("its node has not joined", |w| {
+            add_node(&mut w.snapshot, "n-9", "d");
+            w.snapshot.nodes.pop();
+            w.snapshot.pods.retain(|pod| pod.key.name != "logs-n-9");
+            let claim = w.claim("claim-n-9");
+            claim.status.node_name = None;
+        }),
+    ];
+    judge(&none, two_in_a, false);
+}
+
+fn three_in_a() -> World {
+    let mut world = two_in_a();
+    run_in_a(&mut world, "spread-8");
+    world
+}
+
+#[test]
+fn pods_count_on_nodes_that_the_constraint_looks_at() {
+    fn of_family_c(w: &mut World) {
+        for index in [ZONE_A, ZONE_B, ZONE_C] {
+            w.only_type(index, "c.large");
+        }
+        for name in ["spread-0", "spread-1", "spread-2"] {
+            w.pod(name).node_affinity.required = vec![term(&[one_of(FAMILY, &["c"])])];
+        }
+    }
+    fn taint_a(w: &mut World) {
+        w.plan.nominations.remove(0);
+        w.node("n-1").taints = vec![taint("maintenance")];
+    }
+    let looked_at: [Change; 3] = [
+        ("any", |_| {}),
+        ("another kind of node, if affinity is ignored", |w| {
+            of_family_c(w);
+            constraints(w, |spread| {
+                spread.node_affinity_policy = Some(NodeInclusionPolicy::Ignore)
+            });
+        }),
+        ("one that is not tolerated, as a rule", taint_a),
+    ];
+    judge(&looked_at, three_in_a, true);
+    let looked_past: [Change; 2] = [
+        ("a kind of node that the pods may not go to", of_family_c),
+        ("one that is not tolerated, if taints are honored", |w| {
+            taint_a(w);
+            constraints(w, |spread| {
+                spread.node_taints_policy = Some(NodeInclusionPolicy::Honor)
+            });
+        }),
+    ];
+    judge(&looked_past, three_in_a, false);
+}
+
+#[test]
+fn pods_are_spread_where_nobody_shuns_or_seeks_anybody() {
+    let mut world = World::valid();
+    for name in ["apart-0", "apart-1"] {
+        world.pod(name).pod_anti_affinity.required.clear();
+    }
+    for name in ["follower-0", "herd-0", "herd-1"] {
+        world.pod(name).pod_affinity.required.clear();
+    }
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+    let moved = world.launch(ZONE_C).pods.remove(0);
+    world.launch(ZONE_A).pods.push(moved);
+    assert!(!check(&world.snapshot, &world.plan).is_empty());
+}

@@ -1,0 +1,51 @@
+//! Policy Balanced: what is saved of a NodePool's cost is weighed against what is disturbed of it.
+
+use super::*;
+
+/// A large node with so many small pods, which a small one could run, beside another large one that is full and that nobody may disturb.
+fn world(pods: usize) -> World {
+    World::new()
+        .node("n", "large", &vec![200; pods])
+        .node("m", "large", &[8_000])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
+            let kept = snapshot.pods.iter_mut().find(|pod| pod.key.name == "m-0");
+            let annotations = &mut kept.unwrap().annotations;
+            annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+        })
+}
+
+#[test]
+fn three_eighths_of_the_cost_are_worth_three_quarters_of_the_disruption() {
+    // Each node counts as one eviction besides its pods: six of eight, then seven of nine.
+    assert_eq!(world(5).removes(), ["n"]);
+    assert!(world(6).removes().is_empty());
+}
+
+#[test]
+fn daemons_of_a_node_that_stays_are_no_disruption() {
+    let beside_a_daemon = |pods| {
+        world(pods).with(|snapshot| {
+            let kept = snapshot.pods.iter_mut().find(|pod| pod.key.name == "m-0");
+            kept.unwrap().owner = Some(Owner {
+                api_version: "apps/v1".into(),
+                kind: "DaemonSet".into(),
+                name: "daemon".into(),
+                uid: "daemon".into(),
+            });
+        })
+    };
+    // Three of four, then four of five.
+    assert_eq!(beside_a_daemon(2).removes(), ["n"]);
+    assert!(beside_a_daemon(3).removes().is_empty());
+}
+
+#[test]
+fn a_node_that_does_not_say_where_it_is_costs_nothing() {
+    for label in [ZONE, CAPACITY_TYPE] {
+        let without = world(6).with(|snapshot| {
+            snapshot.node_claims[1].labels.remove(label);
+        });
+        assert_eq!(without.removes(), ["n"], "{label}");
+    }
+}

@@ -1,0 +1,210 @@
+use model::{
+    interruption::Course,
+    ledger::{Command, CommandState, Notice},
+};
+
+use super::*;
+use crate::{
+    lifecycle::target,
+    test_world::{self, claim, now},
+};
+
+/// A node of NodePool `default` that is in service, and its NodeClaim.
+fn world() -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    let mut claim = claim("a", &["Initialized"]);
+    claim.status.capacity = Resources::from([("cpu", 2_000), ("gpu", 1)]);
+    let mut node = test_world::node("n-a", &claim);
+    node.labels
+        .insert(INITIALIZED.to_owned(), "true".to_owned());
+    node.capacity = Resources::from([("cpu", 1_900), ("gpu", 0)]);
+    snapshot.nodes.push(node);
+    snapshot.node_claims.push(claim);
+    snapshot
+}
+
+fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        effect,
+    }
+}
+
+/// What keeps pods away from a node with this taint before it is initialized, and afterwards.
+fn counts(taint: Taint, startup: &[Taint]) -> [bool; 2] {
+    ["false", "true"].map(|initialized| {
+        let mut snapshot = world();
+        snapshot.node_claims[0].spec.startup_taints = startup.to_vec();
+        let node = &mut snapshot.nodes[0];
+        node.labels
+            .insert(INITIALIZED.to_owned(), initialized.to_owned());
+        node.taints = vec![taint.clone()];
+        !Inventory::new(&snapshot).machines[0].taints.is_empty()
+    })
+}
+
+#[test]
+fn taints_of_a_node_that_starts_do_not_count_until_it_is_initialized() {
+    use TaintEffect::{NoExecute, NoSchedule};
+    let (passes, stays) = ([false, true], [true, true]);
+    for (key, value, effect, expected) in [
+        ("node.kubernetes.io/not-ready", "", NoSchedule, passes),
+        ("node.kubernetes.io/not-ready", "", NoExecute, passes),
+        ("node.kubernetes.io/unreachable", "", NoSchedule, passes),
+        ("node.kubernetes.io/unreachable", "", NoExecute, stays),
+        (
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "true",
+            NoSchedule,
+            passes,
+        ),
+        (
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "",
+            NoSchedule,
+            stays,
+        ),
+        (
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "true",
+            NoExecute,
+            stays,
+        ),
+        ("karpenter.sh/unregistered", "", NoExecute, passes),
+        ("karpenter.sh/unregistered", "", NoSchedule, stays),
+        ("mine", "", NoSchedule, stays),
+    ] {
+        assert_eq!(
+            counts(taint(key, value, effect), &[]),
+            expected,
+            "{key}={value}:{effect:?}"
+        );
+    }
+    let startup = [taint("cilium", "", NoSchedule)];
+    assert_eq!(counts(taint("cilium", "", NoSchedule), &startup), passes);
+    assert_eq!(counts(taint("cilium", "", NoExecute), &startup), stays);
+    assert_eq!(counts(taint("mine", "", NoSchedule), &startup), stays);
+}
+
+#[test]
+fn a_node_that_starts_has_what_its_node_claim_says_where_its_kubelet_says_nothing() {
+    let mut snapshot = world();
+    let capacity = |snapshot: &Snapshot| {
+        let capacity = &Inventory::new(snapshot).machines[0].capacity;
+        (capacity.get("cpu"), capacity.get("gpu"))
+    };
+    assert_eq!(capacity(&snapshot), (1_900, 0));
+    snapshot.nodes[0].labels.remove(INITIALIZED);
+    assert_eq!(capacity(&snapshot), (1_900, 1));
+}
+
+#[test]
+fn a_nodepools_usage_is_of_its_nodes_that_stay() {
+    let mut snapshot = world();
+    let usage = |snapshot: &Snapshot, pool: &str| {
+        let usage = Inventory::new(snapshot).usage(&pool.into());
+        (usage.get("cpu"), usage.get(NODES))
+    };
+    assert_eq!(usage(&snapshot, "default"), (1_900, 1));
+    assert_eq!(usage(&snapshot, "other"), (0, 0));
+    let without = Inventory::new(&snapshot).usage_without(&"default".into(), &[0].into());
+    assert_eq!(without, Resources::default());
+    snapshot.node_claims[0].deleted_at = Some(now());
+    assert_eq!(usage(&snapshot, "default"), (0, 0));
+}
+
+fn notice(course: Course, done: bool) -> Notice {
+    Notice {
+        instance: "i-a".into(),
+        kind: "scheduled-change".into(),
+        deadline: None,
+        at: None,
+        course,
+        foreign: false,
+        hook: None,
+        event: String::new(),
+        reboots: false,
+        done,
+    }
+}
+
+#[test]
+fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so() {
+    type Change = (fn(&mut Snapshot), (bool, bool));
+    let command = |snapshot: &mut Snapshot, state| {
+        snapshot.commands = vec![Command {
+            delete: vec![target(&snapshot.node_claims[0])],
+            state,
+            ..Command::default()
+        }];
+    };
+    let of = |change: fn(&mut Snapshot)| {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        let inventory = Inventory::new(&snapshot);
+        (inventory.machines[0].deleting, inventory.machines[0].doomed)
+    };
+    let notices: [Change; 5] = [
+        (|_| {}, (false, false)),
+        (
+            |w| w.notices = vec![notice(Course::Drain, true)],
+            (false, false),
+        ),
+        (
+            |w| w.notices = vec![notice(Course::Drain, false)],
+            (true, false),
+        ),
+        (
+            |w| w.notices = vec![notice(Course::Force, false), notice(Course::Drain, false)],
+            (true, true),
+        ),
+        (|w| w.nodes[0].deleted_at = Some(now()), (false, false)),
+    ];
+    for (change, expected) in notices {
+        assert_eq!(of(change), expected);
+    }
+    for (state, expected) in [
+        (CommandState::Deleting, true),
+        (CommandState::RolledBack, false),
+    ] {
+        let mut snapshot = world();
+        command(&mut snapshot, state);
+        assert_eq!(Inventory::new(&snapshot).machines[0].deleting, expected);
+        assert_eq!(any_leaves(&snapshot), expected);
+    }
+}
+
+#[test]
+fn whether_anything_leaves_is_known_from_either() {
+    type Change = (fn(&mut Snapshot), bool);
+    let changes: [Change; 4] = [
+        (|_| {}, false),
+        (|w| w.node_claims[0].deleted_at = Some(now()), true),
+        (|w| w.nodes[0].deleted_at = Some(now()), true),
+        (|w| w.notices = vec![notice(Course::Drain, false)], true),
+    ];
+    for (change, expected) in changes {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        assert_eq!(any_leaves(&snapshot), expected);
+    }
+}
+
+#[test]
+fn only_a_daemonset_of_apps_makes_daemons() {
+    for (kind, api_version, expected) in [
+        ("DaemonSet", "apps/v1", true),
+        ("DaemonSet", "example.com/v1", false),
+        ("ReplicaSet", "apps/v1", false),
+    ] {
+        let mut pod = test_world::pod("p", "n-a");
+        pod.owner = Some(model::pod::Owner {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "x".into(),
+            uid: "x".into(),
+        });
+        assert_eq!(is_daemon(&pod), expected);
+    }
+}

@@ -1,0 +1,113 @@
+use model::node::{NodeCondition, Ready};
+
+use super::*;
+use crate::test_world::{self, claim, now};
+
+fn minutes_ago(minutes: i64) -> Option<Timestamp> {
+    Some(now() - SignedDuration::from_mins(minutes))
+}
+
+/// So many nodes, the first of which are not ready for an hour, and the verdict on the first.
+fn verdict(nodes: usize, unhealthy: usize, change: fn(&mut Snapshot)) -> String {
+    let mut snapshot = test_world::snapshot();
+    let gates = &mut snapshot.settings.feature_gates;
+    gates.insert("NodeRepair".to_owned(), true);
+    for at in 0..nodes {
+        let claim = claim(&format!("c-{at}"), &[]);
+        let mut node = test_world::node(&format!("n-{at}"), &claim);
+        if at < unhealthy {
+            node.ready = Ready {
+                status: ConditionStatus::False,
+                since: minutes_ago(60),
+            };
+        }
+        snapshot.nodes.push(node);
+        snapshot.node_claims.push(claim);
+    }
+    change(&mut snapshot);
+    let wards = Wards::of(&snapshot);
+    match wards.judge(&snapshot.node_claims[0], &snapshot.nodes[0], now()) {
+        Verdict::Well => "well".to_owned(),
+        Verdict::At(at) => format!("in {} minutes", at.duration_since(now()).as_mins()),
+        Verdict::Blocked(notes, again) => {
+            let again = again.duration_since(now()).as_mins();
+            format!("{}, again in {again} minutes", notes[0].message)
+        }
+        Verdict::Due => "due".to_owned(),
+    }
+}
+
+#[test]
+fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
+    assert_eq!(verdict(1, 1, |_| {}), "due");
+    assert_eq!(verdict(1, 0, |_| {}), "well");
+    assert_eq!(verdict(1, 1, |w| w.settings.feature_gates.clear()), "well");
+    assert_eq!(
+        verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(30)),
+        "due"
+    );
+    assert_eq!(
+        verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(10)),
+        "in 20 minutes"
+    );
+    // The first of its troubles counts.
+    let accelerator = |w: &mut Snapshot| {
+        w.nodes[0].ready.since = minutes_ago(10);
+        w.nodes[0].conditions = vec![NodeCondition {
+            kind: "AcceleratedHardwareReady".to_owned(),
+            status: ConditionStatus::False,
+            since: minutes_ago(5),
+        }];
+    };
+    assert_eq!(verdict(1, 1, accelerator), "in 5 minutes");
+    let unknown = |w: &mut Snapshot| {
+        w.nodes[0].conditions = vec![NodeCondition {
+            kind: "StorageReady".to_owned(),
+            status: ConditionStatus::Unknown,
+            since: minutes_ago(60),
+        }];
+    };
+    assert_eq!(verdict(1, 0, unknown), "well");
+}
+
+#[test]
+fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
+    assert_eq!(verdict(5, 1, |_| {}), "due");
+    assert_eq!(verdict(6, 2, |_| {}), "due");
+    let blocked = "more than 20% nodes are unhealthy in the nodepool, again in 5 minutes";
+    assert_eq!(verdict(5, 2, |_| {}), blocked);
+    // Those that are tolerated yet count, too.
+    let tolerated = |w: &mut Snapshot| w.nodes[1].ready.since = minutes_ago(1);
+    assert_eq!(verdict(5, 2, tolerated), blocked);
+    // Another NodePool's do not.
+    let elsewhere = |w: &mut Snapshot| {
+        w.nodes[1]
+            .labels
+            .insert(NODE_POOL.to_owned(), "other".to_owned());
+    };
+    assert_eq!(verdict(5, 2, elsewhere), "due");
+    let of_no_pool = |w: &mut Snapshot| {
+        w.node_claims[0].labels.remove(NODE_POOL);
+    };
+    assert_eq!(
+        verdict(5, 2, of_no_pool),
+        "more then 20% nodes are unhealthy in the cluster, again in 5 minutes"
+    );
+}
+
+#[test]
+fn force_is_allowed_from_now_on_unless_it_is_already() {
+    let hastened = |written: Option<&str>| {
+        let mut claim = claim("a", &[]);
+        let of = written.map(|at| (TERMINATION_TIMESTAMP.to_owned(), at.to_owned()));
+        claim.annotations.extend(of);
+        let update = hasten(&claim, now())?;
+        update.set_annotations.get(TERMINATION_TIMESTAMP).cloned()
+    };
+    let from_now = Some("2026-01-01T00:00:00Z".to_owned());
+    assert_eq!(hastened(None), from_now);
+    assert_eq!(hastened(Some("2026-01-01T00:00:01Z")), from_now);
+    assert_eq!(hastened(Some("soon")), from_now);
+    assert_eq!(hastened(Some("2026-01-01T00:00:00Z")), None);
+    assert_eq!(hastened(Some("2025-12-31T00:00:00Z")), None);
+}

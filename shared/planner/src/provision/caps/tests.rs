@@ -1,0 +1,302 @@
+use std::sync::Arc;
+
+use model::{
+    CapacityType, InstanceType, Offering, PodKey, Resources,
+    catalog::Overhead,
+    ids::PlanId,
+    interruption::Course,
+    labels::{CAPACITY_TYPE, NODE_POOL, ZONE},
+    ledger::{Intent, IntentState, Notice},
+    plan::{ExpectedOffering, Nomination, Planned, PodRef},
+    requirement::Requirements,
+};
+
+use super::*;
+use crate::test_world::{self, claim, now};
+
+fn kind(name: &str, price: i64) -> InstanceType {
+    let offering = |zone: &str, price: i64| Offering {
+        capacity_type: CapacityType::OnDemand,
+        zone: zone.to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(price),
+        available: true,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    };
+    InstanceType {
+        name: name.to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::default(),
+        overhead: Overhead::default(),
+        offerings: vec![offering("a", price), offering("b", price + 10)],
+    }
+}
+
+fn node_of(name: &str, pool: &str, kind: &str, zone: &str) -> NodeClaim {
+    let mut claim = claim(name, &["Initialized"]);
+    for (key, value) in [
+        (NODE_POOL, pool),
+        (INSTANCE_TYPE, kind),
+        (ZONE, zone),
+        (CAPACITY_TYPE, "on-demand"),
+    ] {
+        claim.labels.insert(key.to_owned(), value.to_owned());
+    }
+    claim
+}
+
+/// NodePools `default` and `other`: a small node of the one in zone a, for 100, a large one of the other in zone b, for 210.
+fn world() -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    for pool in ["default", "other"] {
+        snapshot.node_pools.push(test_world::pool(pool, 0));
+        let types = Arc::new(vec![kind("small", 100), kind("large", 200)]);
+        snapshot.instance_types.insert(pool.into(), types);
+    }
+    snapshot.node_claims = vec![
+        node_of("s", "default", "small", "a"),
+        node_of("l", "other", "large", "b"),
+    ];
+    snapshot
+}
+
+fn launch(name: &str, pool: &str, price: i64) -> Launch {
+    Launch {
+        name: name.into(),
+        node_pool: pool.into(),
+        node_pool_uid: pool.into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        spec: model::node_claim::NodeClaimSpec::default(),
+        pods: vec![pod(name)],
+        instance_types: Vec::new(),
+        cheapest: ExpectedOffering {
+            instance_type: "small".into(),
+            capacity_type: CapacityType::OnDemand,
+            zone: "a".into(),
+            price: NanosPerHour(price),
+            capacity: Resources::default(),
+        },
+    }
+}
+
+fn pod(name: &str) -> PodRef {
+    PodRef {
+        key: PodKey::new("default", name),
+        uid: name.into(),
+    }
+}
+
+fn on_its_way(snapshot: &mut Snapshot, name: &str, price: i64, state: IntentState) {
+    snapshot.intents.push(Intent {
+        plan: PlanId::default(),
+        generation: 1,
+        launch: launch(name, "default", price),
+        state,
+        lease: None,
+        committed_at: now(),
+    });
+}
+
+fn notice(instance: &str, course: Course) -> Notice {
+    Notice {
+        instance: instance.into(),
+        kind: "scheduled-change".into(),
+        deadline: None,
+        at: None,
+        course,
+        foreign: false,
+        hook: None,
+        event: String::new(),
+        reboots: false,
+        done: false,
+    }
+}
+
+#[test]
+fn what_stays_and_what_comes_is_spent_once_each() {
+    type Change = (&'static str, fn(&mut Snapshot), i64, u32);
+    let changes: [Change; 8] = [
+        ("both nodes", |_| {}, 310, 2),
+        (
+            "one goes",
+            |w| w.node_claims[1].deleted_at = Some(now()),
+            100,
+            1,
+        ),
+        (
+            "one is doomed",
+            |w| w.notices = vec![notice("i-l", Course::Force)],
+            100,
+            1,
+        ),
+        (
+            "one drains, and another is doomed",
+            |w| {
+                w.notices = vec![notice("i-l", Course::Drain), notice("i-x", Course::Force)];
+            },
+            310,
+            2,
+        ),
+        (
+            "a launch",
+            |w| on_its_way(w, "c", 7, IntentState::Intended),
+            317,
+            3,
+        ),
+        (
+            "a launch whose node is there costs what was expected",
+            |w| on_its_way(w, "s", 7, IntentState::Intended),
+            217,
+            2,
+        ),
+        (
+            "a launch that is over",
+            |w| on_its_way(w, "c", 7, IntentState::Void { why: "x".into() }),
+            310,
+            2,
+        ),
+        (
+            "a type that nobody knows costs nothing",
+            |w| {
+                let labels = &mut w.node_claims[1].labels;
+                labels.insert(INSTANCE_TYPE.to_owned(), "huge".to_owned());
+            },
+            100,
+            2,
+        ),
+    ];
+    for (name, change, price, nodes) in changes {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        let price = NanosPerHour(price);
+        assert_eq!(spending(&snapshot), Spending { price, nodes }, "{name}");
+    }
+}
+
+#[test]
+fn a_cap_below_what_there_is_is_told() {
+    let told = |change: fn(&mut Snapshot)| {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        let exceeded = exceeded(&snapshot);
+        let told = exceeded.into_iter().map(|one| {
+            let (what, _) = one.message.split_once(':').unwrap();
+            (one.node_pool.map(|pool| pool.0), what.to_owned())
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(|_| {}), []);
+    assert_eq!(told(|w| w.caps.nodes = Some(2)), []);
+    assert_eq!(told(|w| w.caps.price = Some(NanosPerHour(310))), []);
+    let of_cluster = told(|w| w.caps.nodes = Some(1));
+    assert_eq!(
+        of_cluster,
+        [(
+            None,
+            "the cluster is capped at 1 nodes and has 2".to_owned()
+        )]
+    );
+    let of_pool = told(|w| {
+        let annotations = &mut w.node_pools[1].annotations;
+        annotations.insert(Caps::ANNOTATION.to_owned(), "0.0000001".to_owned());
+    });
+    let (pool, what) = &of_pool[0];
+    assert_eq!((of_pool.len(), pool.as_deref()), (1, Some("other")));
+    assert!(what.starts_with("NodePool other is capped"), "{what}");
+    let of_account = told(|w| {
+        w.account.caps.nodes = Some(6);
+        let others = Spending {
+            nodes: 5,
+            ..Spending::default()
+        };
+        w.account.clusters.insert("another".into(), others);
+    });
+    assert_eq!(
+        of_account,
+        [(
+            None,
+            "the account is capped at 6 nodes and has 7".to_owned()
+        )]
+    );
+}
+
+#[test]
+fn pools_in_which_nothing_more_may_come_are_closed() {
+    let capped = |change: fn(&mut Snapshot)| {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        let closed = closed(&snapshot);
+        let pools = closed.node_pools.iter();
+        let shut = pools.filter(|pool| {
+            pool.not_ready
+                .as_deref()
+                .is_some_and(|why| why.contains("capped"))
+        });
+        let shut: Vec<String> = shut.map(|pool| pool.name.to_string()).collect();
+        let told = capped(&snapshot).into_iter().map(|(pool, _)| pool.0);
+        (shut, told.collect::<Vec<_>>())
+    };
+    let none = || (Vec::new(), Vec::new());
+    let both = || {
+        let both = vec!["default".to_owned(), "other".to_owned()];
+        (both.clone(), both)
+    };
+    assert_eq!(capped(|_| {}), none());
+    assert_eq!(capped(|w| w.caps.nodes = Some(3)), none());
+    assert_eq!(capped(|w| w.caps.nodes = Some(2)), both());
+    // The cheapest that is to be had costs 100.
+    assert_eq!(capped(|w| w.caps.price = Some(NanosPerHour(410))), none());
+    assert_eq!(capped(|w| w.caps.price = Some(NanosPerHour(409))), both());
+    let sold_out = |w: &mut Snapshot| {
+        w.caps.price = Some(NanosPerHour(410));
+        let types = w.instance_types.get_mut(&"other".into()).unwrap();
+        for one in Arc::make_mut(types) {
+            one.offerings[0].available = false;
+        }
+    };
+    let (shut, _) = capped(sold_out);
+    assert_eq!(shut, ["other"]);
+    // One that is not ready anyway keeps its reason.
+    let (shut, told) = capped(|w| {
+        w.caps.nodes = Some(2);
+        w.node_pools[0].not_ready = Some("no subnets".into());
+    });
+    assert_eq!((shut.len(), told.len()), (1, 2));
+}
+
+#[test]
+fn launches_that_would_pass_a_cap_are_held_back_one_by_one() {
+    let mut snapshot = world();
+    snapshot.caps.price = Some(NanosPerHour(400));
+    let launches = [("one", 50), ("two", 60), ("three", 40)];
+    let actions = launches.map(|(name, price)| Planned {
+        action: Action::Launch(Box::new(launch(name, "default", price))),
+        because: String::new(),
+    });
+    let nominations = launches.map(|(name, _)| Nomination {
+        pod: pod(name),
+        node: Expected::NodeClaim(name.into()),
+    });
+    let mut plan = Plan {
+        actions: actions.into(),
+        nominations: nominations.into(),
+        ..Plan::default()
+    };
+    hold(&snapshot, &mut plan);
+    let left = plan.actions.iter().filter_map(|one| one.action.launch());
+    let left: Vec<&str> = left.map(|launch| launch.name.as_str()).collect();
+    assert_eq!(left, ["one", "three"]);
+    let expected = plan.nominations.iter().map(|one| one.node.clone());
+    let expected: Vec<Expected> = expected.collect();
+    assert_eq!(
+        expected,
+        ["one", "three"].map(|name| Expected::NodeClaim(name.into()))
+    );
+    let unplaced = &plan.unplaced[0];
+    assert_eq!((plan.unplaced.len(), &unplaced.pod), (1, &pod("two")));
+    assert!(unplaced.reasons[0].limited);
+}

@@ -1,0 +1,256 @@
+use model::{
+    Resources,
+    ids::PlanId,
+    ledger::{Command, CommandState, Intent, IntentState, Pause, PauseScope},
+    pod::Pod,
+};
+
+use super::*;
+use crate::test_world::{self, claim, now};
+
+/// NodePool `default` is to have so many nodes, and has these.
+fn world(replicas: i64, claims: Vec<NodeClaim>) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    let gates = &mut snapshot.settings.feature_gates;
+    gates.insert("StaticCapacity".to_owned(), true);
+    let mut pool = test_world::pool("default", 0);
+    pool.replicas = Some(replicas);
+    snapshot.node_pools = vec![pool];
+    snapshot.node_claims = claims;
+    snapshot
+}
+
+fn two() -> Vec<NodeClaim> {
+    ["a", "b"].map(|name| claim(name, &["Initialized"])).into()
+}
+
+fn launches(decision: &Decision) -> usize {
+    let actions = decision.plan.actions.iter();
+    actions.filter(|one| one.action.launch().is_some()).count()
+}
+
+fn deleted(snapshot: &Snapshot) -> Vec<String> {
+    let decision = static_capacity(snapshot);
+    let actions = decision.plan.actions.iter();
+    let targets = actions.filter_map(|one| one.action.deletion());
+    targets.map(|target| target.name.to_string()).collect()
+}
+
+/// A launch for this NodePool, by the ledger.
+fn on_its_way(snapshot: &mut Snapshot, name: &str, pool: &str, state: IntentState) {
+    let decision = static_capacity(&world(1, Vec::new()));
+    let mut launch = decision.plan.actions[0].action.launch().unwrap().clone();
+    launch.name = name.into();
+    launch.node_pool = pool.into();
+    snapshot.intents.push(Intent {
+        plan: PlanId::default(),
+        generation: 1,
+        launch,
+        state,
+        lease: None,
+        committed_at: now(),
+    });
+}
+
+fn under_command(snapshot: &mut Snapshot, claim: &str, state: CommandState) {
+    let of = snapshot.node_claims.iter();
+    let mut of = of.filter(|one| one.name.as_str() == claim);
+    snapshot.commands.push(Command {
+        delete: vec![target(of.next().unwrap())],
+        state,
+        ..Command::default()
+    });
+}
+
+#[test]
+fn a_pool_gets_the_nodes_that_it_lacks() {
+    type Change = (&'static str, fn(&mut Snapshot), usize);
+    let changes: [Change; 10] = [
+        ("nothing", |_| {}, 1),
+        ("one goes", |w| w.node_claims[0].deleted_at = Some(now()), 2),
+        (
+            "one is to go",
+            |w| under_command(w, "a", CommandState::Deleting),
+            2,
+        ),
+        (
+            "one was to go and stays",
+            |w| under_command(w, "a", CommandState::RolledBack),
+            1,
+        ),
+        (
+            "one is another NodePool's",
+            |w| {
+                let labels = &mut w.node_claims[0].labels;
+                labels.insert("karpenter.sh/nodepool".to_owned(), "other".to_owned());
+            },
+            2,
+        ),
+        (
+            "one is on its way",
+            |w| on_its_way(w, "c", "default", IntentState::Intended),
+            0,
+        ),
+        (
+            "one is on its way and there",
+            |w| on_its_way(w, "a", "default", IntentState::Intended),
+            1,
+        ),
+        (
+            "one is on its way to another NodePool",
+            |w| on_its_way(w, "c", "other", IntentState::Intended),
+            1,
+        ),
+        (
+            "one did not come",
+            |w| on_its_way(w, "c", "default", IntentState::Void { why: "x".into() }),
+            1,
+        ),
+        ("more are wanted", |w| w.node_pools[0].replicas = Some(5), 3),
+    ];
+    for (name, change, expected) in changes {
+        let mut snapshot = world(3, two());
+        change(&mut snapshot);
+        let decision = static_capacity(&snapshot);
+        assert_eq!(launches(&decision), expected, "{name}");
+        assert_eq!(
+            (decision.due, decision.plan.actions.len()),
+            (None, expected)
+        );
+    }
+}
+
+#[test]
+fn a_pool_that_may_not_grow_is_looked_at_again() {
+    let soon = Some(now() + LOOK_AGAIN);
+    type Change = (fn(&mut Snapshot), usize, Option<Timestamp>);
+    let in_an_hour = Some(now() + SignedDuration::from_hours(1));
+    let limit = |nodes| Resources::from([(NODES, nodes)]);
+    let limited = |nodes: i64, change: fn(&mut Snapshot)| {
+        let mut snapshot = world(5, two());
+        snapshot.node_pools[0].limits = limit(nodes);
+        change(&mut snapshot);
+        let decision = static_capacity(&snapshot);
+        (launches(&decision), decision.due)
+    };
+    assert_eq!(limited(9, |_| {}), (3, None));
+    assert_eq!(limited(5, |_| {}), (3, None));
+    assert_eq!(limited(4, |_| {}), (2, soon));
+    assert_eq!(limited(1, |_| {}), (0, soon));
+    // What goes takes room until it is gone, and what comes does, too.
+    let going: fn(&mut Snapshot) = |w| w.node_claims[0].deleted_at = Some(now());
+    assert_eq!(limited(4, going), (2, soon));
+    let coming: fn(&mut Snapshot) = |w| on_its_way(w, "c", "default", IntentState::Intended);
+    assert_eq!(limited(4, coming), (1, soon));
+
+    let held: [Change; 2] = [
+        (
+            |w| w.node_pools[0].not_ready = Some("no subnets".into()),
+            0,
+            soon,
+        ),
+        (
+            |w| {
+                w.pauses = vec![Pause {
+                    scope: PauseScope::Cluster,
+                    owner: "ann".into(),
+                    level: PauseLevel::All,
+                    reason: "a release".into(),
+                    since: now(),
+                    until: now() + SignedDuration::from_hours(1),
+                }]
+            },
+            0,
+            in_an_hour,
+        ),
+    ];
+    for (hold, expected, due) in held {
+        let mut snapshot = world(5, two());
+        hold(&mut snapshot);
+        let decision = static_capacity(&snapshot);
+        assert_eq!((launches(&decision), decision.due), (expected, due));
+    }
+}
+
+#[test]
+fn only_static_pools_that_stay_are_looked_at() {
+    type Change = fn(&mut Snapshot);
+    let changes: [Change; 4] = [
+        |w| w.settings.feature_gates.clear(),
+        |w| w.node_pools[0].deleted_at = Some(now()),
+        |w| w.node_pools[0].replicas = None,
+        |w| w.node_pools[0].replicas = Some(2),
+    ];
+    for change in changes {
+        let mut snapshot = world(5, two());
+        change(&mut snapshot);
+        assert_eq!(static_capacity(&snapshot), Decision::default());
+    }
+    // One that is not ready can become smaller all the same.
+    let mut smaller = world(1, two());
+    smaller.node_pools[0].not_ready = Some("no subnets".into());
+    assert_eq!(deleted(&smaller).len(), 1);
+}
+
+#[test]
+fn who_disturbs_least_goes_first() {
+    let names = ["busy", "busier", "empty", "daemons", "unborn", "held"];
+    let mut claims: Vec<NodeClaim> = names.map(|name| claim(name, &["Initialized"])).into();
+    claims[4].status.provider_id.clear();
+    let mut snapshot = world(6, claims);
+    for at in [0, 1, 2, 3, 5] {
+        let claim = &snapshot.node_claims[at];
+        let node = test_world::node(&format!("n-{}", claim.name), claim);
+        snapshot.nodes.push(node);
+    }
+    let mut held = test_world::pod("held", "n-held");
+    held.annotations = [("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned())].into();
+    let mut daemon = test_world::pod("daemon", "n-daemons");
+    daemon.owner = Some(model::pod::Owner {
+        api_version: "apps/v1".into(),
+        kind: "DaemonSet".into(),
+        name: "daemon".into(),
+        uid: "daemon".into(),
+    });
+    let pods: [Pod; 3] = [
+        test_world::pod("one", "n-busy"),
+        test_world::pod("two", "n-busier"),
+        test_world::pod("three", "n-busier"),
+    ];
+    snapshot.pods.extend(pods.into_iter().chain([held, daemon]));
+    for (at, order) in [
+        ["unborn", "daemons", "empty", "busy", "busier", "held"],
+        // The less of its life a node has before it, the less it is worth.
+        ["unborn", "daemons", "empty", "busier", "busy", "held"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if at == 1 {
+            let busier = &mut snapshot.node_claims[1];
+            busier.spec.expire_after = Some("10h".into());
+            busier.created_at = Some(now() - SignedDuration::from_hours(6));
+        }
+        for kept in 0..6 {
+            snapshot.node_pools[0].replicas = Some(kept);
+            let gone = usize::try_from(6 - kept).unwrap();
+            assert_eq!(deleted(&snapshot), order[..gone]);
+        }
+    }
+}
+
+#[test]
+fn a_life_is_measured_in_thousandths() {
+    let left = |expire_after: Option<&str>, hours: i64| {
+        let mut claim = claim("a", &[]);
+        claim.spec.expire_after = expire_after.map(Into::into);
+        claim.created_at = Some(now() - SignedDuration::from_hours(hours));
+        remaining(&claim, now())
+    };
+    assert_eq!(left(Some("10h"), 0), 1_000);
+    assert_eq!(left(Some("10h"), 4), 600);
+    assert_eq!(left(Some("10h"), 12), 0);
+    assert_eq!(left(Some("10h"), -2), 1_000);
+    assert_eq!(left(Some("0s"), 4), 1_000);
+    assert_eq!(left(None, 4), 1_000);
+}
