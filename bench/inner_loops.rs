@@ -78,6 +78,7 @@ impl World {
                     requirements,
                     taints: &[],
                     types: &self.types,
+                    weight: 0,
                     remaining: Resources::default(),
                 })
                 .collect(),

@@ -103,7 +103,7 @@ impl<'a> Rehearsal<'a> {
             delete: Vec::new(),
             replacements,
             nominations: plan.nominations,
-            packed: false,
+            wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
             savings: NanosPerHour(0),
             because: String::new(),

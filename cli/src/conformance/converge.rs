@@ -22,6 +22,7 @@ pub(super) fn converge(mut snapshot: Snapshot, look: fn(&Snapshot) -> Pass) -> (
         }
         steps += 1;
         snapshot.now += PER_STEP;
+        snapshot.cursor = pass.cursor.filter(|cursor| !cursor.goes_on());
         pass = look(&snapshot);
     }
     let end = json!({

@@ -151,7 +151,7 @@ mod tests {
                     validate_at: None,
                     instance_types: Vec::new(),
                     others: Vec::new(),
-                    packed: false,
+                    wanted: Vec::new(),
                     evicts: std::collections::BTreeMap::new(),
                 },
             };

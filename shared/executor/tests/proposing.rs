@@ -27,7 +27,7 @@ fn order(method: Method) -> Order {
             validate_at: None,
             instance_types: Vec::new(),
             others: Vec::new(),
-            packed: false,
+            wanted: Vec::new(),
             evicts: BTreeMap::new(),
         },
     }

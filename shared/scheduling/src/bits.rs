@@ -16,6 +16,11 @@ impl Bits {
         bits
     }
 
+    /// Becomes what a set of the same size is.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+
     pub(crate) fn insert(&mut self, at: usize) {
         if let Some(word) = self.0.get_mut(at / 64) {
             *word |= 1 << (at % 64);
@@ -63,6 +68,30 @@ impl Bits {
 
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
+    }
+
+    /// What it has in common with all of these, ascending, beginning with `from`.
+    pub(crate) fn common<'b>(
+        &'b self,
+        others: [&'b Self; 3],
+        from: usize,
+    ) -> impl Iterator<Item = usize> + 'b {
+        let [first, second, third] = others;
+        let words = self.0.iter().zip(&first.0).zip(&second.0).zip(&third.0);
+        let words = words.enumerate().skip(from / 64);
+        words.flat_map(move |(at, (((own, first), second), third))| {
+            let mut left = own & first & second & third;
+            if at == from / 64 {
+                left &= u64::MAX << (from % 64);
+            }
+            std::iter::from_fn(move || {
+                (left != 0).then(|| {
+                    let bit = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    at * 64 + bit
+                })
+            })
+        })
     }
 
     /// The members, ascending.

@@ -47,6 +47,8 @@ pub struct Options<'a> {
 #[derive(Clone, Debug)]
 pub struct Pool<'a> {
     pub name: &'a NodePoolName,
+    /// Pods go to NodePools of less weight only where others cannot serve them.
+    pub weight: i32,
     /// Of the template, with the NodePool's and the NodeClass' own.
     pub labels: BTreeMap<String, String>,
     pub requirements: &'a [NodeSelectorRequirement],

@@ -13,6 +13,7 @@ mod claim;
 mod explain;
 mod go_sort;
 mod groundwork;
+mod guided;
 #[cfg(feature = "inner-loops")]
 mod inner_loops;
 mod input;
@@ -22,6 +23,7 @@ mod node;
 mod outcome;
 mod ports;
 mod prices;
+mod rearrange;
 mod reason;
 mod repack;
 mod reservations;
@@ -40,10 +42,12 @@ mod world;
 
 pub use bound::least_cost;
 pub use groundwork::Groundwork;
+pub use guided::Destination;
 #[cfg(feature = "inner-loops")]
 pub use inner_loops::InnerLoops;
 pub use input::{ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
+pub use rearrange::{Leaver, Rearranging, Team};
 pub use reason::{Asked, Reason};
 pub use standing::{Leaving, Standing};
 pub use volumes::Volumes;

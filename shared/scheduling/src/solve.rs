@@ -23,7 +23,7 @@ use crate::{
     shape::{Core, Failure, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
     strategy::{Order, Strategy},
-    topology::{HostId, Member, classes::ClassId, filter::Filter, group::Kind},
+    topology::{HostId, Member, Obeyed, classes::ClassId, filter::Filter, group::Kind},
     world::{Refusal, World},
 };
 
@@ -84,10 +84,14 @@ impl<'a> Solver<'a> {
 
     /// Places what can be placed; the rest comes back with why, in queue order.
     pub(crate) fn run(&mut self) -> Vec<(usize, ShapeId, Failure)> {
-        let mut pods: Vec<usize> = (0..self.world.input.pods.len()).collect();
+        self.place((0..self.world.input.pods.len()).collect())
+    }
+
+    /// The same for some of the pods.
+    pub(crate) fn place(&mut self, mut pods: Vec<usize>) -> Vec<(usize, ShapeId, Failure)> {
         // By name, as the API server lists them: whoever comes first shapes a group that pods share.
         pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
-        let mut shapes = vec![ShapeId(0); pods.len()];
+        let mut shapes = vec![ShapeId(0); self.world.input.pods.len()];
         let mut waiting: BTreeMap<ShapeId, usize> = BTreeMap::new();
         for pod in &pods {
             let shape = self.shape_of(*pod);
@@ -187,18 +191,20 @@ impl<'a> Solver<'a> {
             .or_else(|| self.try_claims(pod, &core, &mut search))
             .map_or_else(|| self.try_templates(pod, &core, &mut search), Ok);
         match outcome {
-            Ok(()) => {
-                self.placements += 1;
-                if let Some(slot) = self.placed_as.get_mut(pod) {
-                    *slot = shape;
-                }
-            }
+            Ok(()) => self.note_placed(pod, shape),
             Err(failure) => search.failed_at = Some((self.placements, failure)),
         }
         if let Some((_, kept)) = self.shapes.get_mut(shape.0 as usize) {
             *kept = search;
         }
         outcome
+    }
+
+    pub(crate) fn note_placed(&mut self, pod: usize, shape: ShapeId) {
+        self.placements += 1;
+        if let Some(slot) = self.placed_as.get_mut(pod) {
+            *slot = shape;
+        }
     }
 
     fn try_nodes(&mut self, pod: usize, core: &Rc<Core<'a>>, search: &mut Search) -> Option<()> {
@@ -235,6 +241,10 @@ impl<'a> Solver<'a> {
         }
         search.shut = Some(shut);
         placed
+    }
+
+    pub(crate) fn measure_block_of(&mut self, node: usize) {
+        self.measure_block(node / BLOCK);
     }
 
     /// Notes the most that any node of a block has left, per resource: full blocks are passed over at once.
@@ -308,7 +318,7 @@ impl<'a> Solver<'a> {
             if search.closed.get(at) == Some(&true) {
                 continue;
             }
-            match self.new_claim(pod, at, core, search) {
+            match self.new_claim(pod, at, core, &search.obeyed) {
                 Ok(()) => return Ok(()),
                 Err(Refusal::Reservation) => return Err(Failure::Deferred),
                 Err(refusal) => {
@@ -321,15 +331,15 @@ impl<'a> Solver<'a> {
         Err(Failure::NoRoom)
     }
 
-    fn new_claim(
+    pub(crate) fn new_claim(
         &mut self,
         pod: usize,
         at: usize,
         core: &Rc<Core<'a>>,
-        search: &Search,
+        obeyed: &[Obeyed],
     ) -> Result<(), Refusal> {
         let mut claim = self.empty_claim(at)?;
-        let fit = claim.check(core, &search.obeyed, Stage::New, &mut self.world)?;
+        let fit = claim.check(core, obeyed, Stage::New, &mut self.world)?;
         claim.commit(pod, core, fit, &mut self.world);
         // Those of one age or one size stand as a stable sort would leave them.
         claim.order = 1 << COUNT_SHIFT | (TIES + self.placements);

@@ -2,15 +2,19 @@
 //!
 //! Everything is prepared once, with every pod where it is. A question takes its nodes and pods out of a copy.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{Resources, pod::Pod, snapshot::Optimize};
 
 use crate::{
-    Answer, Groundwork, Input, Pool,
+    Answer, Destination, Groundwork, Input, Pool,
     algebra::Sym,
     setup::{Seats, Setup, set_up_moving},
-    strategy,
+    solve::Solver,
+    strategy::{self, Strategy},
 };
 
 /// What all those questions begin with.
@@ -35,7 +39,9 @@ pub struct Leaving<'q> {
     pub nodes: &'q BTreeSet<usize>,
     /// Per NodePool, what its limits leave then.
     pub remaining: Vec<Resources>,
-    pub optimize: Optimize,
+    /// Where some of these pods are wanted, by their places in the standing question's list, in the order in which they are placed.
+    /// The search places the others, and those that may not go there.
+    pub wanted: &'q [(usize, Destination)],
 }
 
 impl<'a> Standing<'a> {
@@ -65,7 +71,7 @@ impl<'a> Standing<'a> {
         let pod = |at: &usize| self.input.pods.get(*at).copied();
         let asked: Vec<&Pod> = pods.iter().filter_map(pod).collect();
         let mut options = self.input.options.clone();
-        options.optimize = leaving.optimize;
+        options.optimize = Optimize::Upstream;
         let pools = self.input.pools.iter().zip(&leaving.remaining);
         let input = Rc::new(Input {
             options,
@@ -83,10 +89,24 @@ impl<'a> Standing<'a> {
             namespaces: self.input.namespaces,
             storage: self.input.storage,
         });
-        match leaving.optimize {
-            Optimize::Upstream => strategy::best(&input, || self.set_up(&input, leaving)),
-            Optimize::Cost => strategy::first(&input, self.set_up(&input, leaving)),
+        if !leaving.wanted.is_empty() {
+            let asked: BTreeMap<usize, usize> = pods.into_iter().zip(0..).collect();
+            let wanted = leaving.wanted.iter();
+            let wanted = wanted.filter_map(|(pod, place)| Some((*asked.get(pod)?, *place)));
+            let wanted: Vec<_> = wanted.collect();
+            let setup = self.set_up(&input, leaving);
+            return strategy::guided(&input, setup, self.waiting, &wanted);
         }
+        strategy::best(&input, || self.set_up(&input, leaving))
+    }
+
+    /// The cluster as it stands, with those that wait where they have room.
+    pub(crate) fn solver(&self) -> Solver<'a> {
+        let mut setup = self.setup.clone();
+        setup.world.templates = self.groundwork.moulds(&self.input.pools);
+        let mut solver = Solver::new(&self.input, setup, Strategy::default());
+        solver.place((0..self.waiting).collect());
+        solver
     }
 
     fn set_up(&self, input: &Rc<Input<'a>>, leaving: &Leaving<'_>) -> Setup<'a> {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use model::snapshot::Optimize;
 
 use crate::{
+    guided::Destination,
     input::Input,
     outcome::{self, Answer},
     repack::repack,
@@ -82,10 +83,21 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
     best
 }
 
-/// The cheapest as a rule, quickly.
-pub(crate) fn first<'a>(input: &Input<'a>, setup: Setup<'a>) -> Answer {
+/// Pods that wait come first, then those that are wanted somewhere, then whoever is left.
+pub(crate) fn guided<'a>(
+    input: &Input<'a>,
+    setup: Setup<'a>,
+    waiting: usize,
+    wanted: &[(usize, Destination)],
+) -> Answer {
     let [first, ..] = WAYS;
-    answer(input, setup, first)
+    let mut solver = Solver::new(input, setup, first);
+    let mut left = solver.place((0..waiting).collect());
+    let placed = solver.guide(wanted);
+    let others = (waiting..input.pods.len()).filter(|pod| !placed.contains(pod));
+    left.extend(solver.place(others.collect()));
+    let unplaced = outcome::explain(&mut solver, left);
+    outcome::conclude(&mut solver, unplaced)
 }
 
 /// More pods have a place, or the same ones more cheaply.

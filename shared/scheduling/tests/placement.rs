@@ -124,6 +124,7 @@ fn question<T>(
             requirements: &[],
             taints: &[],
             types,
+            weight: 0,
             remaining: Resources::default(),
         }],
         nodes,

@@ -39,7 +39,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let Look { mut observed, pass } = look(turn).await?;
     // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
     // anew.
-    let began = turn.cursor.is_none();
+    let began = !turn.cursor.as_ref().is_some_and(Cursor::goes_on);
     let mut cursor = turn.cursor.clone();
     let counter = observed.counter.clone();
     let (intents, commands) = (
@@ -270,7 +270,7 @@ async fn search(
 /// What did not fit this look is looked at next, at once.
 fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
     report.unconsidered = pass.left;
-    if pass.commands.is_empty() && pass.cursor.is_some() {
+    if pass.commands.is_empty() && pass.cursor.as_ref().is_some_and(Cursor::goes_on) {
         report.look_again(turn.world.clock.now());
     }
     pass.cursor.clone()

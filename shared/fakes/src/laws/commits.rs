@@ -2,7 +2,7 @@
 
 use model::{
     ClusterName, Lane,
-    ledger::{Choice, Command, CommandState, Method, Mode},
+    ledger::{Choice, Command, CommandState, Method, Mode, Place, Wanted},
 };
 use ports::{
     Ledger,
@@ -316,7 +316,16 @@ pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &
             validate_at: Some(at(15)),
             instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
             others: vec![vec!["c5.large".into()]],
-            packed: true,
+            wanted: vec![
+                Wanted {
+                    place: Place::Node("n1".to_owned()),
+                    pods: vec!["p1".into(), "p2".into()],
+                },
+                Wanted {
+                    place: Place::New("default".into()),
+                    pods: vec!["p3".into()],
+                },
+            ],
             evicts: std::collections::BTreeMap::new(),
         }),
         ..command("c1")

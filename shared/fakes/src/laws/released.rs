@@ -67,7 +67,7 @@ fn binding(id: &str) -> Command {
             validate_at: Some(at(15)),
             instance_types: vec![InstanceTypeName::from("m5.large")],
             others: Vec::new(),
-            packed: false,
+            wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
         }),
         ..command(id)

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{InstanceTypeName, NodeClaimName, NodePoolName},
+    ids::{InstanceTypeName, NodeClaimName, NodePoolName, Uid},
     plan::Target,
 };
 
@@ -93,12 +93,28 @@ pub struct Choice {
     /// The same of further replacements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Vec<InstanceTypeName>>,
-    /// Whether pods were packed onto replacements for cost, and not as upstream does.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub packed: bool,
+    /// Where pods are to go when their nodes do, as far as that was decided: it is judged again as it was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wanted: Vec<Wanted>,
     /// How many pods have to go, by the NodePool of their nodes: what is counted against caps on evictions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evicts: BTreeMap<NodePoolName, u32>,
+}
+
+/// Pods that are to go to the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub place: Place,
+    pub pods: Vec<Uid>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// A Node, or the NodeClaim of one that is not there yet, by its name.
+    Node(String),
+    /// A replacement.
+    New(NodePoolName),
 }
 
 /// What decides on a disruption. Methods are tried in this order (spec/lifecycle §13).

@@ -3,14 +3,17 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::command::Wanted;
 use crate::{
     catalog::NanosPerHour,
-    ids::{NodeName, NodePoolName},
+    ids::{NodeClaimName, NodeName, NodePoolName},
 };
 
-/// How far a look for disruptions came that was more than a turn's share, so that the next one goes on there
-/// (docs/adr/0013-a-look-goes-on-from-a-cursor.md). It is a few words for each NodePool, and a hint: without it, or with one
-/// that nobody can read, the next look begins anew.
+/// What a look for disruptions leaves to the next one. It is a hint: without it, or with one that nobody can read, the next look
+/// begins anew.
+///
+/// Either how far it came where there was more than a turn's share, a few words for each NodePool
+/// (docs/adr/0013-a-look-goes-on-from-a-cursor.md), or what is left of a plan (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cursor {
@@ -18,6 +21,25 @@ pub enum Cursor {
     Drift(Drifted),
     /// Those are through, and of the nodes looked at one by one these are, too. A NodePool that is not here is still to come.
     Single(BTreeMap<NodePoolName, Considered>),
+    /// Of a plan for all nodes together, what is still to be done.
+    Plan(Vec<Together>),
+}
+
+impl Cursor {
+    /// The next look goes on with what this one has not looked at.
+    pub fn goes_on(&self) -> bool {
+        match self {
+            Self::Drift(_) | Self::Single(_) => true,
+            Self::Plan(_) => false,
+        }
+    }
+}
+
+/// Nodes that are to go together, and where their pods are to go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Together {
+    pub nodes: Vec<NodeClaimName>,
+    pub wanted: Vec<Wanted>,
 }
 
 /// The place of a node among those that drifted.
@@ -49,7 +71,7 @@ pub struct Rank {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::command::Place, *};
 
     #[test]
     fn a_cursor_is_read_back_as_it_was_written() {
@@ -68,6 +90,13 @@ mod tests {
                 node: "a".into(),
             }),
             Cursor::Single([("default".into(), considered)].into()),
+            Cursor::Plan(vec![Together {
+                nodes: vec!["a".into()],
+                wanted: vec![Wanted {
+                    place: Place::New("default".into()),
+                    pods: vec!["p".into()],
+                }],
+            }]),
         ];
         for cursor in cursors {
             let text = serde_json::to_string(&cursor).unwrap();

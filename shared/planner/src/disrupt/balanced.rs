@@ -24,6 +24,7 @@ struct Total {
 }
 
 /// Of the NodePools with that policy that have a candidate.
+#[derive(Clone)]
 pub(super) struct Totals(BTreeMap<NodePoolName, Total>);
 
 impl Totals {
@@ -74,6 +75,37 @@ impl Totals {
         }
         let price = i128::from(candidate.price.0);
         self.approve_savings(std::slice::from_ref(candidate), price, price)
+    }
+
+    /// What they are once a move is made.
+    pub(super) fn note(&mut self, step: &Move<'_>) {
+        let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
+        for one in &step.candidates {
+            if let Some(total) = self.0.get_mut(&one.pool.name) {
+                // New nodes are counted where the old ones were.
+                total.cost -= i128::from(one.price.0) * (before - after) / before.max(1);
+            }
+        }
+    }
+
+    /// As if everything cost only this part of what it does.
+    pub(super) fn scaled(&self, part: i64, of: i64) -> Self {
+        let mut totals = self.clone();
+        for total in totals.0.values_mut() {
+            total.cost = total.cost * i128::from(part) / i128::from(of.max(1));
+        }
+        totals
+    }
+
+    /// What removing a node has to save at least.
+    pub(super) fn least_saving(&self, candidate: &Candidate<'_>) -> NanosPerHour {
+        let known = self.0.get(&candidate.pool.name);
+        let Some(total) = known.filter(|_| is_balanced(candidate)) else {
+            return NanosPerHour(0);
+        };
+        let share = i128::from(candidate.cost) * total.cost;
+        let least = share / (DISRUPTION_PER_SAVINGS * total.disruption).max(1);
+        NanosPerHour(i64::try_from(least).unwrap_or(i64::MAX))
     }
 
     /// Savings are attributed to NodePools by what their nodes cost before.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use model::{
     NanosPerHour, NodePoolName, Plan,
+    ledger::Wanted,
     plan::{Action, Launch, Nomination, Planned, Target},
-    snapshot::Optimize,
 };
 use scheduling::NewNode;
 
@@ -30,8 +30,8 @@ pub struct Command {
     pub replacements: Vec<Launch>,
     /// Pods that nodes that stay will take.
     pub nominations: Vec<Nomination>,
-    /// Whether replacements were packed for cost: they are judged again as they were found.
-    pub packed: bool,
+    /// Where pods are to go, as far as that was decided: it is judged again as it was found.
+    pub wanted: Vec<Wanted>,
     /// How many pods have to go, by the NodePool of their nodes.
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
@@ -98,7 +98,7 @@ pub(super) fn of_simulation<'a>(
         }
     }
     Command {
-        packed: simulation.optimize == Optimize::Cost,
+        wanted: simulation.wanted.clone(),
         ..command(kind, candidates, launches, nominations)
     }
 }
@@ -164,7 +164,7 @@ fn command(
         nodes,
         replacements,
         nominations,
-        packed: false,
+        wanted: Vec::new(),
         evicts,
         savings,
         because,

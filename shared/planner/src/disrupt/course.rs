@@ -16,14 +16,21 @@ pub(super) struct Course {
     pub(super) moved: usize,
 }
 
-/// Carries the command out, and then whatever a look finds, step by step.
+/// Carries the commands out, and then whatever a look finds, step by step.
 pub(super) fn follow(
     snapshot: &Snapshot,
-    command: &Command,
+    commands: &[Command],
     look: impl Fn(&Snapshot) -> Pass,
 ) -> Course {
     let mut snapshot = snapshot.clone();
-    let mut moved = foresight::carry_out(command, &mut snapshot);
+    let mut moved = 0;
+    for (at, command) in commands.iter().enumerate() {
+        let mut command = command.clone();
+        for launch in &mut command.replacements {
+            launch.name.0 = format!("{}-{at}", launch.name);
+        }
+        moved += foresight::carry_out(&command, &mut snapshot);
+    }
     for _ in 1..STEPS_MAX {
         snapshot.now += PER_STEP;
         let pass = look(&snapshot);

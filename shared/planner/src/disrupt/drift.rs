@@ -43,7 +43,7 @@ pub(super) fn choose<'a>(
         // Drift is through in this round.
         Some(Cursor::Single(_)) => return Searched::through(),
         Some(Cursor::Drift(last)) => places.filter(|(place, _)| place > last).collect(),
-        None => places.collect(),
+        Some(Cursor::Plan(_)) | None => places.collect(),
     };
     order.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut last = None;

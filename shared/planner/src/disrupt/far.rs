@@ -1,73 +1,150 @@
-//! The longer view: where a step leads, and whether something else that could be done now leads to a cheaper end.
+//! The longer view: where a step leads, and whether a plan for all nodes together leads to a cheaper end.
 //!
 //! Taking the best step each time ends where no single step helps, often far from the cheapest cluster, and moves some pods
-//! again and again. So the course of such steps is followed to its end in thought, and compared with those that begin with a
-//! joint move. A course of joint moves is taken only if it ends cheaper, for hardly more evictions; else nothing is lost.
+//! again and again. So the course of such steps is followed to its end in thought, and compared with those of plans for the
+//! cluster as a whole. A plan is taken up only if it ends no dearer; what an eviction has to be worth decides between them.
 
-use model::Snapshot;
+use model::{NanosPerHour, Snapshot, ledger::Cursor};
 
 use super::{
     Command, Method, Pass, Reason,
     balanced::Totals,
+    budgets::Budgets,
     candidates::Candidate,
     consolidation::Move,
     course::{self, Course},
-    joint,
+    foresight,
     methods::Methods,
+    rearranging,
     scene::{Sight, Stance},
 };
 
-/// What an eviction must save at least, in nano-dollars per hour: each leads to another joint move, and none is always the best.
-const PER_EVICTION: [i64; 3] = [2_000_000, 10_000_000, 30_000_000];
-/// Of more nodes only the next step is looked at: courses take a multiple of the time.
+/// What evictions are taken to be worth per hour: each leads to another plan, and none is always the best.
+const PER_EVICTION: [NanosPerHour; 5] = [
+    NanosPerHour(40_000_000),
+    NanosPerHour(22_000_000),
+    NanosPerHour(13_000_000),
+    NanosPerHour(8_000_000),
+    NanosPerHour(4_000_000),
+];
+/// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
 const CANDIDATES_MAX: usize = 100;
-/// For the cheaper end there may be a twelfth more evictions.
-const EVICTIONS_MORE: usize = 12;
+/// What an eviction counts for when courses are compared, in nano-dollars per hour.
+const EVICTION: i64 = 10_000_000;
+/// What it counts for besides where fewer were expected: by the plan that was begun, or else by plain steps.
+const EVICTION_MORE: i64 = 20_000_000;
+
+/// What a longer view comes to.
+#[derive(Default)]
+pub(super) struct Found {
+    /// What to do now.
+    pub(super) command: Option<Command>,
+    /// What is left of the plan that it is part of.
+    pub(super) plan: Option<Cursor>,
+}
 
 /// What to do now, where `next` is the next step by itself.
-pub(super) fn command<'a>(
+pub(super) fn find<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
-    next: (Move<'a>, Method),
-) -> Command {
-    let (step, method) = next;
-    let plain = methods.command(step.clone(), method);
-    if candidates.len() > CANDIDATES_MAX {
-        return plain;
-    }
-    let mut others: Vec<Command> = Vec::new();
-    for per_eviction in PER_EVICTION {
-        let budgets = methods.budgets(methods.now, Reason::Underutilized);
-        let search = joint::Search::new(methods.now, candidates, totals, budgets, per_eviction);
-        let found = search.from(&step);
-        let held = found.and_then(|found| methods.validated(found, Method::MultiNode));
-        if let Some((step, method)) = held {
-            let command = methods.command(step, method);
-            if others.iter().all(|known| known.delete != command.delete) {
-                others.push(command);
-            }
-        }
-    }
-    if others.is_empty() {
-        return plain;
+    next: Option<(Move<'a>, Method)>,
+) -> Found {
+    let scene = methods.now;
+    let plain = next.map(|(step, method)| methods.command(step, method));
+    let begun = match &scene.snapshot.cursor {
+        Some(Cursor::Plan(plan)) => plan.as_slice(),
+        Some(_) | None => &[],
+    };
+    if candidates.len() > CANDIDATES_MAX || plain.is_none() && begun.is_empty() {
+        return Found {
+            command: plain,
+            plan: None,
+        };
     }
     let stance = Stance {
         sight: Sight::Next,
         simulated: usize::MAX,
-        ..methods.now.stance
+        ..scene.stance
     };
     let look = |snapshot: &Snapshot| -> Pass { super::first(snapshot, stance) };
-    let end = |command: &Command| course::follow(methods.now.snapshot, command, look);
-    let known = end(&plain);
-    let courses = others.into_iter().map(|command| (end(&command), command));
-    let better = courses.filter(|(course, _)| is_better(*course, known));
-    let best = better.min_by_key(|(course, _)| (course.cost, course.moved));
-    best.map_or(plain, |(_, command)| command)
+    let end = |commands: &[Command]| course::follow(scene.snapshot, commands, look);
+    let planned = |steps: Vec<Move<'a>>| -> Option<(Course, Vec<Move<'a>>)> {
+        let steps = rearranging::in_order(steps, totals);
+        let commands = steps.iter().map(|step| command_of(methods, step));
+        let commands: Vec<Command> = commands.collect();
+        (!commands.is_empty()).then(|| (end(&commands), steps))
+    };
+    let known = end(plain.as_slice());
+    // What was begun is gone on with, as long as it ends no dearer than plain steps.
+    let kept = planned(rearranging::kept(scene, candidates, begun));
+    let kept = kept.filter(|(course, _)| course.cost <= known.cost);
+    let bound = kept.as_ref().map_or(known, |(course, _)| *course);
+    let budgets = methods.budgets(scene, Reason::Underutilized);
+    // Nothing is searched for where no plain step saves anything.
+    let plans = plain.as_ref().map(|_| {
+        // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
+        let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
+        rearranging::plans(scene, candidates, &by_then, &budgets, &PER_EVICTION)
+    });
+    let plans = plans.into_iter().flatten().filter_map(planned);
+    let better = plans.filter(|(course, _)| {
+        course.cost <= bound.cost && value(*course, bound.moved) < value(bound, bound.moved)
+    });
+    let best = better.min_by_key(|(course, _)| value(*course, bound.moved));
+    let Some((_, steps)) = best.or(kept) else {
+        return Found {
+            command: plain,
+            plan: None,
+        };
+    };
+    // Where budgets allow none of it now, it is kept for later.
+    let step = first(methods, &steps, totals, &budgets);
+    let left = rearranging::left(&steps, step.as_ref());
+    Found {
+        command: step.map(|step| command_of(methods, &step)).or(plain),
+        plan: (!left.is_empty()).then_some(Cursor::Plan(left)),
+    }
 }
 
-fn is_better(course: Course, known: Course) -> bool {
-    let more = course.moved.saturating_sub(known.moved);
-    (course.cost, course.moved) < (known.cost, known.moved)
-        && more.saturating_mul(EVICTIONS_MORE) <= known.moved
+fn command_of<'a>(methods: &Methods<'_, 'a>, step: &Move<'a>) -> Command {
+    methods.command(step.clone(), method(step))
+}
+
+fn method(step: &Move<'_>) -> Method {
+    match step.candidates.len() {
+        1 => Method::SingleNode,
+        _ => Method::MultiNode,
+    }
+}
+
+/// What counts of a course where so many evictions are expected.
+fn value(course: Course, expected: usize) -> i64 {
+    let count = |pods: usize| i64::try_from(pods).unwrap_or(i64::MAX);
+    let more = count(course.moved.saturating_sub(expected));
+    course.cost + count(course.moved) * EVICTION + more * EVICTION_MORE
+}
+
+/// Of a plan's steps in their order, what is done first: all that bring no node, together, or the first that is possible now.
+fn first<'a>(
+    methods: &Methods<'_, 'a>,
+    steps: &[Move<'a>],
+    totals: &Totals,
+    budgets: &Budgets,
+) -> Option<Move<'a>> {
+    let (mut rest, mut free) = (budgets.clone(), Vec::new());
+    for step in steps.iter().filter(|step| step.replacements.is_empty()) {
+        let mut after = rest.clone();
+        if step.candidates.iter().all(|one| after.take(one)) {
+            rest = after;
+            free.push(step);
+        }
+    }
+    let together = rearranging::together(methods.now, &free);
+    let possible = |step: &&Move<'a>| {
+        let mut budgets = budgets.clone();
+        step.candidates.iter().all(|one| budgets.take(one)) && totals.approve(step)
+    };
+    let mut found = together.iter().chain(steps).filter(possible);
+    found.find_map(|step| Some(methods.validated(step.clone(), method(step))?.0))
 }

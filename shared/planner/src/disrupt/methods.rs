@@ -3,7 +3,10 @@
 use std::{cell::OnceCell, collections::BTreeSet};
 
 use jiff::Timestamp;
-use model::{NodePoolName, ledger};
+use model::{
+    NodePoolName,
+    ledger::{self, Cursor},
+};
 
 use super::{
     Method, Pass, Reason,
@@ -153,17 +156,27 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
         let totals = Totals::new(self.now, &self.graceful().all);
         let mut found = self.multi(&candidates, &totals);
+        pass.cursor = pass.cursor.take().filter(Cursor::goes_on);
         if found.is_none() {
             let told = &mut pass.unconsolidatable;
             let searched = single::search(self, &candidates, &totals, told);
             (pass.cursor, pass.left) = (searched.cursor, searched.left);
             found = searched.found;
         }
-        let command = found.map(|found| match self.now.stance.sight {
-            Sight::Next => self.command(found.0, found.1),
-            Sight::Far => far::command(self, &candidates, &totals, found),
-        });
-        pass.commands.extend(command);
+        match self.now.stance.sight {
+            Sight::Next => {
+                let command = found.map(|(step, method)| self.command(step, method));
+                pass.commands.extend(command);
+            }
+            Sight::Far => {
+                let far = far::find(self, &candidates, &totals, found);
+                pass.commands.extend(far.command);
+                // Where the search goes on, there is no plan yet.
+                if pass.left == 0 && far.plan.is_some() {
+                    pass.cursor = far.plan;
+                }
+            }
+        }
     }
 
     fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<(Move<'a>, Method)> {

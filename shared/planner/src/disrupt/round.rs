@@ -36,9 +36,10 @@ impl<T> Searched<T> {
     /// The search ends with a candidate, whatever became of it. A round that fits one look begins anew then, as upstream's: what
     /// is worth most is first. One that does not goes on, so that nobody waits for those before it to be done with.
     pub(super) fn ended(scene: &Scene<'_>, found: Option<T>, cursor: Cursor) -> Self {
+        let began = scene.snapshot.cursor.as_ref().is_some_and(Cursor::goes_on);
         Self {
             found,
-            cursor: scene.snapshot.cursor.as_ref().map(|_| cursor),
+            cursor: began.then_some(cursor),
             left: 0,
         }
     }

@@ -1,12 +1,14 @@
 //! Where would the pods of some nodes go if these went? (spec/lifecycle §18.2)
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
+    ids::Uid,
+    ledger::{Place, Wanted},
     pod::{Pod, PodPhase},
     snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::{Answer, Input, Leaving, NewNode};
+use scheduling::{Answer, Destination, Input, Leaving, NewNode};
 
 use super::{candidates::Candidate, scene::Scene};
 use crate::provision::question::Asked;
@@ -25,8 +27,8 @@ pub(super) struct Simulation<'a> {
     pub(super) pods: Vec<&'a Pod>,
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
-    /// How new nodes were packed.
-    pub(super) optimize: Optimize,
+    /// Where some of them were wanted.
+    pub(super) wanted: Vec<Wanted>,
     pub(super) new_nodes: Vec<NewNode>,
     /// Machines, by their place in the inventory, with the pods that go there.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
@@ -39,15 +41,15 @@ const PODS_NAMED: usize = 5;
 
 impl<'a> Scene<'a> {
     pub(super) fn simulate(&self, leaving: &[&Candidate<'a>], freedom: Freedom) -> Simulation<'a> {
-        // One answer, quickly: there are many questions, and most of them have none.
-        self.simulate_for(leaving, freedom, Optimize::Upstream)
+        self.simulate_towards(leaving, freedom, Vec::new())
     }
 
-    pub(super) fn simulate_for(
+    /// The same where some pods are wanted somewhere.
+    pub(super) fn simulate_towards(
         &self,
         leaving: &[&Candidate<'a>],
         freedom: Freedom,
-        optimize: Optimize,
+        wanted: Vec<Wanted>,
     ) -> Simulation<'a> {
         let movers = self.movers;
         let mut asked: Vec<usize> = (0..movers.waiting()).collect();
@@ -67,7 +69,7 @@ impl<'a> Scene<'a> {
             pods,
             moved,
             gone: leaving.iter().map(|candidate| candidate.at).collect(),
-            optimize,
+            wanted,
             new_nodes: Vec::new(),
             existing: Vec::new(),
             left: Vec::new(),
@@ -79,10 +81,66 @@ impl<'a> Scene<'a> {
             moved: simulation.moved.get(movers.waiting()..).unwrap_or_default(),
             nodes: &nodes.map(|(node, _)| node).collect(),
             remaining: self.ground.remaining(self.inventory, &simulation.gone),
-            optimize,
+            wanted: &self.destinations_of(&simulation),
         });
         self.read(answer, &mut simulation);
         simulation
+    }
+
+    /// Where pods are wanted, as the scheduler knows places; what is not there any more is left out.
+    fn destinations_of(&self, simulation: &Simulation<'a>) -> Vec<(usize, Destination)> {
+        if simulation.wanted.is_empty() {
+            return Vec::new();
+        }
+        let gone = simulation.gone.iter();
+        let own = gone.flat_map(|at| self.movers.of_machine(*at));
+        let own = own.filter_map(|at| Some((&self.movers.get(at)?.uid, at)));
+        let own: BTreeMap<&Uid, usize> = own.collect();
+        let machines = self.destinations().iter().enumerate();
+        let machines = machines.filter_map(|(place, at)| {
+            let machine = self.inventory.machines.get(*at)?;
+            Some((machine.name, place))
+        });
+        let machines: BTreeMap<&str, usize> = machines.collect();
+        let mut found = Vec::new();
+        for (number, wanted) in simulation.wanted.iter().enumerate() {
+            let destination = match &wanted.place {
+                Place::Node(name) => {
+                    let place = machines.get(name.as_str());
+                    place.map(|place| Destination::Node(*place))
+                }
+                Place::New(name) => {
+                    let mut pools = self.ground.offering();
+                    let pool = pools.position(|(pool, _)| pool.name == *name);
+                    pool.map(|pool| Destination::New { pool, number })
+                }
+            };
+            let pods = wanted.pods.iter().filter_map(|pod| own.get(pod).copied());
+            found.extend(pods.filter_map(|pod| Some((pod, destination?))));
+        }
+        found
+    }
+
+    /// The same the other way round.
+    pub(super) fn wanted(&self, places: &[(usize, Destination)]) -> Vec<Wanted> {
+        let mut by_place: BTreeMap<Destination, Vec<Uid>> = BTreeMap::new();
+        for (pod, destination) in places {
+            let pod = self.movers.get(*pod).map(|pod| pod.uid.clone());
+            by_place.entry(*destination).or_default().extend(pod);
+        }
+        let wanted = by_place.into_iter().filter_map(|(destination, pods)| {
+            let place = match destination {
+                Destination::Node(place) => {
+                    let at = *self.destinations().get(place)?;
+                    Place::Node(self.inventory.machines.get(at)?.name.to_owned())
+                }
+                Destination::New { pool, .. } => {
+                    Place::New(self.ground.offering().nth(pool)?.0.name.clone())
+                }
+            };
+            Some(Wanted { place, pods })
+        });
+        wanted.collect()
     }
 
     /// What was asked.

@@ -33,7 +33,7 @@ pub(super) fn search<'a>(
     };
     let mut considered = match &scene.snapshot.cursor {
         Some(Cursor::Single(considered)) => considered.clone(),
-        Some(Cursor::Drift(_)) | None => BTreeMap::new(),
+        Some(Cursor::Drift(_) | Cursor::Plan(_)) | None => BTreeMap::new(),
     };
     let order = in_turns(candidates, &considered);
     for (at, candidate) in order.iter().enumerate() {

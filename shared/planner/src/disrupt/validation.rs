@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use model::{
     ledger::{self, Choice, Method},
     plan::Target,
-    snapshot::Optimize,
 };
 
 use super::{
@@ -94,11 +93,8 @@ pub(super) fn again<'a>(
         let message = format!("the budgets of NodePool {pool} do not allow it any more");
         return Err(Rejection::budget(message));
     }
-    let optimize = match choice.packed {
-        true => Optimize::Cost,
-        false => Optimize::Upstream,
-    };
-    let again = scene.simulate_for(&still, Freedom::Consolidation, optimize);
+    let wanted = choice.wanted.clone();
+    let again = scene.simulate_towards(&still, Freedom::Consolidation, wanted);
     if let Some(obstacle) = again.obstacle() {
         return Err(Rejection::scheduling(obstacle));
     }
@@ -128,7 +124,9 @@ pub(super) fn again<'a>(
     }
     let most = before.max(1);
     let mut step = judged(scene, &still, again, most).map_err(Rejection::scheduling)?;
-    if choice.method == Method::MultiNode && multi::leave_out_own_types(scene, &mut step).is_none()
+    if choice.method == Method::MultiNode
+        && still.len() > 1
+        && multi::leave_out_own_types(scene, &mut step).is_none()
     {
         return unlike("nothing cheaper would replace them any more");
     }
@@ -169,8 +167,8 @@ pub(super) fn holds<'a>(
     if !still.iter().all(|one| budgets.take(one)) {
         return false;
     }
-    let optimize = step.simulation.optimize;
-    let again = scene.simulate_for(&still, Freedom::Consolidation, optimize);
+    let wanted = step.simulation.wanted.clone();
+    let again = scene.simulate_towards(&still, Freedom::Consolidation, wanted);
     if again.obstacle().is_some() {
         return false;
     }

@@ -87,11 +87,6 @@ impl Worth {
         }
     }
 
-    /// Whether moves have a price.
-    pub(super) fn is_priced(&self) -> bool {
-        self.terms.is_some()
-    }
-
     /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
     pub(super) fn pays(&self, scene: &Scene<'_>, step: &Move<'_>) -> Result<(), String> {
         let Some(balance) = self.balance(scene, step) else {
@@ -108,6 +103,20 @@ impl Worth {
             dollars(balance.price),
             dollars(balance.saved),
         ))
+    }
+
+    /// What a node's going costs per hour until the horizon, besides the nodes that come instead.
+    pub(super) fn disturbance(&self, scene: &Scene<'_>, one: &Candidate<'_>) -> NanosPerHour {
+        let Some(all) = &self.terms else {
+            return NanosPerHour(0);
+        };
+        let terms = all.get(&one.pool.name).copied().unwrap_or_default();
+        let price = price_of_leaving(scene, one, terms);
+        // Whatever a node is not there for by itself saves nothing.
+        let life = life(scene, one).map_or(terms.horizon, |life| life.min(terms.horizon));
+        let idle = over(one.price, terms.horizon.saturating_sub(life));
+        let seconds = i128::from(terms.horizon.as_secs().max(1));
+        dollars((price + idle) * 3_600 / seconds)
     }
 
     fn balance(&self, scene: &Scene<'_>, step: &Move<'_>) -> Option<Balance> {

@@ -130,6 +130,7 @@ impl<'a> Ground<'a> {
             requirements: &pool.template.requirements,
             taints: &pool.template.taints,
             types,
+            weight: pool.weight,
             remaining: remaining(pool, inventory, gone),
         });
         pools.collect()

@@ -111,6 +111,7 @@ fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
             requirements: &[],
             taints: &[],
             types,
+            weight: 0,
             remaining: limits,
         }],
         nodes: Vec::new(),

@@ -11,7 +11,6 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use model::snapshot::Optimize;
 use proptest::prelude::*;
 use scheduling::{Answer, Input, Leaving, Standing, solve};
 
@@ -83,7 +82,7 @@ proptest! {
                     pods: &pods,
                     nodes: &[node].into(),
                     remaining: input.pools.iter().map(|pool| pool.remaining.clone()).collect(),
-                    optimize: Optimize::Upstream,
+                    wanted: &[],
                 });
                 let asked = (0..waiting).chain(pods).map(|at| whole.pods[at]);
                 let asked = Input { pods: asked.collect(), ..whole.clone() };

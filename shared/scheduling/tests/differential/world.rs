@@ -70,6 +70,7 @@ impl World {
             requirements: &pool.requirements,
             taints: &pool.taints,
             types: &self.types,
+            weight: 0,
             remaining: pool.limits.clone(),
         });
         let nodes = self.nodes.iter().map(|node| ExistingNode {

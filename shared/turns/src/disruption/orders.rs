@@ -203,7 +203,7 @@ fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
             validate_at,
             instance_types: types.next().unwrap_or_default(),
             others: types.collect(),
-            packed: command.packed,
+            wanted: command.wanted.clone(),
             evicts: command.evicts.clone(),
         },
     }

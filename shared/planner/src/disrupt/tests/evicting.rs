@@ -28,7 +28,7 @@ fn chosen(state: CommandState, minutes_ago: i64, pods: u32) -> impl FnOnce(&mut 
                 validate_at: None,
                 instance_types: Vec::new(),
                 others: Vec::new(),
-                packed: false,
+                wanted: Vec::new(),
                 evicts: [("default".into(), pods)].into(),
             }),
             ..ledger::Command::default()

@@ -1,5 +1,7 @@
 //! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
 
+use model::ledger::{Cursor, Together};
+
 use super::{
     super::{course::Course, scene::Sight},
     *,
@@ -41,25 +43,26 @@ fn wasteful(seed: u64) -> World {
     world
 }
 
-/// Where looks of this sight lead.
-fn end(world: &World, sight: Sight, at_any_price: bool) -> (Course, Vec<Command>) {
-    let mut snapshot = world.0.clone();
-    let (mut moved, mut commands) = (0, Vec::new());
+/// Where looks of this sight lead, and what each saw and decided.
+fn end(world: &World, sight: Sight, at_any_price: bool) -> (Course, Vec<(World, Command)>) {
+    let mut world = World(world.0.clone());
+    let (mut moved, mut seen) = (0, Vec::new());
     for _ in 0..100 {
         let stance = Stance {
             sight,
             at_any_price,
-            ..Stance::new(&snapshot)
+            ..Stance::new(&world.0)
         };
-        let found = first(&snapshot, stance).commands;
-        if found.is_empty() {
-            let cost = foresight::cost(&snapshot).0;
-            return (Course { cost, moved }, commands);
+        let pass = first(&world.0, stance);
+        let Some(command) = pass.commands.first() else {
+            let cost = foresight::cost(&world.0).0;
+            return (Course { cost, moved }, seen);
+        };
+        seen.push((World(world.0.clone()), command.clone()));
+        for command in &pass.commands {
+            moved += foresight::carry_out(command, &mut world.0);
         }
-        for command in &found {
-            moved += foresight::carry_out(command, &mut snapshot);
-        }
-        commands.extend(found);
+        world.0.cursor = pass.cursor;
     }
     panic!("after 100 steps there is still something to do");
 }
@@ -67,11 +70,13 @@ fn end(world: &World, sight: Sight, at_any_price: bool) -> (Course, Vec<Command>
 #[test]
 fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
     for at_any_price in [false, true] {
-        let (mut by_steps, mut far_sighted) = (0, 0);
+        let (mut by_steps, mut far_sighted, mut replacements_max) = (0, 0, 0);
         for seed in 0..12 {
             let world = wasteful(seed);
             let (next, _) = end(&world, Sight::Next, at_any_price);
-            let (far, _) = end(&world, Sight::Far, at_any_price);
+            let (far, seen) = end(&world, Sight::Far, at_any_price);
+            let replacements = seen.iter().map(|(_, command)| command.replacements.len());
+            replacements_max = replacements.chain([replacements_max]).max().unwrap();
             assert!(far.cost <= next.cost, "seed {seed}: {far:?}, {next:?}");
             assert!(
                 far.moved * 12 <= next.moved * 13,
@@ -81,18 +86,8 @@ fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
             far_sighted += far.cost;
         }
         assert!(far_sighted < by_steps, "{far_sighted}, {by_steps}");
+        assert!(replacements_max > 1, "several nodes may go for several");
     }
-}
-
-#[test]
-fn several_nodes_go_for_several_only_where_moves_have_a_price() {
-    let most = |at_any_price| {
-        let commands = (0..12).flat_map(|seed| end(&wasteful(seed), Sight::Far, at_any_price).1);
-        let most = commands.map(|command| command.replacements.len()).max();
-        most.unwrap_or_default()
-    };
-    assert!(most(false) > 1);
-    assert_eq!(most(true), 1);
 }
 
 #[test]
@@ -130,14 +125,9 @@ fn what_replaces_them_is_cheaper_together_whatever_is_launched() {
 
 #[test]
 fn a_joint_move_is_judged_again_as_it_was_found() {
-    let joint = (0..12).map(wasteful).find(|world| {
-        let commands = disrupt(&world.0).commands;
-        commands
-            .iter()
-            .any(|command| command.replacements.len() > 1)
-    });
-    let world = joint.expect("some world is worth a joint move");
-    let command = disrupt(&world.0).commands.remove(0);
+    let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Sight::Far, false).1);
+    let joint = seen.find(|(_, command)| command.replacements.len() > 1);
+    let (world, command) = joint.expect("some world is worth a joint move");
     let proposal = validating::proposal(&world);
     let again = validate(&world.0, &proposal).unwrap();
     assert_eq!(again.nodes, command.nodes);
@@ -149,4 +139,68 @@ fn a_joint_move_is_judged_again_as_it_was_found() {
     let mut fewer = proposal;
     fewer.choice.as_mut().unwrap().others.pop();
     assert_eq!(validate(&world.0, &fewer).unwrap_err().class, "scheduling");
+}
+
+/// The nodes of each step that is kept.
+fn kept(cursor: Option<&Cursor>) -> Vec<Vec<String>> {
+    let Some(Cursor::Plan(plan)) = cursor else {
+        return Vec::new();
+    };
+    let nodes = plan.iter().map(|together| {
+        let claims = together.nodes.iter();
+        let nodes = claims.map(|claim| claim.0.trim_end_matches("-claim").to_owned());
+        nodes.collect()
+    });
+    nodes.collect()
+}
+
+#[test]
+fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
+    let mut steps = 0;
+    for seed in 0..12 {
+        let pass = disrupt(&wasteful(seed).0);
+        let done = pass.commands.iter().flat_map(|command| &command.nodes);
+        let left = kept(pass.cursor.as_ref());
+        let mut all: Vec<&String> = done.chain(left.iter().flatten()).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "seed {seed}: no node goes twice");
+        steps += left.len();
+    }
+    assert!(steps > 0);
+}
+
+#[test]
+fn a_plan_that_was_begun_is_gone_on_with() {
+    let mut went_on = 0;
+    for (world, command) in (2..10).flat_map(|seed| end(&wasteful(seed), Sight::Far, false).1) {
+        let begun = kept(world.0.cursor.as_ref());
+        if begun.is_empty() {
+            continue;
+        }
+        let mut nodes = command.nodes.clone();
+        for together in begun {
+            if together.iter().all(|one| nodes.contains(one)) {
+                nodes.retain(|one| !together.contains(one));
+            }
+        }
+        assert!(nodes.is_empty(), "{nodes:?} were not planned to go");
+        went_on += 1;
+    }
+    assert!(went_on > 0);
+}
+
+#[test]
+fn a_plan_for_nodes_that_are_gone_is_no_plan() {
+    for seed in 0..12 {
+        let world = wasteful(seed);
+        let commands = world.commands();
+        let stale = Together {
+            nodes: vec!["gone-claim".into()],
+            wanted: Vec::new(),
+        };
+        let world = world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(vec![stale])));
+        assert_eq!(world.commands(), commands, "seed {seed}");
+    }
 }

@@ -21,7 +21,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
             validate_at: None,
             instance_types: types.next().unwrap_or_default(),
             others: types.collect(),
-            packed: command.packed,
+            wanted: command.wanted.clone(),
             evicts: std::collections::BTreeMap::new(),
         }),
         initialized: Vec::new(),

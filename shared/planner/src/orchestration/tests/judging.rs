@@ -37,7 +37,7 @@ fn world(method: Method) -> Snapshot {
             validate_at: None,
             instance_types: Vec::new(),
             others: Vec::new(),
-            packed: false,
+            wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
         }),
         initialized: Vec::new(),

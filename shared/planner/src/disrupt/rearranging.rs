@@ -1,0 +1,174 @@
+//! Plans for all nodes together, as steps each of which is worth it by itself (docs/adr/0017-plan-the-cluster-as-a-whole.md).
+
+use model::{
+    CapacityType, NanosPerHour,
+    labels::CAPACITY_TYPE,
+    ledger::{Together, Wanted},
+};
+use scheduling::{Leaver, Rearranging, Team};
+
+use super::{
+    balanced::Totals,
+    budgets::Budgets,
+    candidates::Candidate,
+    consolidation::{Move, judged},
+    multi::leave_out_own_types,
+    scene::Scene,
+    simulate::Freedom,
+};
+
+/// Nodes that go together may go for so many new ones: with more, commands get large, and hardly cheaper.
+const REPLACEMENTS_MAX: usize = 3;
+/// A command says where so many pods go, and what is kept of a plan says no more: it is an item of the ledger.
+const WANTED_MAX: usize = 2_000;
+/// Changes tried for each plan: so many, and more for each node.
+const ATTEMPTS: usize = 10_000;
+const ATTEMPTS_PER_NODE: usize = 500;
+
+/// A plan for each price of evictions, the dearest first.
+pub(super) fn plans<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    totals: &Totals,
+    budgets: &Budgets,
+    per_eviction: &[NanosPerHour],
+) -> Vec<Vec<Move<'a>>> {
+    let places = scene.destinations();
+    let mut pools: Vec<&str> = Vec::new();
+    let leavers = candidates.iter().map(|one| {
+        let pool = one.pool.name.as_str();
+        let known = pools.iter().position(|known| *known == pool);
+        let capacity_type = one.machine.labels.get(CAPACITY_TYPE);
+        Leaver {
+            node: places
+                .iter()
+                .position(|at| *at == one.at)
+                .unwrap_or(usize::MAX),
+            pods: scene.movers.of_machine(one.at).collect(),
+            price: one.price,
+            disturbance: scene.worth.disturbance(scene, one),
+            least_saving: totals.least_saving(one),
+            is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),
+            budget: known.unwrap_or_else(|| {
+                pools.push(pool);
+                pools.len() - 1
+            }),
+        }
+    });
+    let leavers: Vec<Leaver> = leavers.collect();
+    let together = pools.iter().map(|pool| budgets.left(&(*pool).into()));
+    let gates = &scene.snapshot.settings.feature_gates;
+    let plans = scene.standing().rearranged(&Rearranging {
+        leavers: &leavers,
+        per_eviction,
+        together_max: &together.collect::<Vec<_>>(),
+        replacements_max: REPLACEMENTS_MAX,
+        spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
+        attempts: ATTEMPTS + ATTEMPTS_PER_NODE * leavers.len(),
+    });
+    let plans = plans.into_iter().map(|teams| {
+        let steps = teams.into_iter();
+        let steps = steps.filter_map(|team| step(scene, candidates, &team));
+        steps.collect()
+    });
+    plans.collect()
+}
+
+/// What a team's going comes to; `None` where that is not possible after all, or not worth it.
+fn step<'a>(scene: &Scene<'a>, candidates: &[&Candidate<'a>], team: &Team) -> Option<Move<'a>> {
+    let leaving = team.leavers.iter();
+    let leaving = leaving.filter_map(|at| candidates.get(*at).copied());
+    considered(
+        scene,
+        &leaving.collect::<Vec<_>>(),
+        scene.wanted(&team.wanted),
+    )
+}
+
+/// What is left of a plan that was begun.
+pub(super) fn kept<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    plan: &[Together],
+) -> Vec<Move<'a>> {
+    let steps = plan.iter().filter_map(|together| {
+        let leaving = together.nodes.iter().map(|name| {
+            let mut candidates = candidates.iter().copied();
+            candidates.find(|one| one.claim.name == *name)
+        });
+        let leaving: Option<Vec<&Candidate<'a>>> = leaving.collect();
+        considered(scene, &leaving?, together.wanted.clone())
+    });
+    steps.collect()
+}
+
+/// What of a plan's steps is left when one is done.
+pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
+    let goes = |one: &Candidate<'_>| {
+        let mut going = done.into_iter().flat_map(|done| &done.candidates);
+        going.any(|going| going.at == one.at)
+    };
+    let left = steps
+        .iter()
+        .filter(|step| !step.candidates.iter().any(goes));
+    let mut pods = 0;
+    let left = left.take_while(|step| {
+        pods += count(&step.simulation.wanted);
+        pods <= WANTED_MAX
+    });
+    let left = left.map(|step| Together {
+        nodes: step
+            .candidates
+            .iter()
+            .map(|one| one.claim.name.clone())
+            .collect(),
+        wanted: step.simulation.wanted.clone(),
+    });
+    left.collect()
+}
+
+/// Several steps as one.
+pub(super) fn together<'a>(scene: &Scene<'a>, steps: &[&Move<'a>]) -> Option<Move<'a>> {
+    let leaving = steps.iter().flat_map(|step| &step.candidates);
+    let wanted = steps.iter().flat_map(|step| &step.simulation.wanted);
+    let (leaving, wanted): (Vec<_>, Vec<_>) = (leaving.collect(), wanted.cloned().collect());
+    (leaving.len() > 1).then(|| considered(scene, &leaving, wanted))?
+}
+
+fn considered<'a>(
+    scene: &Scene<'a>,
+    leaving: &[&Candidate<'a>],
+    wanted: Vec<Wanted>,
+) -> Option<Move<'a>> {
+    if count(&wanted) > WANTED_MAX {
+        return None;
+    }
+    let simulation = scene.simulate_towards(leaving, Freedom::Consolidation, wanted);
+    let mut step = judged(scene, leaving, simulation, REPLACEMENTS_MAX).ok()?;
+    if leaving.len() > 1 {
+        leave_out_own_types(scene, &mut step)?;
+    }
+    scene.worth.pays(scene, &step).is_ok().then_some(step)
+}
+
+fn count(wanted: &[Wanted]) -> usize {
+    wanted.iter().map(|wanted| wanted.pods.len()).sum()
+}
+
+/// The order in which steps are taken: those that bring few nodes before others, then those that save most for each eviction.
+/// What the policy Balanced does not approve waits until the rest has become cheaper, if it is taken at all.
+pub(super) fn in_order<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Move<'a>> {
+    steps.sort_by_cached_key(|step| {
+        let saved = step.after().0.saturating_sub(step.before().0);
+        let evicted = i64::try_from(step.evicted()).unwrap_or(i64::MAX);
+        (step.replacements.len() > 1, saved / evicted.max(1))
+    });
+    let mut totals = totals.clone();
+    let mut order = Vec::new();
+    while let Some(at) = steps.iter().position(|step| totals.approve(step)) {
+        let step = steps.remove(at);
+        totals.note(&step);
+        order.push(step);
+    }
+    order
+}

@@ -1,0 +1,75 @@
+//! Pods that are wanted somewhere: each is placed there first, if all checks agree, before the search places the rest.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use crate::{claim::Stage, shape::ShapeId, solve::Solver};
+
+/// Where a pod is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Destination {
+    /// A node of the question, by its place there.
+    Node(usize),
+    /// A node to be made, of a NodePool by its place in the question; pods with the same number share it.
+    New { pool: usize, number: usize },
+}
+
+impl Solver<'_> {
+    /// Places pods, in this order, where they are wanted; returns those that are placed.
+    pub(crate) fn guide(&mut self, wanted: &[(usize, Destination)]) -> BTreeSet<usize> {
+        let mut made: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let mut placed = BTreeSet::new();
+        for (pod, destination) in wanted {
+            let shape = self.shape_of(*pod);
+            let done = match *destination {
+                Destination::Node(index) => self.join_node(*pod, shape, index),
+                Destination::New { pool, number } => match made.get(&(pool, number)) {
+                    Some(claim) => self.join_claim(*pod, shape, *claim),
+                    None => {
+                        let begun = self.begin_claim(*pod, shape, pool);
+                        if begun.is_some() {
+                            made.insert((pool, number), self.claims.len() - 1);
+                        }
+                        begun
+                    }
+                },
+            };
+            if done.is_some() {
+                self.note_placed(*pod, shape);
+                placed.insert(*pod);
+            }
+        }
+        placed
+    }
+
+    fn join_node(&mut self, pod: usize, shape: ShapeId, index: usize) -> Option<()> {
+        let (core, _) = self.shapes.get(shape.0 as usize)?;
+        let core = Rc::clone(core);
+        let obeyed = self.world.topology.obeyed(&core.member);
+        let at = self.nodes.iter().position(|node| node.index == index)?;
+        let node = self.nodes.get_mut(at)?;
+        node.check(&core, &obeyed, &mut self.world).ok()?;
+        node.commit(pod, &core, &mut self.world);
+        self.measure_block_of(at);
+        Some(())
+    }
+
+    fn join_claim(&mut self, pod: usize, shape: ShapeId, at: usize) -> Option<()> {
+        let (core, _) = self.shapes.get(shape.0 as usize)?;
+        let core = Rc::clone(core);
+        let obeyed = self.world.topology.obeyed(&core.member);
+        let claim = self.claims.get_mut(at)?;
+        let fit = claim.check(&core, &obeyed, Stage::InFlight, &mut self.world);
+        claim.commit(pod, &core, fit.ok()?, &mut self.world);
+        Some(())
+    }
+
+    fn begin_claim(&mut self, pod: usize, shape: ShapeId, pool: usize) -> Option<()> {
+        let (core, _) = self.shapes.get(shape.0 as usize)?;
+        let core = Rc::clone(core);
+        let obeyed = self.world.topology.obeyed(&core.member);
+        self.new_claim(pod, pool, &core, &obeyed).ok()
+    }
+}

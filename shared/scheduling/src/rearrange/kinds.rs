@@ -1,0 +1,138 @@
+//! Which kinds of pods there are, and where each could be at all.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use super::{
+    offers::Offers,
+    paper::Kind,
+    rules::{Counted, DomainRule, HostRule},
+};
+use crate::{
+    algebra::SetId,
+    bits::Bits,
+    claim::Stage,
+    shape::{Core, ShapeId},
+    solve::Solver,
+};
+
+/// Those found so far.
+#[derive(Default)]
+pub(super) struct Kinds<'a> {
+    known: BTreeMap<ShapeId, Option<usize>>,
+    pub(super) found: Vec<Found<'a>>,
+    /// Per NodePool, what pods make of its requirements.
+    pub(super) sets: Vec<Vec<SetId>>,
+}
+
+pub(super) struct Found<'a> {
+    core: Rc<Core<'a>>,
+    nodes: Vec<usize>,
+    /// Per NodePool that may make a node for it.
+    sets: Vec<(usize, SetId)>,
+    hosts: Vec<HostRule>,
+    domains: Vec<DomainRule>,
+}
+
+impl<'a> Kinds<'a> {
+    /// `None` for pods that are left where they are.
+    pub(super) fn kind_of(
+        &mut self,
+        pod: usize,
+        solver: &mut Solver<'a>,
+        counted: &mut Counted,
+    ) -> Option<usize> {
+        let mut shape = solver.shape_of(pod);
+        if let Some(known) = self.known.get(&shape) {
+            return *known;
+        }
+        let asked = shape;
+        // Wishes that nothing could grant are given up.
+        let found = loop {
+            let (core, _) = solver.shapes.get(shape.0 as usize)?;
+            let core = Rc::clone(core);
+            let found = self.places(core, solver, counted);
+            match found {
+                Some(found) if found.nodes.is_empty() && found.sets.is_empty() => {}
+                found => break found,
+            }
+            match solver.relaxed(shape) {
+                Some((next, _)) => shape = next,
+                None => break None,
+            }
+        };
+        let kind = found.map(|found| {
+            self.found.push(found);
+            self.found.len() - 1
+        });
+        self.known.insert(asked, kind);
+        kind
+    }
+
+    fn places(
+        &mut self,
+        core: Rc<Core<'a>>,
+        solver: &mut Solver<'a>,
+        counted: &mut Counted,
+    ) -> Option<Found<'a>> {
+        if core.volumes.lost {
+            return None;
+        }
+        let (hosts, domains) = counted.rules(&core, &mut solver.world)?;
+        let world = &mut solver.world;
+        let nodes = solver.nodes.iter();
+        let nodes = nodes.filter(|node| !node.settling && node.check(&core, &[], world).is_ok());
+        let nodes: Vec<usize> = nodes.map(|node| node.index).collect();
+        let mut sets = Vec::new();
+        let mut weight = None;
+        for pool in 0..solver.world.templates.len() {
+            let own = solver.world.input.pools.get(pool).map(|pool| pool.weight);
+            // NodePools of less weight come later, if at all.
+            if weight.is_some() && own != weight {
+                break;
+            }
+            let Ok(claim) = solver.empty_claim(pool) else {
+                continue;
+            };
+            if let Ok(fit) = claim.check(&core, &[], Stage::New, &mut solver.world) {
+                weight = own;
+                sets.push((pool, fit.set));
+                self.remember(pool, fit.set);
+            }
+        }
+        Some(Found {
+            core,
+            nodes,
+            sets,
+            hosts,
+            domains,
+        })
+    }
+
+    fn remember(&mut self, pool: usize, set: SetId) {
+        if self.sets.len() <= pool {
+            self.sets.resize_with(pool + 1, Vec::new);
+        }
+        if let Some(sets) = self.sets.get_mut(pool)
+            && !sets.contains(&set)
+        {
+            sets.push(set);
+        }
+    }
+}
+
+impl Found<'_> {
+    pub(super) fn finished(&self, offers: &Offers) -> Kind {
+        let mut open = Bits::none(offers.all.len());
+        for (pool, set) in &self.sets {
+            open.or(&offers.open_to(*pool, *set));
+        }
+        Kind {
+            requests: self.core.requests.clone(),
+            nodes: self.nodes.clone(),
+            offers: open,
+            hosts: self.hosts.clone(),
+            domains: self.domains.clone(),
+            size: 0,
+        }
+    }
+}

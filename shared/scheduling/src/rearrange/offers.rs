@@ -1,0 +1,184 @@
+//! What could be bought: each way to launch a node, with its price. Ways that another one beats at everything are left out.
+
+use std::collections::BTreeMap;
+
+use model::CapacityType;
+
+use super::{paper::NOWHERE, rules::Counted};
+use crate::{
+    algebra::{SetId, Undefined},
+    bits::Bits,
+    catalog,
+    world::World,
+};
+
+pub(super) struct Offer {
+    pub(super) price: i64,
+    pub(super) room: Box<[i64]>,
+    pub(super) pool: usize,
+    pub(super) is_spot: bool,
+    /// Per label that rules ask for.
+    pub(super) domains: Vec<usize>,
+    /// One bit per set of requirements of its NodePool that it meets.
+    met: u128,
+}
+
+pub(super) struct Offers {
+    /// Cheapest first.
+    pub(super) all: Vec<Offer>,
+    /// Per NodePool, what pods make of its requirements.
+    sets: Vec<Vec<SetId>>,
+}
+
+/// More sets of requirements of one NodePool are not told apart: the pods that have them stay where they are.
+const SETS_MAX: usize = 128;
+
+impl Offers {
+    pub(super) fn new(sets: &[Vec<SetId>], counted: &mut Counted, world: &mut World<'_>) -> Self {
+        let mut all = Vec::new();
+        for (pool, sets) in sets.iter().enumerate() {
+            let sets = sets.get(..SETS_MAX.min(sets.len())).unwrap_or_default();
+            all.extend(undominated(of_pool(pool, sets, counted, world)));
+        }
+        all.sort_by(|a, b| (a.price, a.pool, &a.room).cmp(&(b.price, b.pool, &b.room)));
+        Self {
+            all,
+            sets: sets.to_vec(),
+        }
+    }
+
+    /// The offers of a NodePool that meet a set of requirements.
+    pub(super) fn open_to(&self, pool: usize, set: SetId) -> Bits {
+        let known = self.sets.get(pool).into_iter().flatten();
+        let at = known.take(SETS_MAX).position(|known| *known == set);
+        let bit = at.map_or(0, |at| 1u128 << at);
+        let mut open = Bits::none(self.all.len());
+        for (at, offer) in self.all.iter().enumerate() {
+            if offer.pool == pool && offer.met & bit != 0 {
+                open.insert(at);
+            }
+        }
+        open
+    }
+
+    pub(super) fn spot(&self) -> Bits {
+        let mut spot = Bits::none(self.all.len());
+        let all = self.all.iter().enumerate();
+        for (at, _) in all.filter(|(_, offer)| offer.is_spot) {
+            spot.insert(at);
+        }
+        spot
+    }
+
+    /// Per label that rules ask for and per domain, the offers in it.
+    pub(super) fn by_domain(&self, counted: &Counted) -> Vec<Vec<Bits>> {
+        let keys = counted.keys.iter().enumerate();
+        let tables = keys.map(|(key, (_, domains))| {
+            let mut table = vec![Bits::none(self.all.len()); domains.len()];
+            for (at, offer) in self.all.iter().enumerate() {
+                let domain = offer.domains.get(key).copied().unwrap_or(NOWHERE);
+                if let Some(bits) = table.get_mut(domain) {
+                    bits.insert(at);
+                }
+            }
+            table
+        });
+        tables.collect()
+    }
+}
+
+fn of_pool(
+    pool: usize,
+    sets: &[SetId],
+    counted: &mut Counted,
+    world: &mut World<'_>,
+) -> Vec<Offer> {
+    let World {
+        templates,
+        catalogs,
+        algebra,
+        ..
+    } = world;
+    let Some(mould) = templates.get(pool) else {
+        return Vec::new();
+    };
+    let Some(catalog) = catalogs.get_mut(mould.catalog) else {
+        return Vec::new();
+    };
+    let mut rows = mould.base.clone();
+    mould.limits.keep_within(&mut rows);
+    // Per row and kind of offering, the sets that it meets.
+    let mut met: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
+    for (at, set) in sets.iter().enumerate() {
+        let matching = catalog.matching(*set, algebra);
+        let mut usable = catalog.remembered(matching).clone();
+        usable.and(&rows);
+        for row in usable.iter() {
+            let offers = catalog.rows.get(row).map(|row| &row.offers);
+            for offer in offers.into_iter().flatten() {
+                if catalog::compatible(algebra, *set, offer.set) {
+                    *met.entry((row, offer.set)).or_default() |= 1 << at;
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for row in rows.iter() {
+        let offers = catalog.rows.get(row).map(|row| &row.offers);
+        for offer in offers.into_iter().flatten() {
+            // Reserved capacity is counted elsewhere.
+            let met = met.get(&(row, offer.set)).copied();
+            let room = mould.left.get(row).cloned().flatten();
+            let (Some(met), Some(room)) = (met, room) else {
+                continue;
+            };
+            if offer.capacity_type == CapacityType::Reserved {
+                continue;
+            }
+            let joint = algebra.narrow(mould.set, offer.set, Undefined::WellKnown);
+            let domains = (0..counted.keys.len()).map(|key| {
+                let value = counted.keys.get(key).and_then(|(symbol, _)| {
+                    let req = algebra.values(joint?, *symbol)?;
+                    let [one] = *req.values else { return None };
+                    Some(one)
+                });
+                let at = value.and_then(|value| counted.domain(key, value));
+                at.unwrap_or(NOWHERE)
+            });
+            found.push(Offer {
+                price: offer.price.0,
+                room,
+                pool,
+                is_spot: offer.capacity_type == CapacityType::Spot,
+                domains: domains.collect(),
+                met,
+            });
+        }
+    }
+    found
+}
+
+/// Of one NodePool.
+fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
+    offers.sort_by(|a, b| {
+        let order = (a.price, &b.room, b.met).cmp(&(b.price, &a.room, a.met));
+        order.then_with(|| a.domains.cmp(&b.domains))
+    });
+    let mut kept: Vec<Offer> = Vec::new();
+    for offer in offers {
+        let beaten = kept.iter().any(|known| {
+            known.met | offer.met == known.met
+                && known.domains == offer.domains
+                && (known.is_spot == offer.is_spot || !known.is_spot)
+                && offer
+                    .room
+                    .iter()
+                    .zip(&known.room)
+                    .all(|(less, more)| less <= more)
+        });
+        if !beaten {
+            kept.push(offer);
+        }
+    }
+    kept
+}

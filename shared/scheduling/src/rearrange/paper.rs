@@ -1,0 +1,204 @@
+//! The cluster on paper: what each kind of pod needs, what every node has left, and what could be bought.
+
+use super::{
+    Leaver,
+    kinds::Kinds,
+    made::Made,
+    offers::{Offer, Offers},
+    rules::{Counted, DomainRule, HostRule},
+};
+use crate::{bits::Bits, solve::Solver};
+
+/// No domain of a label: the node does not have it.
+pub(super) const NOWHERE: usize = usize::MAX;
+
+pub(super) struct Paper {
+    pub(super) kinds: Vec<Kind>,
+    pub(super) pods: Vec<Pod>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) leavers: Vec<Leaving>,
+    pub(super) offers: Vec<Offer>,
+    pub(super) all_offers: Bits,
+    /// A node to be made for nobody yet.
+    pub(super) anything: Made,
+    pub(super) spot_offers: Bits,
+    /// Per label that rules ask for, per domain, the offers in it.
+    pub(super) offers_in: Vec<Vec<Bits>>,
+    pub(super) counted: Counted,
+    pub(super) dimensions: usize,
+    /// Per resource, what to multiply amounts with to compare them.
+    pub(super) scales: Vec<i64>,
+}
+
+/// Pods that nothing tells apart but where they are.
+pub(super) struct Kind {
+    pub(super) requests: Box<[i64]>,
+    /// The nodes that could ever take one.
+    pub(super) nodes: Vec<usize>,
+    pub(super) offers: Bits,
+    pub(super) hosts: Vec<HostRule>,
+    pub(super) domains: Vec<DomainRule>,
+    /// How much of a middling new node it takes.
+    pub(super) size: i64,
+}
+
+pub(super) struct Pod {
+    /// Its place in the question.
+    pub(super) asked: usize,
+    pub(super) kind: usize,
+    /// Whose pod it is.
+    pub(super) leaver: usize,
+}
+
+/// A node that exists.
+#[derive(Default)]
+pub(super) struct Node {
+    pub(super) room: Vec<i64>,
+    /// Per rule that counts hosts.
+    pub(super) hosted: Vec<u32>,
+    /// Per label that rules ask for.
+    pub(super) domains: Vec<usize>,
+    pub(super) leaver: Option<usize>,
+}
+
+/// A node that may go.
+pub(super) struct Leaving {
+    /// Its place among those that were asked about.
+    pub(super) asked: usize,
+    pub(super) node: usize,
+    pub(super) price: i64,
+    pub(super) disturbance: i64,
+    pub(super) least_saving: i64,
+    pub(super) is_spot: bool,
+    pub(super) budget: usize,
+    pub(super) pods: Vec<usize>,
+}
+
+/// Amounts are compared as parts of this.
+const WHOLE: i64 = 1 << 16;
+
+impl Paper {
+    /// `None` if nothing may go.
+    pub(super) fn new(solver: &mut Solver<'_>, leavers: &[Leaver]) -> Option<Self> {
+        let mut known = Kinds::default();
+        let mut counted = Counted::default();
+        let (mut leaving, mut pods) = (Vec::new(), Vec::new());
+        for (at, leaver) in leavers.iter().enumerate() {
+            let kinds: Option<Vec<(usize, usize)>> = leaver
+                .pods
+                .iter()
+                .map(|pod| Some((*pod, known.kind_of(*pod, solver, &mut counted)?)))
+                .collect();
+            let Some(kinds) = kinds else { continue };
+            let own = pods.len()..pods.len() + kinds.len();
+            pods.extend(kinds.into_iter().map(|(asked, kind)| Pod {
+                asked,
+                kind,
+                leaver: leaving.len(),
+            }));
+            leaving.push(Leaving {
+                asked: at,
+                node: leaver.node,
+                price: leaver.price.0,
+                disturbance: leaver.disturbance.0,
+                least_saving: leaver.least_saving.0,
+                is_spot: leaver.is_spot,
+                budget: leaver.budget,
+                pods: own.collect(),
+            });
+        }
+        if leaving.is_empty() {
+            return None;
+        }
+        let dimensions = solver.world.dimensions.len();
+        let offers = Offers::new(&known.sets, &mut counted, &mut solver.world);
+        let all_offers = Bits::all(offers.all.len());
+        let kinds = known.found.iter().map(|kind| kind.finished(&offers));
+        let mut paper = Self {
+            kinds: kinds.collect(),
+            pods,
+            nodes: nodes(solver, &mut counted),
+            offers_in: offers.by_domain(&counted),
+            anything: Made::anything(&all_offers, counted.keys.len()),
+            all_offers,
+            spot_offers: offers.spot(),
+            offers: offers.all,
+            leavers: leaving,
+            counted,
+            dimensions,
+            scales: Vec::new(),
+        };
+        for (at, leaver) in paper.leavers.iter().enumerate() {
+            if let Some(node) = paper.nodes.get_mut(leaver.node) {
+                node.leaver = Some(at);
+            }
+        }
+        paper.measure();
+        Some(paper)
+    }
+
+    /// Pods are large or small for what new nodes have on average.
+    fn measure(&mut self) {
+        let count = i64::try_from(self.offers.len()).unwrap_or(i64::MAX).max(1);
+        let scales = (0..self.dimensions).map(|at| {
+            let rooms = self.offers.iter().filter_map(|offer| offer.room.get(at));
+            let mean = rooms.map(|room| room / count).sum::<i64>();
+            // Amounts of bytes are divided before they are multiplied, those of cores the other way round.
+            mean.max(1)
+        });
+        self.scales = scales.collect();
+        for kind in &mut self.kinds {
+            let shares = kind.requests.iter().zip(&self.scales);
+            kind.size = shares
+                .map(|(wanted, mean)| share(*wanted, *mean))
+                .max()
+                .unwrap_or(0);
+        }
+    }
+
+    pub(super) fn kind(&self, pod: usize) -> Option<&Kind> {
+        self.kinds.get(self.pods.get(pod)?.kind)
+    }
+
+    /// What is left of some room, to be compared.
+    pub(super) fn slack(&self, room: &[i64], load: &[i64], more: &[i64]) -> i64 {
+        let amounts = room.iter().zip(load).zip(more).zip(&self.scales);
+        let slack = amounts.map(|(((room, load), more), mean)| share(room - load - more, *mean));
+        slack.sum()
+    }
+}
+
+fn share(amount: i64, mean: i64) -> i64 {
+    if mean > WHOLE {
+        amount / (mean / WHOLE)
+    } else {
+        amount.saturating_mul(WHOLE) / mean
+    }
+}
+
+fn nodes(solver: &Solver<'_>, counted: &mut Counted) -> Vec<Node> {
+    let count = solver.nodes.iter().map(|node| node.index + 1).max();
+    let mut nodes: Vec<Node> = Vec::new();
+    nodes.resize_with(count.unwrap_or(0), Node::default);
+    for node in &solver.nodes {
+        let world = &solver.world;
+        let domains = (0..counted.keys.len()).map(|key| {
+            let value = counted.keys.get(key).and_then(|(symbol, _)| {
+                let req = world.algebra.values(node.set, *symbol)?;
+                req.values.first().copied()
+            });
+            let at = value.and_then(|value| counted.domain(key, value));
+            at.unwrap_or(NOWHERE)
+        });
+        let domains: Vec<usize> = domains.collect();
+        if let Some(slot) = nodes.get_mut(node.index) {
+            *slot = Node {
+                room: node.remaining.as_deref().unwrap_or_default().to_vec(),
+                hosted: counted.on_host(node, world),
+                domains,
+                leaver: None,
+            };
+        }
+    }
+    nodes
+}

@@ -1,0 +1,594 @@
+//! What a plan for all nodes has to keep to, and that each of its teams can go by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
+    catalog::Overhead,
+    labels,
+    pod::{HostPort, Pod, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
+    requirement::{Requirement, Requirements},
+    selector::{LabelSelector, Operator},
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
+    volume::Storage,
+};
+
+use super::{Leaver, Rearranging, Team};
+use crate::{Answer, Destination, ExistingNode, Host, Input, Leaving, Options, Pool, Standing};
+
+const ZONES: [&str; 3] = ["a", "b", "c"];
+const CENT: i64 = 10_000_000;
+/// Names, cores and cents per hour; by the core, large nodes are the cheapest.
+const SIZES: [(&str, i64, i64); 4] = [("xs", 1, 6), ("s", 2, 10), ("m", 4, 19), ("l", 8, 36)];
+
+struct World {
+    types: Vec<InstanceType>,
+    nodes: Vec<SomeNode>,
+    pods: Vec<Pod>,
+}
+
+struct SomeNode {
+    name: String,
+    cores: i64,
+    cents: i64,
+    is_spot: bool,
+    labels: BTreeMap<String, String>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            types: SIZES
+                .map(|(name, cores, cents)| kind(name, cores, cents, CapacityType::OnDemand))
+                .into(),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// A node of a type, with pods that ask for so many millicores.
+    fn node(mut self, kind: &str, zone: &str, pods: &[i64]) -> Self {
+        let (_, cores, cents) = SIZES.into_iter().find(|known| known.0 == kind).unwrap();
+        let name = format!("n-{}", self.nodes.len());
+        let labels = [
+            (labels::HOSTNAME, name.as_str()),
+            (labels::ZONE, zone),
+            (labels::INSTANCE_TYPE, kind),
+            (labels::CAPACITY_TYPE, "on-demand"),
+            (labels::NODE_POOL, "default"),
+        ];
+        for millicores in pods {
+            let shape = PodShape {
+                labels: [("app".to_owned(), "web".to_owned())].into(),
+                requests: [("cpu", *millicores), ("pods", 1)].into(),
+                ..PodShape::default()
+            };
+            let mut pod = Pod {
+                shape: shape.into(),
+                node_name: Some(name.as_str().into()),
+                ..Pod::default()
+            };
+            pod.key.namespace = "default".to_owned();
+            pod.key.name = format!("p-{:03}", self.pods.len());
+            pod.uid = pod.key.name.as_str().into();
+            self.pods.push(pod);
+        }
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.nodes.push(SomeNode {
+            name,
+            cores,
+            cents,
+            is_spot: false,
+            labels: labels.into(),
+        });
+        self
+    }
+
+    fn with(mut self, change: impl Fn(&mut PodShape)) -> Self {
+        for pod in &mut self.pods {
+            let mut shape = PodShape::clone(&pod.shape);
+            change(&mut shape);
+            pod.shape = shape.into();
+        }
+        self
+    }
+
+    fn on(&self, node: usize) -> impl Iterator<Item = usize> {
+        let name = self.nodes[node].name.clone();
+        let pods = self.pods.iter().enumerate();
+        let own = pods.filter(move |(_, pod)| pod.node_name.as_ref().unwrap().0 == name);
+        own.map(|(at, _)| at).collect::<Vec<_>>().into_iter()
+    }
+
+    fn leavers(&self) -> Vec<Leaver> {
+        let nodes = self.nodes.iter().enumerate();
+        let leavers = nodes.map(|(at, node)| Leaver {
+            node: at,
+            pods: self.on(at).collect(),
+            price: NanosPerHour(node.cents * CENT),
+            disturbance: NanosPerHour(0),
+            least_saving: NanosPerHour(0),
+            is_spot: node.is_spot,
+            budget: 0,
+        });
+        leavers.collect()
+    }
+
+    fn standing<T>(&self, ask: impl FnOnce(&Standing<'_>) -> T) -> T {
+        let (name, storage) = (NodePoolName::from("default"), Storage::default());
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
+            let own = self.on(at).map(|pod| &self.pods[pod]);
+            let own: Vec<&Pod> = own.collect();
+            let used: i64 = own.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
+            let count = i64::try_from(own.len()).unwrap();
+            ExistingNode {
+                name: &node.name,
+                hostname: &node.name,
+                labels: &node.labels,
+                taints: Vec::new(),
+                initialized: true,
+                registered: true,
+                settling: false,
+                available: [("cpu", node.cores * 1_000 - used), ("pods", 100 - count)].into(),
+                daemon_requests: Resources::default(),
+                pods: own,
+                attach_limits: None,
+            }
+        });
+        let hosts = self.nodes.iter().enumerate().map(|(at, node)| Host {
+            name: &node.name,
+            labels: &node.labels,
+            taints: &[],
+            pods: self.on(at).map(|pod| &self.pods[pod]).collect(),
+        });
+        let input = Input {
+            options: Options {
+                preference_policy: PreferencePolicy::Respect,
+                min_values_policy: MinValuesPolicy::Strict,
+                reserved: None,
+                optimize: Optimize::Upstream,
+                well_known_labels: &[],
+                reservation_id_label: "",
+            },
+            pods: self.pods.iter().collect(),
+            moved: Vec::new(),
+            pools: vec![Pool {
+                name: &name,
+                weight: 0,
+                labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
+                requirements: &[],
+                taints: &[],
+                types: &self.types,
+                remaining: Resources::default(),
+            }],
+            nodes: nodes.collect(),
+            hosts: hosts.collect(),
+            daemons: Vec::new(),
+            namespaces: &[],
+            storage: &storage,
+        };
+        ask(&Standing::new(input, 0))
+    }
+
+    fn planned(&self, change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'_>)) -> Vec<Team> {
+        let mut leavers = self.leavers();
+        let mut asked = Rearranging {
+            leavers: &[],
+            per_eviction: &[NanosPerHour(0)],
+            together_max: &[usize::MAX],
+            replacements_max: 3,
+            spot_to_spot: false,
+            attempts: 4_000,
+        };
+        change(&mut leavers, &mut asked);
+        asked.leavers = &leavers;
+        let plans = self.standing(|standing| standing.rearranged(&asked));
+        plans.into_iter().next().unwrap()
+    }
+
+    /// What becomes of the pods when a team goes: the nodes that go, and the answer of the scheduler itself.
+    fn sent(&self, team: &Team) -> Answer {
+        let pods: Vec<usize> = team.leavers.iter().flat_map(|at| self.on(*at)).collect();
+        self.standing(|standing| {
+            standing.without(&Leaving {
+                pods: &pods,
+                moved: &vec![true; pods.len()],
+                nodes: &team.leavers.iter().copied().collect(),
+                remaining: vec![Resources::default()],
+                wanted: &team.wanted,
+            })
+        })
+    }
+
+    fn saved(&self, team: &Team) -> i64 {
+        let before: i64 = team.leavers.iter().map(|at| self.nodes[*at].cents).sum();
+        let new = self.sent(team).new_nodes;
+        before - new.iter().map(|node| node.choices[0].price.0).sum::<i64>() / CENT
+    }
+}
+
+fn kind(name: &str, cores: i64, cents: i64, capacity_type: CapacityType) -> InstanceType {
+    let mut requirements = Requirements::default();
+    for (key, values) in [
+        (labels::INSTANCE_TYPE, vec![name]),
+        (labels::ZONE, ZONES.to_vec()),
+        (labels::CAPACITY_TYPE, vec![capacity_type.as_str()]),
+    ] {
+        let values = values.into_iter().map(str::to_owned);
+        requirements.add(Requirement::new(key, Operator::In, values));
+    }
+    let offerings = ZONES.map(|zone| Offering {
+        capacity_type,
+        zone: zone.to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(cents * CENT),
+        available: true,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    });
+    InstanceType {
+        name: name.to_owned(),
+        requirements,
+        capacity: [("cpu", cores * 1_000), ("pods", 100)].into(),
+        overhead: Overhead::default(),
+        offerings: offerings.to_vec(),
+    }
+}
+
+fn selecting_web() -> LabelSelector {
+    LabelSelector {
+        match_labels: [("app".to_owned(), "web".to_owned())].into(),
+        ..LabelSelector::default()
+    }
+}
+
+fn gone(plan: &[Team]) -> BTreeSet<usize> {
+    plan.iter().flat_map(|team| team.leavers.clone()).collect()
+}
+
+#[test]
+fn pods_go_where_there_is_room_before_anything_is_bought() {
+    let world = World::new()
+        .node("l", "a", &[3_000])
+        .node("m", "a", &[2_500, 1_500]);
+    let plan = world.planned(|_, _| {});
+    let [team] = plan.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!((team.leavers.as_slice(), team.replacements), (&[1][..], 0));
+    // The large one first.
+    let there = |pod| (pod, Destination::Node(0));
+    assert_eq!(team.wanted, [there(1), there(2)]);
+}
+
+#[test]
+fn nodes_that_share_a_new_one_are_one_team() {
+    let world = World::new()
+        .node("l", "a", &[1_500])
+        .node("l", "a", &[1_500])
+        .node("l", "b", &[8000]);
+    let plan = world.planned(|leavers, _| leavers.truncate(2));
+    let [team] = plan.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(
+        (team.leavers.as_slice(), team.replacements),
+        (&[0, 1][..], 1)
+    );
+    assert_eq!(world.saved(team), 2 * 36 - 19);
+}
+
+#[test]
+fn what_does_not_pay_for_its_evictions_stays() {
+    let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
+    let planned = |per_eviction: i64| {
+        let plan = world.planned(|_, asked| {
+            asked.per_eviction = match per_eviction {
+                5 => &[NanosPerHour(5 * CENT)],
+                _ => &[NanosPerHour(6 * CENT)],
+            }
+        });
+        gone(&plan).len()
+    };
+    // A smaller node saves 17 cents.
+    assert_eq!((planned(5), planned(6)), (1, 0));
+}
+
+#[test]
+fn a_disturbance_counts_besides_evictions() {
+    let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
+    let planned = |cents: i64| {
+        let plan = world.planned(|leavers, _| leavers[0].disturbance = NanosPerHour(cents * CENT));
+        gone(&plan).len()
+    };
+    assert_eq!((planned(16), planned(17)), (1, 0));
+}
+
+#[test]
+fn a_team_saves_what_its_nodes_have_to() {
+    let world = World::new().node("l", "a", &[3_000]);
+    let planned = |cents: i64| {
+        let plan = world.planned(|leavers, _| leavers[0].least_saving = NanosPerHour(cents * CENT));
+        gone(&plan).len()
+    };
+    assert_eq!((planned(17), planned(18)), (1, 0));
+}
+
+#[test]
+fn budgets_bound_the_teams() {
+    let world = World::new()
+        .node("s", "a", &[900])
+        .node("s", "a", &[900])
+        .node("s", "a", &[900])
+        .node("s", "a", &[900]);
+    let most = |together_max: &[usize], replacements_max| {
+        let mut leavers = world.leavers();
+        for leaver in leavers.iter_mut().skip(2) {
+            leaver.budget = 1;
+        }
+        let plans = world.standing(|standing| {
+            standing.rearranged(&Rearranging {
+                leavers: &leavers,
+                per_eviction: &[NanosPerHour(0)],
+                together_max,
+                replacements_max,
+                spot_to_spot: false,
+                attempts: 4_000,
+            })
+        });
+        let sizes = plans[0].iter().filter(|team| team.replacements > 0);
+        sizes.map(|team| team.leavers.len()).max().unwrap_or(0)
+    };
+    assert_eq!(most(&[0, 0], 3), 0);
+    assert!(most(&[1, 1], 3) <= 2);
+    assert_eq!(most(&[2, 2], 3), 4);
+}
+
+#[test]
+fn spot_nodes_go_for_spot_nodes_only_where_that_is_allowed_and_several_do() {
+    let world = |pods: &[&[i64]]| {
+        let mut world = World::new();
+        for own in pods {
+            world = world.node("l", "a", own);
+        }
+        world.types = SIZES
+            .map(|(name, cores, cents)| {
+                let mut kind = kind(name, cores, cents, CapacityType::Spot);
+                kind.offerings.truncate(1);
+                kind
+            })
+            .into();
+        for node in &mut world.nodes {
+            node.is_spot = true;
+        }
+        world
+    };
+    let bought = |world: &World, spot_to_spot| {
+        let plan = world.planned(|_, asked| asked.spot_to_spot = spot_to_spot);
+        plan.iter().any(|team| team.replacements > 0)
+    };
+    let one = world(&[&[3_000]]);
+    let two = world(&[&[1_500, 400], &[1_500, 400]]);
+    // The two could also do with one of them.
+    let two = World {
+        nodes: two
+            .nodes
+            .into_iter()
+            .map(|node| SomeNode { cores: 2, ..node })
+            .collect(),
+        ..two
+    };
+    assert!(!bought(&one, false) && !bought(&one, true));
+    assert!(!bought(&two, false) && bought(&two, true));
+}
+
+/// A small node that could go for the large one's room.
+fn small_and_large(change: impl Fn(&mut PodShape)) -> Vec<Team> {
+    let world = World::new()
+        .node("l", "a", &[800])
+        .node("s", "b", &[900])
+        .with(change);
+    world.planned(|leavers, _| {
+        leavers.remove(0);
+    })
+}
+
+#[test]
+fn pods_that_repel_each_other_do_not_meet() {
+    let to_room = small_and_large(|_| {});
+    assert_eq!(to_room[0].wanted, [(1, Destination::Node(0))]);
+    let rules: [fn(&mut PodShape); 4] = [
+        |shape| {
+            shape.host_ports = vec![HostPort {
+                ip: String::new(),
+                port: 80,
+                protocol: "TCP".to_owned(),
+            }];
+        },
+        |shape| {
+            shape.pod_anti_affinity.required = vec![PodAffinityTerm {
+                topology_key: labels::HOSTNAME.to_owned(),
+                selector: Some(selecting_web()),
+                ..PodAffinityTerm::default()
+            }];
+        },
+        |shape| {
+            shape.pod_anti_affinity.required = vec![PodAffinityTerm {
+                topology_key: labels::ZONE.to_owned(),
+                selector: Some(selecting_web()),
+                ..PodAffinityTerm::default()
+            }];
+        },
+        |shape| shape.topology_spread = vec![by_zone(1)],
+    ];
+    for rule in rules {
+        let bought = small_and_large(rule);
+        assert_eq!(
+            bought[0].wanted,
+            [(1, Destination::New { pool: 0, number: 0 })]
+        );
+    }
+}
+
+#[test]
+fn a_skew_that_is_allowed_is_used() {
+    let to_room = small_and_large(|shape| shape.topology_spread = vec![by_zone(2)]);
+    assert_eq!(to_room[0].wanted, [(1, Destination::Node(0))]);
+}
+
+#[test]
+fn pods_that_need_each_other_stay_together() {
+    let near = |key: &'static str| {
+        small_and_large(|shape| {
+            shape.pod_affinity.required = vec![PodAffinityTerm {
+                topology_key: key.to_owned(),
+                selector: Some(selecting_web()),
+                ..PodAffinityTerm::default()
+            }];
+        })
+    };
+    assert_eq!(near(labels::ZONE)[0].wanted, [(1, Destination::Node(0))]);
+    // Company on the same host is not planned with.
+    assert!(near(labels::HOSTNAME).is_empty());
+}
+
+fn by_zone(max_skew: i32) -> TopologySpread {
+    TopologySpread {
+        topology_key: labels::ZONE.to_owned(),
+        max_skew,
+        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+        selector: Some(selecting_web()),
+        min_domains: None,
+        match_label_keys: Vec::new(),
+        node_affinity_policy: None,
+        node_taints_policy: None,
+    }
+}
+
+/// Ten nodes, a third to two thirds full.
+fn wasteful(seed: u64) -> World {
+    let mut state = seed;
+    let mut below = move |limit: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % limit).unwrap()
+    };
+    let mut world = World::new();
+    for _ in 0..10 {
+        let (kind, cores, _) = SIZES[1 + below(3)];
+        let mut room = cores * i64::try_from(300 + below(400)).unwrap();
+        let mut pods = Vec::new();
+        while room > 200 {
+            let pod = i64::try_from(200 + 100 * below(12)).unwrap().min(room);
+            pods.push(pod);
+            room -= pod;
+        }
+        world = world.node(kind, ZONES[below(3)], &pods);
+    }
+    world
+}
+
+/// Carries out a plan's teams in some order: each pod goes where it is wanted, no team is dearer than what it goes for.
+fn carried_out(world: &World, plan: &[Team]) {
+    for team in plan {
+        let answer = world.sent(team);
+        assert!(
+            answer.unplaced.is_empty(),
+            "{team:?}: {:?}",
+            answer.unplaced
+        );
+        assert_eq!(answer.new_nodes.len(), team.replacements, "{team:?}");
+        assert!(world.saved(team) > 0, "{team:?}");
+        let pods: Vec<usize> = team.leavers.iter().flat_map(|at| world.on(*at)).collect();
+        for (pod, destination) in &team.wanted {
+            let asked = pods.iter().position(|known| known == pod).unwrap();
+            if let Destination::Node(node) = destination {
+                let there = answer.existing.iter().find(|(at, _)| at == node);
+                assert!(there.unwrap().1.contains(&asked), "{team:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_team_can_go_by_itself() {
+    let mut saved = 0;
+    for seed in 0..8 {
+        let world = wasteful(seed);
+        let plan = world.planned(|_, _| {});
+        carried_out(&world, &plan);
+        saved += plan.iter().map(|team| world.saved(team)).sum::<i64>();
+    }
+    assert!(saved > 0);
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_whatever_was_asked_before() {
+    let world = wasteful(1);
+    let plan = world.planned(|_, _| {});
+    assert_eq!(world.planned(|_, _| {}), plan);
+    assert!(!plan.is_empty());
+}
+
+#[test]
+fn dearer_evictions_lead_to_fewer() {
+    let world = wasteful(2);
+    let leavers = world.leavers();
+    let plans = world.standing(|standing| {
+        standing.rearranged(&Rearranging {
+            leavers: &leavers,
+            per_eviction: &[
+                NanosPerHour(8 * CENT),
+                NanosPerHour(2 * CENT),
+                NanosPerHour(0),
+            ],
+            together_max: &[usize::MAX],
+            replacements_max: 3,
+            spot_to_spot: false,
+            attempts: 4_000,
+        })
+    });
+    let evicted = plans.iter().map(|plan| {
+        let wanted = plan.iter().map(|team| team.wanted.len());
+        wanted.sum::<usize>()
+    });
+    let evicted: Vec<usize> = evicted.collect();
+    assert!(evicted.is_sorted(), "{evicted:?}");
+    assert!(evicted[0] < evicted[2], "{evicted:?}");
+}
+
+/// Where a pod is wanted is a wish: what may not be is not done.
+#[test]
+fn a_pod_that_may_not_go_where_it_is_wanted_goes_elsewhere() {
+    let world = World::new().node("l", "a", &[800]).node("s", "b", &[900]);
+    let team = Team {
+        leavers: vec![1],
+        wanted: vec![(1, Destination::Node(0))],
+        replacements: 0,
+    };
+    assert_eq!(world.sent(&team).existing, [(0, vec![0])]);
+    let apart = world.with(|shape| shape.topology_spread = vec![by_zone(1)]);
+    let answer = apart.sent(&team);
+    assert!(answer.existing.is_empty() && answer.unplaced.is_empty());
+    assert_eq!(answer.new_nodes.len(), 1);
+}
+
+#[test]
+fn pods_share_the_new_nodes_that_they_are_wanted_on() {
+    let world = World::new().node("l", "a", &[500, 500, 500]);
+    let new = |numbers: [usize; 3]| {
+        let wanted = numbers.map(|number| Destination::New { pool: 0, number });
+        let answer = world.sent(&Team {
+            leavers: vec![0],
+            wanted: (0..3).zip(wanted).collect(),
+            replacements: 0,
+        });
+        let pods = answer.new_nodes.iter().map(|node| node.pods.clone());
+        pods.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(new([7, 7, 7]), [vec![0, 1, 2]].into());
+    assert_eq!(new([7, 8, 7]), [vec![0, 2], vec![1]].into());
+}
