@@ -51,8 +51,6 @@ pub struct Leaver {
 #[derive(Clone, Debug)]
 pub struct Rearranging<'q> {
     pub leavers: &'q [Leaver],
-    /// What an eviction has to be worth: one plan is made for each, and each search goes on from the one before.
-    pub per_eviction: &'q [NanosPerHour],
     /// How many nodes may go for the same new ones, of those that have the same budget.
     pub together_max: &'q [usize],
     /// For how many new ones.
@@ -74,16 +72,23 @@ pub struct Team {
 }
 
 impl Standing<'_> {
-    /// A plan for each price of evictions: its teams in the order of their first nodes, those without a new node each by itself.
-    pub fn rearranged(&self, asked: &Rearranging<'_>) -> Vec<Vec<Team>> {
+    /// Makes a plan where an eviction has to be worth so much per hour, shows it, and goes on with what it is told to be worth
+    /// then. A plan's teams are in the order of their first nodes, those without a new node each by itself.
+    pub fn rearrange(
+        &self,
+        asked: &Rearranging<'_>,
+        per_eviction: NanosPerHour,
+        mut shown: impl FnMut(Vec<Team>) -> Option<NanosPerHour>,
+    ) {
         let mut solver = self.solver();
         let Some(paper) = Paper::new(&mut solver, asked.leavers) else {
-            return vec![Vec::new(); asked.per_eviction.len()];
+            return;
         };
         let mut search = Search::new(&paper, asked);
-        let plans = asked.per_eviction.iter();
-        let plans = plans.map(|each| teams(&paper, search.cheapest(*each)));
-        plans.collect()
+        let mut next = Some(per_eviction);
+        while let Some(per_eviction) = next {
+            next = shown(teams(&paper, search.cheapest(per_eviction)));
+        }
     }
 }
 

@@ -19,20 +19,16 @@ use super::{
     scene::{Sight, Stance},
 };
 
-/// What evictions are taken to be worth per hour: each leads to another plan, and none is always the best.
-const PER_EVICTION: [NanosPerHour; 5] = [
-    NanosPerHour(40_000_000),
-    NanosPerHour(22_000_000),
-    NanosPerHour(13_000_000),
-    NanosPerHour(8_000_000),
-    NanosPerHour(4_000_000),
-];
+/// What an eviction is taken to be worth per hour while plans are made: between these, in so many steps towards the least that
+/// does not lead to more evictions than are allowed.
+const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
+const PLANS: usize = 6;
 /// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
 const CANDIDATES_MAX: usize = 100;
 /// What an eviction counts for when courses are compared, in nano-dollars per hour.
 const EVICTION: i64 = 10_000_000;
-/// What it counts for besides where fewer were expected: by the plan that was begun, or else by plain steps.
-const EVICTION_MORE: i64 = 20_000_000;
+/// A plan may need more evictions than plain steps do by this part of them.
+const MORE_EVICTIONS: usize = 40;
 
 /// What a longer view comes to.
 #[derive(Default)]
@@ -76,23 +72,43 @@ pub(super) fn find<'a>(
         (!commands.is_empty()).then(|| (end(&commands), steps))
     };
     let known = end(plain.as_slice());
-    // What was begun is gone on with, as long as it ends no dearer than plain steps.
     let kept = planned(rearranging::kept(scene, candidates, begun));
-    let kept = kept.filter(|(course, _)| course.cost <= known.cost);
-    let bound = kept.as_ref().map_or(known, |(course, _)| *course);
+    // What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
+    let (bound, moved_max) = match &kept {
+        Some((course, _)) => (*course, course.moved),
+        None => (known, known.moved + known.moved / MORE_EVICTIONS),
+    };
     let budgets = methods.budgets(scene, Reason::Underutilized);
+    let mut plans = Vec::new();
     // Nothing is searched for where no plain step saves anything.
-    let plans = plain.as_ref().map(|_| {
+    if plain.is_some() {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
-        rearranging::plans(scene, candidates, &by_then, &budgets, &PER_EVICTION)
-    });
-    let plans = plans.into_iter().flatten().filter_map(planned);
-    let better = plans.filter(|(course, _)| {
-        course.cost <= bound.cost && value(*course, bound.moved) < value(bound, bound.moved)
-    });
-    let best = better.min_by_key(|(course, _)| value(*course, bound.moved));
-    let Some((_, steps)) = best.or(kept) else {
+        let [mut least, mut most] = PER_EVICTION;
+        let first = (least * most).isqrt();
+        let (mut each, mut tried) = (first, 0);
+        let shown = |steps| {
+            let plan = planned(steps);
+            match &plan {
+                Some((course, _)) if course.moved > moved_max => least = each,
+                _ => most = each,
+            }
+            plans.extend(plan);
+            tried += 1;
+            each = (least * most).isqrt();
+            (tried < PLANS).then_some(NanosPerHour(each))
+        };
+        let first = NanosPerHour(first);
+        rearranging::plan(scene, candidates, &by_then, &budgets, first, shown);
+    }
+    let better = |course: Course| {
+        course.cost <= bound.cost && course.moved <= moved_max && value(course) < value(bound)
+    };
+    let plans = plans.into_iter().filter(|(course, _)| better(*course));
+    let best = plans.min_by_key(|(course, _)| value(*course)).or(kept);
+    let Some((_, steps)) =
+        best.filter(|(course, _)| !better(known) || value(*course) < value(known))
+    else {
         return Found {
             command: plain,
             plan: None,
@@ -118,11 +134,10 @@ fn method(step: &Move<'_>) -> Method {
     }
 }
 
-/// What counts of a course where so many evictions are expected.
-fn value(course: Course, expected: usize) -> i64 {
-    let count = |pods: usize| i64::try_from(pods).unwrap_or(i64::MAX);
-    let more = count(course.moved.saturating_sub(expected));
-    course.cost + count(course.moved) * EVICTION + more * EVICTION_MORE
+/// What counts of a course.
+fn value(course: Course) -> i64 {
+    let moved = i64::try_from(course.moved).unwrap_or(i64::MAX);
+    course.cost.saturating_add(moved.saturating_mul(EVICTION))
 }
 
 /// Of a plan's steps in their order, what is done first: all that bring no node, together, or the first that is possible now.

@@ -25,14 +25,15 @@ const WANTED_MAX: usize = 2_000;
 const ATTEMPTS: usize = 10_000;
 const ATTEMPTS_PER_NODE: usize = 500;
 
-/// A plan for each price of evictions, the dearest first.
-pub(super) fn plans<'a>(
+/// Shows plans, the first of them for this price of an eviction, each other one for the price that the last one is answered with.
+pub(super) fn plan<'a>(
     scene: &Scene<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     budgets: &Budgets,
-    per_eviction: &[NanosPerHour],
-) -> Vec<Vec<Move<'a>>> {
+    per_eviction: NanosPerHour,
+    mut shown: impl FnMut(Vec<Move<'a>>) -> Option<NanosPerHour>,
+) {
     let places = scene.destinations();
     let mut pools: Vec<&str> = Vec::new();
     let leavers = candidates.iter().map(|one| {
@@ -58,20 +59,19 @@ pub(super) fn plans<'a>(
     let leavers: Vec<Leaver> = leavers.collect();
     let together = pools.iter().map(|pool| budgets.left(&(*pool).into()));
     let gates = &scene.snapshot.settings.feature_gates;
-    let plans = scene.standing().rearranged(&Rearranging {
+    let asked = Rearranging {
         leavers: &leavers,
-        per_eviction,
         together_max: &together.collect::<Vec<_>>(),
         replacements_max: REPLACEMENTS_MAX,
         spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
         attempts: ATTEMPTS + ATTEMPTS_PER_NODE * leavers.len(),
+    };
+    scene.standing().rearrange(&asked, per_eviction, |teams| {
+        let steps = teams
+            .iter()
+            .filter_map(|team| step(scene, candidates, team));
+        shown(steps.collect())
     });
-    let plans = plans.into_iter().map(|teams| {
-        let steps = teams.into_iter();
-        let steps = steps.filter_map(|team| step(scene, candidates, &team));
-        steps.collect()
-    });
-    plans.collect()
 }
 
 /// What a team's going comes to; `None` where that is not possible after all, or not worth it.

@@ -170,20 +170,39 @@ impl World {
         ask(&Standing::new(input, 0))
     }
 
-    fn planned(&self, change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'_>)) -> Vec<Team> {
+    fn planned<'q>(&self, change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>)) -> Vec<Team> {
+        let plans = self.plans(&[0], change);
+        plans.into_iter().next().unwrap_or_default()
+    }
+
+    /// A plan for each of these prices of an eviction, in cents.
+    fn plans<'q>(
+        &self,
+        cents: &[i64],
+        change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>),
+    ) -> Vec<Vec<Team>> {
         let mut leavers = self.leavers();
         let mut asked = Rearranging {
             leavers: &[],
-            per_eviction: &[NanosPerHour(0)],
             together_max: &[usize::MAX],
             replacements_max: 3,
             spot_to_spot: false,
             attempts: 4_000,
         };
         change(&mut leavers, &mut asked);
-        asked.leavers = &leavers;
-        let plans = self.standing(|standing| standing.rearranged(&asked));
-        plans.into_iter().next().unwrap()
+        let asked = Rearranging {
+            leavers: &leavers,
+            ..asked
+        };
+        let mut prices = cents.iter().map(|cents| NanosPerHour(cents * CENT));
+        let (first, mut plans) = (prices.next().unwrap(), Vec::new());
+        self.standing(|standing| {
+            standing.rearrange(&asked, first, |plan| {
+                plans.push(plan);
+                prices.next()
+            });
+        });
+        plans
     }
 
     /// What becomes of the pods when a team goes: the nodes that go, and the answer of the scheduler itself.
@@ -283,15 +302,7 @@ fn nodes_that_share_a_new_one_are_one_team() {
 #[test]
 fn what_does_not_pay_for_its_evictions_stays() {
     let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
-    let planned = |per_eviction: i64| {
-        let plan = world.planned(|_, asked| {
-            asked.per_eviction = match per_eviction {
-                5 => &[NanosPerHour(5 * CENT)],
-                _ => &[NanosPerHour(6 * CENT)],
-            }
-        });
-        gone(&plan).len()
-    };
+    let planned = |cents: i64| gone(&world.plans(&[cents], |_, _| {})[0]).len();
     // A smaller node saves 17 cents.
     assert_eq!((planned(5), planned(6)), (1, 0));
 }
@@ -323,27 +334,19 @@ fn budgets_bound_the_teams() {
         .node("s", "a", &[900])
         .node("s", "a", &[900])
         .node("s", "a", &[900]);
-    let most = |together_max: &[usize], replacements_max| {
-        let mut leavers = world.leavers();
-        for leaver in leavers.iter_mut().skip(2) {
-            leaver.budget = 1;
-        }
-        let plans = world.standing(|standing| {
-            standing.rearranged(&Rearranging {
-                leavers: &leavers,
-                per_eviction: &[NanosPerHour(0)],
-                together_max,
-                replacements_max,
-                spot_to_spot: false,
-                attempts: 4_000,
-            })
+    let most = |together_max: &'static [usize]| {
+        let plan = world.planned(|leavers, asked| {
+            for leaver in leavers.iter_mut().skip(2) {
+                leaver.budget = 1;
+            }
+            asked.together_max = together_max;
         });
-        let sizes = plans[0].iter().filter(|team| team.replacements > 0);
-        sizes.map(|team| team.leavers.len()).max().unwrap_or(0)
+        let teams = plan.iter().filter(|team| team.replacements > 0);
+        teams.map(|team| team.leavers.len()).max().unwrap_or(0)
     };
-    assert_eq!(most(&[0, 0], 3), 0);
-    assert!(most(&[1, 1], 3) <= 2);
-    assert_eq!(most(&[2, 2], 3), 4);
+    assert_eq!(most(&[0, 0]), 0);
+    assert!(most(&[1, 1]) <= 2);
+    assert_eq!(most(&[2, 2]), 4);
 }
 
 #[test]
@@ -536,21 +539,7 @@ fn the_same_question_has_the_same_answer_whatever_was_asked_before() {
 #[test]
 fn dearer_evictions_lead_to_fewer() {
     let world = wasteful(2);
-    let leavers = world.leavers();
-    let plans = world.standing(|standing| {
-        standing.rearranged(&Rearranging {
-            leavers: &leavers,
-            per_eviction: &[
-                NanosPerHour(8 * CENT),
-                NanosPerHour(2 * CENT),
-                NanosPerHour(0),
-            ],
-            together_max: &[usize::MAX],
-            replacements_max: 3,
-            spot_to_spot: false,
-            attempts: 4_000,
-        })
-    });
+    let plans = world.plans(&[8, 2, 0], |_, _| {});
     let evicted = plans.iter().map(|plan| {
         let wanted = plan.iter().map(|team| team.wanted.len());
         wanted.sum::<usize>()
