@@ -3,7 +3,7 @@
 //! Taking the best step each time fills the room on nodes that stay with whatever is moved first, so that later steps find
 //! none. Here all steps are planned together, on paper: pods, nodes, offers, and the rules of topology that count pods. The plan
 //! consists of teams of nodes that go for the same few new ones. Each team is a step by itself, in any order: the room that its
-//! pods take is left free by all others. What the paper leaves out (ports, volumes' limits, `minValues`, limits of NodePools)
+//! pods take is left free by all others. What the paper leaves out (volumes' limits, `minValues`, limits of NodePools)
 //! is checked when a step is taken.
 
 mod draws;

@@ -16,11 +16,10 @@ use super::{
     foresight,
     methods::Methods,
     rearranging,
-    scene::{Sight, Stance},
+    scene::{Scene, Sight, Stance},
 };
 
-/// What an eviction is taken to be worth per hour while plans are made: between these, in so many steps towards the least that
-/// does not lead to more evictions than are allowed.
+/// What an eviction is taken to be worth while plans are made is between these, in nano-dollars per hour.
 const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
 const PLANS: usize = 6;
 /// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
@@ -38,6 +37,9 @@ pub(super) struct Found {
     /// What is left of the plan that it is part of.
     pub(super) plan: Option<Cursor>,
 }
+
+/// A plan's steps in their order, and where they lead.
+type Planned<'a> = (Course, Vec<Move<'a>>);
 
 /// What to do now, where `next` is the next step by itself.
 pub(super) fn find<'a>(
@@ -65,7 +67,7 @@ pub(super) fn find<'a>(
     };
     let look = |snapshot: &Snapshot| -> Pass { super::first(snapshot, stance) };
     let end = |commands: &[Command]| course::follow(scene.snapshot, commands, look);
-    let planned = |steps: Vec<Move<'a>>| -> Option<(Course, Vec<Move<'a>>)> {
+    let planned = |steps: Vec<Move<'a>>| -> Option<Planned<'a>> {
         let steps = rearranging::in_order(steps, totals);
         let commands = steps.iter().map(|step| command_of(methods, step));
         let commands: Vec<Command> = commands.collect();
@@ -79,28 +81,13 @@ pub(super) fn find<'a>(
         None => (known, known.moved + known.moved / MORE_EVICTIONS),
     };
     let budgets = methods.budgets(scene, Reason::Underutilized);
-    let mut plans = Vec::new();
     // Nothing is searched for where no plain step saves anything.
-    if plain.is_some() {
+    let plans = plain.as_ref().map(|_| {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
-        let [mut least, mut most] = PER_EVICTION;
-        let first = (least * most).isqrt();
-        let (mut each, mut tried) = (first, 0);
-        let shown = |steps| {
-            let plan = planned(steps);
-            match &plan {
-                Some((course, _)) if course.moved > moved_max => least = each,
-                _ => most = each,
-            }
-            plans.extend(plan);
-            tried += 1;
-            each = (least * most).isqrt();
-            (tried < PLANS).then_some(NanosPerHour(each))
-        };
-        let first = NanosPerHour(first);
-        rearranging::plan(scene, candidates, &by_then, &budgets, first, shown);
-    }
+        search(scene, candidates, &by_then, &budgets, moved_max, &planned)
+    });
+    let plans = plans.unwrap_or_default();
     let better = |course: Course| {
         course.cost <= bound.cost && course.moved <= moved_max && value(course) < value(bound)
     };
@@ -121,6 +108,32 @@ pub(super) fn find<'a>(
         command: step.map(|step| command_of(methods, &step)).or(plain),
         plan: (!left.is_empty()).then_some(Cursor::Plan(left)),
     }
+}
+
+/// Makes plans for prices of an eviction that approach the least that leads to no more than so many evictions.
+fn search<'a>(
+    scene: &Scene<'a>,
+    candidates: &[&Candidate<'a>],
+    totals: &Totals,
+    budgets: &Budgets,
+    moved_max: usize,
+    planned: impl Fn(Vec<Move<'a>>) -> Option<Planned<'a>>,
+) -> Vec<Planned<'a>> {
+    let [mut least, mut most] = PER_EVICTION;
+    let (mut plans, mut tried) = (Vec::new(), 0);
+    let mut each = NanosPerHour((least * most).isqrt());
+    rearranging::plan(scene, candidates, totals, budgets, each, |steps| {
+        let plan = planned(steps);
+        match &plan {
+            Some((course, _)) if course.moved > moved_max => least = each.0,
+            Some(_) | None => most = each.0,
+        }
+        plans.extend(plan);
+        tried += 1;
+        each = NanosPerHour((least * most).isqrt());
+        (tried < PLANS).then_some(each)
+    });
+    plans
 }
 
 fn command_of<'a>(methods: &Methods<'_, 'a>, step: &Move<'a>) -> Command {
