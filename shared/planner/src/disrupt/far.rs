@@ -85,7 +85,7 @@ pub(super) fn find<'a>(
     let plans = plain.as_ref().map(|_| {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
-        search(scene, candidates, &by_then, &budgets, moved_max, &planned)
+        search(scene, candidates, &by_then, &budgets, moved_max, planned)
     });
     let plans = plans.unwrap_or_default();
     let better = |course: Course| {
