@@ -7,6 +7,7 @@ use model::CapacityType;
 use super::{paper::NOWHERE, rules::Counted};
 use crate::{
     algebra::{SetId, Undefined},
+    amounts,
     bits::Bits,
     catalog,
     world::World,
@@ -170,11 +171,7 @@ fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
             known.met | offer.met == known.met
                 && known.domains == offer.domains
                 && (known.is_spot == offer.is_spot || !known.is_spot)
-                && offer
-                    .room
-                    .iter()
-                    .zip(&known.room)
-                    .all(|(less, more)| less <= more)
+                && amounts::fits(&offer.room, &known.room)
         });
         if !beaten {
             kept.push(offer);

@@ -164,7 +164,7 @@ impl Paper {
     pub(super) fn slack(&self, room: &[i64], load: &[i64], more: &[i64]) -> i64 {
         let amounts = room.iter().zip(load).zip(more).zip(&self.scales);
         let slack = amounts.map(|(((room, load), more), mean)| share(room - load - more, *mean));
-        slack.sum()
+        slack.fold(0, i64::saturating_add)
     }
 }
 

@@ -116,7 +116,7 @@ impl<'s> Search<'s> {
             let size = paper.kind(*pod).map_or(0, |kind| kind.size);
             -match order {
                 0 => size,
-                1 => size * i64::try_from(50 + draws.below(100)).unwrap_or(100) / 100,
+                1 => size.saturating_mul(i64::try_from(50 + draws.below(100)).unwrap_or(100)) / 100,
                 _ => i64::try_from(draws.below(1_000)).unwrap_or(0),
             }
         });

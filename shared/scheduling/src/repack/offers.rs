@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     algebra::{SetId, Undefined},
-    catalog,
+    amounts, catalog,
     repack::{UPKEEP, items::Movable},
     world::World,
 };
@@ -113,12 +113,7 @@ fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
     let mut kept: Vec<Offer> = Vec::new();
     for offer in offers {
         let beaten = kept.iter().any(|known| {
-            known.kinds | offer.kinds == known.kinds
-                && offer
-                    .room
-                    .iter()
-                    .zip(&known.room)
-                    .all(|(less, more)| less <= more)
+            known.kinds | offer.kinds == known.kinds && amounts::fits(&offer.room, &known.room)
         });
         if !beaten {
             kept.push(offer);

@@ -1,0 +1,273 @@
+//! Small clusters of four sizes of nodes, and what a plan does with them.
+
+use std::collections::BTreeMap;
+
+use model::{
+    CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
+    catalog::Overhead,
+    labels,
+    pod::{Pod, PodShape},
+    requirement::{Requirement, Requirements},
+    selector::{LabelSelector, Operator},
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
+    volume::Storage,
+};
+
+use super::super::{Leaver, Rearranging, Team};
+use crate::{Answer, ExistingNode, Host, Input, Leaving, Options, Pool, Standing};
+
+pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
+pub(super) const CENT: i64 = 10_000_000;
+/// Names, cores and cents per hour; by the core, large nodes are the cheapest.
+pub(super) const SIZES: [(&str, i64, i64); 4] =
+    [("xs", 1, 6), ("s", 2, 10), ("m", 4, 19), ("l", 8, 36)];
+
+pub(super) struct World {
+    pub(super) types: Vec<InstanceType>,
+    pub(super) nodes: Vec<SomeNode>,
+    pub(super) pods: Vec<Pod>,
+}
+
+pub(super) struct SomeNode {
+    pub(super) name: String,
+    pub(super) cores: i64,
+    pub(super) cents: i64,
+    pub(super) is_spot: bool,
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            types: SIZES
+                .map(|(name, cores, cents)| kind(name, cores, cents, CapacityType::OnDemand))
+                .into(),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// A node of a type, with pods that ask for so many millicores.
+    pub(super) fn node(mut self, kind: &str, zone: &str, pods: &[i64]) -> Self {
+        let (_, cores, cents) = SIZES.into_iter().find(|known| known.0 == kind).unwrap();
+        let name = format!("n-{}", self.nodes.len());
+        let labels = [
+            (labels::HOSTNAME, name.as_str()),
+            (labels::ZONE, zone),
+            (labels::INSTANCE_TYPE, kind),
+            (labels::CAPACITY_TYPE, "on-demand"),
+            (labels::NODE_POOL, "default"),
+        ];
+        for millicores in pods {
+            let shape = PodShape {
+                labels: [("app".to_owned(), "web".to_owned())].into(),
+                requests: [("cpu", *millicores), ("pods", 1)].into(),
+                ..PodShape::default()
+            };
+            let mut pod = Pod {
+                shape: shape.into(),
+                node_name: Some(name.as_str().into()),
+                ..Pod::default()
+            };
+            pod.key.namespace = "default".to_owned();
+            pod.key.name = format!("p-{:03}", self.pods.len());
+            pod.uid = pod.key.name.as_str().into();
+            self.pods.push(pod);
+        }
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.nodes.push(SomeNode {
+            name,
+            cores,
+            cents,
+            is_spot: false,
+            labels: labels.into(),
+        });
+        self
+    }
+
+    pub(super) fn with(mut self, change: impl Fn(&mut PodShape)) -> Self {
+        for pod in &mut self.pods {
+            let mut shape = PodShape::clone(&pod.shape);
+            change(&mut shape);
+            pod.shape = shape.into();
+        }
+        self
+    }
+
+    pub(super) fn on(&self, node: usize) -> impl Iterator<Item = usize> {
+        let name = self.nodes[node].name.clone();
+        let pods = self.pods.iter().enumerate();
+        let own = pods.filter(move |(_, pod)| pod.node_name.as_ref().unwrap().0 == name);
+        own.map(|(at, _)| at).collect::<Vec<_>>().into_iter()
+    }
+
+    pub(super) fn leavers(&self) -> Vec<Leaver> {
+        let nodes = self.nodes.iter().enumerate();
+        let leavers = nodes.map(|(at, node)| Leaver {
+            node: at,
+            pods: self.on(at).collect(),
+            price: NanosPerHour(node.cents * CENT),
+            disturbance: NanosPerHour(0),
+            least_saving: NanosPerHour(0),
+            is_spot: node.is_spot,
+            budget: 0,
+        });
+        leavers.collect()
+    }
+
+    pub(super) fn standing<T>(&self, ask: impl FnOnce(&Standing<'_>) -> T) -> T {
+        let (name, storage) = (NodePoolName::from("default"), Storage::default());
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
+            let own = self.on(at).map(|pod| &self.pods[pod]);
+            let own: Vec<&Pod> = own.collect();
+            let used: i64 = own.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
+            let count = i64::try_from(own.len()).unwrap();
+            ExistingNode {
+                name: &node.name,
+                hostname: &node.name,
+                labels: &node.labels,
+                taints: Vec::new(),
+                initialized: true,
+                registered: true,
+                settling: false,
+                available: [("cpu", node.cores * 1_000 - used), ("pods", 100 - count)].into(),
+                daemon_requests: Resources::default(),
+                pods: own,
+                attach_limits: None,
+            }
+        });
+        let hosts = self.nodes.iter().enumerate().map(|(at, node)| Host {
+            name: &node.name,
+            labels: &node.labels,
+            taints: &[],
+            pods: self.on(at).map(|pod| &self.pods[pod]).collect(),
+        });
+        let input = Input {
+            options: Options {
+                preference_policy: PreferencePolicy::Respect,
+                min_values_policy: MinValuesPolicy::Strict,
+                reserved: None,
+                optimize: Optimize::Upstream,
+                well_known_labels: &[],
+                reservation_id_label: "",
+            },
+            pods: self.pods.iter().collect(),
+            moved: Vec::new(),
+            pools: vec![Pool {
+                name: &name,
+                weight: 0,
+                labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
+                requirements: &[],
+                taints: &[],
+                types: &self.types,
+                remaining: Resources::default(),
+            }],
+            nodes: nodes.collect(),
+            hosts: hosts.collect(),
+            daemons: Vec::new(),
+            namespaces: &[],
+            storage: &storage,
+        };
+        ask(&Standing::new(input, 0))
+    }
+
+    pub(super) fn planned<'q>(
+        &self,
+        change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>),
+    ) -> Vec<Team> {
+        let plans = self.plans(&[0], change);
+        plans.into_iter().next().unwrap_or_default()
+    }
+
+    /// A plan for each of these prices of an eviction, in cents.
+    pub(super) fn plans<'q>(
+        &self,
+        cents: &[i64],
+        change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>),
+    ) -> Vec<Vec<Team>> {
+        let mut leavers = self.leavers();
+        let mut asked = Rearranging {
+            leavers: &[],
+            together_max: &[usize::MAX],
+            replacements_max: 3,
+            spot_to_spot: false,
+            attempts: 4_000,
+        };
+        change(&mut leavers, &mut asked);
+        let asked = Rearranging {
+            leavers: &leavers,
+            ..asked
+        };
+        let mut prices = cents.iter().map(|cents| NanosPerHour(cents * CENT));
+        let (first, mut plans) = (prices.next().unwrap(), Vec::new());
+        self.standing(|standing| {
+            standing.rearrange(&asked, first, |plan| {
+                plans.push(plan);
+                prices.next()
+            });
+        });
+        plans
+    }
+
+    /// What becomes of the pods when a team goes: the nodes that go, and the answer of the scheduler itself.
+    pub(super) fn sent(&self, team: &Team) -> Answer {
+        let pods: Vec<usize> = team.leavers.iter().flat_map(|at| self.on(*at)).collect();
+        self.standing(|standing| {
+            standing.without(&Leaving {
+                pods: &pods,
+                moved: &vec![true; pods.len()],
+                nodes: &team.leavers.iter().copied().collect(),
+                remaining: vec![Resources::default()],
+                wanted: &team.wanted,
+            })
+        })
+    }
+
+    pub(super) fn saved(&self, team: &Team) -> i64 {
+        let before: i64 = team.leavers.iter().map(|at| self.nodes[*at].cents).sum();
+        let new = self.sent(team).new_nodes;
+        before - new.iter().map(|node| node.choices[0].price.0).sum::<i64>() / CENT
+    }
+}
+
+pub(super) fn kind(
+    name: &str,
+    cores: i64,
+    cents: i64,
+    capacity_type: CapacityType,
+) -> InstanceType {
+    let mut requirements = Requirements::default();
+    for (key, values) in [
+        (labels::INSTANCE_TYPE, vec![name]),
+        (labels::ZONE, ZONES.to_vec()),
+        (labels::CAPACITY_TYPE, vec![capacity_type.as_str()]),
+    ] {
+        let values = values.into_iter().map(str::to_owned);
+        requirements.add(Requirement::new(key, Operator::In, values));
+    }
+    let offerings = ZONES.map(|zone| Offering {
+        capacity_type,
+        zone: zone.to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(cents * CENT),
+        available: true,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    });
+    InstanceType {
+        name: name.to_owned(),
+        requirements,
+        capacity: [("cpu", cores * 1_000), ("pods", 100)].into(),
+        overhead: Overhead::default(),
+        offerings: offerings.to_vec(),
+    }
+}
+
+pub(super) fn selecting_web() -> LabelSelector {
+    LabelSelector {
+        match_labels: [("app".to_owned(), "web".to_owned())].into(),
+        ..LabelSelector::default()
+    }
+}
