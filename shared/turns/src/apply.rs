@@ -20,7 +20,8 @@ use ports::{
 
 use self::chains::NodesOf;
 use crate::{
-    Report, TurnError, events, lane::Turn, metrics, observe::Observed, transitions::transitions,
+    Report, TurnError, events, lane::Turn, lifecycle::instance_of, metrics, observe::Observed,
+    transitions::transitions,
 };
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
@@ -163,6 +164,13 @@ async fn one(
             Err(error) => Done::Failed(error.to_string()),
         };
     }
+    if let Some((claim, instance)) = ends_unshown(observed, &planned.action) {
+        match end_unshown(turn, observed, claim, instance).await {
+            Ok(true) => {}
+            Ok(false) => return Done::Later,
+            Err(error) => return Done::Failed(error.to_string()),
+        }
+    }
     let mut own = Applied::default();
     match act(turn, executor, observed, &planned.action, &mut own).await {
         Ok(()) => Done::Acted(Box::new(own)),
@@ -188,6 +196,44 @@ impl Applied {
         self.deleted_claims |= other.deleted_claims;
         self.finished_claims |= other.finished_claims;
         self.finished_without_node |= other.finished_without_node;
+    }
+}
+
+/// The NodeClaim that the action would let go because EC2 does not show its instance.
+fn ends_unshown<'a>(
+    observed: &'a Observed,
+    action: &Action,
+) -> Option<(&'a NodeClaimName, InstanceId)> {
+    let Action::UpdateNodeClaim(update) = action else {
+        return None;
+    };
+    if !releases(&update.remove_finalizers) {
+        return None;
+    }
+    let mut claims = observed.snapshot.node_claims.iter();
+    let claim = claims.find(|claim| claim.name == update.name)?;
+    let instance = instance_of(claim)?;
+    let is_unshown = observed.unshown.contains(&instance);
+    is_unshown.then_some((&claim.name, instance))
+}
+
+/// Descriptions lag behind: an instance that is not shown may live, and does not once EC2 has been asked to end it. Whether its
+/// NodeClaim may go.
+async fn end_unshown(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    claim: &NodeClaimName,
+    instance: InstanceId,
+) -> Result<bool, TurnError> {
+    if has_joined(turn, observed, claim).await? {
+        return Ok(false);
+    }
+    let cloud = &turn.world.cloud;
+    match cloud.terminate(turn.cluster, &[instance]).await {
+        // What carries this cluster's tags may be ended, so there is none such.
+        Ok(()) | Err(CloudError::Denied { .. }) => Ok(true),
+        Err(CloudError::Postponed { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,7 +7,7 @@ use api::{EC2NodeClass, NodePool, names::group};
 use executor::ClassFacts;
 use jiff::Timestamp;
 use model::{
-    Experience, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
+    Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     ledger::{Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     share_shapes,
@@ -39,6 +39,9 @@ pub(crate) struct Observed {
     /// Why the relay's view was not used although there is one.
     pub(crate) doubt: Option<String>,
     pub(crate) gated: Gated,
+    /// Instances that look as if they had ended, because EC2 does not show them: it is asked to end them before they are believed
+    /// gone.
+    pub(crate) unshown: BTreeSet<InstanceId>,
 }
 
 /// Which pods a lane decides on. The list of all is by far a turn's dearest read, so it is left out where it cannot matter.
@@ -202,6 +205,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         price_complaints,
         doubt,
         gated,
+        unshown: BTreeSet::new(),
     })
 }
 

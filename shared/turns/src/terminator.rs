@@ -1,22 +1,21 @@
 //! Nodes on their way out: what a deletion needs next, advanced by events, timers and sweeps, never waited for.
 
+mod ends;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::tag;
-use executor::{Executor, Released};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use model::{
-    Action, ClusterName, InstanceId, Lane, Snapshot,
+    Action, InstanceId, Lane, Snapshot,
     interruption::Course,
-    launch::{Instance, InstanceState},
     ledger::{Call, Holder, Notice},
-    node::{ConditionStatus, Node},
+    node::Node,
     node_claim::NodeClaim,
     plan::{Planned, Target},
 };
-use planner::Gone;
 use ports::ClusterError;
 
+use self::ends::{Ends, ends, resolve_launches, unlaunched};
 use crate::{
     Report, TurnError,
     apply::apply,
@@ -24,12 +23,10 @@ use crate::{
     interruption::{self, forced},
     lane::{Done, Turn},
     lifecycle::instance_of,
-    observe::{Pods, is_our_class, observe},
+    observe::{Pods, observe},
     provisioner::seen,
 };
 
-/// An instance that EC2 does not show may be too new to be shown; after this it is gone.
-const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// A node that nothing comes to replace within this is left as it is.
 const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 /// An instance that was to go and is still there so long after does not go.
@@ -54,7 +51,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         // Launches that ended just now hold no NodeClaim back.
         observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;
     }
-    let gone = gone(turn, &observed.snapshot).await?;
+    let Ends { gone, unshown } = ends(turn, &observed.snapshot).await?;
+    observed.unshown = unshown;
     let mut decision = planner::terminate(&observed.snapshot, &gone);
     let (foreign, drained) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
     decision.extend(foreign);
@@ -282,120 +280,4 @@ async fn delete_interrupted(
         Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// A5: a deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated.
-async fn resolve_launches(
-    turn: &Turn<'_>,
-    executor: &Executor<'_>,
-    snapshot: &Snapshot,
-    report: &mut Report,
-) -> Result<(), TurnError> {
-    let mut launched = Vec::new();
-    for claim in unlaunched(snapshot) {
-        match executor.release(claim).await? {
-            Released::Free => {}
-            Released::Wait(until) => report.look_again(until),
-            Released::Instance(instance) => launched.push((claim, instance)),
-        }
-    }
-    let found = described(turn, &launched).await?;
-    let mut dying = Vec::new();
-    for (claim, instance) in launched {
-        let speaks = speaks(snapshot, &instance);
-        if ended(found.get(&instance), claim, speaks, turn.now) {
-            executor.finish_claim(claim).await?;
-        } else {
-            dying.push(instance);
-        }
-    }
-    if !dying.is_empty() {
-        turn.world.cloud.terminate(turn.cluster, &dying).await?;
-        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
-    }
-    Ok(())
-}
-
-fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim> {
-    snapshot.node_claims.iter().filter(|claim| {
-        claim.deleted_at.is_some()
-            && claim.status.provider_id.is_empty()
-            && is_our_class(&claim.spec.node_class)
-    })
-}
-
-/// The instances of NodeClaims as EC2 shows them, by one call.
-async fn described(
-    turn: &Turn<'_>,
-    wanted: &[(&NodeClaim, InstanceId)],
-) -> Result<BTreeMap<InstanceId, Instance>, TurnError> {
-    if wanted.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let ids: Vec<InstanceId> = wanted.iter().map(|(_, id)| id.clone()).collect();
-    let found = turn.world.cloud.describe_instances(&ids).await?;
-    let found = found.into_iter();
-    Ok(found
-        .map(|instance| (instance.id.clone(), instance))
-        .collect())
-}
-
-/// Whether the kubelet of an instance says that it is well.
-fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
-    let mut nodes = snapshot.nodes.iter();
-    nodes.any(|node| {
-        node.ready.status == ConditionStatus::True
-            && node.provider_id.rsplit('/').next() == Some(instance.as_str())
-    })
-}
-
-/// Terminated, or unknown to EC2 although it is old enough to be shown and its kubelet no longer `speaks` for it.
-fn ended(instance: Option<&Instance>, claim: &NodeClaim, speaks: bool, now: Timestamp) -> bool {
-    match instance {
-        Some(instance) => instance.state == InstanceState::Terminated,
-        None => {
-            let is_new = |at| now.duration_since(at) < SHOWN_AFTER;
-            !speaks && !claim.created_at.is_some_and(is_new)
-        }
-    }
-}
-
-/// What EC2 shows of the instances of deleting NodeClaims and Nodes, by one call.
-async fn gone(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Gone, TurnError> {
-    let deleted_nodes: BTreeSet<&str> = snapshot
-        .nodes
-        .iter()
-        .filter(|node| node.deleted_at.is_some())
-        .map(|node| node.provider_id.as_str())
-        .collect();
-    let dying: Vec<(&NodeClaim, InstanceId)> = snapshot
-        .node_claims
-        .iter()
-        .filter(|claim| {
-            claim.deleted_at.is_some() || deleted_nodes.contains(claim.status.provider_id.as_str())
-        })
-        .filter_map(|claim| Some((claim, instance_of(claim)?)))
-        .collect();
-    let found = described(turn, &dying).await?;
-    let mut gone = Gone::default();
-    for (claim, id) in dying {
-        let instance = found.get(&id);
-        if ended(instance, claim, speaks(snapshot, &id), turn.now) {
-            gone.instances.insert(claim.status.provider_id.clone());
-        } else if instance.is_some_and(|instance| !belongs(instance, claim, turn.cluster)) {
-            gone.strangers.insert(claim.name.clone());
-        }
-    }
-    Ok(gone)
-}
-
-/// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that somebody wrote by hand may name any instance.
-fn belongs(instance: &Instance, claim: &NodeClaim, cluster: &ClusterName) -> bool {
-    let tags = &instance.tags;
-    let of_cluster = tags.get(tag::EKS_CLUSTER) == Some(&cluster.0)
-        || tags.contains_key(&format!("{}{cluster}", tag::CLUSTER_PREFIX));
-    let of_another = tags
-        .get(tag::NODE_CLAIM)
-        .is_some_and(|name| *name != claim.name.0);
-    of_cluster && tags.contains_key(tag::NODE_POOL) && !of_another
 }

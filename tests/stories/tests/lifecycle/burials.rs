@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
+    node::ConditionStatus,
     node_claim::NodeClaim,
     selector::LabelSelector,
     snapshot::PodDisruptionBudget,
@@ -50,6 +51,14 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
     transcript!(rig);
 }
 
+/// Whether the instance of a NodeClaim is alive, whatever EC2 shows of it.
+fn lives(rig: &Rig, claim: &NodeClaim) -> bool {
+    rig.sim.with(|world| {
+        let mut alive = world.account.alive();
+        alive.any(|one| claim.status.provider_id.ends_with(one.id.as_str()))
+    })
+}
+
 #[tokio::test]
 async fn an_instance_that_ec2_does_not_show_is_ended_while_its_kubelet_speaks() {
     let mut rig = serving(2).await;
@@ -62,11 +71,37 @@ async fn an_instance_that_ec2_does_not_show_is_ended_while_its_kubelet_speaks() 
         "{:#?}",
         rig.transcript
     );
-    let lives = rig.sim.with(|world| {
-        let mut alive = world.account.alive();
-        alive.any(|one| old.status.provider_id.ends_with(one.id.as_str()))
+    assert!(
+        !lives(&rig, &old),
+        "its NodeClaim is gone: {:#?}",
+        rig.transcript
+    );
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn an_instance_that_ec2_does_not_show_is_ended_though_nobody_speaks_for_it() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    rig.sim.with(|world| {
+        world.account.describe_lag = secs(7_200);
+        let id = old.status.provider_id.rsplit('/').next().unwrap().into();
+        // It lives, and its kubelet is not heard.
+        world.account.instances.get_mut(&id).unwrap().private_dns = None;
+        for node in world.api.nodes.values_mut() {
+            if node.provider_id == old.status.provider_id {
+                node.ready.status = ConditionStatus::Unknown;
+            }
+        }
     });
-    assert!(!lives, "its NodeClaim is gone: {:#?}", rig.transcript);
+    rig.pass(secs(60)).await;
+    delete_claim(&rig, &old.name);
+    assert!(
+        rig.until(secs(300), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(!lives(&rig, &old), "its NodeClaim is gone");
     transcript!(rig);
 }
 

@@ -1,0 +1,169 @@
+//! Whether the instances of what is being deleted have ended, and what launches that nobody waits for any more came to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{conditions::types::LAUNCHED, names::tag};
+use executor::{Executor, Released};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, InstanceId, Snapshot,
+    launch::{Instance, InstanceState},
+    node::ConditionStatus,
+    node_claim::NodeClaim,
+};
+use planner::Gone;
+
+use super::LOOK_AGAIN;
+use crate::{Report, TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
+
+/// An instance that EC2 does not show may be too new to be shown until then.
+const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// A5: a deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated.
+pub(super) async fn resolve_launches(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    snapshot: &Snapshot,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let mut launched = Vec::new();
+    for claim in unlaunched(snapshot) {
+        match executor.release(claim).await? {
+            Released::Free => {}
+            Released::Wait(until) => report.look_again(until),
+            Released::Instance(instance) => launched.push((claim, instance)),
+        }
+    }
+    let found = described(turn, &launched).await?;
+    let (mut ended, mut dying) = (Vec::new(), Vec::new());
+    for (claim, instance) in launched {
+        let end = end_of(found.get(&instance), snapshot, claim, &instance);
+        if end != End::NotYet {
+            ended.push(claim);
+        }
+        if end != End::Seen {
+            dying.push(instance);
+        }
+    }
+    if !dying.is_empty() {
+        turn.world.cloud.terminate(turn.cluster, &dying).await?;
+        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+    }
+    for claim in ended {
+        executor.finish_claim(claim).await?;
+    }
+    Ok(())
+}
+
+pub(super) fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim> {
+    snapshot.node_claims.iter().filter(|claim| {
+        claim.deleted_at.is_some()
+            && claim.status.provider_id.is_empty()
+            && is_our_class(&claim.spec.node_class)
+    })
+}
+
+/// The instances of NodeClaims as EC2 shows them, by one call.
+async fn described(
+    turn: &Turn<'_>,
+    wanted: &[(&NodeClaim, InstanceId)],
+) -> Result<BTreeMap<InstanceId, Instance>, TurnError> {
+    if wanted.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let ids: Vec<InstanceId> = wanted.iter().map(|(_, id)| id.clone()).collect();
+    let found = turn.world.cloud.describe_instances(&ids).await?;
+    let found = found.into_iter();
+    Ok(found
+        .map(|instance| (instance.id.clone(), instance))
+        .collect())
+}
+
+/// Whether the kubelet of an instance says that it is well.
+fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
+    let mut nodes = snapshot.nodes.iter();
+    nodes.any(|node| {
+        node.ready.status == ConditionStatus::True
+            && node.provider_id.rsplit('/').next() == Some(instance.as_str())
+    })
+}
+
+/// Whether an instance has ended, as far as descriptions tell, which lag behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    /// EC2 shows that it is terminated.
+    Seen,
+    /// EC2 does not show it although it is old enough to be shown, and its kubelet does not speak for it.
+    Unshown,
+}
+
+fn end_of(
+    shown: Option<&Instance>,
+    snapshot: &Snapshot,
+    claim: &NodeClaim,
+    id: &InstanceId,
+) -> End {
+    let is_new = |at: Timestamp| snapshot.now.duration_since(at) < SHOWN_AFTER;
+    let launched = claim.condition(LAUNCHED);
+    let launched = launched.map(|launched| launched.last_transition);
+    match shown {
+        Some(instance) if instance.state == InstanceState::Terminated => End::Seen,
+        Some(_) => End::NotYet,
+        None if claim.created_at.is_some_and(is_new) || launched.is_some_and(is_new) => End::NotYet,
+        None if speaks(snapshot, id) => End::NotYet,
+        None => End::Unshown,
+    }
+}
+
+/// What EC2 says of the instances of deleting NodeClaims and Nodes.
+#[derive(Default)]
+pub(super) struct Ends {
+    pub(super) gone: Gone,
+    /// Those of them that EC2 does not show: it is asked to end them before they are believed gone.
+    pub(super) unshown: BTreeSet<InstanceId>,
+}
+
+/// One call tells of all.
+pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, TurnError> {
+    let deleted_nodes: BTreeSet<&str> = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.deleted_at.is_some())
+        .map(|node| node.provider_id.as_str())
+        .collect();
+    let dying: Vec<(&NodeClaim, InstanceId)> = snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| {
+            claim.deleted_at.is_some() || deleted_nodes.contains(claim.status.provider_id.as_str())
+        })
+        .filter_map(|claim| Some((claim, instance_of(claim)?)))
+        .collect();
+    let found = described(turn, &dying).await?;
+    let mut ends = Ends::default();
+    for (claim, id) in dying {
+        let instance = found.get(&id);
+        let end = end_of(instance, snapshot, claim, &id);
+        if end == End::Unshown {
+            ends.unshown.insert(id);
+        }
+        if end != End::NotYet {
+            ends.gone.instances.insert(claim.status.provider_id.clone());
+        } else if instance.is_some_and(|instance| !belongs(instance, claim, turn.cluster)) {
+            ends.gone.strangers.insert(claim.name.clone());
+        }
+    }
+    Ok(ends)
+}
+
+/// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that somebody wrote by hand may name any instance.
+fn belongs(instance: &Instance, claim: &NodeClaim, cluster: &ClusterName) -> bool {
+    let tags = &instance.tags;
+    let of_cluster = tags.get(tag::EKS_CLUSTER) == Some(&cluster.0)
+        || tags.contains_key(&format!("{}{cluster}", tag::CLUSTER_PREFIX));
+    let of_another = tags
+        .get(tag::NODE_CLAIM)
+        .is_some_and(|name| *name != claim.name.0);
+    of_cluster && tags.contains_key(tag::NODE_POOL) && !of_another
+}
