@@ -151,6 +151,7 @@ fn registry_error(error: CloudError) -> RegistryError {
         | CloudError::NotFound { .. }
         | CloudError::Throttled { .. }
         | CloudError::Postponed { .. }
+        | CloudError::NotSent { .. }
         | CloudError::Invalid { .. }
         | CloudError::Unknown { .. } => RegistryError::Unavailable { action, message },
     }

@@ -172,9 +172,11 @@ impl Executor<'_> {
                 self.postpone(&group.members, postponed, outcome).await;
                 return Ok(());
             }
-            Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
-                return Err(error.into());
-            }
+            Err(
+                error @ (CloudError::Throttled { .. }
+                | CloudError::NotSent { .. }
+                | CloudError::Unknown { .. }),
+            ) => return Err(error.into()),
             Err(
                 error @ (CloudError::NoCapacity { .. }
                 | CloudError::Denied { .. }
@@ -237,19 +239,31 @@ impl Executor<'_> {
         let needed = FreeAddresses::needed(&call.request, types);
         free.take(&needed);
         let not_after = call.frozen_at + FREEZER_WINDOW;
-        let answered = self
+        let sent = self
             .request(&call, members, not_after, facts, outcome)
             .await?;
-        // Without a certain answer the addresses may be taken.
-        if let Some(answered) = answered {
-            let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
-            free.give_back(&needed, &used);
-            answered.full.iter().for_each(|subnet| free.exhaust(subnet));
+        match sent {
+            Sent::Answered(answered) => {
+                let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
+                free.give_back(&needed, &used);
+                answered.full.iter().for_each(|subnet| free.exhaust(subnet));
+            }
+            // The addresses may be taken.
+            Sent::Unanswered => {}
+            // Nobody else may have sent it: the next attempt need not wait until that is certain.
+            Sent::Not(members, why) => {
+                free.give_back(&needed, &[]);
+                for member in &members {
+                    self.end_attempt(member, "LaunchFailed", &why, outcome)
+                        .await?;
+                }
+                self.close(&call).await?;
+            }
         }
         Ok(())
     }
 
-    /// Sends a frozen request and sees to its answer. Without a certain answer (`None`) the call stays open for a resumer.
+    /// Sends a frozen request and sees to its answer.
     pub(crate) async fn request(
         &self,
         call: &Call,
@@ -257,7 +271,7 @@ impl Executor<'_> {
         not_after: jiff::Timestamp,
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
-    ) -> Result<Option<Answered>, Trouble> {
+    ) -> Result<Sent, Trouble> {
         let token = &call.request.token;
         tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
         match self
@@ -269,7 +283,7 @@ impl Executor<'_> {
                 let settled = self
                     .settle_answer(call, members, answer, facts, outcome)
                     .await?;
-                Ok(Some(settled))
+                Ok(Sent::Answered(settled))
             }
             Err(CloudError::NoCapacity { code, message }) => {
                 let why = format!("{code}: {message}");
@@ -278,7 +292,7 @@ impl Executor<'_> {
                         .await?;
                 }
                 self.close(call).await?;
-                Ok(Some(Answered::default()))
+                Ok(Sent::Answered(Answered::default()))
             }
             Err(
                 error @ (CloudError::Denied { .. }
@@ -290,7 +304,7 @@ impl Executor<'_> {
                     self.end_with(member, &refusal, outcome).await?;
                 }
                 self.close(call).await?;
-                Ok(Some(Answered::default()))
+                Ok(Sent::Answered(Answered::default()))
             }
             Err(CloudError::Postponed { action, until }) => {
                 // The request may have been sent before it was to be repeated: the frozen call is resumed (A3).
@@ -299,12 +313,13 @@ impl Executor<'_> {
                     outcome.left(member.name(), &postponed);
                 }
                 outcome.postponed = Some(postponed);
-                Ok(None)
+                Ok(Sent::Unanswered)
             }
+            Err(error @ CloudError::NotSent { .. }) => Ok(Sent::Not(members, error.to_string())),
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
                 let trouble = Trouble::from(error);
                 leave(&members, &trouble, outcome);
-                Ok(None)
+                Ok(Sent::Unanswered)
             }
         }
     }
@@ -315,6 +330,15 @@ impl Executor<'_> {
             .await?;
         Ok(())
     }
+}
+
+/// What became of a frozen request.
+pub(crate) enum Sent {
+    Answered(Answered),
+    /// The call stays open for a resumer.
+    Unanswered,
+    /// Not now, for this reason, and so its members have nothing of it.
+    Not(Vec<Member>, String),
 }
 
 fn request(
@@ -334,8 +358,8 @@ fn request(
     facts.builder.request(launch, &class.object, types, free)
 }
 
-fn leave(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {
+pub(crate) fn leave(members: &[Member], problem: &impl ToString, outcome: &mut Outcome) {
     for member in members {
-        outcome.left(member.name(), trouble);
+        outcome.left(member.name(), problem.to_string());
     }
 }

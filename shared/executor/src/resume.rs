@@ -8,7 +8,12 @@ use model::{
 };
 use ports::CloudError;
 
-use crate::{Executor, LaunchFacts, Outcome, Postponed, Trouble, members::Member, settle::Facts};
+use crate::{
+    Executor, LaunchFacts, Outcome, Postponed, Trouble,
+    launch::{Sent, leave},
+    members::Member,
+    settle::Facts,
+};
 
 /// An unanswered call is left alone for this long: its request may still be on its way, or its instances not shown yet.
 pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
@@ -162,9 +167,12 @@ impl Executor<'_> {
             return self.close(&call).await;
         }
         let not_after = self.lease().until;
-        self.request(&call, left, not_after, facts, outcome)
-            .await
-            .map(drop)
+        match self.request(&call, left, not_after, facts, outcome).await? {
+            // Whoever froze it may have sent it.
+            Sent::Not(members, why) => leave(&members, &why, outcome),
+            Sent::Answered(_) | Sent::Unanswered => {}
+        }
+        Ok(())
     }
 
     /// Closes a call that owes nobody anything any more; members that others hold are left to them.

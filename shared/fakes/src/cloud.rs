@@ -29,10 +29,9 @@ impl Cloud for Sim {
     ) -> Result<FleetAnswer, CloudError> {
         self.port("launch", |world| {
             if world.now > not_after {
-                let message = format!("it is past {not_after}, so no request was sent");
-                return Err(CloudError::Unknown {
+                return Err(CloudError::NotSent {
                     action: "CreateFleet".into(),
-                    message,
+                    not_after,
                 });
             }
             world.account.launch(request, world.now)

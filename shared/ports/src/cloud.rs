@@ -18,7 +18,8 @@ pub trait Cloud: Send + Sync {
     async fn ready(&self, request: &FleetRequest) -> Result<(), CloudError>;
 
     /// Runs one frozen `instant` CreateFleet call. A launch template that EC2 does not find is made again, and the call
-    /// repeated. Sends no request, repetitions included, later than `not_after` (PROTOCOL A3).
+    /// repeated. Sends no request, repetitions included, later than `not_after` (PROTOCOL A3); `NotSent` if it sent none that EC2
+    /// could have obeyed.
     async fn launch(
         &self,
         request: &FleetRequest,
@@ -77,6 +78,12 @@ pub enum CloudError {
     /// It was not sent: the account's budget of calls is spent. Go on then; nothing is wrong.
     #[error("{action} waits until {until}: the account's budget of EC2 calls is spent")]
     Postponed { action: String, until: Timestamp },
+    /// It was not sent: it was too late for it. Nothing came of it.
+    #[error("{action} was not sent: it is past {not_after}")]
+    NotSent {
+        action: String,
+        not_after: Timestamp,
+    },
     /// Tell the user which permission is missing.
     #[error("{action} was denied: {message}")]
     Denied { action: String, message: String },

@@ -143,6 +143,8 @@ fn refused(cluster: &ClusterName, entry: &Value, error: CloudError) -> ClusterEr
                 after_seconds: None,
             }
         }
-        CloudError::Unknown { action, .. } => ClusterError::Unavailable { action, message },
+        CloudError::Unknown { action, .. } | CloudError::NotSent { action, .. } => {
+            ClusterError::Unavailable { action, message }
+        }
     }
 }

@@ -37,13 +37,13 @@ pub(super) async fn launch(
     not_after: Timestamp,
 ) -> Result<FleetAnswer, CloudError> {
     let ec2 = account.ec2_of(&request.cluster).await;
-    let mut answer = send(account, &ec2, request, not_after).await;
+    let mut answer = send(&ec2, request, time_left(account, not_after)?).await;
     if let Err(error) = &answer
         && code(error) == Some(errors::TEMPLATE_NOT_FOUND)
     {
         // Collected or deleted since the launch was prepared.
         templates::ensure(&ec2, request).await?;
-        answer = send(account, &ec2, request, not_after).await;
+        answer = send(&ec2, request, time_left(account, not_after)?).await;
     }
     let output = answer.map_err(refused(ACTION))?;
     Ok(read(request, output))
@@ -52,20 +52,23 @@ pub(super) async fn launch(
 type SendError =
     aws_sdk_ec2::error::SdkError<aws_sdk_ec2::operation::create_fleet::CreateFleetError>;
 
-/// The SDK's own repetitions end with the time-out of the operation, so no request starts after `not_after`.
+fn time_left(account: &Account, not_after: Timestamp) -> Result<Duration, CloudError> {
+    let left = not_after.duration_since(account.clock.now());
+    match Duration::try_from(left) {
+        Ok(left) if !left.is_zero() => Ok(left),
+        Ok(_) | Err(_) => Err(CloudError::NotSent {
+            action: ACTION.to_owned(),
+            not_after,
+        }),
+    }
+}
+
+/// The SDK's own repetitions end with the time-out of the operation, so no request starts after it.
 async fn send(
-    account: &Account,
     ec2: &Client,
     request: &FleetRequest,
-    not_after: Timestamp,
+    left: Duration,
 ) -> Result<CreateFleetOutput, SendError> {
-    let left = not_after.duration_since(account.clock.now());
-    let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
-    if left.is_zero() {
-        return Err(SendError::timeout_error(format!(
-            "the call was not sent: it may not be repeated after {not_after}"
-        )));
-    }
     let timeouts = TimeoutConfig::builder().operation_timeout(left).build();
     let config = aws_sdk_ec2::config::Builder::new().timeout_config(timeouts);
     let call = call(ec2, request).customize().config_override(config);

@@ -139,9 +139,9 @@ impl Cloud for Ec2 {
         const ACTION: &str = "CreateFleet";
         self.call(Api::CreateFleet, ACTION, |account, machines, now| {
             if now > not_after {
-                return Err(CloudError::Unknown {
+                return Err(CloudError::NotSent {
                     action: ACTION.to_owned(),
-                    message: format!("it is past {not_after}, so no request was sent"),
+                    not_after,
                 });
             }
             account

@@ -186,6 +186,21 @@ async fn a3_the_freezer_sends_nothing_once_its_freeze_is_half_a_minute_old() {
 }
 
 #[tokio::test]
+async fn a3_the_next_attempt_does_not_wait_for_a_request_that_was_never_sent() {
+    let mut rig = with_pending_pods(1).await;
+    rig.sim.with(|world| {
+        world.on_call = Some(("launch", |world| world.now += secs(31)));
+    });
+    run(&mut rig, Lane::Provisioner).await;
+    rig.sim
+        .with(|world| assert!(world.account.requests.is_empty(), "a3"));
+    // Not the minute that a call may be under way.
+    lapse(&rig);
+    let report = run(&mut rig, Lane::Provisioner).await;
+    assert_eq!(report.launched.len(), 1, "{report:#?}");
+}
+
+#[tokio::test]
 async fn a3_a_dead_instance_ends_the_attempt_and_the_next_has_a_new_token() {
     let mut rig = with_pending_pods(1).await;
     points_until(&mut rig, "launch").await;
