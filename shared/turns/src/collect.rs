@@ -2,6 +2,7 @@
 //! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
 
 mod brake;
+mod lost;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,10 @@ use model::{
 };
 use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
-use self::brake::{brake, count, unexplained};
+use self::{
+    brake::{brake, count, unexplained},
+    lost::forget_lost,
+};
 use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics};
 
 /// As upstream's collector (spec/lifecycle §25.1).
@@ -88,6 +92,11 @@ pub(crate) async fn collect(
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
     forget(world, cluster, &**api, &launched, &claims).await?;
+    let known = due(&memory.instance_gone, now);
+    let lost = forget_lost(
+        world, cluster, &**api, &launched, &claims, &instances, &known,
+    )
+    .await?;
     let is_quiet = intents.is_empty() && calls.is_empty() && all_serve(&claims, &launched);
     let open: BTreeSet<LaunchToken> = calls
         .into_iter()
@@ -97,7 +106,8 @@ pub(crate) async fn collect(
 
     let orphans = orphans(&instances, &claims, &nodes, &open);
     memory.orphans = seen_since(orphans, &memory.orphans, now);
-    let gone = without_instance(&claims, &instances, &nodes);
+    let mut gone = without_instance(&claims, &instances, &nodes);
+    gone.extend(lost);
     memory.instance_gone = seen_since(gone, &memory.instance_gone, now);
     memory
         .unexplained

@@ -7,7 +7,8 @@ use fakes::{Sim, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType, InstanceId, Interruption, InterruptionKind, PodKey, Resources,
-    launch::InstanceState, selector::LabelSelector, snapshot::PodDisruptionBudget,
+    launch::InstanceState, node_claim::NodeClaim, selector::LabelSelector,
+    snapshot::PodDisruptionBudget,
 };
 use ports::cluster::LeaderLease;
 
@@ -139,6 +140,19 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
             let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
             if let Some(name) = dice.pick(&names) {
                 world.api.order_deletion(name, now);
+            }
+        }),
+        What::NodeClaimForced => sim.with(|world| {
+            let nodes = &world.api.nodes;
+            let joined = |claim: &NodeClaim| {
+                let mut nodes = nodes.values();
+                nodes.any(|node| node.provider_id == claim.status.provider_id)
+            };
+            let claims = world.api.node_claims.values();
+            let unjoined = claims.filter(|claim| !joined(claim));
+            let names: Vec<_> = unjoined.map(|claim| claim.name.clone()).collect();
+            if let Some(name) = dice.pick(&names) {
+                world.api.node_claims.remove(name);
             }
         }),
         What::PodDeleted => sim.with(|world| {

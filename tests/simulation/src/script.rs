@@ -81,6 +81,8 @@ pub enum What {
     },
     NodeDeleted,
     NodeClaimDeleted,
+    /// One whose node has not joined, finalizer and all: nobody is asked to end its instance.
+    NodeClaimForced,
     PodDeleted,
     NodeClassEdited,
     LimitEdited {
@@ -180,6 +182,14 @@ impl Script {
                 at: dice.between(1, TROUBLE - 1),
                 what: what(kind, &mut dice),
             });
+        }
+        let mut forced = Dice::new(seed, 7);
+        if forced.chance(300) {
+            let what = What::NodeClaimForced;
+            events.extend((0..3).map(|_| Event {
+                at: forced.between(1, TROUBLE - 1),
+                what: what.clone(),
+            }));
         }
         events.sort_by_key(|event| event.at);
         Self {

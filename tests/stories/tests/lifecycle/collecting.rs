@@ -60,6 +60,40 @@ async fn a_node_claim_whose_instance_is_gone_goes() {
 
 /// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
 #[tokio::test]
+async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
+    let mut rig = serving(4).await;
+    let lost = claim(&rig);
+    rig.sim.with(|world| {
+        // Its finalizer was taken off by hand, and nobody tells of the end of its instance.
+        world.api.node_claims.remove(&lost.name);
+        world
+            .api
+            .nodes
+            .retain(|_, node| node.provider_id != lost.status.provider_id);
+        let id = lost.status.provider_id.rsplit('/').next().unwrap().into();
+        let instance = world.account.instances.get_mut(&id).unwrap();
+        instance.state = model::launch::InstanceState::Terminated;
+        instance.private_dns = None;
+    });
+    let is_known = |world: &mut fakes::World| {
+        let rows = world.ledger.of(&Rig::cluster());
+        rows.claims.contains_key(&lost.name) || rows.intents.contains_key(&lost.name)
+    };
+    rig.pass(secs(119)).await;
+    assert!(rig.sim.with(is_known), "two looks");
+    let forgotten = rig.until(secs(600), |world| !is_known(world)).await;
+    assert!(forgotten.is_some(), "{:#?}", rig.transcript);
+    assert!(
+        rig.until(secs(600), |world| all_bound(world) && consistent(world))
+            .await
+            .is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    transcript!(rig);
+}
+
+#[tokio::test]
 async fn an_empty_list_ends_nothing() {
     for nodes in [1, 4] {
         let mut rig = serving_apart(nodes).await;
