@@ -121,11 +121,8 @@ pub(crate) enum Owned {
 }
 
 impl Owned {
+    /// Instances that are not shown are none of those there are to hand out.
     fn is(&self, instance: &Facts) -> bool {
-        match self {
-            Self::Shown(shown) => shown.id == instance.id,
-            Self::Told(id) => *id == instance.id,
-            Self::Hidden | Self::Dead => false,
-        }
+        matches!(self, Self::Shown(shown) if shown.id == instance.id)
     }
 }
