@@ -1,0 +1,129 @@
+//! A4: which launch gets which instance of a call that nobody saw the answer of.
+
+use fakes::World;
+use model::{
+    InstanceId,
+    launch::InstanceState,
+    ledger::{ClaimPhase, ClaimRow, Holder, InstanceOwner, IntentState},
+};
+
+use crate::{Scene, failures};
+
+impl Scene {
+    /// Somebody has given the instance to this NodeClaim before.
+    fn give(&self, instance: &InstanceId, claim: &str) {
+        let owner = InstanceOwner {
+            cluster: self.cluster.clone(),
+            holder: Holder::Claim(claim.into()),
+        };
+        let row = ClaimRow {
+            instance: instance.clone(),
+            phase: ClaimPhase::Open,
+        };
+        self.sim.with(|world| {
+            world.ledger.owners.insert(instance.clone(), owner);
+            let rows = world.ledger.of(&self.cluster);
+            rows.claims.insert(claim.into(), row);
+        });
+    }
+
+    /// What NodeClaims get of what is there, before the call may be repeated.
+    async fn launched(&self) -> Vec<(String, InstanceId)> {
+        let launched = self.resumed_after(40).await.launched;
+        let named = launched.into_iter().map(|(claim, id)| (claim.0, id));
+        let mut named: Vec<_> = named.collect();
+        named.sort();
+        named
+    }
+}
+
+/// A launch under way that owns an instance of which this became.
+async fn owning(becomes: fn(&mut World, &InstanceId)) -> (Scene, InstanceId) {
+    let scene = Scene::unanswered(&["a"]).await;
+    let own = scene.instances().remove(0);
+    scene.give(&own, "a");
+    scene.sim.with(|world| becomes(world, &own));
+    (scene, own)
+}
+
+fn is_hidden(world: &mut World, own: &InstanceId) {
+    world.account.instances.remove(own);
+}
+
+#[tokio::test]
+async fn a4_what_has_an_owner_is_offered_to_nobody_else() {
+    let scene = Scene::unanswered(&["a", "b"]).await;
+    let ids = scene.instances();
+    scene.give(&ids[0], "a");
+    scene.sim.with(|world| world.calls.clear());
+    let expected = [("a".into(), ids[0].clone()), ("b".into(), ids[1].clone())];
+    assert_eq!(scene.launched().await, expected);
+    let offers = scene.sim.with(|world| {
+        let calls = world.calls.iter();
+        calls.filter(|call| **call == "own").count()
+    });
+    assert_eq!(offers, 1);
+}
+
+#[tokio::test]
+async fn a4_who_loses_an_instance_gets_one_that_is_left() {
+    let scene = Scene::unanswered(&["a", "b", "c"]).await;
+    let ids = scene.instances();
+    scene.give(&ids[0], "elsewhere");
+    scene.sim.with(|world| {
+        let rows = world.ledger.of(&scene.cluster);
+        rows.intents.remove(&"c".into());
+    });
+    let expected = [("a".into(), ids[2].clone()), ("b".into(), ids[1].clone())];
+    assert_eq!(scene.launched().await, expected);
+}
+
+#[tokio::test]
+async fn a4_only_living_instances_are_shown_by_their_node_claims() {
+    let (scene, _) = owning(|world, own| {
+        let instance = world.account.instances.get_mut(own).unwrap();
+        instance.state = InstanceState::Terminated;
+    })
+    .await;
+    let outcome = scene.resumed_after(60).await;
+    let why = "its instance ended while it was being launched";
+    assert_eq!(failures(&outcome), [("a", why)]);
+
+    // EC2 shows some instances by their ids before it finds them by their tags.
+    let (scene, own) = owning(|world, own| {
+        let instance = world.account.instances.get_mut(own).unwrap();
+        instance.tags.clear();
+    })
+    .await;
+    assert_eq!(scene.launched().await, [("a".into(), own.clone())]);
+    let shown = scene.node_claim("a").status.provider_id;
+    assert!(shown.ends_with(own.as_str()), "{shown}");
+}
+
+#[tokio::test]
+async fn a4_an_instance_that_only_its_node_claim_shows_takes_none_from_others() {
+    let scene = Scene::unanswered(&["a", "b"]).await;
+    let ids = scene.instances();
+    scene.give(&ids[0], "a");
+    scene.sim.with(|world| {
+        is_hidden(world, &ids[0]);
+        let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();
+        claim.status.provider_id = format!("aws:///us-east-1a/{}", ids[0]);
+    });
+    let expected = [("a".into(), ids[0].clone()), ("b".into(), ids[1].clone())];
+    assert_eq!(scene.launched().await, expected);
+}
+
+#[tokio::test]
+async fn a3_an_instance_that_nobody_shows_is_waited_for_until_the_launch_time_out() {
+    let (scene, _) = owning(is_hidden).await;
+    let outcome = scene.resumed_after(299).await;
+    assert_eq!(outcome.unfinished, ["a".into()], "{outcome:#?}");
+    assert_eq!(failures(&outcome), []);
+    assert!(matches!(scene.state("a"), IntentState::Launching { .. }));
+
+    let (scene, _) = owning(is_hidden).await;
+    let outcome = scene.resumed_after(300).await;
+    let why = "EC2 did not show its instance within the launch time-out";
+    assert_eq!(failures(&outcome), [("a", why)]);
+}

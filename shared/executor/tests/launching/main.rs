@@ -1,0 +1,182 @@
+//! PROTOCOL A and C over an executor alone: what becomes of launches from their commit to their instances.
+#![expect(clippy::unwrap_used, reason = "the world is written down here")]
+
+mod assigning;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use executor::{ClassFacts, Executor, LaunchFacts, Outcome};
+use fakes::{Fault, Sim, World};
+use jiff::SignedDuration;
+use model::{
+    CapacityType, ClusterName, FreeAddresses, InstanceId, Lane, NanosPerHour, NodeClassName,
+    Resources,
+    ids::TurnId,
+    ledger::{Intent, IntentState, Mode},
+    node_claim::{NodeClaim, NodeClaimSpec, NodeClassRef},
+    plan::{ExpectedOffering, Launch},
+};
+use ports::{Launches, Ledger, cluster::LeaderLease};
+
+/// An active cluster that is ours, and one turn at work in it.
+struct Scene {
+    sim: Sim,
+    cluster: ClusterName,
+    turn: TurnId,
+    classes: BTreeMap<NodeClassName, ClassFacts>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let (sim, cluster) = (Sim::new("demo"), ClusterName::from("demo"));
+        let registry = serde_json::json!({"mode": "active"});
+        sim.mirror_registry(&cluster, &registry, &Mode::Active)
+            .await
+            .unwrap();
+        let types = sim.with(|world| {
+            world.api.leader = Some(LeaderLease {
+                holder: "us".into(),
+                renewed_at: Some(world.now),
+                duration_seconds: 3_600,
+                resource_version: None,
+            });
+            world.catalog.to_vec()
+        });
+        let class = ClassFacts {
+            object: fakes::node_class("default"),
+            types: Arc::new(types),
+        };
+        Self {
+            sim,
+            cluster,
+            turn: "turn".into(),
+            classes: BTreeMap::from([("default".into(), class)]),
+        }
+    }
+
+    /// Launches under way whose call got no answer, though it launched an instance for each.
+    async fn unanswered(claims: &[&str]) -> Self {
+        let scene = Self::new().await;
+        let intents = claims.iter().map(|claim| scene.intend(launch(claim)));
+        let intents: Vec<Intent> = intents.collect();
+        scene.sim.fail_next("launch", Fault::LostAnswer);
+        let outcome = scene.launch(intents).await;
+        assert_eq!(outcome.unfinished.len(), claims.len(), "{outcome:#?}");
+        scene
+    }
+
+    fn executor(&self) -> Executor<'_> {
+        Executor {
+            cluster: &self.cluster,
+            turn: &self.turn,
+            lane: Lane::Provisioner,
+            holder: "us",
+            cloud: &self.sim,
+            api: &self.sim,
+            ledger: &self.sim,
+            clock: &self.sim,
+            deadline: self.sim.with(|world| world.now) + SignedDuration::from_secs(30),
+            launch_timeout: SignedDuration::from_secs(300),
+        }
+    }
+
+    /// Commits to a launch now, leased to our turn.
+    fn intend(&self, launch: Launch) -> Intent {
+        let lease = self.executor().lease();
+        self.sim.with(|world| {
+            let intent = Intent {
+                plan: "plan".into(),
+                generation: 1,
+                launch,
+                state: IntentState::Intended,
+                lease: Some(lease),
+                committed_at: world.now,
+            };
+            let rows = world.ledger.of(&self.cluster);
+            rows.intents.insert(intent.name().clone(), intent.clone());
+            intent
+        })
+    }
+
+    async fn launch(&self, intents: Vec<Intent>) -> Outcome {
+        let builder = self.builder().await;
+        let facts = self.facts(&*builder);
+        self.executor().launch(intents, &facts).await
+    }
+
+    /// What whoever comes so many seconds later makes of it.
+    async fn resumed_after(&self, seconds: i64) -> Outcome {
+        self.sim
+            .with(|world| world.now += SignedDuration::from_secs(seconds));
+        let intents = self.sim.intents(&self.cluster).await.unwrap();
+        let builder = self.builder().await;
+        let facts = self.facts(&*builder);
+        self.executor().resume(&intents, &facts).await.unwrap()
+    }
+
+    async fn builder(&self) -> Box<dyn ports::LaunchBuilder> {
+        let entry = serde_json::Value::Null;
+        self.sim.prepare(&self.cluster, &entry).await.unwrap()
+    }
+
+    fn facts<'a>(&'a self, builder: &'a dyn ports::LaunchBuilder) -> LaunchFacts<'a> {
+        LaunchFacts {
+            builder,
+            classes: &self.classes,
+            overlaid: BTreeMap::new(),
+            free_addresses: FreeAddresses::default(),
+            existing: BTreeMap::new(),
+        }
+    }
+
+    fn state(&self, claim: &str) -> IntentState {
+        self.sim.with(|world| {
+            let intents = &world.ledger.of(&self.cluster).intents;
+            intents.get(&claim.into()).unwrap().state.clone()
+        })
+    }
+
+    fn node_claim(&self, claim: &str) -> NodeClaim {
+        let claims = self.sim.with(|world| world.api.node_claims.clone());
+        claims.get(&claim.into()).unwrap().clone()
+    }
+
+    /// All instances there are, by id.
+    fn instances(&self) -> Vec<InstanceId> {
+        let ids = |world: &mut World| world.account.instances.keys().cloned().collect();
+        self.sim.with(ids)
+    }
+}
+
+fn launch(claim: &str) -> Launch {
+    Launch {
+        name: claim.into(),
+        node_pool: "default".into(),
+        node_pool_uid: "default-uid".into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        spec: NodeClaimSpec {
+            node_class: NodeClassRef {
+                name: "default".into(),
+                ..NodeClassRef::default()
+            },
+            ..NodeClaimSpec::default()
+        },
+        pods: Vec::new(),
+        instance_types: vec!["m5.large".into()],
+        cheapest: ExpectedOffering {
+            instance_type: "m5.large".into(),
+            capacity_type: CapacityType::OnDemand,
+            zone: "us-east-1a".into(),
+            price: NanosPerHour(96_000_000),
+            capacity: Resources::default(),
+        },
+    }
+}
+
+fn failures(outcome: &Outcome) -> Vec<(&str, &str)> {
+    let failed = outcome.failed.iter();
+    failed
+        .map(|failed| (failed.claim.as_str(), failed.why.as_str()))
+        .collect()
+}
