@@ -1,0 +1,106 @@
+//! A2: which launches share a call, and what becomes of those that EC2 is not asked for.
+
+use std::sync::Arc;
+
+use fakes::Fault;
+use model::{
+    budget::{Api, Priority},
+    ledger::{Call, Intent, IntentState},
+    requirement::Requirement,
+    selector::Operator,
+};
+use ports::Ledger;
+
+use crate::{Scene, failures, launch};
+
+#[tokio::test]
+async fn a2_a_call_has_no_more_members_than_one_transaction_can_freeze() {
+    let scene = Scene::new().await;
+    let claims = (0..=Call::MEMBERS_MAX).map(|number| format!("claim-{number:02}"));
+    let intents: Vec<Intent> = claims.map(|claim| scene.intend(launch(&claim))).collect();
+    let outcome = scene.launch(intents).await;
+    assert_eq!(outcome.launched.len(), 91, "{:#?}", outcome.problems);
+    let sizes = scene.sim.with(|world| {
+        let requests = world.account.requests.iter();
+        let sizes = requests.map(|request| request.target_capacity);
+        sizes.collect::<Vec<u32>>()
+    });
+    assert_eq!(sizes, [90, 1]);
+}
+
+#[tokio::test]
+async fn a2_launches_that_wait_for_the_budget_of_calls_are_free_for_whoever_comes_next() {
+    let scene = Scene::new().await;
+    let mut other = launch("b");
+    other.instance_types = vec!["m5.xlarge".into()];
+    let intents = [launch("a"), other].map(|launch| scene.intend(launch));
+    let now = scene.sim.with(|world| {
+        world.budgeted = true;
+        world.now
+    });
+    scene
+        .sim
+        .draw(Api::CreateFleet, u32::MAX, Priority::Provisioning, now)
+        .await
+        .unwrap();
+    let outcome = scene.launch(intents.into()).await;
+    let until = outcome.postponed.as_ref().map(|postponed| postponed.until);
+    assert!(until.is_some_and(|until| until > now), "{outcome:#?}");
+    assert_eq!(outcome.unfinished, ["a".into(), "b".into()]);
+    scene.sim.with(|world| {
+        assert!(world.account.requests.is_empty());
+        let rows = world.ledger.of(&scene.cluster);
+        for intent in rows.intents.values() {
+            let lease = intent.lease.as_ref();
+            assert!(lease.is_none_or(|lease| !lease.is_live(now)), "{intent:#?}");
+        }
+    });
+}
+
+#[tokio::test]
+async fn a3_the_next_attempt_has_the_next_number() {
+    let scene = Scene::new().await;
+    let intent = scene.intend(launch("a"));
+    scene.sim.fail_next("launch", Fault::Denied);
+    scene.launch(vec![intent]).await;
+    let state = scene.state("a");
+    assert!(
+        matches!(state, IntentState::Claimed { attempt: 2, .. }),
+        "{state:?}"
+    );
+}
+
+#[tokio::test]
+async fn a5_a_launch_that_cannot_be_requested_ends_with_its_node_claim() {
+    let mut scene = Scene::new().await;
+    scene.classes.clear();
+    let intent = scene.intend(launch("a"));
+    let outcome = scene.launch(vec![intent]).await;
+    let why = "EC2NodeClass default does not exist";
+    assert_eq!(failures(&outcome), [("a", why)], "{outcome:#?}");
+    let claims = scene.sim.with(|world| world.api.node_claims.len());
+    assert_eq!(claims, 0);
+}
+
+#[tokio::test]
+async fn a_node_claim_is_labelled_with_what_its_type_has_one_of() {
+    let mut scene = Scene::new().await;
+    let class = scene.classes.get_mut(&"default".into()).unwrap();
+    let of = |key: &str, values: &[&str]| {
+        let values = values.iter().map(|value| (*value).to_owned());
+        Requirement::new(key, Operator::In, values)
+    };
+    for kind in Arc::make_mut(&mut class.types) {
+        let more = [
+            of("example.com/one", &["a"]),
+            of("example.com/two", &["a", "b"]),
+        ];
+        let more = more.map(|requirement| (requirement.key.clone(), requirement));
+        kind.requirements.0.extend(more);
+    }
+    let intent = scene.intend(launch("a"));
+    scene.launch(vec![intent]).await;
+    let labels = scene.node_claim("a").labels;
+    assert_eq!(labels.get("example.com/one").map(String::as_str), Some("a"));
+    assert_eq!(labels.get("example.com/two"), None);
+}
