@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 mod assigning;
+mod committing;
 mod resuming;
 mod sending;
 

@@ -1,0 +1,135 @@
+//! C1, C2 and A6: what launches are committed to, and after how many races no more.
+
+use std::collections::BTreeMap;
+
+use executor::Commitment;
+use fakes::World;
+use model::{
+    Action, Plan, PodKey, Snapshot,
+    caps::AccountSpending,
+    plan::{Planned, PodRef},
+    pod::Pod,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+};
+use ports::ledger::Record;
+
+use crate::{Scene, launch};
+
+/// A plan that launches a node for these pods.
+fn plan(pods: Vec<PodRef>) -> Plan {
+    let mut launch = launch("a");
+    launch.pods = pods;
+    let actions = vec![Planned {
+        action: Action::Launch(Box::new(launch)),
+        because: String::new(),
+    }];
+    Plan {
+        actions,
+        ..Plan::default()
+    }
+}
+
+impl Scene {
+    async fn commit(&self, plan: Plan) -> Commitment {
+        let settings = Settings {
+            preference_policy: PreferencePolicy::Respect,
+            min_values_policy: MinValuesPolicy::Strict,
+            reserved_offering_mode: ReservedOfferingMode::Strict,
+            optimize: Optimize::Cost,
+            feature_gates: BTreeMap::new(),
+            well_known_labels: Vec::new(),
+            restricted_domains: Vec::new(),
+            reservation_id_label: String::new(),
+            default_topology_spread: Vec::new(),
+        };
+        let snapshot = self.sim.with(|world| {
+            let pods = world.api.pods.values().cloned().collect();
+            let meta = world.ledger.of(&self.cluster).meta.as_ref();
+            Snapshot {
+                generation: meta.unwrap().generation,
+                pods,
+                ..Snapshot::empty(self.cluster.clone(), world.now, settings)
+            }
+        });
+        let executor = self.executor();
+        let commitment = executor.commit(&snapshot, plan, None, &|_, plan| plan);
+        commitment.await.unwrap()
+    }
+
+    fn calls(&self, name: &str) -> usize {
+        self.sim
+            .with(|world| world.calls.iter().filter(|call| **call == name).count())
+    }
+}
+
+#[tokio::test]
+async fn c1_launches_are_of_the_generation_that_they_make() {
+    let scene = Scene::new().await;
+    for generation in [1, 2] {
+        let Commitment::Made(made) = scene.commit(plan(Vec::new())).await else {
+            panic!("nobody else is at work");
+        };
+        let intents = made.intents.iter().map(|intent| intent.generation);
+        assert_eq!(made.generation, generation);
+        assert_eq!(intents.collect::<Vec<u64>>(), [generation]);
+    }
+}
+
+#[tokio::test]
+async fn c1_nothing_is_counted_where_nothing_is_capped() {
+    let scene = Scene::new().await;
+    let commitment = scene.commit(plan(Vec::new())).await;
+    assert!(matches!(commitment, Commitment::Made(_)), "{commitment:?}");
+    scene
+        .sim
+        .with(|world| assert_eq!(world.ledger.spending, AccountSpending::default()));
+}
+
+/// Another turn commits a plan, and will again.
+fn another_plan(world: &mut World) {
+    let rows = world.ledger.of(&"demo".into());
+    let meta = rows.meta.as_mut().unwrap();
+    meta.generation += 1;
+    rows.records.push(Record::Plan {
+        generation: meta.generation,
+        plan: Box::default(),
+    });
+    world.on_call = Some(("commit", another_plan));
+}
+
+#[tokio::test]
+async fn c2_who_lost_to_three_plans_must_plan_afresh() {
+    let scene = Scene::new().await;
+    scene
+        .sim
+        .with(|world| world.on_call = Some(("commit", another_plan)));
+    let commitment = scene.commit(plan(Vec::new())).await;
+    assert!(matches!(commitment, Commitment::Lost), "{commitment:?}");
+    assert_eq!(scene.calls("commit"), 3);
+}
+
+#[tokio::test]
+async fn a6_few_pods_are_read_one_by_one_and_many_are_listed() {
+    for (count, lists, reads) in [(20, 0, 20), (21, 1, 0)] {
+        let scene = Scene::new().await;
+        let pods = (0..count).map(|number| PodRef {
+            key: PodKey::new("default", format!("pod-{number}")),
+            uid: format!("uid-{number}").into(),
+        });
+        let pods: Vec<PodRef> = pods.collect();
+        scene.sim.with(|world| {
+            for PodRef { key, uid } in pods.iter().cloned() {
+                let pod = Pod {
+                    key: key.clone(),
+                    uid,
+                    ..Pod::default()
+                };
+                world.api.pods.insert(key, pod);
+            }
+        });
+        let commitment = scene.commit(plan(pods)).await;
+        assert!(matches!(commitment, Commitment::Made(_)), "{commitment:?}");
+        let calls = (scene.calls("unassigned_pods"), scene.calls("pod"));
+        assert_eq!(calls, (lists, reads), "of {count} pods");
+    }
+}
