@@ -2,11 +2,13 @@
 
 mod relay;
 
+use std::sync::PoisonError;
+
 use api::{EC2NodeClass, NodePool};
 use fakes::{Sim, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, InstanceId, Interruption, InterruptionKind, PodKey, Resources,
+    CapacityType, InstanceId, Interruption, InterruptionKind, NodeClaimName, PodKey, Resources,
     launch::InstanceState, node_claim::NodeClaim, selector::LabelSelector,
     snapshot::PodDisruptionBudget,
 };
@@ -142,19 +144,11 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
                 world.api.order_deletion(name, now);
             }
         }),
-        What::NodeClaimForced => sim.with(|world| {
-            let nodes = &world.api.nodes;
-            let joined = |claim: &NodeClaim| {
-                let mut nodes = nodes.values();
-                nodes.any(|node| node.provider_id == claim.status.provider_id)
-            };
-            let claims = world.api.node_claims.values();
-            let unjoined = claims.filter(|claim| !joined(claim));
-            let names: Vec<_> = unjoined.map(|claim| claim.name.clone()).collect();
-            if let Some(name) = dice.pick(&names) {
-                world.api.node_claims.remove(name);
-            }
-        }),
+        What::NodeClaimForced => {
+            let forced = sim.with(|world| force(world, &mut dice));
+            let mut laws = play.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            laws.forced.extend(forced);
+        }
         What::PodDeleted => sim.with(|world| {
             let keys: Vec<_> = world.api.pods.keys().cloned().collect();
             if let Some(key) = dice.pick(&keys) {
@@ -337,10 +331,7 @@ fn announce(
         play.doomed.push((deadline, id.clone()));
     }
     if kind != InterruptionKind::RebalanceRecommendation {
-        let mut laws = play
-            .laws
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut laws = play.laws.lock().unwrap_or_else(PoisonError::into_inner);
         laws.announced.insert(id.clone(), now);
     }
     play.facts.push((
@@ -355,6 +346,21 @@ fn announce(
             reboots: false,
         },
     ));
+}
+
+/// Removes a NodeClaim whose node has not joined.
+fn force(world: &mut World, dice: &mut Dice) -> Option<NodeClaimName> {
+    let nodes = &world.api.nodes;
+    let joined = |claim: &NodeClaim| {
+        let mut nodes = nodes.values();
+        nodes.any(|node| node.provider_id == claim.status.provider_id)
+    };
+    let claims = world.api.node_claims.values();
+    let unjoined = claims.filter(|claim| !joined(claim));
+    let names: Vec<_> = unjoined.map(|claim| claim.name.clone()).collect();
+    let name = dice.pick(&names)?;
+    world.api.node_claims.remove(name);
+    Some(name.clone())
 }
 
 fn some_instance(world: &World, dice: &mut Dice, spot: bool) -> Option<InstanceId> {

@@ -44,6 +44,9 @@ pub struct Laws {
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
+    /// NodeClaims that a person removed: whoever died before saying that one was made makes it again.
+    pub(crate) forced: BTreeSet<NodeClaimName>,
+    told: usize,
     /// [`World::changes`] of the last look, and how many looks before it saw the same.
     seen: u64,
     still: u32,
