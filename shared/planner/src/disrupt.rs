@@ -27,13 +27,14 @@ mod types;
 mod validation;
 mod worth;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, rc::Rc};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
     NodeClaimName, NodePoolName, Snapshot,
     ledger::{self, Cursor},
 };
+use scheduling::Groundwork;
 
 pub use model::ledger::Method;
 
@@ -113,12 +114,24 @@ pub fn disrupt_at_any_price(snapshot: &Snapshot) -> Pass {
 }
 
 fn first(snapshot: &Snapshot, stance: Stance<'_>) -> Pass {
+    first_on(&Ground::new(snapshot), None, snapshot, stance)
+}
+
+/// The same where the ground is known already.
+fn first_on<'a>(
+    ground: &'a Ground<'a>,
+    known: Option<&Rc<Groundwork<'a>>>,
+    snapshot: &'a Snapshot,
+    stance: Stance<'a>,
+) -> Pass {
     let later = snapshot.now.checked_add(VALIDATED_AFTER);
     let later = later.unwrap_or(snapshot.now);
     let inventory = Inventory::new(snapshot);
-    let ground = Ground::new(snapshot);
     let movers = [snapshot.now, later].map(|at| Movers::new(snapshot, &inventory, at));
-    let scene = |movers| Scene::new(snapshot, &inventory, &ground, movers, stance);
+    let scene = |movers| {
+        let known = known.map(Rc::clone);
+        Scene::new(snapshot, &inventory, ground, movers, known, stance)
+    };
     let [now, later] = movers.each_ref().map(scene);
     Methods::new(&now, &later).first()
 }
@@ -151,6 +164,7 @@ fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
         &inventory,
         &ground,
         &movers,
+        None,
         Stance::new(snapshot),
     ))
 }

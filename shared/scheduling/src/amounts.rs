@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use model::{Resources, resources::PODS};
 
 /// Which resources have a slot.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Dimensions {
     names: Vec<String>,
 }

@@ -91,6 +91,18 @@ impl<'a> Groundwork<'a> {
         }
     }
 
+    /// Whether it serves this question, whose NodePools and DaemonSets are the same: pods may ask for something else.
+    fn suits(&self, input: &Input<'_>) -> bool {
+        let all = input.daemons.iter().chain(&input.pods);
+        *self.dimensions == Dimensions::of(all.map(|pod| &pod.requests))
+    }
+
+    /// This one where it serves the question, else one of its own.
+    pub(crate) fn or_own(known: Option<Rc<Self>>, input: &Input<'a>) -> Rc<Self> {
+        let known = known.filter(|known| known.suits(input));
+        known.unwrap_or_else(|| Rc::new(Self::of(input)))
+    }
+
     /// The moulds of this question's NodePools: limits leave something else each time.
     pub(crate) fn moulds(&self, pools: &[Pool<'_>]) -> Vec<Template> {
         let moulds = self.templates.iter().zip(pools);

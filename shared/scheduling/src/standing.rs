@@ -19,7 +19,7 @@ use crate::{
 
 /// What all those questions begin with.
 pub struct Standing<'a> {
-    groundwork: Groundwork<'a>,
+    groundwork: Rc<Groundwork<'a>>,
     /// With every pod that any question may ask about.
     input: Rc<Input<'a>>,
     /// So many of them, the first, are asked about in every question.
@@ -46,9 +46,9 @@ pub struct Leaving<'q> {
 
 impl<'a> Standing<'a> {
     /// The question's first pods wait for a place, whatever goes; the others are where they are, and some of them may have to
-    /// leave.
-    pub fn new(input: Input<'a>, waiting: usize) -> Self {
-        let (groundwork, input) = (Groundwork::of(&input), Rc::new(input));
+    /// leave. What is `known` of the same NodePools and DaemonSets is used again.
+    pub fn new(input: Input<'a>, waiting: usize, known: Option<Rc<Groundwork<'a>>>) -> Self {
+        let (groundwork, input) = (Groundwork::or_own(known, &input), Rc::new(input));
         let (mut setup, seats) = set_up_moving(&groundwork, &input, waiting);
         let world = &mut setup.world;
         let keys = world.topology.keys().filter(|key| *key != world.hostname);
@@ -61,6 +61,11 @@ impl<'a> Standing<'a> {
             setup,
             seats,
         }
+    }
+
+    /// What other clusters with the same NodePools and DaemonSets may use again.
+    pub fn groundwork(&self) -> &Rc<Groundwork<'a>> {
+        &self.groundwork
     }
 
     /// Where the pods would go: those that wait come first in the answer, then those that leave, in their order.

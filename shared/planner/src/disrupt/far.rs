@@ -65,7 +65,11 @@ pub(super) fn find<'a>(
         simulated: usize::MAX,
         ..scene.stance
     };
-    let look = |snapshot: &Snapshot| -> Pass { super::first(snapshot, stance) };
+    let known = scene.standing().groundwork();
+    let look = |snapshot: &Snapshot| -> Pass {
+        let ground = scene.ground.of_another(snapshot);
+        super::first_on(&ground, Some(known), snapshot, stance)
+    };
     let end = |commands: &[Command]| course::follow(scene.snapshot, commands, look);
     let planned = |steps: Vec<Move<'a>>| -> Option<Planned<'a>> {
         let steps = rearranging::in_order(steps, totals);

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, OnceCell},
     collections::{BTreeMap, BTreeSet},
+    rc::Rc,
 };
 
 use api::conditions::types::INITIALIZED;
@@ -14,7 +15,7 @@ use model::{
     node_pool::{ConsolidateAfter, NodePool},
     snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::{Standing, Volumes};
+use scheduling::{Groundwork, Standing, Volumes};
 
 use super::{movers::Movers, worth::Worth};
 use crate::{
@@ -67,6 +68,8 @@ pub(super) struct Scene<'a> {
     pub(super) ground: &'a Ground<'a>,
     pub(super) guards: Guards<'a>,
     pub(super) volumes: Volumes<'a>,
+    /// What is known of the same NodePools and DaemonSets.
+    known: Option<Rc<Groundwork<'a>>>,
     standing: OnceCell<Standing<'a>>,
     destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
@@ -87,6 +90,7 @@ impl<'a> Scene<'a> {
         inventory: &'a Inventory<'a>,
         ground: &'a Ground<'a>,
         movers: &'a Movers<'a>,
+        known: Option<Rc<Groundwork<'a>>>,
         stance: Stance<'a>,
     ) -> Self {
         let now = movers.now;
@@ -101,6 +105,7 @@ impl<'a> Scene<'a> {
             ground,
             guards: Guards::new(&snapshot.disruption_budgets),
             volumes: Volumes::new(&snapshot.storage),
+            known,
             standing: OnceCell::new(),
             destinations: OnceCell::new(),
             movers,
@@ -131,7 +136,7 @@ impl<'a> Scene<'a> {
                     optimize: Optimize::Upstream,
                 },
             );
-            Standing::new(question, self.movers.waiting())
+            Standing::new(question, self.movers.waiting(), self.known.clone())
         })
     }
 

@@ -54,6 +54,19 @@ impl<'a> Ground<'a> {
         }
     }
 
+    /// The ground of a cluster with the same NodePools, types and DaemonSets.
+    pub(crate) fn of_another<'s>(&self, snapshot: &'s Snapshot) -> Ground<'s>
+    where
+        'a: 's,
+    {
+        Ground {
+            snapshot,
+            pools: self.pools.clone(),
+            types: self.types.clone(),
+            daemons: self.daemons.clone(),
+        }
+    }
+
     fn options(&self, reserved: ReservedOfferingMode, optimize: Optimize) -> Options<'a> {
         let settings = &self.snapshot.settings;
         let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);

@@ -74,7 +74,7 @@ proptest! {
             let waiting = input.pods.len();
             let mut whole = input.clone();
             whole.pods.extend(input.hosts.iter().flat_map(|host| &host.pods));
-            let standing = Standing::new(whole.clone(), waiting);
+            let standing = Standing::new(whole.clone(), waiting, None);
             for node in 0..input.nodes.len() {
                 let (pods, fresh) = without(&whole, node);
                 let answer = standing.without(&Leaving {

@@ -168,7 +168,7 @@ impl World {
             namespaces: &[],
             storage: &storage,
         };
-        ask(&Standing::new(input, 0))
+        ask(&Standing::new(input, 0, None))
     }
 
     pub(super) fn planned<'q>(
