@@ -70,28 +70,17 @@ impl Bits {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
-    /// What it has in common with all of these, ascending, beginning with `from`.
-    pub(crate) fn common<'b>(
-        &'b self,
-        others: [&'b Self; 3],
-        from: usize,
-    ) -> impl Iterator<Item = usize> + 'b {
-        let [first, second, third] = others;
-        let words = self.0.iter().zip(&first.0).zip(&second.0).zip(&third.0);
-        let words = words.enumerate().skip(from / 64);
-        words.flat_map(move |(at, (((own, first), second), third))| {
-            let mut left = own & first & second & third;
-            if at == from / 64 {
-                left &= u64::MAX << (from % 64);
-            }
-            std::iter::from_fn(move || {
-                (left != 0).then(|| {
-                    let bit = left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    at * 64 + bit
-                })
-            })
-        })
+    /// The first of its members, from `from` on, that all of these have.
+    pub(crate) fn first_in_all(&self, others: &[&Self], from: usize) -> Option<usize> {
+        let words = self.0.iter().enumerate().skip(from / 64);
+        let mut common = words.map(|(at, word)| {
+            let shared = |word, other: &&Self| word & other.0.get(at).copied().unwrap_or(0);
+            let word = others.iter().fold(*word, shared);
+            let unasked = if at == from / 64 { from % 64 } else { 0 };
+            (at, word & u64::MAX << unasked)
+        });
+        let (at, word) = common.find(|(_, word)| *word != 0)?;
+        Some(at * 64 + word.trailing_zeros() as usize)
     }
 
     /// The members, ascending.
@@ -112,6 +101,23 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_sets_have_in_common_is_found_in_order() {
+        let of = |members: &[usize]| {
+            let mut bits = Bits::none(200);
+            members.iter().for_each(|at| bits.insert(*at));
+            bits
+        };
+        let (own, all) = (of(&[3, 70, 130, 190]), Bits::all(200));
+        let other = of(&[70, 130, 191]);
+        let first = |from| own.first_in_all(&[&all, &other], from);
+        assert_eq!(
+            [0, 70, 71, 131].map(first),
+            [Some(70), Some(70), Some(130), None]
+        );
+        assert_eq!(own.first_in_all(&[], 191), None);
+    }
 
     #[test]
     fn members_come_back_in_order() {

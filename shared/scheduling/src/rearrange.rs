@@ -13,6 +13,7 @@ mod made;
 mod offers;
 mod paper;
 mod recreate;
+mod roomy;
 mod rules;
 mod search;
 mod state;

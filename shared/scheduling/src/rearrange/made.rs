@@ -5,7 +5,7 @@ use super::{
     recreate::Berth,
     state::State,
 };
-use crate::{amounts, bits::Bits};
+use crate::bits::Bits;
 
 /// A node to be made.
 #[derive(Clone)]
@@ -41,12 +41,10 @@ impl Paper {
         };
         // With one more pod it is never cheaper than before.
         let from = if made.offer == NOWHERE { 0 } else { made.offer };
-        let mut open = made.open.common([offers, first, second], from);
-        open.find(|at| {
-            let room = self.offers.get(*at).map_or(&[][..], |offer| &offer.room);
-            let mut amounts = room.iter().zip(load).zip(&kind.requests);
-            amounts.all(|((room, load), wanted)| load + wanted <= *room)
-        })
+        let sets = [&made.open, offers, first, second];
+        let amounts = load.iter().zip(&kind.requests);
+        let amounts = amounts.map(|(load, wanted)| load + wanted);
+        self.roomy.first(&self.offers, sets, from, amounts)
     }
 }
 
@@ -107,11 +105,8 @@ impl State {
         match last {
             Some(_) => {
                 let load = self.load.row(node);
-                let mut open = made.open.common([&paper.all_offers; 3], 0);
-                let cheapest = open.find(|at| {
-                    let offer = paper.offers.get(*at);
-                    offer.is_some_and(|offer| amounts::fits(load, &offer.room))
-                });
+                let load = load.iter().copied();
+                let cheapest = paper.roomy.first(&paper.offers, [&made.open; 4], 0, load);
                 made.offer = cheapest.unwrap_or(NOWHERE);
             }
             None => made.team = NOWHERE,

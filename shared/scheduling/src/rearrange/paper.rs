@@ -5,6 +5,7 @@ use super::{
     kinds::Kinds,
     made::Made,
     offers::{Offer, Offers},
+    roomy::Roomy,
     rules::{Counted, DomainRule, HostRule},
 };
 use crate::{bits::Bits, solve::Solver};
@@ -18,6 +19,7 @@ pub(super) struct Paper {
     pub(super) nodes: Vec<Node>,
     pub(super) leavers: Vec<Leaving>,
     pub(super) offers: Vec<Offer>,
+    pub(super) roomy: Roomy,
     pub(super) all_offers: Bits,
     /// A node to be made for nobody yet.
     pub(super) anything: Made,
@@ -119,6 +121,7 @@ impl Paper {
             pods,
             nodes: nodes(solver, &mut counted),
             offers_in: offers.by_domain(&counted),
+            roomy: Roomy::of(&offers.all, dimensions),
             anything: Made::anything(&all_offers, counted.keys.len()),
             all_offers,
             spot_offers: offers.spot(),

@@ -1,0 +1,64 @@
+//! Which offers have room for how much, so that the cheapest that holds something is found without looking at each.
+
+use super::offers::Offer;
+use crate::bits::Bits;
+
+pub(super) struct Roomy {
+    /// Per resource, the amounts that offers have of it, ascending, each with the offers that have no less.
+    by_resource: Vec<Vec<(i64, Bits)>>,
+}
+
+/// So many resources are told by sets, which are all that most questions know; more are compared one by one.
+const SETS: usize = 8;
+
+impl Roomy {
+    pub(super) fn of(offers: &[Offer], resources: usize) -> Self {
+        let by_resource = (0..resources).map(|resource| {
+            let amount = |offer: &Offer| offer.room.get(resource).copied().unwrap_or(0);
+            let mut amounts: Vec<i64> = offers.iter().map(amount).collect();
+            amounts.sort_unstable();
+            amounts.dedup();
+            let sets = amounts.into_iter().map(|least| {
+                let mut set = Bits::none(offers.len());
+                for (at, offer) in offers.iter().enumerate() {
+                    if amount(offer) >= least {
+                        set.insert(at);
+                    }
+                }
+                (least, set)
+            });
+            sets.collect()
+        });
+        Self {
+            by_resource: by_resource.collect(),
+        }
+    }
+
+    /// The first of the offers in all these sets, from `from` on, that has room for these amounts.
+    pub(super) fn first(
+        &self,
+        offers: &[Offer],
+        [first, others @ ..]: [&Bits; 4],
+        from: usize,
+        amounts: impl Iterator<Item = i64> + Clone,
+    ) -> Option<usize> {
+        let mut sets = [first; SETS + 3];
+        let (given, told) = sets.split_at_mut(others.len());
+        given.copy_from_slice(&others);
+        for ((set, resource), amount) in told.iter_mut().zip(&self.by_resource).zip(amounts.clone())
+        {
+            let at = resource.partition_point(|(least, _)| *least < amount);
+            *set = &resource.get(at)?.1;
+        }
+        let mut from = from;
+        loop {
+            let at = first.first_in_all(&sets, from)?;
+            let room = offers.get(at).map_or(&[][..], |offer| &offer.room);
+            let mut untold = room.iter().zip(amounts.clone()).skip(SETS);
+            if untold.all(|(room, amount)| amount <= *room) {
+                return Some(at);
+            }
+            from = at + 1;
+        }
+    }
+}
