@@ -72,6 +72,17 @@ mod tests {
     use crate::test_world;
 
     #[test]
+    fn what_was_never_told_is_unknown_since_the_nodeclaim_was_made() {
+        let claim = test_world::claim("a", &[]);
+        let later = test_world::now() + jiff::SignedDuration::from_hours(1);
+        let update = changed(&claim, later, |_| {});
+        let launched = update.conditions.iter().find(|one| one.kind == LAUNCHED);
+        let launched = launched.unwrap();
+        assert_eq!(launched.status, model::node::ConditionStatus::Unknown);
+        assert_eq!(launched.last_transition, test_world::now());
+    }
+
+    #[test]
     fn an_update_holds_what_became_different_of_the_version_that_was_read() {
         let claim = test_world::claim("a", &[LAUNCHED, REGISTERED]);
         let update = changed(&claim, test_world::now(), |conditions| {

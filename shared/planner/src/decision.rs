@@ -99,3 +99,32 @@ impl Decision {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_world::{claim, now};
+
+    #[test]
+    fn two_decisions_do_what_each_does_and_look_again_at_the_earlier_time() {
+        let decision = |name: &str, seconds: i64| {
+            let claim = claim(name, &[]);
+            let mut decision = Decision::default();
+            let target = crate::lifecycle::target(&claim);
+            decision.act(Action::DeleteNodeClaim(target), name);
+            decision.notes.push(Note::normal(&claim, "Reason", name));
+            decision.look_again(now() + jiff::SignedDuration::from_secs(seconds));
+            decision
+        };
+        for (first, second) in [(5, 9), (9, 5)] {
+            let mut both = decision("a", first);
+            both.extend(decision("b", second));
+            let because = both.plan.actions.iter().map(|one| one.because.as_str());
+            assert_eq!(because.collect::<Vec<_>>(), ["a", "b"]);
+            assert_eq!(both.notes.len(), 2);
+            assert_eq!(both.due, Some(now() + jiff::SignedDuration::from_secs(5)));
+            both.extend(Decision::default());
+            assert_eq!((both.notes.len(), both.due.is_some()), (2, true));
+        }
+    }
+}

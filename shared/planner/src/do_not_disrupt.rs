@@ -106,6 +106,10 @@ mod tests {
     };
 
     fn reasons(annotation: &str, on: &str) -> Vec<(bool, &'static str)> {
+        reasons_of(annotation, on, |_| {})
+    }
+
+    fn reasons_of(annotation: &str, on: &str, change: fn(&mut Pod)) -> Vec<(bool, &'static str)> {
         let mut snapshot = snapshot();
         for (name, pool) in [("ours", true), ("theirs", false)] {
             let mut node = Node {
@@ -123,6 +127,7 @@ mod tests {
             started_at: Some(now() - SignedDuration::from_mins(10)),
             ..Pod::default()
         };
+        change(&mut pod);
         pod.annotations
             .insert(DO_NOT_DISRUPT.into(), annotation.into());
         snapshot.pods.push(pod);
@@ -149,5 +154,14 @@ mod tests {
             assert_eq!(told, [(true, "InvalidDoNotDisruptAnnotation")]);
         }
         assert_eq!(reasons("false", "theirs"), []);
+        let finished = |pod: &mut Pod| pod.phase = PodPhase::Succeeded;
+        assert_eq!(reasons_of("1h30m", "ours", finished), []);
+        let leaving = |pod: &mut Pod| {
+            pod.deletion = Some(model::pod::Deletion {
+                at: now(),
+                grace_seconds: 30,
+            });
+        };
+        assert_eq!(reasons_of("1h30m", "ours", leaving), []);
     }
 }

@@ -214,7 +214,6 @@ pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
     match seen {
         // Nothing takes a deletion back.
         _ if state == State::Gone => (state, Vec::new()),
-        Seen::Alive { .. } if state.is_leaving() => (state, Vec::new()),
         Seen::Alive {
             ending: Some(ending),
             ..

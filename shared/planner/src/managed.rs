@@ -15,3 +15,22 @@ pub(crate) fn is_ours_pool(pool: &NodePool) -> bool {
 fn is_ours_class(class: &NodeClassRef) -> bool {
     class.group == "karpenter.k8s.aws" && class.kind == "EC2NodeClass"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_another_group_or_kind_of_node_class_is_not_ours() {
+        for (group, kind, ours) in [
+            ("karpenter.k8s.aws", "EC2NodeClass", true),
+            ("karpenter.k8s.aws", "NodeClass", false),
+            ("eks.amazonaws.com", "EC2NodeClass", false),
+        ] {
+            let mut pool = NodePool::default();
+            pool.template.node_class.group = group.to_owned();
+            pool.template.node_class.kind = kind.to_owned();
+            assert_eq!(is_ours_pool(&pool), ours, "{group} {kind}");
+        }
+    }
+}

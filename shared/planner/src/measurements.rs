@@ -108,6 +108,9 @@ mod tests {
             "more than some have"
         );
         assert_eq!(learned(of(7_700), &known(7_800)), ["m5.large ami-1 7700"]);
+        let of_another_image = vec![machine("a", "ami-2", &[LAUNCHED, REGISTERED], 7_800)];
+        let learned = learned(of_another_image, &known(7_700));
+        assert_eq!(learned, ["m5.large ami-2 7800"]);
     }
 
     #[test]
@@ -119,5 +122,9 @@ mod tests {
                 "{mib}"
             );
         }
+        let (mut claim, node) = machine("a", "ami-1", &[LAUNCHED, REGISTERED], 0);
+        let sold = (label::INSTANCE_MEMORY.to_owned(), "0".to_owned());
+        claim.labels.extend([sold]);
+        assert!(learned(vec![(claim, node)], &Experience::default()).is_empty());
     }
 }

@@ -113,6 +113,14 @@ mod tests {
         let mut same = template();
         same.taints.reverse();
         same.expire_after = Some("43200m".to_owned());
+        let graceful = |text: &str| {
+            node_pool_hash(&NodeClaimTemplate {
+                termination_grace_period: Some(text.to_owned()),
+                ..template()
+            })
+        };
+        assert_eq!(graceful("1h"), graceful("60m"));
+        assert_ne!(graceful("1h"), graceful("2h"));
         same.requirements = vec![NodeSelectorRequirement {
             key: "karpenter.sh/capacity-type".to_owned(),
             operator: Operator::In,

@@ -51,3 +51,27 @@ pub(crate) fn disrupted() -> Taint {
         effect: TaintEffect::NoSchedule,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::pod::Deletion;
+
+    use super::*;
+    use crate::test_world::{now, pod};
+
+    #[test]
+    fn a_pod_that_should_be_gone_holds_up_its_node_for_a_minute() {
+        for (millis, is_awaited) in [(60_000, true), (60_001, false)] {
+            let mut leaving = pod("web", "n");
+            leaving.deletion = Some(Deletion {
+                at: now() - SignedDuration::from_millis(millis),
+                grace_seconds: 30,
+            });
+            assert_eq!(
+                super::is_awaited(&leaving, now()),
+                is_awaited,
+                "{millis} ms"
+            );
+        }
+    }
+}

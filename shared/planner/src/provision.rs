@@ -267,3 +267,6 @@ fn unplaced(pod: &Pod, text: &str, limited: bool) -> Unplaced {
         }],
     }
 }
+
+#[cfg(test)]
+mod tests;

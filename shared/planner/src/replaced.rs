@@ -88,3 +88,43 @@ fn is_ready(machine: &Machine<'_>) -> bool {
     let ready = |node: &model::node::Node| node.ready.status == ConditionStatus::True;
     machine.initialized && machine.node.is_some_and(ready)
 }
+
+#[cfg(test)]
+mod tests {
+    use model::ledger::Notice;
+
+    use super::*;
+    use crate::test_world;
+
+    /// The NodeClaims that may go of two with a node each and no pods, one of which a notice is about.
+    fn may_go(change: fn(&mut Notice)) -> Vec<String> {
+        let mut snapshot = test_world::snapshot();
+        for name in ["a", "b"] {
+            let claim = test_world::claim(name, &[]);
+            snapshot.nodes.push(test_world::node(name, &claim));
+            snapshot.node_claims.push(claim);
+        }
+        let mut notice = Notice {
+            instance: "i-a".into(),
+            kind: "rebalance".to_owned(),
+            deadline: None,
+            at: None,
+            course: Course::Replace,
+            foreign: false,
+            hook: None,
+            event: String::new(),
+            reboots: false,
+            done: false,
+        };
+        change(&mut notice);
+        snapshot.notices = vec![notice];
+        replaced(&snapshot).into_iter().map(|name| name.0).collect()
+    }
+
+    #[test]
+    fn only_what_an_open_notice_wants_replaced_may_go_for_it() {
+        assert_eq!(may_go(|_| {}), ["a"]);
+        assert_eq!(may_go(|notice| notice.done = true), [""; 0]);
+        assert_eq!(may_go(|notice| notice.course = Course::Drain), [""; 0]);
+    }
+}

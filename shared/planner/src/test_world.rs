@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{
     Resources, Snapshot,
+    ledger::{Intent, IntentState},
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim},
     node_pool::{ConsolidateAfter, NodePool},
+    plan::Launch,
     pod::{Pod, PodPhase, PodShape},
 };
 
@@ -113,5 +115,23 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         }
         .into(),
         ..Pod::default()
+    }
+}
+
+/// A launch of NodeClaim `name`, begun now.
+pub(crate) fn intent(name: &str) -> Intent {
+    let launch: Launch = serde_json::from_value(serde_json::json!({
+        "name": name, "node_pool": "default", "node_pool_uid": "", "labels": {}, "annotations": {},
+        "spec": claim(name, &[]).spec, "pods": [], "instance_types": [],
+        "cheapest": {"instance_type": "", "capacity_type": "on-demand", "zone": "", "price": 0, "capacity": {}}
+    }))
+    .unwrap();
+    Intent {
+        plan: "p".into(),
+        generation: 1,
+        launch,
+        state: IntentState::Intended,
+        lease: None,
+        committed_at: now(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::{
     NanosPerHour, NodePoolName,
-    labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
+    labels::{INSTANCE_TYPE, NODE_POOL},
     node_pool::ConsolidationPolicy,
     pod::Pod,
 };
@@ -141,15 +141,12 @@ fn of_others(pods: &[&Pod]) -> i64 {
     cost::EVICTION.saturating_add(pods.map(|pod| cost::of_pod(pod).max(0)).sum())
 }
 
-/// What each NodeClaim of ours costs that says what and where it is.
+/// What each NodeClaim of ours costs; nothing where it does not say what and where it is.
 fn prices<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {
     let claims = scene.snapshot.node_claims.iter();
     claims.filter(|claim| is_ours(claim)).filter_map(|claim| {
         let name = claim.node_pool()?;
         let kind = claim.labels.get(INSTANCE_TYPE)?;
-        if !claim.labels.contains_key(CAPACITY_TYPE) || !claim.labels.contains_key(ZONE) {
-            return None;
-        }
         let types = scene.ground.types.get(&name)?;
         let kind = types.iter().find(|known| known.name == *kind)?;
         let price = price::of_node(kind, &claim.labels);

@@ -319,6 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_wrong_with_a_budget_is_told() {
+        let told = |budget: Budget| {
+            let mut pool = NodePool::default();
+            pool.disruption.budgets = vec![budget];
+            trouble(&pool)
+        };
+        assert_eq!(told(budget("9", &["Empty"])), None);
+        assert_eq!(told(scheduled("5", "@daily", "1h")), None);
+        let duration = told(scheduled("5", "@daily", "a while")).unwrap();
+        assert!(duration.contains("duration is \"a while\""), "{duration}");
+        let schedule = told(scheduled("5", "never", "1h")).unwrap();
+        assert!(schedule.contains("schedule is \"never\""), "{schedule}");
+    }
+
+    #[test]
     fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
         for bad in [
             budget("lots", &["Drifted"]),

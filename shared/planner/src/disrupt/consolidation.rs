@@ -238,3 +238,48 @@ fn reprice(scene: &Scene<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Resources, requirement::Requirements};
+
+    use super::*;
+
+    #[test]
+    fn what_saves_most_for_what_it_disturbs_comes_first() {
+        let names: Vec<NodeName> = ["a", "b", "c"].map(Into::into).into();
+        // Saved by what is disturbed: 3, 4 and 4.
+        let places = [(300, 100), (40, 10), (8, 2)];
+        let places = places.into_iter().zip(&names);
+        let mut places: Vec<Place<'_>> = places
+            .map(|((price, cost), name)| (NanosPerHour(price), cost, name))
+            .collect();
+        places.sort_by(|a, b| by_worth(*a, *b));
+        let order: Vec<&str> = places.iter().map(|place| place.2.as_str()).collect();
+        assert_eq!(order, ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn a_node_that_is_to_be_spot_keeps_what_min_values_asks_for() {
+        let mut requirements = Requirements::default();
+        let both = ["spot", "on-demand"].map(str::to_owned);
+        requirements.add(Requirement {
+            min_values: Some(1),
+            ..Requirement::new(CAPACITY_TYPE, Operator::In, both)
+        });
+        let mut node = NewNode {
+            pool: 0,
+            pods: Vec::new(),
+            requirements,
+            admitted: vec![CapacityType::Spot, CapacityType::OnDemand],
+            requests: Resources::default(),
+            choices: Vec::new(),
+            min_values_relaxed: false,
+        };
+        pin_to_spot(&mut node);
+        let pinned = &node.requirements.0[CAPACITY_TYPE];
+        assert_eq!(pinned.min_values, Some(1));
+        assert_eq!(pinned.values.iter().collect::<Vec<_>>(), ["spot"]);
+        assert_eq!(node.admitted, [CapacityType::Spot]);
+    }
+}

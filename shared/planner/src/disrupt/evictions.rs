@@ -74,8 +74,8 @@ impl Allowance {
     pub(super) fn take(&mut self, candidate: &Candidate<'_>) -> bool {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
-        // What evicts nobody waits for no cap.
-        if pods > 0 && self.of(pool).any(|left| left.rest() < pods) {
+        // What evicts nobody waits for no cap: nothing is less than none.
+        if self.of(pool).any(|left| left.rest() < pods) {
             return false;
         }
         for left in self.of(pool) {
@@ -92,7 +92,7 @@ impl Allowance {
         let pool = self.pools.get(name);
         let pool = pool.map(|left| (format!("NodePool {name}"), *left));
         let mut capped = pool.into_iter().chain(cluster);
-        let (whose, left) = capped.find(|(_, left)| pods > 0 && left.rest() < pods)?;
+        let (whose, left) = capped.find(|(_, left)| left.rest() < pods)?;
         let Left { most, made, opens } = left;
         let capped = format!("Evictions in {whose} are capped at {most} an hour");
         if pods > most {

@@ -151,3 +151,6 @@ fn conditions(now: Timestamp) -> Vec<Condition> {
     });
     conditions.to_vec()
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,3 +97,75 @@ fn excludes(requirement: &Requirement) -> bool {
         Operator::NotIn | Operator::DoesNotExist
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+        let values = values.iter().map(|value| (*value).to_owned());
+        Requirement::new(key, operator, values)
+    }
+
+    fn one(requirement: Requirement) -> Requirements {
+        let mut requirements = Requirements::default();
+        requirements.add(requirement);
+        requirements
+    }
+
+    fn offering(requirements: Requirements) -> Offering {
+        Offering {
+            capacity_type: CapacityType::OnDemand,
+            zone: "a".to_owned(),
+            zone_id: "id-a".to_owned(),
+            price: NanosPerHour(1),
+            available: true,
+            reservation: None,
+            requirements,
+            capacity_override: None,
+            overhead_override: None,
+        }
+    }
+
+    fn settings(well_known: &[&str]) -> Settings {
+        let mut settings = crate::test_world::snapshot().settings;
+        settings.well_known_labels = well_known.iter().map(|key| (*key).to_owned()).collect();
+        settings
+    }
+
+    #[test]
+    fn the_id_of_a_zone_counts_where_it_is_known() {
+        let knows = settings(&["other", ZONE_ID]);
+        let ignores = settings(&["other"]);
+        let mut nameless = offering(Requirements::default());
+        nameless.zone_id.clear();
+        let plain = offering(Requirements::default());
+        for (offering, settings, id, is_open) in [
+            (&plain, &knows, "id-a", true),
+            (&plain, &knows, "id-b", false),
+            (&plain, &ignores, "id-b", true),
+            (&nameless, &knows, "id-b", true),
+        ] {
+            let wanted = one(of(ZONE_ID, Operator::In, &[id]));
+            assert_eq!(is_open_to(offering, &wanted, settings), is_open, "{id}");
+        }
+    }
+
+    #[test]
+    fn what_an_offering_requires_must_be_wanted_or_both_must_exclude_it() {
+        use Operator::{DoesNotExist, In, NotIn};
+        for (own, wanted, is_open) in [
+            (of("k", In, &["x"]), of("k", In, &["x"]), true),
+            (of("k", In, &["x"]), of("k", In, &["y"]), false),
+            (of("k", In, &["x"]), of("k", NotIn, &["x"]), false),
+            (of("k", DoesNotExist, &[]), of("k", DoesNotExist, &[]), true),
+            (of("k", DoesNotExist, &[]), of("k", In, &["x"]), false),
+            (of("k", In, &["x"]), of("l", In, &["y"]), true),
+        ] {
+            let text = format!("{own:?} {wanted:?}");
+            let offering = offering(one(own));
+            let is_so = is_open_to(&offering, &one(wanted), &settings(&[]));
+            assert_eq!(is_so, is_open, "{text}");
+        }
+    }
+}

@@ -203,6 +203,8 @@ mod tests {
     #[test]
     fn steps_lists_and_names_are_understood_and_everything_else_is_refused() {
         assert!(is_open("10-50/20,5 1 5 MAR ?", 1, "2026-03-05T02:29:00Z"));
+        assert!(is_open("10/20 1 * * *", 1, "2026-03-05T02:49:00Z"));
+        assert!(!is_open("10/20 1 * * *", 1, "2026-03-05T02:50:00Z"));
         for bad in [
             "",
             "* * * *",

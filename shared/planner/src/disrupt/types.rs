@@ -64,3 +64,59 @@ pub(super) fn leading_for_min_values(node: &NewNode, of_pool: &[InstanceType]) -
     }
     Some(needed)
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{
+        Resources,
+        catalog::Overhead,
+        requirement::{Requirement, Requirements},
+        selector::Operator,
+    };
+    use scheduling::Choice;
+
+    use super::*;
+
+    #[test]
+    fn as_many_choices_are_needed_as_have_so_many_values_together() {
+        let kind = |family: &str| {
+            let mut requirements = Requirements::default();
+            requirements.add(Requirement::new(
+                "family",
+                Operator::In,
+                [family.to_owned()],
+            ));
+            InstanceType {
+                name: family.to_owned(),
+                requirements,
+                capacity: Resources::default(),
+                overhead: Overhead::default(),
+                offerings: Vec::new(),
+            }
+        };
+        let of_pool = ["m5", "m5", "c5", "r5"].map(kind);
+        let needed = |least: Option<u32>| {
+            let mut requirements = Requirements::default();
+            requirements.add(Requirement {
+                min_values: least,
+                ..Requirement::new("family", Operator::Exists, [])
+            });
+            let choices = (0..of_pool.len()).map(|at| Choice::new(at, 0, NanosPerHour(1)));
+            let node = NewNode {
+                pool: 0,
+                pods: Vec::new(),
+                requirements,
+                admitted: Vec::new(),
+                requests: Resources::default(),
+                choices: choices.collect(),
+                min_values_relaxed: false,
+            };
+            leading_for_min_values(&node, &of_pool)
+        };
+        assert_eq!(needed(None), Some(0));
+        assert_eq!(needed(Some(1)), Some(1));
+        assert_eq!(needed(Some(2)), Some(3));
+        assert_eq!(needed(Some(3)), Some(4));
+        assert_eq!(needed(Some(4)), None);
+    }
+}

@@ -11,7 +11,7 @@ use super::{
     budgets::Budgets,
     candidates::{Candidate, Candidates},
     consolidation::{Move, judged, may_consolidate},
-    cost, emptiness, multi,
+    emptiness, multi,
     scene::Scene,
     simulate::Freedom,
     types,
@@ -51,7 +51,7 @@ pub(super) fn empty_again<'a>(
 ) -> Result<Vec<Candidate<'a>>, Rejection> {
     let still = proposed.iter().filter_map(|target| {
         let now = candidates.of(target)?;
-        let is_empty = cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true);
+        let is_empty = emptiness::is_about(now) == Ok(true);
         (is_empty && !expecting.contains(&now.at)).then_some(now)
     });
     let mut still: Vec<Candidate<'a>> = still.cloned().collect();
@@ -143,7 +143,7 @@ pub(super) fn still_empty<'a>(
 ) -> Vec<Candidate<'a>> {
     let still = chosen.iter().filter_map(|one| {
         let now = candidates.by_claim(one.claim)?;
-        (cost::is_empty(now.cost) && emptiness::is_about(now) == Ok(true)).then_some(now)
+        (emptiness::is_about(now) == Ok(true)).then_some(now)
     });
     still.filter(|one| budgets.take(one)).cloned().collect()
 }

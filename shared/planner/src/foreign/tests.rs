@@ -10,6 +10,7 @@ fn node() -> Node {
     Node {
         name: "ip-10-0-0-9".into(),
         uid: "uid".into(),
+        resource_version: "7".to_owned(),
         provider_id: "aws:///us-east-1a/i-1".into(),
         boot_id: "first".into(),
         ready: Ready {
@@ -80,6 +81,7 @@ fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
     let (foreign, node) = (with_taints(), node());
     let spot = announced("spot_interrupted", false);
     let update = foreign.mark(&node, &[spot, spot], now()).unwrap();
+    assert_eq!(update.resource_version, "7", "of what was read");
     let taints = update.taints.clone().unwrap();
     let shown: Vec<_> = taints
         .iter()
@@ -92,6 +94,26 @@ fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
     };
     let marked = updated(&node, update);
     assert_eq!(foreign.mark(&marked, &[again], now()), None);
+}
+
+#[test]
+fn a_taint_of_the_same_key_and_another_effect_is_another_taint() {
+    let (foreign, mut node) = (with_taints(), node());
+    let key = "aws-node-termination-handler/spot-itn".to_owned();
+    let there = [
+        (key, TaintEffect::NoExecute),
+        ("other".to_owned(), TaintEffect::NoSchedule),
+    ];
+    node.taints.extend(there.map(|(key, effect)| Taint {
+        key,
+        value: String::new(),
+        effect,
+    }));
+    let spot = announced("spot_interrupted", false);
+    let update = foreign.mark(&node, &[spot], now()).unwrap();
+    let effects: Vec<TaintEffect> = update.taints.iter().flatten().map(|t| t.effect).collect();
+    use TaintEffect::{NoExecute, NoSchedule};
+    assert_eq!(effects, [NoExecute, NoSchedule, NoSchedule]);
 }
 
 #[test]
@@ -152,6 +174,7 @@ fn after_the_reboot_a_node_is_as_it_was() {
         ..node()
     };
     assert_eq!(updated(&marked, update.clone()), expected);
+    assert_eq!(update.resource_version, "7");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::conditions::types::{DRIFTED, LAUNCHED};
+use api::conditions::types::{DRIFTED, LAUNCHED, REGISTERED};
 use jiff::SignedDuration;
 use model::{
     Action, CapacityType, InstanceType, NanosPerHour, Offering, Resources, Snapshot,
     catalog::Overhead,
     node_claim::NodeClaim,
-    requirement::Requirements,
+    requirement::{Requirement, Requirements},
     selector::{NodeSelectorRequirement, Operator},
 };
 
@@ -128,7 +128,7 @@ fn labels_must_satisfy_the_pools_requirements() {
 
 /// After an hour the NodeClaim's type is looked for in the catalog.
 fn settled(change: impl FnOnce(&mut NodeClaim)) -> Option<String> {
-    let mut claim = claim(&[LAUNCHED, api::conditions::types::REGISTERED]);
+    let mut claim = claim(&[LAUNCHED, REGISTERED]);
     change(&mut claim);
     let mut snapshot = world(claim);
     snapshot.now += SignedDuration::from_mins(61);
@@ -163,6 +163,61 @@ fn a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_
         claim
     });
     assert_eq!(judged(&young), None);
+}
+
+/// Whether a node that was bought as `bought` has drifted where the same is sold as `sold`, with `requirement` if any.
+fn resold(
+    bought: &str,
+    sold: CapacityType,
+    label: Option<(&str, &str)>,
+    requirement: Option<(&str, &str)>,
+) -> bool {
+    let mut claim = claim(&[LAUNCHED, REGISTERED]);
+    let capacity = "karpenter.sh/capacity-type".to_owned();
+    claim.labels.insert(capacity, bought.to_owned());
+    let label = label.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    claim.labels.extend(label);
+    let mut snapshot = world(claim);
+    let types = snapshot.instance_types.values_mut().next().unwrap();
+    let offering = &mut Arc::make_mut(types)[0].offerings[0];
+    offering.capacity_type = sold;
+    if let Some((key, value)) = requirement {
+        let value = [value.to_owned()];
+        let requirement = Requirement::new(key, Operator::In, value);
+        offering.requirements.add(requirement);
+    }
+    snapshot.now += SignedDuration::from_mins(61);
+    judged(&snapshot) == found("InstanceTypeNotFound")
+}
+
+#[test]
+fn what_was_reserved_runs_on_while_the_same_is_sold_on_demand() {
+    use CapacityType::{OnDemand, Reserved, Spot};
+    for (bought, sold, drifted) in [
+        ("reserved", Reserved, false),
+        ("reserved", OnDemand, false),
+        ("reserved", Spot, true),
+        ("spot", OnDemand, true),
+        ("on-demand", Reserved, true),
+    ] {
+        assert_eq!(resold(bought, sold, None, None), drifted, "{bought} {sold}");
+    }
+}
+
+#[test]
+fn an_offering_must_admit_the_labels_of_a_node_except_for_its_former_reservation() {
+    const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+    const OTHER: &str = "example.com/tenancy";
+    for (bought, sold, key, drifted) in [
+        ("reserved", CapacityType::Reserved, ID, false),
+        ("on-demand", CapacityType::OnDemand, ID, true),
+        ("reserved", CapacityType::Reserved, OTHER, true),
+    ] {
+        let of = |label| resold(bought, sold, label, Some((key, "a")));
+        assert_eq!(of(Some((key, "b"))), drifted, "{bought} {key}");
+        assert!(!of(Some((key, "a"))), "{bought} {key}");
+        assert!(!of(None), "{bought}: what has no label is admitted");
+    }
 }
 
 #[test]

@@ -1,15 +1,17 @@
-use api::conditions::types::{CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED};
-use jiff::{SignedDuration, Timestamp};
+use api::conditions::types::{INITIALIZED, LAUNCHED, REGISTERED};
+use jiff::SignedDuration;
 use model::{
     Action, Snapshot,
     node::{ConditionStatus, Node, Ready},
     node_claim::{Condition, NodeClaim},
     plan::{NodeClaimUpdate, NodeUpdate},
-    pod::Pod,
     taint::{Taint, TaintEffect},
 };
 
 use crate::{Decision, lifecycle, test_world};
+
+mod endings;
+mod quiet_time;
 
 fn taint(key: &str, effect: TaintEffect) -> Taint {
     Taint {
@@ -212,53 +214,18 @@ fn launch_and_registration_have_their_time_outs() {
     }
 }
 
-fn quiet_for(seconds: i64) -> (Snapshot, Timestamp) {
-    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED, INITIALIZED]);
-    let node = test_world::node("n-1", &claim);
-    let mut snapshot = world(claim, vec![node]);
-    snapshot.node_pools = vec![test_world::pool("default", 60)];
-    let initialized = snapshot.now;
-    snapshot.now = initialized + SignedDuration::from_secs(seconds);
-    (snapshot, initialized)
-}
-
 #[test]
-fn a_node_becomes_consolidatable_after_its_quiet_time() {
-    let (early, initialized) = quiet_for(59);
-    let decision = lifecycle(&early);
-    assert_eq!(
-        decision.due,
-        Some(initialized + SignedDuration::from_secs(60))
-    );
-    let (due, _) = quiet_for(60);
-    assert_eq!(
-        condition(claim_update(&lifecycle(&due)), CONSOLIDATABLE).status,
-        ConditionStatus::True
-    );
-}
-
-#[test]
-fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
-    let (mut snapshot, _) = quiet_for(3_600);
-    let first = lifecycle(&snapshot);
-    let written = claim_update(&first);
-    assert_eq!(written.last_pod_event, None, "a first look is no event");
-    snapshot.node_claims[0]
-        .annotations
-        .extend(written.set_annotations.clone());
-    snapshot.pods = vec![Pod {
-        uid: "u-1".into(),
-        node_name: Some("n-1".into()),
-        ..Pod::default()
-    }];
-    let second = lifecycle(&snapshot);
-    assert_eq!(claim_update(&second).last_pod_event, Some(snapshot.now));
-    assert!(
-        claim_update(&second)
-            .conditions
-            .iter()
-            .all(|condition| condition.kind != CONSOLIDATABLE)
-    );
+fn a_nodeclaim_made_before_the_label_of_its_nodeclass_was_is_given_it() {
+    const CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+    let mut claim = test_world::claim("default-a", &[LAUNCHED]);
+    claim.spec.node_class.name = "default".into();
+    let given = |claim: &NodeClaim| {
+        let decision = lifecycle(&world(claim.clone(), vec![]));
+        claim_update(&decision).set_labels.get(CLASS).cloned()
+    };
+    assert_eq!(given(&claim), Some("default".to_owned()));
+    claim.labels.insert(CLASS.to_owned(), "other".to_owned());
+    assert_eq!(given(&claim), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The whole function as a table, reviewed as a file, and how what is seen is judged.
 
 mod judging;
+mod marking;
 
 use std::fmt::Write as _;
 

@@ -357,3 +357,6 @@ impl<'a> Names<'a> {
         suffix
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,3 +15,29 @@ pub(crate) fn is_static(pod: &Pod) -> bool {
         .as_ref()
         .is_some_and(|owner| owner.kind == "Node" && owner.api_version == "v1")
 }
+
+#[cfg(test)]
+mod tests {
+    use model::pod::Owner;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_static_if_its_kubelet_owns_it() {
+        for (api_version, kind, expected) in [
+            ("v1", "Node", true),
+            ("example.com/v1", "Node", false),
+            ("v1", "ReplicationController", false),
+        ] {
+            let mut pod = Pod::default();
+            assert!(!is_static(&pod));
+            pod.owner = Some(Owner {
+                api_version: api_version.into(),
+                kind: kind.into(),
+                name: "owner".into(),
+                uid: "owner".into(),
+            });
+            assert_eq!(is_static(&pod), expected, "{api_version} {kind}");
+        }
+    }
+}

@@ -103,3 +103,11 @@ fn overlays_of_one_weight_that_meet_are_in_conflict() {
     assert_eq!(of(&[("a", 1, one), ("b", 1, other)]), ["a"]);
     assert_eq!(of(&[("a", 1, one), ("b", 1, None)]), [""; 0]);
 }
+
+#[test]
+fn an_overlay_that_excludes_a_pool_is_not_about_it() {
+    let mut snapshot = world(&[("cheap", 1, Some("0.00000005"))]);
+    snapshot.node_overlays[0].requirements[0].operator = Operator::NotIn;
+    let pools: Vec<String> = overlaid_types(&snapshot).into_keys().map(|p| p.0).collect();
+    assert_eq!(pools, ["other"]);
+}

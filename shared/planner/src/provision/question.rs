@@ -248,3 +248,6 @@ fn daemons(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
     });
     chosen.filter(|pod| !pod.resource_claims).collect()
 }
+
+#[cfg(test)]
+mod tests;

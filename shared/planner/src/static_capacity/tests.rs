@@ -186,6 +186,9 @@ fn only_static_pools_that_stay_are_looked_at() {
         change(&mut snapshot);
         assert_eq!(static_capacity(&snapshot), Decision::default());
     }
+    let mut complete = world(2, two());
+    complete.node_pools[0].not_ready = Some("no subnets".into());
+    assert_eq!(static_capacity(&complete), Decision::default());
     // One that is not ready can become smaller all the same.
     let mut smaller = world(1, two());
     smaller.node_pools[0].not_ready = Some("no subnets".into());

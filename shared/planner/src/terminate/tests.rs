@@ -12,6 +12,12 @@ use model::{
 
 use crate::{Decision, Gone, terminate, test_world};
 
+mod foreign;
+mod hurry;
+mod ownership;
+mod paused;
+mod strays;
+
 const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
 
 /// A NodeClaim and its Node, both being deleted, the drain begun a minute ago.

@@ -49,3 +49,29 @@ fn a_node_that_does_not_say_where_it_is_costs_nothing() {
         assert_eq!(without.removes(), ["n"], "{label}");
     }
 }
+
+#[test]
+fn a_node_that_could_never_save_enough_is_not_looked_at() {
+    let told = |policy, capacity_type| {
+        let world = World::new()
+            .node_of("n", "small", capacity_type, &[100; 12])
+            .node("m", "large", &[8_000])
+            .with(|snapshot| {
+                snapshot.node_pools[0].disruption.policy = policy;
+                let kept = snapshot.pods.last_mut().unwrap();
+                let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+                kept.annotations.extend([annotation]);
+                if capacity_type == "reserved" {
+                    snapshot.node_claims.pop();
+                    snapshot.nodes.pop();
+                }
+            });
+        world.unconsolidatable()
+    };
+    let dear = ["Can't replace with a cheaper node"];
+    let any = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    assert_eq!(told(any, "on-demand"), dear);
+    assert_eq!(told(ConsolidationPolicy::Balanced, "on-demand"), [""; 0]);
+    let unpriced = told(ConsolidationPolicy::Balanced, "reserved");
+    assert_eq!(unpriced, dear, "of a NodePool that costs nothing");
+}

@@ -140,3 +140,60 @@ fn a_budget_that_lets_unhealthy_pods_go_blocks_only_healthy_ones() {
     };
     assert_eq!((world(true), world(false)), (1, 0));
 }
+
+#[test]
+fn the_nomination_of_a_node_ends_when_its_time_has_come() {
+    let world = World::new().node("n", "large", &[100]).with(|snapshot| {
+        let now = snapshot.now;
+        snapshot.nominated.insert("n".into(), now);
+    });
+    assert_eq!(world.removes(), ["n"]);
+}
+
+#[test]
+fn what_budgets_leave_is_told_of_each_pool_and_reason() {
+    let world = World::new()
+        .node("a", "small", &[])
+        .node("b", "small", &[])
+        .with(|snapshot| {
+            let of_drift = Budget {
+                reasons: vec!["Drifted".to_owned()],
+                ..budget("50%")
+            };
+            snapshot.node_pools[0].disruption.budgets = vec![of_drift];
+            snapshot.node_claims[1].deleted_at = Some(snapshot.now);
+        });
+    let told = pool_budgets(&world.0).into_iter();
+    let told: Vec<(Reason, usize, usize)> = told
+        .map(|one| (one.reason, one.allowed, one.disrupting))
+        .collect();
+    let unlimited = usize::MAX;
+    assert_eq!(
+        told,
+        [
+            (Reason::Empty, unlimited, 1),
+            (Reason::Drifted, 1, 1),
+            (Reason::Underutilized, unlimited, 1)
+        ]
+    );
+}
+
+#[test]
+fn what_no_budget_allows_is_not_even_looked_at() {
+    let world = World::new()
+        .node("n", "small", &[1_900])
+        .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
+    assert_eq!(world.unconsolidatable(), [""; 0]);
+}
+
+#[test]
+fn nodes_that_are_spared_stay_whatever_is_to_be_saved() {
+    let world = World::new().node("n", "small", &[]);
+    let within = |spared: &[&str]| {
+        let spared = spared.iter().map(|name| (*name).into()).collect();
+        disrupt_within(&world.0, Share::WHOLE, &spared)
+            .commands
+            .len()
+    };
+    assert_eq!((within(&[]), within(&["n-claim"])), (1, 0));
+}

@@ -81,6 +81,7 @@ fn a_spot_node_goes_for_spot_only_behind_its_gate_and_with_fifteen_cheaper_types
     };
     assert!(spot(false, 20).commands().is_empty());
     assert!(spot(true, 14).commands().is_empty());
+    assert_eq!(spot(true, 15).commands().len(), 1);
     let commands = spot(true, 20).commands();
     assert_eq!(commands[0].2[0].len(), 15, "{commands:?}");
 }
@@ -130,6 +131,22 @@ fn pods_are_not_moved_to_nodes_that_are_settling_unless_they_wait_anyway() {
 }
 
 #[test]
+fn a_node_is_settling_from_its_initialization_on_where_no_pod_has_come_or_gone() {
+    let removes = |seconds: i64| {
+        World::new()
+            .node("a", "small", &[500])
+            .node("b", "small", &[1_400])
+            .with(|snapshot| {
+                snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(60);
+                snapshot.now += SignedDuration::from_secs(seconds);
+            })
+            .removes()
+    };
+    assert!(removes(59).is_empty());
+    assert_eq!(removes(60), ["a"]);
+}
+
+#[test]
 fn pods_are_moved_to_static_nodes_however_lately_these_were_disturbed() {
     let world = |replicas: Option<i64>| {
         World::new()
@@ -163,6 +180,22 @@ fn a_pod_that_has_no_place_even_without_a_disruption_holds_up_nothing() {
             snapshot.pods.push(waiting);
         });
     assert_eq!(world.removes(), ["a"]);
+}
+
+#[test]
+fn so_many_pods_without_a_place_are_named_and_the_others_counted() {
+    let told = |pods: usize| {
+        let world = World::new().node("n", "large", &vec![100; pods]);
+        let world = world.with(|snapshot| {
+            for pod in &mut snapshot.pods {
+                let nowhere = (ZONE.to_owned(), "nowhere".to_owned());
+                pod.node_selector.extend([nowhere]);
+            }
+        });
+        world.unconsolidatable().remove(0)
+    };
+    assert!(told(7).ends_with(" and 2 more"), "{}", told(7));
+    assert!(!told(5).contains("more"), "{}", told(5));
 }
 
 #[test]

@@ -109,3 +109,37 @@ fn static_nodes_are_replaced_one_by_one_within_budgets_and_limits() {
     );
     assert!(world(|snapshot| snapshot.node_pools[0].replicas = Some(1)).is_empty());
 }
+
+#[test]
+fn a_drifted_node_stays_while_a_budget_closes_and_that_is_told() {
+    let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
+        drift(snapshot, "n-claim", 1);
+        snapshot.node_pools[0].disruption.budgets = vec![Budget {
+            reasons: vec!["Drifted".to_owned()],
+            ..budget("0")
+        }];
+    });
+    assert!(world.removes().is_empty());
+    let told = disrupt(&world.0).exhausted.into_iter();
+    let told: Vec<String> = told.map(|(_, told)| told).collect();
+    let expected = "No allowed disruptions for disruption reason Drifted due to blocking budget";
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn static_nodes_on_their_way_out_take_room_until_they_are_gone() {
+    let world = |nodes: i64| {
+        World::new()
+            .node("a", "small", &[1_000])
+            .node("gone", "small", &[])
+            .with(|snapshot| {
+                snapshot.node_pools[0].replicas = Some(1);
+                snapshot.node_pools[0].limits = Resources::from([("nodes", nodes)]);
+                snapshot.node_claims[1].deleted_at = Some(snapshot.now);
+                drift(snapshot, "a-claim", 1);
+            })
+            .removes()
+    };
+    assert_eq!(world(3), ["a"]);
+    assert!(world(2).is_empty());
+}

@@ -95,6 +95,15 @@ fn a_proposal_that_evicts_more_than_is_left_now_is_a_matter_of_budgets() {
 }
 
 #[test]
+fn what_just_fits_under_a_cap_does_not_wait() {
+    let told = |world: World| disrupt(&world.0).exhausted.len();
+    assert_eq!(told(drifted().with(capped(2))), 0);
+    assert_eq!(told(drifted().with(capped(1))), 1);
+    let idle = World::new().node("n", "small", &[]).with(capped(0));
+    assert_eq!(told(idle), 0, "it evicts nobody");
+}
+
+#[test]
 fn what_waits_is_told_with_the_cap_what_was_decided_and_when_to_look_again() {
     let world = drifted()
         .with(capped(2))

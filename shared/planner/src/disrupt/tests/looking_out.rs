@@ -70,3 +70,37 @@ fn what_only_a_budget_keeps_is_told_with_what_it_would_save() {
         ]
     );
 }
+
+#[test]
+fn each_node_is_told_with_its_price_also_where_it_stays() {
+    let world = World::new()
+        .node("a", "small", &[1_900])
+        .node("b", "large", &[7_900])
+        .node("c", "medium", &[3_900])
+        .with(|snapshot| {
+            for node in &mut snapshot.nodes[1..] {
+                let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+                node.annotations.extend([annotation]);
+            }
+        });
+    let prices = outlook(&world.0).into_iter().map(|one| one.price.0);
+    let mills = prices.map(|price| price / 1_000_000);
+    assert_eq!(mills.collect::<Vec<_>>(), [100, 400, 200]);
+}
+
+#[test]
+fn what_must_not_be_disturbed_now_goes_for_drift_alone() {
+    let kept = |drifts: bool| {
+        let world = World::new().node("n", "small", &[1_900]).with(|snapshot| {
+            snapshot.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());
+            snapshot.disruption_budgets = vec![guard("n-0")];
+            if drifts {
+                drift(snapshot, "n-claim", 1);
+            }
+        });
+        outlook(&world.0).remove(0).kept
+    };
+    assert_eq!(kept(true), None);
+    let guarded = kept(false).unwrap_or_default();
+    assert!(guarded.starts_with("Pdb prevents"), "{guarded}");
+}

@@ -178,3 +178,31 @@ fn what_ec2_may_take_back_costs_evictions_to_come() {
     });
     assert_eq!(at_risk, costs("90.0008", "8.4000"));
 }
+
+#[test]
+fn several_nodes_merge_only_if_that_pays() {
+    let world = |price: &str| {
+        World::new()
+            .node("a", "large", &[1_000; 3])
+            .node("b", "large", &[1_000; 3])
+            .node("c", "large", &[1_000; 3])
+            .with(|snapshot| {
+                snapshot.settings.optimize = Optimize::Cost;
+                let own = &mut snapshot.node_pools[0].annotations;
+                own.insert(EVICTION.to_owned(), price.to_owned());
+            })
+            .removes()
+    };
+    assert!(!world("0").is_empty());
+    assert_eq!(world("100"), [""; 0]);
+}
+
+#[test]
+fn what_costs_nothing_is_cheaper_than_anything() {
+    let world = World::new().node("n", "large", &[1_500]).with(|snapshot| {
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        Arc::make_mut(types)[0].offerings[0].price = NanosPerHour(0);
+    });
+    let replacement = &disrupt(&world.0).commands[0].replacements[0];
+    assert_eq!(replacement.cheapest.instance_type, "small");
+}

@@ -164,8 +164,23 @@ fn drift_is_through_before_anything_is_consolidated() {
         assert_eq!(found(&looks), found(&whole), "{simulated}");
         assert!(looks.len() > 2);
         assert!(looks[0].unconsolidatable.is_empty() && looks[0].left > 0);
+        assert!(simulated > 1 || looks[0].left == 8, "one of nine");
         assert!(matches!(looks[0].cursor, Some(Cursor::Drift(_))));
     }
+}
+
+#[test]
+fn drift_goes_on_after_the_node_that_it_found() {
+    let mut world = crowd_with_spare()
+        .with(|snapshot| drift(snapshot, "many-00-claim", 2))
+        .with(|snapshot| drift(snapshot, "spare-claim", 1));
+    let looks = world.round(1);
+    let [first, last] = &looks[..] else {
+        panic!("{looks:?}")
+    };
+    assert_eq!(last.commands[0].reason, Reason::Drifted);
+    assert!(matches!(last.cursor, Some(Cursor::Drift(_))));
+    assert_ne!(last.cursor, first.cursor);
 }
 
 #[test]
@@ -186,6 +201,18 @@ fn a_round_goes_on_after_a_command_and_one_look_for_all_begins_anew() {
     let mut whole = crowd_with_spare();
     whole.look(usize::MAX);
     assert_eq!(whole.0.cursor, None);
+}
+
+#[test]
+fn what_is_found_before_the_search_goes_on_leaves_it_where_it_is() {
+    let mut world = crowd();
+    world.look(1);
+    let before = world.0.cursor.clone();
+    assert!(before.is_some());
+    let mut world = world.node("empty", "small", &[]);
+    let pass = world.look(1);
+    assert_eq!(pass.commands[0].reason, Reason::Empty);
+    assert_eq!(pass.cursor, before);
 }
 
 #[test]

@@ -125,3 +125,60 @@ fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_by_now_is_left_out() {
     });
     assert_eq!(result.map(|(nodes, _)| nodes.len()), Ok(1));
 }
+
+#[test]
+fn an_empty_node_that_may_not_be_consolidated_any_more_is_churn() {
+    let result = after(World::new().node("n", "small", &[]), |snapshot| {
+        snapshot.node_claims[0].status.conditions.pop();
+    });
+    assert_eq!(result, Err("churn"));
+}
+
+#[test]
+fn a_replacement_that_is_needed_only_now_is_scheduling() {
+    let world = || {
+        World::new()
+            .node("n", "large", &[1_500])
+            .node("room", "small", &[100])
+            .with(|snapshot| {
+                let kept = snapshot.pods.last_mut().unwrap();
+                let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+                kept.annotations.extend([annotation]);
+            })
+    };
+    assert_eq!(after(world(), |_| {}), Ok((vec!["n".into()], 0)));
+    let result = after(world(), |snapshot| {
+        snapshot.pods.push(pod("more", 1_900, "room"));
+    });
+    assert_eq!(result, Err("scheduling"));
+}
+
+#[test]
+fn another_number_of_replacements_is_scheduling() {
+    let world = oversized();
+    let mut proposal = proposal(&world);
+    let choice = proposal.choice.as_mut().unwrap();
+    choice.others = vec![choice.instance_types.clone()];
+    let rejected = validate(&world.0, &proposal).unwrap_err();
+    assert_eq!(rejected.class, "scheduling");
+    assert!(rejected.message.contains("another number"), "{rejected:?}");
+}
+
+/// Then removing all but one of them is the better move.
+#[test]
+fn several_nodes_are_not_replaced_by_one_of_their_own_type() {
+    let world = World::new()
+        .node("a", "medium", &[1_900])
+        .node("b", "medium", &[1_900]);
+    let mut proposal = proposal(&world);
+    let targets = world.0.node_claims.iter();
+    proposal.delete = targets.map(crate::lifecycle::target).collect();
+    let choice = proposal.choice.as_mut().unwrap();
+    choice.method = Method::MultiNode;
+    choice.instance_types = vec!["medium".into()];
+    let rejected = validate(&world.0, &proposal).unwrap_err();
+    assert_eq!(
+        rejected.message,
+        "nothing cheaper would replace them any more"
+    );
+}

@@ -4,8 +4,8 @@ use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
 use jiff::SignedDuration;
 use model::{
     Action, Snapshot,
-    ledger::{Choice, Command, CommandState, Intent, IntentState, Method},
-    plan::{Launch, Planned},
+    ledger::{Choice, Command, CommandState, IntentState, Method},
+    plan::Planned,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A cluster of two nodes, `a` and `b`, and a command about `a` whose replacement is NodeClaim `new`.
-fn world(method: Method) -> Snapshot {
+pub(super) fn world(method: Method) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     for name in ["a", "b"] {
         let claim = test_world::claim(&format!("{name}-claim"), &[INITIALIZED]);
@@ -45,13 +45,13 @@ fn world(method: Method) -> Snapshot {
     snapshot
 }
 
-fn step(snapshot: &Snapshot) -> (CommandState, Vec<String>, Vec<String>) {
+pub(super) fn step(snapshot: &Snapshot) -> (CommandState, Vec<String>, Vec<String>) {
     let all = advance(snapshot);
     let (_, one) = all.first().unwrap();
     (one.state, words(&one.actions), one.problems.clone())
 }
 
-fn words(actions: &[Planned]) -> Vec<String> {
+pub(super) fn words(actions: &[Planned]) -> Vec<String> {
     let actions = actions.iter().map(|planned| match &planned.action {
         Action::UpdateNode(update) => {
             let taints = update.taints.iter().flatten();
@@ -76,7 +76,7 @@ fn words(actions: &[Planned]) -> Vec<String> {
 }
 
 /// Does what a step says about marks, as the API server would.
-fn apply_marks(snapshot: &mut Snapshot) {
+pub(super) fn apply_marks(snapshot: &mut Snapshot) {
     let actions: Vec<Planned> = {
         let all = advance(snapshot);
         all.into_iter().flat_map(|(_, one)| one.actions).collect()
@@ -130,6 +130,31 @@ fn nodes_are_marked_first_and_deleted_when_their_replacements_are_initialized() 
 }
 
 #[test]
+fn what_was_ordered_is_looked_at_again() {
+    let mut snapshot = world(Method::SingleNode);
+    let due = |snapshot: &Snapshot| advance(snapshot)[0].1.due;
+    assert_eq!(due(&snapshot), Some(snapshot.now), "marks, at once");
+    apply_marks(&mut snapshot);
+    let soon = snapshot.now + SignedDuration::from_secs(5);
+    assert_eq!(due(&snapshot), Some(soon), "deletions, in a while");
+}
+
+#[test]
+fn a_command_has_a_problem_only_if_it_is_given_up_and_then_one() {
+    let mut snapshot = world(Method::SingleNode);
+    assert_eq!(step(&snapshot).2, Vec::<String>::new(), "it begins");
+    apply_marks(&mut snapshot);
+    snapshot.now += SignedDuration::from_mins(10);
+    let (state, _, problems) = step(&snapshot);
+    let deletes = (CommandState::Deleting, Vec::new());
+    assert_eq!((state, problems), deletes, "late, but ready");
+    snapshot.node_claims.pop();
+    let (state, _, problems) = step(&snapshot);
+    assert_eq!(state, CommandState::RolledBack);
+    assert_eq!(problems, ["replacement new was not launched, or is gone"]);
+}
+
+#[test]
 fn of_several_replacements_all_must_be_initialized_and_the_loss_of_one_rolls_back() {
     let mut snapshot = world(Method::MultiNode);
     apply_marks(&mut snapshot);
@@ -156,8 +181,12 @@ fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
     assert_eq!(problems, ["replacement new was not launched, or is gone"]);
 
     let mut coming = snapshot.clone();
-    coming.intents.push(intended("new"));
+    coming.intents.push(test_world::intent("new"));
     assert_eq!(step(&coming).0, CommandState::Replacing, "PROTOCOL O2");
+    let why = "no capacity".to_owned();
+    coming.intents[0].state = IntentState::Failed { why };
+    coming.intents.push(test_world::intent("another"));
+    assert_eq!(step(&coming).0, CommandState::RolledBack);
 
     let mut coming = test_world::claim("new", &[]);
     coming.deleted_at = Some(snapshot.now);
@@ -189,23 +218,6 @@ fn a_replacement_that_vanishes_after_it_was_in_service_holds_up_nothing() {
     assert_eq!(state, CommandState::Deleting);
     assert_eq!(actions, ["delete a-claim"]);
     assert_eq!(step(&forgetful).0, CommandState::RolledBack);
-}
-
-fn intended(name: &str) -> Intent {
-    let launch: Launch = serde_json::from_value(serde_json::json!({
-        "name": name, "node_pool": "default", "node_pool_uid": "", "labels": {}, "annotations": {},
-        "spec": test_world::claim(name, &[]).spec, "pods": [], "instance_types": [],
-        "cheapest": {"instance_type": "", "capacity_type": "on-demand", "zone": "", "price": 0, "capacity": {}}
-    }))
-    .unwrap();
-    Intent {
-        plan: "p".into(),
-        generation: 1,
-        launch,
-        state: IntentState::Intended,
-        lease: None,
-        committed_at: test_world::now(),
-    }
 }
 
 #[test]
@@ -272,6 +284,8 @@ fn of_empty_nodes_those_that_were_taken_stay_and_the_others_go() {
         ]
     );
     assert_eq!(problems, ["node a is no longer empty"]);
+    snapshot.pods.push(test_world::pod("later", "b"));
+    assert_eq!(step(&snapshot).0, CommandState::RolledBack, "none is empty");
 }
 
 #[test]

@@ -269,6 +269,20 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
 }
 
 #[test]
+fn caps_hold_however_many_there_are() {
+    let mut snapshot = world();
+    for pool in &mut snapshot.node_pools {
+        let most = (Caps::ANNOTATION.to_owned(), "10".to_owned());
+        pool.annotations.extend([most]);
+    }
+    snapshot.account.caps.nodes = Some(9);
+    snapshot.caps.nodes = Some(2);
+    assert_eq!(capped(&snapshot).len(), 2);
+    snapshot.caps.nodes = Some(3);
+    assert_eq!(capped(&snapshot), []);
+}
+
+#[test]
 fn launches_that_would_pass_a_cap_are_held_back_one_by_one() {
     let mut snapshot = world();
     snapshot.caps.price = Some(NanosPerHour(400));

@@ -1,14 +1,15 @@
 use model::{
-    PodKey,
+    CapacityType, InstanceType, NanosPerHour, Offering, PodKey, Resources,
+    catalog::Overhead,
     labels::ZONE,
-    pod::{NodeSelectorTerm, Pod, PodVolume},
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, PodVolume, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
     selector::{NodeSelectorRequirement, Operator},
     volume::{Storage, Volume, VolumeClaim},
 };
 use scheduling::Volumes;
 
-use super::label::Labels;
+use super::{label::Labels, passed_over};
 
 fn zones(operator: Operator, zones: &[&str]) -> NodeSelectorRequirement {
     NodeSelectorRequirement {
@@ -42,12 +43,21 @@ fn asking(name: &str, terms: &[&[&str]]) -> Pod {
 
 /// What is said about the zone of a node with these pods, on which `left` is left.
 fn told(own: &[NodeSelectorRequirement], pods: &[&Pod], left: &[&str]) -> Option<String> {
+    told_with(true, own, pods, left)
+}
+
+fn told_with(
+    with_preferences: bool,
+    own: &[NodeSelectorRequirement],
+    pods: &[&Pod],
+    left: &[&str],
+) -> Option<String> {
     let storage = storage();
     let labels = Labels {
         own: &Requirements::from_selector(own),
         pods: pods.to_vec(),
         volumes: &Volumes::new(&storage),
-        with_preferences: true,
+        with_preferences,
     };
     let left = Requirement::from(&zones(Operator::In, left));
     labels.narrowing(&left).map(|known| known.to_string())
@@ -123,4 +133,98 @@ fn volumes_come_before_topology_and_others_last() {
         narrowed.as_deref(),
         Some("In [a] for pods that others keep away from")
     );
+}
+
+#[test]
+fn what_topology_must_heed_is_told_before_what_it_may_and_that_only_where_it_counts() {
+    let spread = |when_unsatisfiable| TopologySpread {
+        topology_key: ZONE.to_owned(),
+        max_skew: 1,
+        when_unsatisfiable,
+        selector: None,
+        min_domains: None,
+        node_affinity_policy: None,
+        node_taints_policy: None,
+        match_label_keys: Vec::new(),
+    };
+    let near = PodAffinityTerm {
+        topology_key: ZONE.to_owned(),
+        selector: None,
+        namespaces: Vec::new(),
+        namespace_selector: None,
+        match_label_keys: Vec::new(),
+        mismatch_label_keys: Vec::new(),
+    };
+    let [mut strict, mut lenient, mut required, mut preferred] =
+        ["strict", "lenient", "required", "preferred"].map(pod);
+    strict.topology_spread = vec![spread(WhenUnsatisfiable::DoNotSchedule)];
+    lenient.topology_spread = vec![spread(WhenUnsatisfiable::ScheduleAnyway)];
+    required.pod_affinity.required = vec![near.clone()];
+    preferred.pod_affinity.preferred = vec![(1, near)];
+    let spread = "for the topology spread of default";
+    let affinity = "for the pod affinity of default";
+    let others = "for pods that others keep away from".to_owned();
+    for (pods, with, is_strict) in [
+        (&[&strict][..], format!("{spread}/strict"), true),
+        (&[&lenient], format!("{spread}/lenient"), false),
+        (&[&required], format!("{affinity}/required"), true),
+        (&[&preferred], format!("{affinity}/preferred"), false),
+        (&[&lenient, &required], format!("{affinity}/required"), true),
+    ] {
+        let told = |with| told_with(with, &[], pods, &["b"]).unwrap();
+        assert_eq!(told(true), format!("In [b] {with}"));
+        let without = if is_strict { with } else { others.clone() };
+        assert_eq!(told(false), format!("In [b] {without}"));
+    }
+}
+
+#[test]
+fn a_label_admits_what_it_was_narrowed_to() {
+    let storage = Storage::default();
+    let labels = Labels {
+        own: &Requirements::from_selector(&[zones(Operator::In, &["a", "b"])]),
+        pods: Vec::new(),
+        volumes: &Volumes::new(&storage),
+        with_preferences: true,
+    };
+    let left = Requirement::from(&zones(Operator::In, &["a", "b"]));
+    let narrowing = labels.narrowing(&left).unwrap();
+    assert!(narrowing.allows("a") && !narrowing.allows("c"));
+}
+
+/// Offerings by zone: price, and whether they are available.
+fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
+    let offerings = offerings.iter().map(|(zone, price, available)| Offering {
+        capacity_type: CapacityType::OnDemand,
+        zone: (*zone).to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(*price),
+        available: *available,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    });
+    InstanceType {
+        name: "m5.large".to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::default(),
+        overhead: Overhead::default(),
+        offerings: offerings.collect(),
+    }
+}
+
+#[test]
+fn only_what_would_have_been_taken_first_was_passed_over() {
+    let kind = kind(&[
+        ("dearer", 11, false),
+        ("as cheap and before", 10, false),
+        ("cheaper and there", 9, true),
+        ("chosen", 10, true),
+        ("cheaper", 9, false),
+        ("as cheap and behind", 10, false),
+        ("without a price", 0, false),
+    ]);
+    let missed = passed_over(&kind, &kind.offerings[3], |other| Some(&other.zone));
+    assert_eq!(missed, ["as cheap and before", "cheaper"]);
 }

@@ -1,10 +1,15 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, ToSpan};
-use model::{PodKey, Resources, pod::Pod};
+use model::{PodKey, Resources, pod::Pod, requirement::Requirements};
+use scheduling::{Answer, NewNode};
 
-use super::{Share, pods};
-use crate::test_world::now;
+use super::{Share, pods, pods_of_launches};
+use crate::{
+    inventory::Inventory,
+    provision::question::{Asked, Ground},
+    test_world::{now, snapshot},
+};
 
 /// A pod of a kind, created so many minutes ago.
 fn pod(name: &str, cpu: i64, minutes: i64) -> Pod {
@@ -87,4 +92,47 @@ fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_fo
 fn a_lot_is_the_digest_of_pod_and_time_stirred_as_splitmix64_does() {
     let lot = super::lot(&PodKey::new("default", "web-1"), now());
     assert_eq!(lot, 0xb96d_2c93_1c0a_ebb0);
+}
+
+#[test]
+fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
+    let all = [
+        pod("large-and-young", 3, 5),
+        pod("small-and-old", 1, 60),
+        pod("between", 2, 30),
+    ];
+    let snapshot = snapshot();
+    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
+    let none = BTreeSet::new();
+    let question = ground.question(
+        &inventory,
+        Asked {
+            pods: all.iter().collect(),
+            moved: Vec::new(),
+            gone: &none,
+            settling: &none,
+            closed: &none,
+            reserved: snapshot.settings.reserved_offering_mode,
+            optimize: snapshot.settings.optimize,
+        },
+    );
+    let node = |pods: &[usize]| NewNode {
+        pool: 0,
+        pods: pods.to_vec(),
+        requirements: Requirements::default(),
+        admitted: Vec::new(),
+        requests: Resources::default(),
+        choices: Vec::new(),
+        min_values_relaxed: false,
+    };
+    let answer = Answer {
+        new_nodes: vec![node(&[0, 1]), node(&[2])],
+        ..Answer::default()
+    };
+    let share = Share {
+        launches: 1,
+        ..Share::TURN
+    };
+    let kept = pods_of_launches(&answer, &question, share, now());
+    assert_eq!(kept, [true, true, false]);
 }

@@ -1,0 +1,52 @@
+//! What a command says of what it does, and what it comes to.
+
+use model::plan::Expected;
+
+use super::*;
+
+#[test]
+fn a_plan_launches_before_it_deletes_and_says_where_pods_go() {
+    let moved = World::new()
+        .node("a", "small", &[500])
+        .node("b", "small", &[1_400]);
+    let plan = disrupt(&moved.0).commands[0].plan();
+    let [nomination] = &plan.nominations[..] else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(nomination.node, Expected::Node("b".into()));
+    let replaced = World::new().node("n", "large", &[1_500]);
+    let plan = disrupt(&replaced.0).commands[0].plan();
+    let launches = plan.actions.iter().map(|one| one.action.launch().is_some());
+    assert_eq!(launches.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_command_saves_what_its_nodes_cost_less_what_comes_instead() {
+    let command = disrupt(&World::new().node("n", "large", &[1_500]).0)
+        .commands
+        .remove(0);
+    assert_eq!(command.savings, NanosPerHour(300_000_000));
+    assert_eq!(
+        command.because,
+        "Underutilized: n of $0.4000/h, replaced by 1 of $0.1000/h"
+    );
+}
+
+/// Spot is what the node is to become, and none is to be had of the type that is cheapest on demand.
+#[test]
+fn a_type_that_cannot_be_bought_any_more_has_no_price() {
+    let world = World::new().node("n", "medium", &[100]).with(|snapshot| {
+        let both = one_of(CAPACITY_TYPE, &["spot", "on-demand"]);
+        snapshot.node_pools[0].template.requirements = vec![both];
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        let small = &mut Arc::make_mut(types)[0];
+        small.offerings[1].available = false;
+        small.offerings[0].price = NanosPerHour(50_000_000);
+    });
+    let command = disrupt(&world.0).commands.remove(0);
+    let replacement = &command.replacements[0];
+    let names = replacement.instance_types.iter().map(|name| name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["small", "medium"]);
+    assert_eq!(replacement.cheapest.price, NanosPerHour(i64::MAX));
+    assert_eq!(command.savings, NanosPerHour(200_000_000));
+}

@@ -1,0 +1,92 @@
+//! What ends a NodeClaim, and what is said of it.
+
+use api::names::annotation::TERMINATION_TIMESTAMP;
+use model::ledger::IntentState;
+
+use super::*;
+
+/// The reasons for which NodeClaims are deleted now.
+fn deleted(decision: &Decision) -> Vec<&str> {
+    let actions = decision.plan.actions.iter();
+    let deletions = actions.filter(|planned| matches!(planned.action, Action::DeleteNodeClaim(_)));
+    deletions.map(|planned| planned.because.as_str()).collect()
+}
+
+#[test]
+fn a_nodeclaim_goes_when_it_has_reached_its_age() {
+    let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    claim.spec.expire_after = Some("1h".to_owned());
+    let mut snapshot = world(claim, vec![]);
+    let due = snapshot.now + SignedDuration::from_hours(1);
+    snapshot.now = due - SignedDuration::from_secs(1);
+    let before = lifecycle(&snapshot);
+    assert_eq!((deleted(&before), before.due), (vec![], Some(due)));
+    snapshot.now = due;
+    let after = lifecycle(&snapshot);
+    assert_eq!(
+        deleted(&after),
+        ["expired: it is older than its expireAfter"]
+    );
+}
+
+/// A NodeClaim without an instance, and what the ledger says of its launch.
+fn launching(state: IntentState) -> Snapshot {
+    let mut claim = test_world::claim("a", &[]);
+    claim.status.provider_id.clear();
+    let mut snapshot = world(claim, vec![]);
+    let mut intent = test_world::intent("a");
+    intent.state = state;
+    snapshot.intents = vec![intent];
+    snapshot
+}
+
+#[test]
+fn a_nodeclaim_whose_launch_came_to_nothing_goes_and_it_is_said_why() {
+    let why = "no capacity".to_owned();
+    let failed = IntentState::Failed { why: why.clone() };
+    for state in [failed, IntentState::Void { why }] {
+        let decision = lifecycle(&launching(state));
+        assert_eq!(
+            deleted(&decision),
+            ["insufficient_capacity: NodeClaim a was not launched: no capacity"]
+        );
+    }
+    let under_way = lifecycle(&launching(IntentState::Intended));
+    assert_eq!(deleted(&under_way), Vec::<&str>::new());
+}
+
+#[test]
+fn a_launch_that_began_after_its_nodeclaim_was_made_has_its_full_time() {
+    let mut snapshot = launching(IntentState::Intended);
+    let begun = snapshot.now + SignedDuration::from_mins(4);
+    snapshot.intents[0].committed_at = begun;
+    snapshot.now = begun + SignedDuration::from_mins(1);
+    let decision = lifecycle(&snapshot);
+    let due = begun + SignedDuration::from_mins(5);
+    assert_eq!((deleted(&decision), decision.due), (vec![], Some(due)));
+}
+
+#[test]
+fn a_node_that_falls_ill_while_it_is_drained_is_drained_by_force() {
+    let ill = |since: i64| {
+        let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+        claim.deleted_at = Some(test_world::now());
+        let mut node = test_world::node("n-1", &claim);
+        node.ready = Ready {
+            status: ConditionStatus::Unknown,
+            since: Some(test_world::now() - SignedDuration::from_mins(since)),
+        };
+        let mut snapshot = world(claim, vec![node]);
+        let gates = &mut snapshot.settings.feature_gates;
+        gates.insert("NodeRepair".to_owned(), true);
+        lifecycle(&snapshot)
+    };
+    let decision = ill(30);
+    let deadline = &claim_update(&decision).set_annotations[TERMINATION_TIMESTAMP];
+    assert_eq!(deadline, "2026-01-01T00:00:00Z");
+    assert_eq!(
+        ill(29).plan.actions,
+        [],
+        "it may get well without anybody's doing"
+    );
+}

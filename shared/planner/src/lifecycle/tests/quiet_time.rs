@@ -1,0 +1,90 @@
+//! How long a node must have been left alone before it may be consolidated.
+
+use api::conditions::types::CONSOLIDATABLE;
+use jiff::Timestamp;
+use model::pod::{Deletion, Owner, Pod, PodPhase};
+
+use super::*;
+
+fn quiet_for(seconds: i64) -> (Snapshot, Timestamp) {
+    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    let node = test_world::node("n-1", &claim);
+    let mut snapshot = world(claim, vec![node]);
+    snapshot.node_pools = vec![test_world::pool("default", 60)];
+    let initialized = snapshot.now;
+    snapshot.now = initialized + SignedDuration::from_secs(seconds);
+    (snapshot, initialized)
+}
+
+#[test]
+fn a_node_becomes_consolidatable_after_its_quiet_time() {
+    let (early, initialized) = quiet_for(59);
+    let decision = lifecycle(&early);
+    assert_eq!(
+        decision.due,
+        Some(initialized + SignedDuration::from_secs(60))
+    );
+    let (due, _) = quiet_for(60);
+    assert_eq!(
+        condition(claim_update(&lifecycle(&due)), CONSOLIDATABLE).status,
+        ConditionStatus::True
+    );
+}
+
+#[test]
+fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
+    let (mut snapshot, _) = quiet_for(3_600);
+    let first = lifecycle(&snapshot);
+    let written = claim_update(&first);
+    assert_eq!(written.last_pod_event, None, "a first look is no event");
+    snapshot.node_claims[0]
+        .annotations
+        .extend(written.set_annotations.clone());
+    snapshot.pods = vec![Pod {
+        uid: "u-1".into(),
+        node_name: Some("n-1".into()),
+        ..Pod::default()
+    }];
+    let second = lifecycle(&snapshot);
+    assert_eq!(claim_update(&second).last_pod_event, Some(snapshot.now));
+    assert!(
+        claim_update(&second)
+            .conditions
+            .iter()
+            .all(|condition| condition.kind != CONSOLIDATABLE)
+    );
+}
+
+/// Daemons, and what has ended or is about to, tell nothing of how much a node is needed.
+#[test]
+fn only_pods_that_count_restart_the_quiet_time() {
+    let (mut snapshot, _) = quiet_for(3_600);
+    snapshot.pods = vec![test_world::pod("web", "n-1")];
+    let first = lifecycle(&snapshot);
+    let written = claim_update(&first).set_annotations.clone();
+    snapshot.node_claims[0].annotations.extend(written);
+    let mut daemon = test_world::pod("agent", "n-1");
+    daemon.owner = Some(Owner {
+        api_version: "apps/v1".into(),
+        kind: "DaemonSet".into(),
+        name: "agent".into(),
+        uid: "d".into(),
+    });
+    let finished = Pod {
+        phase: PodPhase::Succeeded,
+        ..test_world::pod("job", "n-1")
+    };
+    let leaving = Pod {
+        deletion: Some(Deletion {
+            at: snapshot.now,
+            grace_seconds: 30,
+        }),
+        ..test_world::pod("old", "n-1")
+    };
+    for other in [daemon, finished, leaving] {
+        let mut snapshot = snapshot.clone();
+        snapshot.pods.push(other.clone());
+        let decision = lifecycle(&snapshot);
+        assert_eq!(claim_update(&decision).last_pod_event, None, "{other:?}");
+    }
+}

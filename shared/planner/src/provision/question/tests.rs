@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use model::{
+    PodKey,
+    pod::{HostPort, NodeSelectorTerm, Owner, PodVolume},
+    selector::{NodeSelectorRequirement, Operator},
+    snapshot::DaemonSet,
+};
+
+use super::*;
+use crate::test_world;
+
+fn term(key: &str) -> NodeSelectorTerm {
+    NodeSelectorTerm {
+        match_expressions: vec![NodeSelectorRequirement {
+            key: key.to_owned(),
+            operator: Operator::Exists,
+            values: Vec::new(),
+            min_values: None,
+        }],
+        match_fields: Vec::new(),
+    }
+}
+
+/// A pod of DaemonSet `agent`, so many minutes old, which admission gave that much cpu and a requirement of its own.
+fn daemon(name: &str, minutes: i64, cpu: i64) -> Pod {
+    let mut pod = test_world::pod(name, "n-1");
+    pod.created_at = Some(test_world::now() - SignedDuration::from_mins(minutes));
+    pod.requests = Resources::from([("cpu", cpu)]);
+    pod.node_affinity.required = vec![term("pinned")];
+    pod.owner = Some(Owner {
+        api_version: "apps/v1".into(),
+        kind: "DaemonSet".into(),
+        name: "agent".into(),
+        uid: "agent".into(),
+    });
+    pod
+}
+
+/// What one pod of the DaemonSet is thought to ask for, and the keys that it requires of nodes.
+fn thought(pods: &[Pod], required: &[&str]) -> (i64, Vec<String>) {
+    let mut template = test_world::pod("template", "");
+    template.requests = Resources::from([("cpu", 100)]);
+    template.node_affinity.required = required.iter().map(|key| term(key)).collect();
+    let mut snapshot = test_world::snapshot();
+    snapshot.daemon_sets = vec![DaemonSet {
+        key: PodKey::new("default", "agent"),
+        pod: template,
+    }];
+    snapshot.pods = pods.to_vec();
+    let [daemon] = daemons(&snapshot).try_into().unwrap();
+    let terms = daemon.node_affinity.required.iter();
+    let keys = terms.map(|term| term.match_expressions[0].key.clone());
+    (daemon.requests.get("cpu"), keys.collect())
+}
+
+#[test]
+fn a_daemon_asks_for_what_the_newest_of_its_pods_does() {
+    assert_eq!(thought(&[], &[]).0, 100);
+    let (old, new) = (daemon("b", 60, 200), daemon("a", 5, 300));
+    assert_eq!(thought(&[old.clone(), new.clone()], &[]).0, 300);
+    assert_eq!(thought(&[new, old], &[]).0, 300);
+}
+
+#[test]
+fn a_daemon_runs_where_its_template_says_not_where_one_of_its_pods_is_pinned_to() {
+    let pods = [daemon("a", 5, 300)];
+    assert_eq!(thought(&pods, &["gpu"]), (300, vec!["gpu".to_owned()]));
+    let unsaid = thought(&pods, &[]);
+    assert_eq!(unsaid, (300, vec!["pinned".to_owned()]), "by admission");
+}
+
+/// A node with these pods, of a NodePool that may have two nodes and one that may have any number.
+fn world(pods: Vec<Pod>) -> Snapshot {
+    let mut snapshot = test_world::snapshot();
+    for name in ["default", "other"] {
+        let kind = InstanceType {
+            name: "small".to_owned(),
+            requirements: model::requirement::Requirements::default(),
+            capacity: Resources::default(),
+            overhead: model::catalog::Overhead::default(),
+            offerings: Vec::new(),
+        };
+        snapshot.node_pools.push(test_world::pool(name, 0));
+        let types = Arc::new(vec![kind]);
+        snapshot.instance_types.insert(name.into(), types);
+    }
+    snapshot.node_pools[0].limits = Resources::from([("nodes", 2)]);
+    let claim = test_world::claim("a", &[]);
+    snapshot.nodes = vec![test_world::node("n-1", &claim)];
+    snapshot.node_claims = vec![claim];
+    snapshot.pods = pods;
+    snapshot
+}
+
+#[test]
+fn limits_leave_each_pool_what_its_nodes_do_not_use() {
+    let snapshot = world(Vec::new());
+    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
+    let nodes = |gone: &[usize]| -> BTreeMap<&str, i64> {
+        let remaining = ground.remaining(&inventory, &gone.iter().copied().collect());
+        let pools = ground.offering().map(|(pool, _)| pool.name.as_str());
+        let left = remaining.iter().map(|left| left.get("nodes"));
+        pools.zip(left).collect()
+    };
+    assert_eq!(nodes(&[]), [("default", 1), ("other", 0)].into());
+    assert_eq!(nodes(&[0]), [("default", 2), ("other", 0)].into());
+    assert_eq!(ground.pools.len(), 2);
+}
+
+#[test]
+fn a_node_is_asked_about_with_the_pods_that_hold_its_ports_and_volumes() {
+    let [idle, mut port, mut volume] =
+        ["idle", "port", "volume"].map(|n| test_world::pod(n, "n-1"));
+    port.host_ports = vec![HostPort {
+        port: 80,
+        protocol: "TCP".into(),
+        ip: String::new(),
+    }];
+    volume.volumes = vec![PodVolume::Claim {
+        claim: "data".to_owned(),
+    }];
+    let snapshot = world(vec![idle, port, volume]);
+    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
+    let node = ground.existing_node(&inventory.machines[0]);
+    let names = node.pods.iter().map(|pod| pod.key.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["port", "volume"]);
+    assert_eq!(node.available.get("cpu"), 1_900 - 3 * 100);
+}

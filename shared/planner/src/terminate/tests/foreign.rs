@@ -1,0 +1,91 @@
+//! Nodes that no NodePool made, and that are looked after all the same.
+
+use api::names::nth::OUT_OF_SERVICE;
+use model::taint::{Taint, TaintEffect};
+
+use super::*;
+use crate::{foreign::Foreign, terminate_foreign};
+
+/// A cordoned node whose end is announced for in ten minutes.
+fn leaving(pods: Vec<Pod>) -> Snapshot {
+    let (claim, mut node) = draining();
+    node.unschedulable = true;
+    let excluded = api::names::label::EXCLUDE_FROM_LOAD_BALANCERS;
+    node.labels.insert(excluded.to_owned(), "ops".to_owned());
+    let mut snapshot = world((claim, node), pods);
+    snapshot.node_claims.clear();
+    noticed(&mut snapshot, 600, 1);
+    snapshot.notices[0].foreign = true;
+    snapshot
+}
+
+fn out_of_service() -> Taint {
+    Taint {
+        key: OUT_OF_SERVICE.to_owned(),
+        value: "nodeshutdown".to_owned(),
+        effect: TaintEffect::NoExecute,
+    }
+}
+
+#[test]
+fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is_left_to_do() {
+    let wanted = Foreign {
+        out_of_service_taint: true,
+        ..Foreign::default()
+    };
+    let mut snapshot = leaving(Vec::new());
+    let other = Taint {
+        key: "other".to_owned(),
+        ..out_of_service()
+    };
+    snapshot.nodes[0].taints = vec![other.clone()];
+    let (plain, done) = terminate_foreign(&snapshot, &Foreign::default());
+    assert_eq!((plain.plan.actions, done.len()), (Vec::new(), 1));
+
+    let (decision, done) = terminate_foreign(&snapshot, &wanted);
+    let [planned] = &decision.plan.actions[..] else {
+        panic!("{decision:?}")
+    };
+    let Action::UpdateNode(update) = &planned.action else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(update.taints, Some(vec![other, out_of_service()]));
+    assert_eq!(update.resource_version, "1");
+    assert!(done.is_empty());
+
+    snapshot.nodes[0].taints = update.taints.clone().unwrap();
+    let (again, done) = terminate_foreign(&snapshot, &wanted);
+    assert_eq!((again.plan.actions, done.len()), (Vec::new(), 1));
+
+    let mut open = leaving(Vec::new());
+    open.nodes[0].unschedulable = false;
+    let (decision, _) = terminate_foreign(&open, &wanted);
+    let taints = decision.plan.actions.iter().filter(
+        |planned| matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some()),
+    );
+    assert_eq!(taints.count(), 0, "it is cordoned first: {decision:?}");
+}
+
+#[test]
+fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
+    let capped = Foreign {
+        pod_grace_seconds: Some(30),
+        ..Foreign::default()
+    };
+    let pods = ["a", "b", "c"].map(pod).into_iter().zip([29, 30, 31]);
+    let pods = pods.map(|(pod, grace)| with_grace(pod, grace)).collect();
+    let (decision, _) = terminate_foreign(&leaving(pods), &capped);
+    assert_eq!(
+        asked_and_forced(&decision),
+        [
+            ("a".into(), "asked", None),
+            ("b".into(), "asked", None),
+            ("c".into(), "asked", Some(30))
+        ]
+    );
+    let because = &decision.plan.actions[2].because;
+    assert!(
+        because.ends_with("its cluster gives pods 30 s at most, and this one asks for 31 s"),
+        "{because}"
+    );
+}

@@ -1,0 +1,49 @@
+//! Nodes that no NodeClaim names.
+
+use super::*;
+
+/// A Node that is being deleted, whose instance may be gone.
+fn decide(ready: ConditionStatus, is_gone: bool, pods: Vec<Pod>) -> Decision {
+    let (claim, mut node) = draining();
+    node.ready.status = ready;
+    let mut snapshot = world((claim, node), pods);
+    snapshot.node_claims.clear();
+    let of_instance = gone("aws:///us-east-1a/i-default-a");
+    terminate(&snapshot, if is_gone { &of_instance } else { &EXISTING })
+}
+
+static EXISTING: Gone = Gone {
+    instances: std::collections::BTreeSet::new(),
+    strangers: std::collections::BTreeSet::new(),
+};
+
+#[test]
+fn a_node_that_no_nodeclaim_names_is_drained_and_let_go_while_its_instance_is_left_alone() {
+    let occupied = decide(ConditionStatus::True, false, vec![pod("web")]);
+    assert_eq!(evicted(&occupied), ["web"]);
+    assert!(!removes_node_finalizer(&occupied), "{occupied:?}");
+    let soon = test_world::now() + SignedDuration::from_secs(5);
+    assert_eq!(occupied.due, Some(soon));
+    let empty = decide(ConditionStatus::True, false, Vec::new());
+    assert!(
+        removes_node_finalizer(&empty) && !terminates(&empty),
+        "{empty:?}"
+    );
+}
+
+#[test]
+fn it_is_let_go_undrained_only_if_its_kubelet_is_silent_and_its_instance_gone() {
+    use ConditionStatus::{True, Unknown};
+    for (ready, is_gone, undrained) in [
+        (Unknown, true, true),
+        (Unknown, false, false),
+        (True, true, false),
+    ] {
+        let decision = decide(ready, is_gone, vec![pod("web")]);
+        let said = (
+            removes_node_finalizer(&decision),
+            evicted(&decision).is_empty(),
+        );
+        assert_eq!(said, (undrained, undrained), "{ready:?} {is_gone}");
+    }
+}
