@@ -39,6 +39,8 @@ pub struct Leaver {
     /// The pods that need another place then, by their places in the standing question.
     pub pods: Vec<usize>,
     pub price: NanosPerHour,
+    /// Several nodes do not go for one of their own types that is no cheaper: that one had better stay.
+    pub instance_type: String,
     /// What its going has to be worth, besides what each eviction has to.
     pub disturbance: NanosPerHour,
     /// What its going has to save in any case, whatever it goes together with.

@@ -27,7 +27,7 @@ const CANDIDATES_MAX: usize = 100;
 /// What an eviction counts for when courses are compared, in nano-dollars per hour.
 const EVICTION: i64 = 10_000_000;
 /// A plan may need more evictions than plain steps do by this part of them.
-const MORE_EVICTIONS: usize = 40;
+const MORE_EVICTIONS: usize = 18;
 
 /// What a longer view comes to.
 #[derive(Default)]

@@ -22,8 +22,8 @@ const REPLACEMENTS_MAX: usize = 3;
 /// A command says where so many pods go, and what is kept of a plan says no more: it is an item of the ledger.
 const WANTED_MAX: usize = 2_000;
 /// Changes tried for each plan: so many, and more for each node.
-const ATTEMPTS: usize = 10_000;
-const ATTEMPTS_PER_NODE: usize = 500;
+const ATTEMPTS: usize = 20_000;
+const ATTEMPTS_PER_NODE: usize = 1_000;
 
 /// Shows plans, the first of them for this price of an eviction, each other one for the price that the last one is answered with.
 pub(super) fn plan<'a>(
@@ -47,6 +47,7 @@ pub(super) fn plan<'a>(
                 .unwrap_or(usize::MAX),
             pods: scene.movers.of_machine(one.at).collect(),
             price: one.price,
+            instance_type: one.kind.map(|kind| kind.name.clone()).unwrap_or_default(),
             disturbance: scene.worth.disturbance(scene, one),
             least_saving: totals.least_saving(one),
             is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::CapacityType;
 
-use super::{paper::NOWHERE, rules::Counted};
+use super::{Leaver, paper::NOWHERE, rules::Counted};
 use crate::{
     algebra::{SetId, Undefined},
     amounts,
@@ -17,6 +17,7 @@ pub(super) struct Offer {
     pub(super) price: i64,
     pub(super) room: Box<[i64]>,
     pub(super) pool: usize,
+    pub(super) instance_type: String,
     pub(super) is_spot: bool,
     /// Per label that rules ask for.
     pub(super) domains: Vec<usize>,
@@ -63,12 +64,23 @@ impl Offers {
     }
 
     pub(super) fn spot(&self) -> Bits {
-        let mut spot = Bits::none(self.all.len());
+        self.those(|offer| offer.is_spot)
+    }
+
+    /// What is of this node's type and no cheaper.
+    pub(super) fn own(&self, leaver: &Leaver) -> Bits {
+        self.those(|offer| {
+            offer.instance_type == leaver.instance_type && offer.price >= leaver.price.0
+        })
+    }
+
+    fn those(&self, is_one: impl Fn(&Offer) -> bool) -> Bits {
+        let mut those = Bits::none(self.all.len());
         let all = self.all.iter().enumerate();
-        for (at, _) in all.filter(|(_, offer)| offer.is_spot) {
-            spot.insert(at);
+        for (at, _) in all.filter(|(_, offer)| is_one(offer)) {
+            those.insert(at);
         }
-        spot
+        those
     }
 
     /// Per label that rules ask for and per domain, the offers in it.
@@ -125,8 +137,10 @@ fn of_pool(
     }
     let mut found = Vec::new();
     for row in rows.iter() {
-        let offers = catalog.rows.get(row).map(|row| &row.offers);
-        for offer in offers.into_iter().flatten() {
+        let row_of = catalog.rows.get(row);
+        let kind = row_of.and_then(|row| catalog.types.get(row.kind));
+        let Some(kind) = kind else { continue };
+        for offer in row_of.into_iter().flat_map(|row| &row.offers) {
             // Reserved capacity is counted elsewhere.
             let met = met.get(&(row, offer.set)).copied();
             let room = mould.left.get(row).cloned().flatten();
@@ -150,6 +164,7 @@ fn of_pool(
                 price: offer.price.0,
                 room,
                 pool,
+                instance_type: kind.name.clone(),
                 is_spot: offer.capacity_type == CapacityType::Spot,
                 domains: domains.collect(),
                 met,

@@ -73,6 +73,8 @@ pub(super) struct Leaving {
     pub(super) least_saving: i64,
     pub(super) is_spot: bool,
     pub(super) budget: usize,
+    /// What it does not go for together with others: it had better stay.
+    pub(super) own: Bits,
     pub(super) pods: Vec<usize>,
 }
 
@@ -106,6 +108,7 @@ impl Paper {
                 least_saving: leaver.least_saving.0,
                 is_spot: leaver.is_spot,
                 budget: leaver.budget,
+                own: Bits::none(0),
                 pods: own.collect(),
             });
         }
@@ -114,6 +117,11 @@ impl Paper {
         }
         let dimensions = solver.world.dimensions.len();
         let offers = Offers::new(&known.sets, &mut counted, &mut solver.world);
+        for one in &mut leaving {
+            one.own = leavers
+                .get(one.asked)
+                .map_or(Bits::none(0), |leaver| offers.own(leaver));
+        }
         let all_offers = Bits::all(offers.all.len());
         let kinds = known.found.iter().map(|kind| kind.finished(&offers));
         let mut paper = Self {

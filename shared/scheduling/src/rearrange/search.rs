@@ -6,6 +6,7 @@ use model::NanosPerHour;
 use super::{
     Rearranging,
     draws::Draws,
+    made::Made,
     paper::{NOWHERE, Paper},
     recreate::Bounds,
     state::State,
@@ -52,13 +53,12 @@ impl<'s> Search<'s> {
         let attempts = i64::try_from(self.asked.attempts).unwrap_or(i64::MAX);
         for left in (0..attempts).rev() {
             self.attempt.copy_from(&self.current);
-            if !self.change() {
-                continue;
-            }
             let dearer = start / DEARER * left / attempts;
-            if self.cost(&self.attempt) <= self.cost(&self.best).saturating_add(dearer) {
+            let most = cost(&self.best, self.per_eviction).saturating_add(dearer);
+            if self.change(most) {
                 self.current.copy_from(&self.attempt);
-                if self.cost(&self.current) < self.cost(&self.best) {
+                let [current, best] = [&self.current, &self.best];
+                if cost(current, self.per_eviction) < cost(best, self.per_eviction) {
                     self.best.copy_from(&self.current);
                 }
             }
@@ -66,19 +66,14 @@ impl<'s> Search<'s> {
         &self.best
     }
 
-    fn cost(&self, state: &State) -> i64 {
-        let evicted = i64::try_from(state.evicted).unwrap_or(i64::MAX);
-        let evictions = evicted.saturating_mul(self.per_eviction.0);
-        state.cost.saturating_add(evictions)
-    }
-
-    /// Changes the attempt; `false` if that leads nowhere.
-    fn change(&mut self) -> bool {
+    /// Changes the attempt; `false` if that leads nowhere, or to more than `most`.
+    fn change(&mut self, most: i64) -> bool {
         let Self {
             paper,
             asked,
             draws,
             attempt: state,
+            per_eviction,
             ..
         } = self;
         let (mut waiting, mut left) = (Vec::new(), Vec::new());
@@ -124,11 +119,20 @@ impl<'s> Search<'s> {
             replacements_max: asked.replacements_max,
             reluctance: i64::try_from(draws.below(RELUCTANCE)).unwrap_or(0),
         };
-        waiting
-            .into_iter()
-            .all(|pod| state.find_place(paper, pod, bounds, draws))
+        // A place for one more pod makes nothing cheaper.
+        let mut place =
+            |pod| state.find_place(paper, pod, bounds, draws) && cost(state, *per_eviction) <= most;
+        waiting.into_iter().all(&mut place)
+            && cost(state, *per_eviction) <= most
             && teams_hold(paper, state, asked)
     }
+}
+
+/// Of the nodes, and of the evictions that it takes.
+fn cost(state: &State, per_eviction: NanosPerHour) -> i64 {
+    let evicted = i64::try_from(state.evicted).unwrap_or(i64::MAX);
+    let evictions = evicted.saturating_mul(per_eviction.0);
+    state.cost.saturating_add(evictions)
 }
 
 /// What a team of nodes goes for.
@@ -174,10 +178,20 @@ fn teams_hold(paper: &Paper, state: &State, asked: &Rearranging<'_>) -> bool {
     });
     for (_, made) in state.made_nodes(paper) {
         let balance = of_team(&mut teams, made.team);
+        if balance.leavers > 1 && has_own(paper, state, made) {
+            return false;
+        }
         balance.after += paper.price(made.offer);
         balance.may_be_spot |= made.open.intersects(&paper.spot_offers);
     }
     fits && teams.iter().all(|balance| balance.holds(asked))
+}
+
+/// Whether a new node is what one of those is that go for it.
+fn has_own(paper: &Paper, state: &State, made: &Made) -> bool {
+    let mut leavers = paper.leavers.iter().enumerate();
+    leavers
+        .any(|(at, leaver)| leaver.own.contains(made.offer) && state.team_of(at) == Some(made.team))
 }
 
 fn of_team(teams: &mut Vec<Balance>, team: usize) -> &mut Balance {

@@ -50,6 +50,20 @@ fn nodes_that_share_a_new_one_are_one_team() {
 }
 
 #[test]
+fn several_nodes_do_not_go_for_one_of_their_own_types() {
+    let mut world = World::new()
+        .node("m", "a", &[1_500])
+        .node("m", "a", &[1_500]);
+    // Much of them is taken, so that neither has room for the other's pod, and a new one for both.
+    world.nodes.iter_mut().for_each(|node| node.cores = 2);
+    let plan = world.planned(|_, _| {});
+    let saved = plan
+        .iter()
+        .map(|team| (team.leavers.len(), world.saved(team)));
+    assert_eq!(saved.collect::<Vec<_>>(), [(1, 9), (1, 9)]);
+}
+
+#[test]
 fn what_does_not_pay_for_its_evictions_stays() {
     let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
     let planned = |cents: i64| gone(&world.plans(&[cents], |_, _| {})[0]).len();

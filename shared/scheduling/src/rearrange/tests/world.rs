@@ -107,6 +107,7 @@ impl World {
             node: at,
             pods: self.on(at).collect(),
             price: NanosPerHour(node.cents * CENT),
+            instance_type: node.labels[labels::INSTANCE_TYPE].as_str().into(),
             disturbance: NanosPerHour(0),
             least_saving: NanosPerHour(0),
             is_spot: node.is_spot,
