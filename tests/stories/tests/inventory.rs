@@ -13,6 +13,7 @@ type Group = (
 
 const MACHINE: &str = "shared/planner/src/machine/tests.rs";
 const LIFECYCLE: &str = "shared/planner/src/lifecycle/tests.rs";
+const QUIET_TIME: &str = "shared/planner/src/lifecycle/tests/quiet_time.rs";
 const TERMINATE: &str = "shared/planner/src/terminate/tests.rs";
 const HEALTH: &str = "shared/planner/src/registration_health.rs";
 const BIRTHS: &str = "tests/stories/tests/lifecycle/births.rs";
@@ -120,7 +121,7 @@ const GROUPS: &[Group] = &[
         "nodeclaim/disruption: consolidatable and drifted",
         &[
             (
-                LIFECYCLE,
+                QUIET_TIME,
                 &["a_node_becomes_consolidatable_after_its_quiet_time"],
             ),
             (
@@ -160,7 +161,7 @@ const GROUPS: &[Group] = &[
     (
         "nodeclaim/podevents",
         &[(
-            LIFECYCLE,
+            QUIET_TIME,
             &["pods_that_come_or_go_restart_the_quiet_time_however_they_did"],
         )],
     ),
