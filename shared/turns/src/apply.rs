@@ -21,7 +21,7 @@ use ports::{
 use self::chains::NodesOf;
 use crate::{
     Report, TurnError, events, lane::Turn, lifecycle::instance_of, metrics, observe::Observed,
-    transitions::transitions,
+    terminator::end_unshown, transitions::transitions,
 };
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
@@ -165,7 +165,11 @@ async fn one(
         };
     }
     if let Some((claim, instance)) = ends_unshown(observed, &planned.action) {
-        match end_unshown(turn, observed, claim, instance).await {
+        let ended = async {
+            let joined = has_joined(turn, observed, claim).await?;
+            Ok::<bool, TurnError>(!joined && end_unshown(turn, instance).await?)
+        };
+        match ended.await {
             Ok(true) => {}
             Ok(false) => return Done::Later,
             Err(error) => return Done::Failed(error.to_string()),
@@ -215,26 +219,6 @@ fn ends_unshown<'a>(
     let instance = instance_of(claim)?;
     let is_unshown = observed.unshown.contains(&instance);
     is_unshown.then_some((&claim.name, instance))
-}
-
-/// Descriptions lag behind: an instance that is not shown may live, and does not once EC2 has been asked to end it. Whether its
-/// NodeClaim may go.
-async fn end_unshown(
-    turn: &Turn<'_>,
-    observed: &Observed,
-    claim: &NodeClaimName,
-    instance: InstanceId,
-) -> Result<bool, TurnError> {
-    if has_joined(turn, observed, claim).await? {
-        return Ok(false);
-    }
-    let cloud = &turn.world.cloud;
-    match cloud.terminate(turn.cluster, &[instance]).await {
-        // What carries this cluster's tags may be ended, so there is none such.
-        Ok(()) | Err(CloudError::Denied { .. }) => Ok(true),
-        Err(CloudError::Postponed { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Whether a NodeClaim whose node had not joined when this turn looked has one now, which pods may run on.

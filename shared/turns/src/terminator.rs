@@ -15,6 +15,7 @@ use model::{
 };
 use ports::ClusterError;
 
+pub(crate) use self::ends::end_unshown;
 use self::ends::{Ends, ends, resolve_launches, unlaunched};
 use crate::{
     Report, TurnError,

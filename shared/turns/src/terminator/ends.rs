@@ -12,6 +12,7 @@ use model::{
     node_claim::NodeClaim,
 };
 use planner::Gone;
+use ports::CloudError;
 
 use super::LOOK_AGAIN;
 use crate::{Report, TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
@@ -35,24 +36,38 @@ pub(super) async fn resolve_launches(
         }
     }
     let found = described(turn, &launched).await?;
-    let (mut ended, mut dying) = (Vec::new(), Vec::new());
+    let mut dying = Vec::new();
     for (claim, instance) in launched {
-        let end = end_of(found.get(&instance), snapshot, claim, &instance);
-        if end != End::NotYet {
-            ended.push(claim);
-        }
-        if end != End::Seen {
-            dying.push(instance);
+        let has_ended = match end_of(found.get(&instance), snapshot, claim, &instance) {
+            End::Seen => true,
+            End::Unshown => end_unshown(turn, instance).await?,
+            End::NotYet => {
+                dying.push(instance);
+                false
+            }
+        };
+        if has_ended {
+            executor.finish_claim(claim).await?;
+        } else {
+            report.look_again(turn.world.clock.now() + LOOK_AGAIN);
         }
     }
     if !dying.is_empty() {
         turn.world.cloud.terminate(turn.cluster, &dying).await?;
-        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
-    }
-    for claim in ended {
-        executor.finish_claim(claim).await?;
     }
     Ok(())
+}
+
+/// Descriptions lag behind: an instance that is not shown may live, and does not once EC2 has been asked to end it. Whether its
+/// NodeClaim may go.
+pub(crate) async fn end_unshown(turn: &Turn<'_>, instance: InstanceId) -> Result<bool, TurnError> {
+    let cloud = &turn.world.cloud;
+    match cloud.terminate(turn.cluster, &[instance]).await {
+        // What carries this cluster's tags may be ended, so there is none such.
+        Ok(()) | Err(CloudError::Denied { .. }) => Ok(true),
+        Err(CloudError::Postponed { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(super) fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim> {

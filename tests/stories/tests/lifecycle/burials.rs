@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fakes::Fault;
 use model::{
     node::ConditionStatus,
     node_claim::NodeClaim,
@@ -102,6 +103,28 @@ async fn an_instance_that_ec2_does_not_show_is_ended_though_nobody_speaks_for_it
         rig.transcript
     );
     assert!(!lives(&rig, &old), "its NodeClaim is gone");
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn what_ec2_neither_shows_nor_lets_us_end_is_gone() {
+    let mut rig = serving(2).await;
+    let old = claim(&rig);
+    rig.sim.with(|world| {
+        world.account.instances.clear();
+        for node in world.api.nodes.values_mut() {
+            node.ready.status = ConditionStatus::Unknown;
+        }
+    });
+    rig.pass(secs(60)).await;
+    delete_claim(&rig, &old.name);
+    // Without tags nothing says that it is this cluster's.
+    (0..1_000).for_each(|_| rig.sim.fail_next("terminate", Fault::Denied));
+    assert!(
+        rig.until(secs(300), is_gone(&old)).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
     transcript!(rig);
 }
 

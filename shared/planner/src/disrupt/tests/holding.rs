@@ -2,22 +2,25 @@
 
 use super::*;
 
+/// The last node is to go, and its pod may be moved in ten seconds, or in a hundred.
+fn last_leaves(snapshot: &mut Snapshot, moves: bool) {
+    snapshot.node_claims.last_mut().unwrap().deleted_at = Some(snapshot.now);
+    let pod = snapshot.pods.last_mut().unwrap();
+    let annotation = (DO_NOT_DISRUPT.to_owned(), "10m".to_owned());
+    pod.annotations.extend([annotation]);
+    let ago = SignedDuration::from_secs(if moves { 590 } else { 500 });
+    pod.started_at = Some(snapshot.now - ago);
+}
+
 #[test]
 fn what_takes_a_room_while_a_command_waits_holds_it_back() {
-    // It may be moved in ten seconds, and then takes what is left.
+    // What leaves takes what is left.
     let world = |moves: bool| {
         World::new()
             .node("a", "small", &[500])
             .node("b", "small", &[1_400])
             .node("leaving", "small", &[550])
-            .with(|snapshot| {
-                snapshot.node_claims[2].deleted_at = Some(snapshot.now);
-                let pod = snapshot.pods.last_mut().unwrap();
-                let annotation = (DO_NOT_DISRUPT.to_owned(), "10m".to_owned());
-                pod.annotations.extend([annotation]);
-                let ago = SignedDuration::from_secs(if moves { 590 } else { 500 });
-                pod.started_at = Some(snapshot.now - ago);
-            })
+            .with(|snapshot| last_leaves(snapshot, moves))
             .removes()
     };
     assert_eq!(world(false), ["a"]);
@@ -30,14 +33,7 @@ fn so_does_what_needs_a_larger_replacement_than_was_planned() {
         World::new()
             .node("n", "large", &[1_500])
             .node("leaving", "small", &[1_000])
-            .with(|snapshot| {
-                snapshot.node_claims[1].deleted_at = Some(snapshot.now);
-                let pod = snapshot.pods.last_mut().unwrap();
-                let annotation = (DO_NOT_DISRUPT.to_owned(), "10m".to_owned());
-                pod.annotations.extend([annotation]);
-                let ago = SignedDuration::from_secs(if moves { 590 } else { 500 });
-                pod.started_at = Some(snapshot.now - ago);
-            })
+            .with(|snapshot| last_leaves(snapshot, moves))
             .removes()
     };
     assert_eq!(world(false), ["n"]);
