@@ -254,7 +254,7 @@ async fn nothing_is_sent_after_the_deadline() {
         .launch(&request, NOW.parse().unwrap())
         .await
         .unwrap_err();
-    assert!(matches!(error, CloudError::Unknown { .. }), "{error}");
+    assert!(matches!(error, CloudError::NotSent { .. }), "{error}");
     let found = account().list_instances(&"late".into()).await.unwrap();
     assert_eq!(found, []);
 }
