@@ -413,7 +413,7 @@ fn every_group_has_tests_that_exist() {
          afresh); `state/cost` and `state/prediction` feed no decision; the registration hooks and the claims of dynamic resource \
          allocation have no implementation on AWS; conditions of Nodes are told by Kubernetes itself (`NodeReady`, `NodeNotReady`).\n",
     );
-    expect_file!["../../../docs/lifecycle-tests.md"].assert_eq(&page);
+    expect_file![root.join("docs/lifecycle-tests.md")].assert_eq(&page);
 }
 
 /// Sweeps and interleavings compare ends, which need no page.
