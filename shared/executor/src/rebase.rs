@@ -134,10 +134,11 @@ fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {
 
 #[cfg(test)]
 mod tests {
+    use fakes::settings;
     use model::plan::Expected;
 
     use super::*;
-    use crate::test_plans::{launch, nomination, planned, settings, target};
+    use crate::test_plans::{launch, nomination, planned, target};
 
     fn command(id: &str, delete: &str, state: CommandState) -> Command {
         Command {

@@ -6,7 +6,6 @@ use model::{
     Action, CapacityType, NanosPerHour, PodKey, Resources,
     node_claim::NodeClaimSpec,
     plan::{Expected, ExpectedOffering, Launch, Nomination, Planned, PodRef, Target},
-    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 
 pub(crate) fn planned(action: Action) -> Planned {
@@ -55,19 +54,5 @@ pub(crate) fn target(claim: &str) -> Target {
         name: claim.into(),
         uid: claim.into(),
         resource_version: "1".into(),
-    }
-}
-
-pub(crate) fn settings() -> Settings {
-    Settings {
-        preference_policy: PreferencePolicy::Respect,
-        min_values_policy: MinValuesPolicy::Strict,
-        reserved_offering_mode: ReservedOfferingMode::Strict,
-        optimize: Optimize::Cost,
-        feature_gates: BTreeMap::new(),
-        well_known_labels: Vec::new(),
-        restricted_domains: Vec::new(),
-        reservation_id_label: String::new(),
-        default_topology_spread: Vec::new(),
     }
 }

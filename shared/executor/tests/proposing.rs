@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use executor::{Commitment, Executor, Order, Proposed};
-use fakes::{Sim, World};
+use fakes::{Sim, World, settings};
 use jiff::SignedDuration;
 use model::{
     Action, ClusterName, Lane, Plan, Snapshot,
     ids::TurnId,
     ledger::{Choice, Command, CommandState, Method, Mode},
     plan::{Planned, Target},
-    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use ports::{Ledger, cluster::LeaderLease};
 
@@ -131,17 +130,6 @@ async fn d1_a_proposal_is_made_unless_another_one_waits() {
 }
 
 fn snapshot(sim: &Sim) -> Snapshot {
-    let settings = Settings {
-        preference_policy: PreferencePolicy::Respect,
-        min_values_policy: MinValuesPolicy::Strict,
-        reserved_offering_mode: ReservedOfferingMode::Strict,
-        optimize: Optimize::Cost,
-        feature_gates: BTreeMap::new(),
-        well_known_labels: Vec::new(),
-        restricted_domains: Vec::new(),
-        reservation_id_label: String::new(),
-        default_topology_spread: Vec::new(),
-    };
     let (now, generation) = sim.with(|world| {
         let generation = world
             .ledger
@@ -154,7 +142,7 @@ fn snapshot(sim: &Sim) -> Snapshot {
     });
     Snapshot {
         generation,
-        ..Snapshot::empty(cluster(), now, settings)
+        ..Snapshot::empty(cluster(), now, settings())
     }
 }
 

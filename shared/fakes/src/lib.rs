@@ -31,7 +31,7 @@ pub use api_server::{ApiServer, Deployment};
 pub use fault::{Death, Fate, Fault, Fuse, Process, Weather};
 pub use notifier::Told;
 pub use offered::Offered;
-pub use provider::{instance_type, node_class, node_pool};
+pub use provider::{instance_type, node_class, node_pool, settings};
 pub use rows::{ClusterRows, Rows};
 pub use sim::{Happening, Sim, World};
 pub use told::ToldStatus;

@@ -1,7 +1,7 @@
 //! A small catalog, and everything about NodeClasses resolved at once.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -22,6 +22,7 @@ use model::{
     node_claim::NodeClaim,
     requirement::{Requirement, Requirements},
     selector::Operator,
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use ports::{
     Catalog, CloudError, Cluster, ClusterError, Clusters, LedgerError, Needs, NodeClassResolver,
@@ -30,6 +31,21 @@ use ports::{
 };
 
 use crate::{account::zone_id, sim::Sim};
+
+/// Those of a cluster that has none of its own.
+pub fn settings() -> Settings {
+    Settings {
+        preference_policy: PreferencePolicy::Respect,
+        min_values_policy: MinValuesPolicy::Strict,
+        reserved_offering_mode: ReservedOfferingMode::Strict,
+        optimize: Optimize::Cost,
+        feature_gates: BTreeMap::new(),
+        well_known_labels: Vec::new(),
+        restricted_domains: Vec::new(),
+        reservation_id_label: String::new(),
+        default_topology_spread: Vec::new(),
+    }
+}
 
 /// Of every NodeClass, and on every instance.
 pub(crate) const SECURITY_GROUP: &str = "sg-1";

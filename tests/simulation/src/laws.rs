@@ -46,7 +46,8 @@ pub struct Laws {
     created: BTreeSet<NodeClaimName>,
     /// NodeClaims that a person removed: whoever died before saying that one was made makes it again.
     pub(crate) forced: BTreeSet<NodeClaimName>,
-    told: usize,
+    /// How many of those that were made have been looked at.
+    looked_at: usize,
     /// [`World::changes`] of the last look, and how many looks before it saw the same.
     seen: u64,
     still: u32,

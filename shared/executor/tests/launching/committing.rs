@@ -1,15 +1,12 @@
 //! C1, C2 and A6: what launches are committed to, and after how many races no more.
 
-use std::collections::BTreeMap;
-
 use executor::Commitment;
-use fakes::World;
+use fakes::{World, settings};
 use model::{
     Action, Plan, PodKey, Snapshot,
     caps::AccountSpending,
     plan::{Planned, PodRef},
     pod::Pod,
-    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use ports::ledger::Record;
 
@@ -31,24 +28,13 @@ fn plan(pods: Vec<PodRef>) -> Plan {
 
 impl Scene {
     async fn commit(&self, plan: Plan) -> Commitment {
-        let settings = Settings {
-            preference_policy: PreferencePolicy::Respect,
-            min_values_policy: MinValuesPolicy::Strict,
-            reserved_offering_mode: ReservedOfferingMode::Strict,
-            optimize: Optimize::Cost,
-            feature_gates: BTreeMap::new(),
-            well_known_labels: Vec::new(),
-            restricted_domains: Vec::new(),
-            reservation_id_label: String::new(),
-            default_topology_spread: Vec::new(),
-        };
         let snapshot = self.sim.with(|world| {
             let pods = world.api.pods.values().cloned().collect();
             let meta = world.ledger.of(&self.cluster).meta.as_ref();
             Snapshot {
                 generation: meta.unwrap().generation,
                 pods,
-                ..Snapshot::empty(self.cluster.clone(), world.now, settings)
+                ..Snapshot::empty(self.cluster.clone(), world.now, settings())
             }
         });
         let executor = self.executor();

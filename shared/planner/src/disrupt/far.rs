@@ -65,10 +65,10 @@ pub(super) fn find<'a>(
         simulated: usize::MAX,
         ..scene.stance
     };
-    let known = scene.standing().groundwork();
+    let groundwork = scene.standing().groundwork();
     let look = |snapshot: &Snapshot| -> Pass {
         let ground = scene.ground.of_another(snapshot);
-        super::first_on(&ground, Some(known), snapshot, stance)
+        super::first_on(&ground, Some(groundwork), snapshot, stance)
     };
     let end = |commands: &[Command]| course::follow(scene.snapshot, commands, look);
     let planned = |steps: Vec<Move<'a>>| -> Option<Planned<'a>> {

@@ -22,7 +22,7 @@ pub(super) struct Offer {
     /// Per label that rules ask for.
     pub(super) domains: Vec<usize>,
     /// One bit per set of requirements of its NodePool that it meets.
-    met: u128,
+    pub(super) met: u128,
 }
 
 pub(super) struct Offers {

@@ -18,6 +18,8 @@ pub(super) struct Paper {
     pub(super) pods: Vec<Pod>,
     pub(super) nodes: Vec<Node>,
     pub(super) leavers: Vec<Leaving>,
+    /// Per node that may go, what it does not go for together with others.
+    pub(super) own_offers: Vec<Bits>,
     pub(super) offers: Vec<Offer>,
     pub(super) roomy: Roomy,
     pub(super) all_offers: Bits,
@@ -73,8 +75,6 @@ pub(super) struct Leaving {
     pub(super) least_saving: i64,
     pub(super) is_spot: bool,
     pub(super) budget: usize,
-    /// What it does not go for together with others: it had better stay.
-    pub(super) own: Bits,
     pub(super) pods: Vec<usize>,
 }
 
@@ -108,7 +108,6 @@ impl Paper {
                 least_saving: leaver.least_saving.0,
                 is_spot: leaver.is_spot,
                 budget: leaver.budget,
-                own: Bits::none(0),
                 pods: own.collect(),
             });
         }
@@ -117,11 +116,8 @@ impl Paper {
         }
         let dimensions = solver.world.dimensions.len();
         let offers = Offers::new(&known.sets, &mut counted, &mut solver.world);
-        for one in &mut leaving {
-            one.own = leavers
-                .get(one.asked)
-                .map_or(Bits::none(0), |leaver| offers.own(leaver));
-        }
+        let asked = leaving.iter().filter_map(|one| leavers.get(one.asked));
+        let own_offers = asked.map(|leaver| offers.own(leaver)).collect();
         let all_offers = Bits::all(offers.all.len());
         let kinds = known.found.iter().map(|kind| kind.finished(&offers));
         let mut paper = Self {
@@ -135,6 +131,7 @@ impl Paper {
             spot_offers: offers.spot(),
             offers: offers.all,
             leavers: leaving,
+            own_offers,
             counted,
             dimensions,
             scales: Vec::new(),

@@ -62,3 +62,41 @@ impl Roomy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(room: &[i64]) -> Offer {
+        Offer {
+            price: 0,
+            room: room.into(),
+            pool: 0,
+            instance_type: String::new(),
+            is_spot: false,
+            domains: Vec::new(),
+            met: 0,
+        }
+    }
+
+    #[test]
+    fn the_first_with_room_for_every_resource_is_found_however_many_there_are() {
+        for resources in [1, SETS, SETS + 1, SETS + 3] {
+            let room = |last: i64| [vec![9; resources - 1], vec![last]].concat();
+            let offers = [1, 2, 4].map(|last| offer(&room(last)));
+            let roomy = Roomy::of(&offers, resources);
+            let all = Bits::all(offers.len());
+            let first = |from, last| {
+                let amounts = room(last).into_iter();
+                roomy.first(&offers, [&all; 4], from, amounts)
+            };
+            let found =
+                [(0, 1), (0, 2), (0, 3), (1, 1), (0, 5)].map(|(from, last)| first(from, last));
+            assert_eq!(
+                found,
+                [Some(0), Some(1), Some(2), Some(1), None],
+                "{resources}"
+            );
+        }
+    }
+}

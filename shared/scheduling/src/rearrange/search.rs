@@ -120,10 +120,9 @@ impl<'s> Search<'s> {
             reluctance: i64::try_from(draws.below(RELUCTANCE)).unwrap_or(0),
         };
         // A place for one more pod makes nothing cheaper.
-        let mut place =
-            |pod| state.find_place(paper, pod, bounds, draws) && cost(state, *per_eviction) <= most;
-        waiting.into_iter().all(&mut place)
-            && cost(state, *per_eviction) <= most
+        waiting.into_iter().all(|pod| {
+            state.find_place(paper, pod, bounds, draws) && cost(state, *per_eviction) <= most
+        }) && cost(state, *per_eviction) <= most
             && teams_hold(paper, state, asked)
     }
 }
@@ -189,9 +188,8 @@ fn teams_hold(paper: &Paper, state: &State, asked: &Rearranging<'_>) -> bool {
 
 /// Whether a new node is what one of those is that go for it.
 fn has_own(paper: &Paper, state: &State, made: &Made) -> bool {
-    let mut leavers = paper.leavers.iter().enumerate();
-    leavers
-        .any(|(at, leaver)| leaver.own.contains(made.offer) && state.team_of(at) == Some(made.team))
+    let mut own = paper.own_offers.iter().enumerate();
+    own.any(|(at, own)| own.contains(made.offer) && state.team_of(at) == Some(made.team))
 }
 
 fn of_team(teams: &mut Vec<Balance>, team: usize) -> &mut Balance {

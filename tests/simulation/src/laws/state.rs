@@ -103,9 +103,9 @@ impl Laws {
     }
 
     fn names(&mut self, world: &World) {
-        let new = world.api.created.get(self.told..);
+        let new = world.api.created.get(self.looked_at..);
         for name in new.into_iter().flatten() {
-            self.told += 1;
+            self.looked_at += 1;
             if !self.created.insert(name.clone()) && !self.forced.contains(name) {
                 self.breaks("no NodeClaim is made twice", world.now, name.to_string());
             }

@@ -58,7 +58,6 @@ async fn a_node_claim_whose_instance_is_gone_goes() {
     transcript!(rig);
 }
 
-/// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
 #[tokio::test]
 async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
     let mut rig = serving(4).await;
@@ -93,6 +92,7 @@ async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
     transcript!(rig);
 }
 
+/// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
 #[tokio::test]
 async fn an_empty_list_ends_nothing() {
     for nodes in [1, 4] {
