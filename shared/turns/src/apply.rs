@@ -1,4 +1,5 @@
 mod chains;
+mod words;
 
 use std::{
     collections::BTreeSet,
@@ -6,19 +7,22 @@ use std::{
 };
 
 use api::{
-    conditions::types::{DISRUPTION_REASON, REGISTERED},
+    conditions::types::REGISTERED,
     names::{finalizer, taint::UNREGISTERED},
 };
 use executor::Executor;
 use futures::{StreamExt, stream};
-use jiff::{SignedDuration, Timestamp};
-use model::{Action, InstanceId, NodeClaimName, PodKey, node::Node, plan::Planned};
+use jiff::SignedDuration;
+use model::{Action, InstanceId, NodeClaimName, node::Node, plan::Planned};
 use ports::{
     CloudError, ClusterError, Metric,
     cluster::{Event, EventKind, EventTarget},
 };
 
-use self::chains::NodesOf;
+use self::{
+    chains::NodesOf,
+    words::{forced, reason_of, refused},
+};
 use crate::{
     Report, TurnError, events, lane::Turn, lifecycle::instance_of, metrics, observe::Observed,
     terminator::end_unshown, transitions::transitions,
@@ -165,11 +169,7 @@ async fn one(
         };
     }
     if let Some((claim, instance)) = ends_unshown(observed, &planned.action) {
-        let ended = async {
-            let joined = has_joined(turn, observed, claim).await?;
-            Ok::<bool, TurnError>(!joined && end_unshown(turn, instance).await?)
-        };
-        match ended.await {
+        match may_go(turn, observed, claim, instance).await {
             Ok(true) => {}
             Ok(false) => return Done::Later,
             Err(error) => return Done::Failed(error.to_string()),
@@ -219,6 +219,16 @@ fn ends_unshown<'a>(
     let instance = instance_of(claim)?;
     let is_unshown = observed.unshown.contains(&instance);
     is_unshown.then_some((&claim.name, instance))
+}
+
+/// Whether a NodeClaim may go whose instance EC2 does not show.
+async fn may_go(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    claim: &NodeClaimName,
+    instance: InstanceId,
+) -> Result<bool, TurnError> {
+    Ok(!has_joined(turn, observed, claim).await? && end_unshown(turn, instance).await?)
 }
 
 /// Whether a NodeClaim whose node had not joined when this turn looked has one now, which pods may run on.
@@ -349,63 +359,4 @@ async fn act(
 
 fn releases(finalizers: &[String]) -> bool {
     finalizers.iter().any(|name| name == finalizer::TERMINATION)
-}
-
-/// Upstream's word for what nobody chose.
-const FORCEFUL: &str = "Forceful Termination";
-
-/// Why the pod's node goes.
-fn reason_of(observed: &Observed, pod: &PodKey) -> String {
-    let reason = || {
-        let node = node_of(observed, pod)?;
-        let claims = observed.snapshot.node_claims.iter();
-        let claim = claims
-            .into_iter()
-            .find(|claim| claim.status.provider_id == node.provider_id)?;
-        let reason = claim.condition(DISRUPTION_REASON)?;
-        claim
-            .is_true(DISRUPTION_REASON)
-            .then(|| reason.reason.clone())
-    };
-    reason().unwrap_or_else(|| FORCEFUL.to_owned())
-}
-
-fn node_of<'a>(observed: &'a Observed, pod: &PodKey) -> Option<&'a Node> {
-    let snapshot = &observed.snapshot;
-    let pod = snapshot.pods.iter().find(|other| other.key == *pod)?;
-    let mut nodes = snapshot.nodes.iter();
-    nodes.find(|node| Some(&node.name) == pod.node_name.as_ref())
-}
-
-fn forced(observed: &Observed, pod: &PodKey, grace: Option<i64>, now: Timestamp) -> String {
-    let grace = grace.unwrap_or_default();
-    let at = now + SignedDuration::from_secs(grace);
-    let pods = &observed.snapshot.pods;
-    let wanted = pods.iter().find(|other| other.key == *pod);
-    let wanted = wanted.and_then(|pod| pod.termination_grace_seconds);
-    let wanted = wanted.map_or_else(|| "default".to_owned(), |wanted| format!("{wanted}s"));
-    format!(
-        "Deleting the pod to accommodate the terminationTime {at:.0} of the node. The pod was granted {grace}s of grace-period \
-         of its {wanted} terminationGracePeriod. This bypasses the PDB of the pod and the do-not-disrupt annotation."
-    )
-}
-
-/// An eviction that a budget refuses is said on the node it holds up.
-fn refused(
-    turn: &Turn<'_>,
-    observed: &Observed,
-    action: &Action,
-    error: &ClusterError,
-) -> Option<Event> {
-    let Action::Evict { pod, .. } = action else {
-        return None;
-    };
-    let node = node_of(observed, pod)?;
-    Some(Event {
-        about: EventTarget::Node(node.name.clone(), node.uid.clone()),
-        kind: EventKind::Warning,
-        reason: "FailedDraining".into(),
-        message: format!("Failed to drain node, {error}"),
-        at: turn.now,
-    })
 }

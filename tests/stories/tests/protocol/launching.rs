@@ -288,6 +288,25 @@ async fn a5_what_was_launched_for_a_deleted_node_claim_is_terminated_before_it_g
 }
 
 #[tokio::test]
+async fn a5_a_launch_whose_instance_ec2_neither_shows_nor_lets_us_end_is_over() {
+    let mut rig = with_pending_pods(1).await;
+    points_until(&mut rig, "own").await;
+    let doomed = rig.sim.with(|world| {
+        world.account.instances.clear();
+        let name = world.api.node_claims.keys().next().unwrap().clone();
+        world.api.order_deletion(&name, world.now);
+        name
+    });
+    (0..1_000).for_each(|_| rig.sim.fail_next("terminate", Fault::Denied));
+    let gone = rig
+        .until(secs(300), |world| {
+            !world.api.node_claims.contains_key(&doomed)
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
 async fn a6_pods_that_found_a_place_meanwhile_cause_no_launch() {
     let mut rig = with_pending_pods(1).await;
     // The pod is bound after the lists were read and before the commit.

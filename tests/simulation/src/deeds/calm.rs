@@ -1,0 +1,99 @@
+//! How what others do ends.
+
+use jiff::{SignedDuration, Timestamp};
+use model::InstanceId;
+
+use super::{POOL, budget, edit, lead, offering, register};
+use crate::{
+    play::Play,
+    script::{DEPLOYMENTS, What},
+};
+
+/// Ends what lasts for a while, and what AWS announced.
+pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
+    let mut due = play.reliefs.iter().map(|(at, _)| at);
+    let mut gone = play.doomed.iter().map(|(at, _)| at);
+    if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {
+        return;
+    }
+    let sim = play.sim.clone();
+    let over: Vec<What> = play
+        .reliefs
+        .extract_if(.., |(at, _)| *at <= now)
+        .map(|(_, what)| what)
+        .collect();
+    for what in over {
+        sim.with(|world| match &what {
+            What::NoCapacity { choice, .. } => {
+                world.account.no_capacity.remove(&offering(*choice));
+            }
+            What::Blind { .. } => world.account.blind = false,
+            What::Truncated { .. } => world.account.unlisted.clear(),
+            What::ZoneOutage { .. } => {
+                world.account.blind = false;
+                world.api.silent.clear();
+            }
+            What::KubeletSilent { .. } => world.api.silent.clear(),
+            _ => {}
+        });
+        match what {
+            What::Shadow { .. } => register(&sim, "active", None),
+            // It steps down: an orderly end leaves the Lease to nobody.
+            What::KarpenterLeads { .. } => lead(&sim, ""),
+            _ => {}
+        }
+    }
+    let gone: Vec<InstanceId> = play
+        .doomed
+        .extract_if(.., |(at, _)| *at <= now)
+        .map(|(_, id)| id)
+        .collect();
+    sim.with(|world| gone.iter().for_each(|id| world.account.terminate(id, now)));
+}
+
+/// Nothing goes wrong any more, and a person sees to what needs one.
+pub(crate) fn calm(play: &mut Play) {
+    let now = play.now();
+    let sim = play.sim.clone();
+    for (at, _) in &mut play.reliefs {
+        *at = now;
+    }
+    proceed(play, now);
+    play.relay.dead_until(0);
+    play.last_change = play.seconds;
+    play.sky.end(now);
+    register(&sim, "active", Some(now + SignedDuration::from_hours(2)));
+    edit(&sim, |pool| {
+        pool.spec.limits = None;
+        pool.spec.template.spec.expire_after = fakes::node_pool(POOL, "Never")
+            .spec
+            .template
+            .spec
+            .expire_after;
+        budget(pool, 100);
+    });
+    sim.with(|world| {
+        world.account.no_capacity.clear();
+        world.account.describe_lag = SignedDuration::ZERO;
+        for claim in world.api.node_claims.values_mut() {
+            claim.spec.expire_after = None;
+        }
+        for name in DEPLOYMENTS {
+            if let Some(deployment) = world.api.deployments.get_mut(name) {
+                deployment.annotations.clear();
+            }
+        }
+        let pods = world.api.pods.values_mut();
+        for pod in pods.filter(|pod| !pod.annotations.is_empty()) {
+            pod.annotations.clear();
+        }
+        let least = world
+            .api
+            .deployments
+            .get("web")
+            .map_or(0, |web| web.replicas);
+        for budget in &mut world.api.disruption_budgets {
+            budget.min_available = Some(if least > 1 { "1" } else { "0" }.to_owned());
+        }
+    });
+}
