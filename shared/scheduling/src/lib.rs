@@ -28,6 +28,8 @@ mod reason;
 mod repack;
 mod reservations;
 mod room;
+#[cfg(test)]
+mod scene;
 mod setup;
 mod shape;
 mod solve;

@@ -399,3 +399,6 @@ fn existing<'a>(
         pods: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,54 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
-    catalog::Overhead,
-    labels,
-    pod::{Pod, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
-    requirement::{Requirement, Requirements},
-    selector::{LabelSelector, Operator},
-    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
-    volume::Storage,
+    InstanceType, Resources, labels,
+    pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    snapshot::{Optimize, ReservedOfferingMode},
 };
 
-use crate::{Answer, Input, Options, Pool, solve};
-
-const ZONES: [&str; 2] = ["a", "b"];
-
-/// A type with this many cores and gigabytes at this many cents per hour.
-fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> InstanceType {
-    let mut requirements = Requirements::default();
-    for (key, values) in [
-        (labels::INSTANCE_TYPE, vec![name]),
-        (labels::ZONE, ZONES.to_vec()),
-    ] {
-        let values = values.into_iter().map(str::to_owned);
-        requirements.add(Requirement::new(key, Operator::In, values));
-    }
-    let offerings = ZONES.map(|zone| Offering {
-        capacity_type: CapacityType::OnDemand,
-        zone: zone.to_owned(),
-        zone_id: String::new(),
-        price: NanosPerHour(cents * 10_000_000),
-        available: true,
-        reservation: None,
-        requirements: Requirements::default(),
-        capacity_override: None,
-        overhead_override: None,
-    });
-    InstanceType {
-        name: name.to_owned(),
-        requirements,
-        capacity: [
-            ("cpu", cores * 1_000),
-            ("memory", gigabytes << 30),
-            ("pods", 100),
-        ]
-        .into(),
-        overhead: Overhead::default(),
-        offerings: offerings.to_vec(),
-    }
-}
+use crate::{
+    Answer,
+    scene::{CENT, Scene, ZONES, kind, near, pods, reserved, selecting},
+};
 
 /// A core costs 4 cents, a gigabyte half a cent; the large type has both and is the only one that takes everything.
 fn types() -> Vec<InstanceType> {
@@ -61,70 +22,21 @@ fn types() -> Vec<InstanceType> {
     ]
 }
 
-fn pods(name: &str, number: usize, millicores: i64, gigabytes: i64) -> Vec<Pod> {
-    let made = (0..number).map(|n| {
-        let shape = PodShape {
-            labels: [("app".to_owned(), name.to_owned())].into(),
-            requests: [
-                ("cpu", millicores),
-                ("memory", gigabytes << 30),
-                ("pods", 1),
-            ]
-            .into(),
-            ..PodShape::default()
-        };
-        let mut pod = Pod {
-            shape: shape.into(),
-            ..Pod::default()
-        };
-        pod.key.namespace = "default".to_owned();
-        pod.key.name = format!("{name}-{n:03}");
-        pod.uid = pod.key.name.as_str().into();
-        pod
-    });
-    made.collect()
-}
-
-fn selecting(app: &str) -> LabelSelector {
-    LabelSelector {
-        match_labels: BTreeMap::from([("app".to_owned(), app.to_owned())]),
-        ..LabelSelector::default()
-    }
+fn scene(pods: &[Pod], types: &[InstanceType]) -> Scene {
+    let mut scene = Scene::new(types.to_vec(), pods.to_vec());
+    scene.options.optimize = Optimize::Cost;
+    scene
 }
 
 fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
-    let (name, storage) = (NodePoolName::from("default"), Storage::default());
-    solve(&Input {
-        options: Options {
-            preference_policy: PreferencePolicy::Respect,
-            min_values_policy: MinValuesPolicy::Strict,
-            reserved: None,
-            optimize: Optimize::Cost,
-            well_known_labels: &[],
-            reservation_id_label: "",
-        },
-        pods: pods.iter().collect(),
-        moved: Vec::new(),
-        pools: vec![Pool {
-            name: &name,
-            labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
-            requirements: &[],
-            taints: &[],
-            types,
-            weight: 0,
-            remaining: limits,
-        }],
-        nodes: Vec::new(),
-        hosts: Vec::new(),
-        daemons: Vec::new(),
-        namespaces: &[],
-        storage: &storage,
-    })
+    let mut scene = scene(pods, types);
+    scene.limits = limits;
+    scene.solve()
 }
 
 fn cents(answer: &Answer) -> i64 {
     let nodes = answer.new_nodes.iter();
-    nodes.map(|node| node.choices[0].price.0).sum::<i64>() / 10_000_000
+    nodes.map(|node| node.choices[0].price.0).sum::<i64>() / CENT
 }
 
 /// Cores and memory that first fit mixes on large nodes.
@@ -153,6 +65,20 @@ fn a_node_more_has_to_save_its_upkeep() {
         Resources::default(),
     );
     assert_eq!((answer.new_nodes.len(), cents(&answer)), (1, 5));
+}
+
+/// What is bought again by price holds nothing of them.
+#[test]
+fn nothing_is_bought_again_where_reservations_are_counted() {
+    // Nobody fits what is reserved.
+    let mut tiny = kind("tiny", 1, 1, 1);
+    tiny.offerings = vec![reserved("cr", ZONES[0])];
+    let types = [types(), vec![tiny]].concat();
+    let mut scene = scene(&lopsided(), &types);
+    let bought = |scene: &Scene| cents(&scene.solve());
+    assert_eq!(bought(&scene), 4 * 72 + 4 * 80);
+    scene.options.reserved = Some(ReservedOfferingMode::Strict);
+    assert!(bought(&scene) > 4 * 72 + 4 * 80);
 }
 
 #[test]
@@ -196,11 +122,7 @@ fn zones_stay_as_evenly_used_as_the_spread_demands() {
 fn pods_that_repel_each_other_stay_apart() {
     let mut all = lopsided();
     for pod in all.iter_mut().filter(|pod| pod.labels["app"] == "fat") {
-        pod.pod_anti_affinity.required = vec![PodAffinityTerm {
-            topology_key: labels::HOSTNAME.to_owned(),
-            selector: Some(selecting("fat")),
-            ..PodAffinityTerm::default()
-        }];
+        pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
     }
     let answer = ask(&all, &types(), Resources::default());
     assert!(answer.unplaced.is_empty());
@@ -224,11 +146,7 @@ fn a_pod_leaves_a_node_that_has_to_stay_where_that_is_cheaper() {
     ]
     .concat();
     for pod in &mut all {
-        let near_leader = PodAffinityTerm {
-            topology_key: labels::HOSTNAME.to_owned(),
-            selector: Some(selecting("leader")),
-            ..PodAffinityTerm::default()
-        };
+        let near_leader = near("leader", labels::HOSTNAME);
         match pod.labels["app"].as_str() {
             "leader" => pod.pod_anti_affinity.required = vec![near_leader],
             _ => pod.pod_affinity.required = vec![near_leader],

@@ -14,10 +14,14 @@ use model::{
 };
 
 use super::super::{Leaver, Rearranging, Team};
-use crate::{Answer, ExistingNode, Host, Input, Leaving, Options, Pool, Standing};
+use crate::{
+    Answer, ExistingNode, Host, Input, Leaving, Options, Pool, Standing,
+    scene::{offering, selecting},
+};
+
+pub(super) use crate::scene::CENT;
 
 pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
-pub(super) const CENT: i64 = 10_000_000;
 /// Names, cores and cents per hour; by the core, large nodes are the cheapest.
 pub(super) const SIZES: [(&str, i64, i64); 4] =
     [("xs", 1, 6), ("s", 2, 10), ("m", 4, 19), ("l", 8, 36)];
@@ -248,14 +252,7 @@ pub(super) fn kind(
     }
     let offerings = ZONES.map(|zone| Offering {
         capacity_type,
-        zone: zone.to_owned(),
-        zone_id: String::new(),
-        price: NanosPerHour(cents * CENT),
-        available: true,
-        reservation: None,
-        requirements: Requirements::default(),
-        capacity_override: None,
-        overhead_override: None,
+        ..offering(zone, cents)
     });
     InstanceType {
         name: name.to_owned(),
@@ -267,8 +264,5 @@ pub(super) fn kind(
 }
 
 pub(super) fn selecting_web() -> LabelSelector {
-    LabelSelector {
-        match_labels: [("app".to_owned(), "web".to_owned())].into(),
-        ..LabelSelector::default()
-    }
+    selecting("web")
 }

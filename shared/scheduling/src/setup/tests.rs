@@ -1,0 +1,189 @@
+//! What nodes that exist take, and which of the pods on them count.
+
+use std::collections::BTreeSet;
+
+use model::{
+    Resources, labels,
+    pod::{NodeSelectorTerm, PodPhase},
+    selector::Operator,
+    taint::TaintEffect,
+};
+
+use crate::{
+    Answer, Leaving, Standing,
+    scene::{Machine, Scene, ZONES, kind, near, pod, taint, toleration, wanting},
+};
+
+/// Room for small pods.
+fn roomy(name: &str) -> Machine {
+    Machine::new(name, [("cpu", 1_000), ("pods", 10)].into())
+}
+
+/// Nodes to be made cost something, so that those that exist come first.
+fn scene(pods: impl IntoIterator<Item = model::pod::Pod>) -> Scene {
+    Scene::new(vec![kind("m", 4, 16, 10)], pods.into_iter().collect())
+}
+
+/// The nodes that exist and take pods.
+fn taken(answer: &Answer) -> Vec<usize> {
+    answer.existing.iter().map(|(at, _)| *at).collect()
+}
+
+#[test]
+fn a_node_that_would_rather_take_no_pods_takes_what_finds_no_other_place() {
+    let mut scene = Scene::new(Vec::new(), vec![pod("web", 100)]);
+    scene.nodes = vec![roomy("n")];
+    scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
+    assert_eq!(taken(&scene.solve()), [0]);
+    scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+    assert!(taken(&scene.solve()).is_empty());
+}
+
+#[test]
+fn a_pod_that_moves_does_not_keep_itself_away() {
+    let mut web = pod("web", 100);
+    web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
+    let full = Machine::new("n", Resources::default()).running(web);
+    let mut scene = scene(full.pods.clone());
+    scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
+    scene.nodes = vec![full];
+    let answer = scene.solve();
+    assert!(answer.unplaced.is_empty());
+    assert_eq!(answer.new_nodes.len(), 1);
+}
+
+#[test]
+fn a_pod_that_leaves_a_standing_cluster_does_not_keep_itself_away() {
+    let mut web = pod("web", 100);
+    web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
+    let node = roomy("n").running(web);
+    let mut scene = scene(node.pods.clone());
+    scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
+    scene.nodes = vec![node];
+    let answer = scene.ask(|input| {
+        Standing::new(input.clone(), 0, None).without(&Leaving {
+            pods: &[0],
+            moved: &[true],
+            nodes: &BTreeSet::from([0]),
+            remaining: vec![Resources::default()],
+            wanted: &[],
+        })
+    });
+    assert!(answer.unplaced.is_empty());
+    assert_eq!(answer.new_nodes.len(), 1);
+}
+
+#[test]
+fn a_bound_pod_keeps_others_away_that_have_no_say_themselves() {
+    let mut guard = pod("guard", 100);
+    let mut scene = scene([pod("web", 100)]);
+    scene.nodes = vec![roomy("n").running(guard.clone())];
+    assert_eq!(taken(&scene.solve()), [0]);
+    guard.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
+    scene.nodes = vec![roomy("n").running(guard)];
+    assert!(taken(&scene.solve()).is_empty());
+}
+
+#[test]
+fn a_pod_that_has_ended_keeps_nobody_away() {
+    let mut guard = pod("guard", 100);
+    guard.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
+    let mut web = pod("web", 100);
+    web.pod_anti_affinity.required = vec![near("guard", labels::HOSTNAME)];
+    for (phase, is_free) in [
+        (PodPhase::Running, false),
+        (PodPhase::Succeeded, true),
+        (PodPhase::Failed, true),
+    ] {
+        guard.phase = phase;
+        for web in [pod("web", 100), web.clone()] {
+            let mut scene = scene([web]);
+            scene.nodes = vec![roomy("n").running(guard.clone())];
+            assert_eq!(!taken(&scene.solve()).is_empty(), is_free, "{phase:?}");
+        }
+    }
+}
+
+#[test]
+fn nodes_whose_labels_are_the_same_are_told_apart_by_their_names() {
+    let mut web = pod("web", 100);
+    web.node_affinity.required = vec![NodeSelectorTerm {
+        match_expressions: vec![wanting(labels::HOSTNAME, Operator::In, &["n-1"])],
+        match_fields: Vec::new(),
+    }];
+    let mut scene = scene([web]);
+    scene.nodes = vec![roomy("n-0"), roomy("n-1")];
+    for node in &mut scene.nodes {
+        node.labels.remove(labels::HOSTNAME);
+    }
+    let answer = scene.ask(|input| {
+        let mut input = input.clone();
+        input.nodes[1].labels = input.nodes[0].labels;
+        input.hosts[1].labels = input.hosts[0].labels;
+        crate::solve(&input)
+    });
+    assert_eq!(taken(&answer), [1]);
+}
+
+#[test]
+fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
+    let has_room = |change: fn(&mut Scene)| {
+        let mut web = pod("web", 700);
+        web.tolerations = vec![toleration()];
+        let mut scene = scene([web]);
+        scene.nodes = vec![roomy("n")];
+        scene.daemons = vec![pod("agent", 400)];
+        change(&mut scene);
+        !taken(&scene.solve()).is_empty()
+    };
+    assert!(has_room(|scene| scene.daemons.clear()));
+    assert!(!has_room(|_| {}));
+    // It runs already.
+    let running = |scene: &mut Scene| scene.nodes[0].daemon_requests = [("cpu", 400)].into();
+    assert!(has_room(running));
+    // It goes to other nodes.
+    assert!(has_room(|scene| {
+        let selector = &mut scene.daemons[0].node_selector;
+        selector.insert(labels::ZONE.to_owned(), ZONES[1].to_owned());
+    }));
+    // It may not run here, it may, or it runs where others would rather not.
+    assert!(has_room(|scene| {
+        scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+    }));
+    assert!(!has_room(|scene| {
+        scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+        scene.daemons[0].tolerations = vec![toleration()];
+    }));
+    assert!(!has_room(|scene| {
+        scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
+    }));
+}
+
+#[test]
+fn a_node_that_owes_something_takes_no_pods() {
+    let takes = |available: &[(&str, i64)], daemons: &[(&str, i64)]| {
+        let mut web = pod("web", 100);
+        web.requests = [("cpu", 100), ("pods", 1)].into();
+        let mut scene = scene([web]);
+        let available = available.iter().chain(&[("cpu", 1_000), ("pods", 10)]);
+        scene.nodes = vec![Machine::new("n", resources(available))];
+        let mut agent = pod("agent", 0);
+        agent.requests = resources(daemons);
+        scene.daemons = vec![agent];
+        !taken(&scene.solve()).is_empty()
+    };
+    assert!(takes(&[("memory", 1)], &[]));
+    assert!(takes(&[("memory", 0)], &[]));
+    assert!(!takes(&[("memory", -1)], &[]));
+    // What daemons will take of it counts, too.
+    assert!(takes(&[("memory", 1)], &[("memory", 1)]));
+    assert!(!takes(&[("memory", 1)], &[("memory", 2)]));
+}
+
+fn resources<'a>(amounts: impl IntoIterator<Item = &'a (&'a str, i64)>) -> Resources {
+    let mut resources = Resources::default();
+    for (name, amount) in amounts {
+        resources.set(name, *amount);
+    }
+    resources
+}
