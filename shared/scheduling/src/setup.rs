@@ -361,18 +361,18 @@ fn existing<'a>(
             crate::amounts::add(&mut expected, &daemon.requests);
         }
     }
-    let running = world.dimensions.vector(&node.daemon_requests);
-    let available = world.dimensions.vector(&node.available);
-    let remaining: Box<[i64]> = available
-        .iter()
-        .zip(expected.iter().zip(&running))
-        .map(|(left, (expected, running))| left.saturating_sub((expected - running).max(0)))
+    let names = world.dimensions.names().iter();
+    let remaining: Box<[i64]> = names
+        .zip(expected)
+        .map(|(name, expected)| {
+            let to_come = (expected - node.daemon_requests.get(name)).max(0);
+            // What the node lacks altogether is none, not a debt.
+            let available = node.available.0.get(name);
+            available.map_or(0, |available| available.saturating_sub(to_come))
+        })
         .collect();
-    // A resource the node lacks altogether is none, not a debt.
-    let has = |name: &String| node.available.0.contains_key(name);
-    let mut named = world.dimensions.names().iter().zip(&remaining);
-    let overcommitted = node.available.0.values().any(|left| *left < 0)
-        || named.any(|(name, left)| *left < 0 && has(name));
+    let mut left = node.available.0.values().chain(&remaining);
+    let overcommitted = left.any(|left| *left < 0);
     let attached = node.attach_limits.map(|limits| {
         Rc::new(Attached {
             limits,

@@ -175,9 +175,10 @@ fn a_node_that_owes_something_takes_no_pods() {
     assert!(takes(&[("memory", 1)], &[]));
     assert!(takes(&[("memory", 0)], &[]));
     assert!(!takes(&[("memory", -1)], &[]));
-    // What daemons will take of it counts, too.
+    // What daemons will take of it counts, too, unless the node has none of it at all.
     assert!(takes(&[("memory", 1)], &[("memory", 1)]));
     assert!(!takes(&[("memory", 1)], &[("memory", 2)]));
+    assert!(takes(&[], &[("memory", 2)]));
 }
 
 fn resources<'a>(amounts: impl IntoIterator<Item = &'a (&'a str, i64)>) -> Resources {
