@@ -229,7 +229,10 @@ fn cheapest_rows(
     };
     let at = template.catalog;
     let known = world.prices(at, set);
-    let mut seen = Bits::none(known.len() + claim.rows.iter().last().map_or(0, |last| last + 1));
+    let Some(catalog) = world.catalogs.get(at) else {
+        return Vec::new();
+    };
+    let mut seen = Bits::none(catalog.types.len());
     let mut rows: Vec<(usize, Choice)> = Vec::new();
     for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
         if rows.len() == most {
@@ -241,9 +244,6 @@ fn cheapest_rows(
         }
     }
     // A claim that holds reservations keeps the types it could have been, though they cannot be launched any more.
-    let Some(catalog) = world.catalogs.get(at) else {
-        return rows;
-    };
     let mut others: Vec<(usize, Choice)> = Vec::new();
     for row in claim.rows.iter() {
         let Some(variant) = catalog.rows.get(row) else {
@@ -408,3 +408,6 @@ fn requests(claim: &Claim<'_>, world: &World<'_>) -> Resources {
     }
     requests
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ pub(crate) fn set_up_moving<'a>(
     let catalogs = groundwork.catalogs.clone();
     let volumes = Rc::new(Volumes::new(input.storage));
     let moving = pods_moving(input, moving);
-    let repelling: Vec<&Pod> = repelling_pods(input, &moving).collect();
+    let repelling: Vec<&Pod> = repelling_pods(input).collect();
     let topology_keys: BTreeSet<&str> = topology_keys(&input.pods, &repelling);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
@@ -155,16 +155,9 @@ fn pods_moving<'a>(input: &Input<'a>, first: usize) -> BTreeSet<&'a PodKey> {
 }
 
 /// Bound pods that keep others away.
-fn repelling_pods<'a>(
-    input: &Input<'a>,
-    moving: &BTreeSet<&'a PodKey>,
-) -> impl Iterator<Item = &'a Pod> {
+fn repelling_pods<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Pod> {
     let bound = input.hosts.iter().flat_map(|host| &host.pods).copied();
-    bound.filter(|pod| {
-        !pod.pod_anti_affinity.required.is_empty()
-            && !is_terminal(pod)
-            && !moving.contains(&pod.key)
-    })
+    bound.filter(|pod| !pod.pod_anti_affinity.required.is_empty() && !is_terminal(pod))
 }
 
 fn is_terminal(pod: &Pod) -> bool {
@@ -295,7 +288,7 @@ fn count_bound<'a>(
     tolerance: &mut Tolerance<'a>,
 ) -> BTreeMap<usize, Seat> {
     let asked = input.pods.iter().enumerate();
-    let asked = asked.filter(|(_, pod)| !moving.contains(&pod.key) && pod.node_name.is_some());
+    let asked = asked.filter(|(_, pod)| pod.node_name.is_some());
     let asked: BTreeMap<&PodKey, usize> = asked.map(|(at, pod)| (&pod.key, at)).collect();
     let mut seats = BTreeMap::new();
     for (at, host) in input.hosts.iter().enumerate() {

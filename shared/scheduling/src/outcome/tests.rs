@@ -1,0 +1,140 @@
+//! What a node to be made may become, and what its NodeClaim says.
+
+use model::{
+    CapacityType, InstanceType, labels,
+    plan::Launch,
+    requirement::Requirement,
+    selector::{NodeSelectorRequirement, Operator},
+    snapshot::{MinValuesPolicy, Optimize},
+};
+
+use crate::{
+    NewNode, Reason,
+    scene::{Scene, ZONES, kind, offering, pod, wanting},
+};
+
+const MOST: usize = Launch::INSTANCE_TYPES_MAX;
+
+fn one(scene: &Scene) -> NewNode {
+    let answer = scene.solve();
+    assert!(answer.unplaced.is_empty(), "{:?}", answer.unplaced);
+    assert_eq!(answer.new_nodes.len(), 1);
+    answer.new_nodes[0].clone()
+}
+
+fn at_least(number: u32, entry: NodeSelectorRequirement) -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
+        min_values: Some(number),
+        ..entry
+    }
+}
+
+/// One type more than a launch may name, all of one price, the last by name listed first.
+fn many() -> Vec<InstanceType> {
+    let names = (0..=MOST).rev().map(|number| format!("m-{number:04}"));
+    names.map(|name| kind(&name, 4, 16, 10)).collect()
+}
+
+#[test]
+fn of_equally_priced_types_too_many_the_last_listed_goes_or_where_cost_decides_the_last_by_name() {
+    let mut scene = Scene::new(many(), vec![pod("web", 100)]);
+    let gone = |scene: &Scene| {
+        let kept = one(scene).choices;
+        assert_eq!(kept.len(), MOST);
+        let kept = |at: &usize| kept.iter().any(|choice| choice.instance_type() == *at);
+        (0..=MOST).find(|at| !kept(at))
+    };
+    assert_eq!(gone(&scene), Some(MOST));
+    scene.options.optimize = Optimize::Cost;
+    assert_eq!(gone(&scene), Some(0));
+}
+
+/// Types of two families, so many that those of the dearer one cannot be named.
+fn of_two_families() -> Scene {
+    let mut types = many();
+    types[0] = kind("z", 4, 16, 20);
+    for kind in &mut types {
+        let family = if kind.name == "z" { "z" } else { "m" };
+        let family = Requirement::new(labels::ARCH, Operator::In, [family.to_owned()]);
+        kind.requirements.add(family);
+    }
+    Scene::new(types, vec![pod("web", 100)])
+}
+
+#[test]
+fn min_values_have_to_be_met_by_the_types_that_a_launch_names() {
+    let mut scene = of_two_families();
+    assert_eq!(one(&scene).choices.len(), MOST);
+    scene.requirements = vec![at_least(2, wanting(labels::ARCH, Operator::Exists, &[]))];
+    let answer = scene.solve();
+    assert!(answer.new_nodes.is_empty());
+    let unmet = Reason::MinValues {
+        key: labels::ARCH.to_owned(),
+        wanted: 2,
+        reached: 1,
+    };
+    assert_eq!(answer.unplaced[0].reasons, [(Some(0), unmet)]);
+    assert!(!answer.unplaced[0].deferred);
+    scene.options.min_values_policy = MinValuesPolicy::BestEffort;
+    assert_eq!(one(&scene).choices.len(), MOST);
+}
+
+#[test]
+fn a_type_is_named_once_however_many_there_are_and_however_it_is_sold() {
+    // Sets of types are kept in words of 64.
+    for number in [1, 63, 64, 65, 66] {
+        let mut types = many();
+        types.truncate(number);
+        for kind in &mut types {
+            let mut larger = offering(ZONES[0], 11);
+            larger.capacity_override = Some([("memory", 32 << 30)].into());
+            kind.offerings.push(larger);
+        }
+        let scene = Scene::new(types, vec![pod("web", 100)]);
+        assert_eq!(one(&scene).choices.len(), number);
+    }
+}
+
+#[test]
+fn a_node_claim_says_how_the_types_left_can_be_bought() {
+    let of = |name: &str, cents: i64, capacity_type: CapacityType| {
+        let mut kind = kind(name, 4, 16, cents);
+        for offering in &mut kind.offerings {
+            offering.capacity_type = capacity_type;
+        }
+        let value = capacity_type.as_str().to_owned();
+        let sold = Requirement::new(labels::CAPACITY_TYPE, Operator::In, [value]);
+        kind.requirements.add(sold);
+        kind
+    };
+    let types = vec![
+        of("cheap", 5, CapacityType::Spot),
+        of("dear", 10, CapacityType::OnDemand),
+    ];
+    let mut scene = Scene::new(types, vec![pod("web", 100)]);
+    let wanted = Requirement::new(
+        labels::CAPACITY_TYPE,
+        Operator::In,
+        ["on-demand", "spot"].map(str::to_owned),
+    );
+    let told = |scene: &Scene| one(scene).requirements.get(labels::CAPACITY_TYPE).cloned();
+    assert_eq!(told(&scene), Some(wanted.clone()));
+    let all = ["on-demand", "reserved", "spot"];
+    let entry = wanting(labels::CAPACITY_TYPE, Operator::In, &all);
+    scene.requirements = vec![at_least(2, entry)];
+    let wanted = Requirement {
+        min_values: Some(2),
+        ..wanted
+    };
+    assert_eq!(told(&scene), Some(wanted));
+}
+
+#[test]
+fn a_node_claim_asks_for_no_number_of_values_that_nobody_asked_for() {
+    let mut web = pod("web", 100);
+    web.node_selector
+        .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
+    let node = one(&Scene::new(vec![kind("m", 4, 16, 10)], vec![web]));
+    let zone = Requirement::new(labels::ZONE, Operator::In, [ZONES[0].to_owned()]);
+    assert_eq!(node.requirements.get(labels::ZONE), Some(&zone));
+}
