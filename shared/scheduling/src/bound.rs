@@ -97,6 +97,13 @@ mod tests {
     }
 
     #[test]
+    fn rounding_proves_nothing() {
+        let (dear, room) = (1_000_000_000, (4_000, 4_000));
+        let proven = proven(&[(dear, room)], room);
+        assert!((999_990_000..=dear).contains(&proven), "{proven}");
+    }
+
+    #[test]
     fn nothing_wanted_or_nothing_offered_proves_nothing() {
         assert_eq!(proven(&[CORES], (0, 0)), 0);
         assert_eq!(proven(&[], (8_000, 8_000)), 0);

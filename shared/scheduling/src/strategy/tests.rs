@@ -1,0 +1,126 @@
+//! Which answer is taken, and how many are looked for.
+
+use std::{cell::Cell, rc::Rc};
+
+use model::{NanosPerHour, Resources, requirement::Requirements, snapshot::ReservedOfferingMode};
+
+use super::*;
+use crate::{
+    Groundwork,
+    outcome::{Choice, NewNode, Unplaced},
+    scene::{Machine, Scene, ZONES, kind, pods, reserved},
+    setup,
+};
+
+/// An answer that leaves these pods without a place and buys nodes at these prices, each the cheapest of two choices.
+fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
+    let left = unplaced.iter().map(|pod| Unplaced {
+        pod: *pod,
+        deferred: false,
+        reasons: Vec::new(),
+    });
+    let nodes = prices.iter().map(|price| NewNode {
+        pool: 0,
+        pods: Vec::new(),
+        requirements: Requirements::default(),
+        admitted: Vec::new(),
+        requests: Resources::default(),
+        choices: vec![
+            Choice::new(0, 0, NanosPerHour(*price)),
+            Choice::new(1, 0, NanosPerHour(1_000)),
+        ],
+        min_values_relaxed: false,
+    });
+    Answer {
+        new_nodes: nodes.collect(),
+        existing: Vec::new(),
+        unplaced: left.collect(),
+        barren: Vec::new(),
+    }
+}
+
+#[test]
+fn more_pods_with_a_place_are_better_at_any_price() {
+    for for_cost in [false, true] {
+        let is_better = |other, best| is_better(&other, &best, for_cost);
+        assert!(is_better(answer(&[1], &[900]), answer(&[1, 2], &[1])));
+        assert!(!is_better(answer(&[1, 2], &[1]), answer(&[1], &[900])));
+    }
+}
+
+#[test]
+fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
+    let best = || answer(&[1], &[30, 40]);
+    assert!(is_better(&answer(&[1], &[69]), &best(), true));
+    assert!(!is_better(&answer(&[1], &[70]), &best(), true));
+    assert!(!is_better(&answer(&[1], &[71]), &best(), true));
+    assert!(!is_better(&answer(&[1], &[69]), &best(), false));
+    // Others with a place are not compared.
+    assert!(!is_better(&answer(&[0], &[69]), &best(), true));
+}
+
+/// In how many ways a question is answered.
+fn ways(scene: &Scene, for_cost: bool) -> usize {
+    scene.ask(|input| {
+        let mut input = input.clone();
+        if for_cost {
+            input.options.optimize = Optimize::Cost;
+        }
+        let (groundwork, input) = (Groundwork::of(&input), Rc::new(input));
+        let asked = Cell::new(0);
+        best(&input, || {
+            asked.set(asked.get() + 1);
+            setup::set_up(&groundwork, &input)
+        });
+        asked.get()
+    })
+}
+
+/// Small pods, and so many that no type has room for.
+fn scene(fitting: usize, left: usize) -> Scene {
+    let all = [
+        pods("small", fitting, 10, 0),
+        pods("large", left, 65_000, 0),
+    ]
+    .concat();
+    Scene::new(vec![kind("xl", 64, 256, 100)], all)
+}
+
+#[test]
+fn one_answer_is_upstreams_where_every_pod_has_a_place() {
+    assert_eq!(ways(&scene(3, 0), false), 1);
+}
+
+#[test]
+fn pods_without_a_place_are_tried_again_the_other_way_unless_there_are_many() {
+    assert_eq!(ways(&scene(3, 1), false), 2);
+    assert_eq!(ways(&scene(COMPARED_PODS_MAX - 1, 1), false), 2);
+    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 1), false), 1);
+    // Upstream's order stays, but where cost decides, the oldest node may be filled first.
+    assert_eq!(ways(&scene(3, 1), true), 4);
+}
+
+#[test]
+fn pods_that_wait_for_a_reservation_are_not_tried_again() {
+    let mut kind = kind("m", 4, 16, 10);
+    kind.offerings = vec![reserved("cr", ZONES[0])];
+    let mut scene = Scene::new(vec![kind], pods("web", 2, 3_000, 0));
+    scene.options.reserved = Some(ReservedOfferingMode::Strict);
+    assert_eq!(ways(&scene, false), 1);
+}
+
+#[test]
+fn the_cheapest_of_all_answers_is_taken_or_of_fewer_where_there_are_many_pods() {
+    assert_eq!(ways(&scene(3, 0), true), 4);
+    assert_eq!(ways(&scene(FEW_PODS, 0), true), 4);
+    assert_eq!(ways(&scene(FEW_PODS + 1, 0), true), 2);
+    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 0), true), 2);
+    assert_eq!(ways(&scene(COMPARED_PODS_MAX + 1, 0), true), 1);
+}
+
+#[test]
+fn nothing_is_cheaper_than_nothing() {
+    let mut scene = scene(3, 0);
+    scene.nodes = vec![Machine::new("n", [("cpu", 1_000), ("pods", 10)].into())];
+    assert_eq!(ways(&scene, true), 1);
+}
