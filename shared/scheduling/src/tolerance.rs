@@ -90,3 +90,6 @@ impl<'a> Tolerance<'a> {
             })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,3 +194,6 @@ fn merge(a: &Requirements, b: &Requirements) -> Requirements {
     }
     both
 }
+
+#[cfg(test)]
+mod tests;

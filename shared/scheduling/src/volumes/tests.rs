@@ -1,0 +1,146 @@
+//! Where volumes let a pod go, and which of them a node has to attach.
+
+use model::{
+    labels,
+    pod::{NodeSelectorTerm, Pod, PodVolume},
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    volume::{Storage, StorageClass, Volume, VolumeClaim},
+};
+
+use super::Volumes;
+use crate::scene::{pod, wanting};
+
+/// A pod with as many claims as there are volumes, each bound to one.
+fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
+    let mut web = pod("web", 100);
+    let mut storage = Storage::default();
+    for (at, mut volume) in volumes.into_iter().enumerate() {
+        let claim = format!("claim-{at}");
+        volume.name = format!("volume-{at}");
+        web.volumes.push(PodVolume::Claim {
+            claim: claim.clone(),
+        });
+        storage.claims.push(VolumeClaim {
+            namespace: web.key.namespace.clone(),
+            name: claim,
+            volume: Some(volume.name.clone()),
+            ..VolumeClaim::default()
+        });
+        storage.volumes.push(volume);
+    }
+    (storage, web)
+}
+
+/// A volume that can be reached with any of these values of a label.
+fn reachable(key: &str, values: &[&str]) -> Volume {
+    let terms = values.iter().map(|value| NodeSelectorTerm {
+        match_expressions: vec![wanting(key, Operator::In, &[value])],
+        match_fields: Vec::new(),
+    });
+    Volume {
+        node_affinity: terms.collect(),
+        ..Volume::default()
+    }
+}
+
+fn alternatives(volumes: Vec<Volume>) -> Vec<Requirements> {
+    let (storage, web) = bound(volumes);
+    Volumes::new(&storage).alternatives(&web).unwrap()
+}
+
+fn only(key: &str, values: &[&str]) -> Requirements {
+    let values = values.iter().map(|value| (*value).to_owned());
+    let mut requirements = Requirements::default();
+    requirements.add(Requirement::new(key, Operator::In, values));
+    requirements
+}
+
+#[test]
+fn volumes_of_several_zones_meet_where_each_can_be_reached() {
+    let volume = || reachable(labels::ZONE, &["a", "b"]);
+    assert_eq!(
+        alternatives(vec![volume(), volume()]),
+        [only(labels::ZONE, &["a"]), only(labels::ZONE, &["b"])]
+    );
+}
+
+#[test]
+fn volumes_that_never_meet_leave_no_value() {
+    let apart = [["a"], ["b"]].map(|zones| reachable(labels::ZONE, &zones));
+    assert_eq!(alternatives(apart.into()), [only(labels::ZONE, &[])]);
+}
+
+#[test]
+fn the_host_of_a_local_volume_does_not_bind() {
+    let mut volume = reachable(labels::HOSTNAME, &["n"]);
+    let affinity = &mut volume.node_affinity[0].match_expressions;
+    affinity.push(wanting(labels::ZONE, Operator::In, &["a"]));
+    let mut both = only(labels::ZONE, &["a"]);
+    both.add(
+        only(labels::HOSTNAME, &["n"])
+            .0
+            .remove(labels::HOSTNAME)
+            .unwrap(),
+    );
+    assert_eq!(alternatives(vec![volume.clone()]), [both]);
+    volume.local = true;
+    assert_eq!(alternatives(vec![volume]), [only(labels::ZONE, &["a"])]);
+}
+
+#[test]
+fn a_volume_is_attached_by_its_driver_or_the_one_that_replaced_its_plugin() {
+    let volume = |driver: Option<&str>, in_tree: Option<&str>| Volume {
+        driver: driver.map(str::to_owned),
+        in_tree: in_tree.map(str::to_owned),
+        ..Volume::default()
+    };
+    let (storage, web) = bound(vec![
+        volume(Some("csi.example.com"), None),
+        volume(None, Some("kubernetes.io/aws-ebs")),
+        volume(None, Some("awsElasticBlockStore")),
+        volume(None, Some("kubernetes.io/nfs")),
+        volume(None, None),
+    ]);
+    let volumes = Volumes::new(&storage);
+    let attached = volumes.attachments(&web).into_iter();
+    let attached = attached.map(|(driver, (_, claim))| (driver, claim));
+    let expected = [
+        ("csi.example.com", "claim-0"),
+        ("ebs.csi.aws.com", "claim-1"),
+        ("ebs.csi.aws.com", "claim-2"),
+    ];
+    let expected = expected.map(|(driver, claim)| (driver, claim.to_owned()));
+    assert_eq!(attached.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_volume_to_be_made_is_attached_by_the_driver_of_its_class() {
+    let driver = |provisioner: &str| {
+        let mut web = pod("web", 100);
+        web.volumes.push(PodVolume::Ephemeral {
+            volume: "scratch".to_owned(),
+            storage_class: Some("fast".to_owned()),
+        });
+        let storage = Storage {
+            claims: vec![VolumeClaim {
+                namespace: web.key.namespace.clone(),
+                name: format!("{}-scratch", web.key.name),
+                storage_class: Some("fast".to_owned()),
+                ..VolumeClaim::default()
+            }],
+            classes: vec![StorageClass {
+                name: "fast".to_owned(),
+                provisioner: provisioner.to_owned(),
+                ..StorageClass::default()
+            }],
+            ..Storage::default()
+        };
+        let volumes = Volumes::new(&storage);
+        let attached = volumes.attachments(&web);
+        assert_eq!(attached.len(), 1);
+        attached[0].0.to_owned()
+    };
+    assert_eq!(driver("kubernetes.io/aws-ebs"), "ebs.csi.aws.com");
+    assert_eq!(driver("csi.example.com"), "csi.example.com");
+}
