@@ -302,3 +302,6 @@ fn offering_set(offering: &Offering, algebra: &mut Algebra, options: &Options<'_
     requirements.extend(offering.requirements.0.values().cloned());
     algebra.set_of(&requirements)
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,6 @@ impl<'a> Reservations<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What offerings require of nodes, and what nodes get of them.
+
+use model::{
+    InstanceType, NanosPerHour, labels,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    snapshot::ReservedOfferingMode,
+};
+
+use crate::{
+    Answer,
+    scene::{Scene, ZONES, kind, offering, pod, pods, reserved},
+};
+
+const FLAVOUR: &str = "example.com/flavour";
+
+/// Whether a small pod that selects on these labels has a place, and the offering of the cheapest choice.
+fn bought(scene: &mut Scene, labels: &[(&str, &str)]) -> Option<usize> {
+    let mut web = pod("web", 100);
+    for (key, value) in labels {
+        web.node_selector
+            .insert((*key).to_owned(), (*value).to_owned());
+    }
+    scene.pods = vec![web];
+    offered(&scene.solve())
+}
+
+fn offered(answer: &Answer) -> Option<usize> {
+    let node = answer.new_nodes.first()?;
+    Some(node.choices[0].offering())
+}
+
+fn scene(types: Vec<InstanceType>) -> Scene {
+    Scene::new(types, Vec::new())
+}
+
+#[test]
+fn offerings_that_differ_in_nothing_but_requirements_are_told_apart() {
+    let mut kind = kind("m", 4, 16, 10);
+    for (offering, flavour) in kind.offerings.iter_mut().zip(["mild", "hot"]) {
+        offering.zone = ZONES[0].to_owned();
+        offering.requirements = Requirements::default();
+        let only = Requirement::new(FLAVOUR, Operator::In, [flavour.to_owned()]);
+        offering.requirements.add(only);
+    }
+    let mut scene = scene(vec![kind]);
+    scene.well_known_labels = vec![FLAVOUR.to_owned()];
+    assert_eq!(bought(&mut scene, &[(FLAVOUR, "mild")]), Some(0));
+    assert_eq!(bought(&mut scene, &[(FLAVOUR, "hot")]), Some(1));
+    assert_eq!(bought(&mut scene, &[(FLAVOUR, "sweet")]), None);
+}
+
+#[test]
+fn zone_ids_can_be_asked_for_where_the_provider_knows_them() {
+    let mut kind = kind("m", 4, 16, 10);
+    for (offering, id) in kind.offerings.iter_mut().zip(["use1-az1", "use1-az2"]) {
+        offering.zone_id = id.to_owned();
+    }
+    let mut scene = scene(vec![kind]);
+    // Else they are nothing that an offering asks for.
+    assert_eq!(bought(&mut scene, &[]), Some(0));
+    scene.well_known_labels = vec![labels::ZONE_ID.to_owned()];
+    assert_eq!(bought(&mut scene, &[]), Some(0));
+    assert_eq!(
+        bought(&mut scene, &[(labels::ZONE_ID, "use1-az2")]),
+        Some(1)
+    );
+    assert_eq!(bought(&mut scene, &[(labels::ZONE_ID, "use1-az3")]), None);
+    for offering in &mut scene.types[0].offerings {
+        offering.zone_id.clear();
+    }
+    assert_eq!(
+        bought(&mut scene, &[(labels::ZONE_ID, "use1-az2")]),
+        Some(0)
+    );
+}
+
+#[test]
+fn a_reservation_can_be_asked_for_by_its_id() {
+    const LABEL: &str = "example.com/reservation";
+    let mut kind = kind("m", 4, 16, 10);
+    let reserved = ["cr-0", "cr-1"].map(|id| reserved(id, ZONES[0]));
+    kind.offerings = [&reserved[..], &[offering(ZONES[0], 20)]].concat();
+    let mut scene = scene(vec![kind]);
+    scene.options.reserved = Some(ReservedOfferingMode::Strict);
+    scene.options.reservation_id_label = LABEL;
+    assert_eq!(bought(&mut scene, &[(LABEL, "cr-0")]), Some(0));
+    assert_eq!(bought(&mut scene, &[(LABEL, "cr-1")]), Some(1));
+    assert_eq!(bought(&mut scene, &[(LABEL, "cr-2")]), None);
+}
+
+/// A type with an offering in each zone, of which the second has other memory.
+fn of_two_sizes(gigabytes: i64) -> Scene {
+    let mut kind = kind("m", 4, 16, 10);
+    kind.offerings[1].price = NanosPerHour(1);
+    kind.offerings[1].capacity_override = Some([("memory", gigabytes << 30)].into());
+    scene(vec![kind])
+}
+
+#[test]
+fn an_offering_with_a_size_of_its_own_takes_what_fits_it() {
+    let bought = |own: i64, wanted: i64| {
+        let mut scene = of_two_sizes(own);
+        scene.pods = pods("web", 1, 100, wanted);
+        offered(&scene.solve())
+    };
+    assert_eq!(
+        [4, 12, 17].map(|wanted| bought(8, wanted)),
+        [Some(1), Some(0), None]
+    );
+    assert_eq!(
+        [4, 17, 33].map(|wanted| bought(32, wanted)),
+        [Some(1), Some(1), None]
+    );
+}
