@@ -279,3 +279,6 @@ fn too_few(unmet: &Unmet, algebra: &Algebra) -> Reason {
         reached: unmet.reached,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! What users are told of pods without a place.
+
+use model::{
+    labels,
+    pod::{NodeSelectorTerm, Pod},
+    requirement::Requirement,
+    selector::Operator,
+};
+
+use crate::{
+    Reason,
+    scene::{Scene, kind, pod, pods, wanting},
+};
+
+/// Why this pod has no place on nodes of 4 cores and 16 GB, or 8 cores and 64 GB.
+fn reason(pod: Pod, change: impl FnOnce(&mut Scene)) -> Reason {
+    let types = vec![kind("small", 4, 16, 10), kind("large", 8, 64, 20)];
+    let mut scene = Scene::new(types, vec![pod]);
+    change(&mut scene);
+    let answer = scene.solve();
+    answer.unplaced[0].reasons[0].1.clone()
+}
+
+fn selecting(mut pod: Pod, key: &str, value: &str) -> Pod {
+    pod.node_selector.insert(key.to_owned(), value.to_owned());
+    pod
+}
+
+#[test]
+fn a_label_that_nodes_do_not_have_may_be_meant_as_one_they_have() {
+    let meant = |key: &str| {
+        let told = reason(selecting(pod("web", 100), key, "x"), |_| {});
+        let Reason::UndefinedLabel { key: told, meant } = told else {
+            panic!("{told:?}");
+        };
+        assert_eq!(told, key);
+        meant
+    };
+    // Part of a key, or a name under another prefix.
+    assert_eq!(meant("zone").as_deref(), Some(labels::ZONE));
+    assert_eq!(meant("example.com/arch").as_deref(), Some(labels::ARCH));
+    assert_eq!(meant("example.com/team"), None);
+    assert_eq!(meant("example.com/"), None);
+}
+
+#[test]
+fn the_resource_that_is_short_is_named_not_the_one_that_is_used_up() {
+    let short = Reason::Resource {
+        name: "memory".to_owned(),
+        wanted: 65 << 30,
+        most: 64 << 30,
+    };
+    let web = pods("web", 1, 8_000, 65).remove(0);
+    assert_eq!(reason(web, |_| {}), short);
+}
+
+#[test]
+fn what_is_short_is_told_of_the_types_that_the_pod_allows() {
+    let short = Reason::Resource {
+        name: "memory".to_owned(),
+        wanted: 17 << 30,
+        most: 16 << 30,
+    };
+    let web = pods("web", 1, 4_000, 17).remove(0);
+    let web = selecting(web, labels::INSTANCE_TYPE, "small");
+    assert_eq!(reason(web, |_| {}), short);
+}
+
+#[test]
+fn what_no_type_has_is_spelled_out() {
+    let web = selecting(pod("web", 100), labels::INSTANCE_TYPE, "huge");
+    let wanted = Requirement::new(labels::INSTANCE_TYPE, Operator::In, ["huge".to_owned()]);
+    assert_eq!(reason(web, |_| {}), Reason::NoMatchingType(vec![wanted]));
+}
+
+#[test]
+fn the_limit_that_is_exceeded_is_named_not_the_one_that_is_reached() {
+    let exceeded = Reason::Limit {
+        name: "memory".to_owned(),
+        left: 15 << 30,
+        least: 16 << 30,
+    };
+    let limits = [("cpu", 4_000), ("memory", 15 << 30)];
+    let told = reason(pod("web", 100), |scene| scene.limits = limits.into());
+    assert_eq!(told, exceeded);
+}
+
+#[test]
+fn what_a_node_without_the_label_meets_is_no_contradiction() {
+    let told = |entries: [(Operator, &[&str]); 2]| {
+        let mut web = pod("web", 100_000);
+        web.node_affinity.required = vec![NodeSelectorTerm {
+            match_expressions: entries
+                .map(|(operator, values)| wanting("example.com/team", operator, values))
+                .into(),
+            match_fields: Vec::new(),
+        }];
+        matches!(reason(web, |_| {}), Reason::Contradiction { .. })
+    };
+    let (absent, other, own) = (
+        (Operator::DoesNotExist, &[][..]),
+        (Operator::NotIn, &["web"][..]),
+        (Operator::In, &["web"][..]),
+    );
+    assert!(!told([absent, other]));
+    assert!(!told([absent, absent]));
+    assert!(told([absent, own]));
+    assert!(told([own, other]));
+}
