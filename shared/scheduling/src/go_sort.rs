@@ -320,7 +320,9 @@ mod tests {
         let less = |x: &usize, y: &usize| {
             let (values, solid, candidate) = &mut *known.borrow_mut();
             if values[*x] == gas && values[*y] == gas {
-                let frozen = if *x == *candidate { *x } else { *y };
+                // The first elements are a mixed lot: a range that looks sorted is not divided at all.
+                let mixes = *solid < 12 && *solid % 2 == 1;
+                let frozen = if *x == *candidate || mixes { *x } else { *y };
                 values[frozen] = *solid;
                 *solid += 1;
             }
@@ -341,12 +343,12 @@ mod tests {
     #[test]
     fn lists_that_cannot_be_divided_evenly_end_where_go_leaves_them() {
         for (length, alike, expected) in [
-            (60, 1, 4_472_969_330_735_432_067),
-            (60, 3, 10_988_928_647_405_836_543),
-            (500, 1, 8_198_185_414_571_405_795),
-            (500, 3, 7_898_591_971_509_365_351),
-            (3_000, 1, 9_945_760_435_803_257_481),
-            (3_000, 3, 6_676_151_480_521_969_651),
+            (60, 1, 4_043_065_565_857_920_019),
+            (60, 3, 15_976_700_428_479_534_107),
+            (500, 1, 7_422_634_557_344_577_335),
+            (500, 3, 15_034_478_900_110_278_013),
+            (3_000, 1, 15_338_546_093_699_453_867),
+            (3_000, 3, 2_591_246_996_558_301_135),
         ] {
             let keys: Vec<u64> = worst(length).into_iter().map(|key| key / alike).collect();
             assert_eq!(digest(&sorted(&keys)), expected, "{length}, {alike}");
