@@ -1,5 +1,6 @@
 //! What a plan for all nodes has to keep to, and that each of its teams can go by itself.
 
+mod books;
 mod world;
 
 use std::collections::BTreeSet;
