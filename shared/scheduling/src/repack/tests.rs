@@ -1,5 +1,7 @@
 //! What buying again by price must do, and what it must leave alone.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
@@ -8,7 +10,7 @@ use model::{
     labels,
     pod::{Pod, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
-    selector::{LabelSelector, Operator},
+    selector::{LabelSelector, NodeSelectorRequirement, Operator},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
     volume::Storage,
 };
@@ -93,7 +95,28 @@ fn selecting(app: &str) -> LabelSelector {
 }
 
 fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
-    let (name, storage) = (NodePoolName::from("default"), Storage::default());
+    ask_pools(&["default"], &[], pods, types, limits)
+}
+
+/// The same of several NodePools that are alike but for their names.
+fn ask_pools(
+    names: &[&str],
+    requirements: &[NodeSelectorRequirement],
+    pods: &[Pod],
+    types: &[InstanceType],
+    limits: Resources,
+) -> Answer {
+    let storage = Storage::default();
+    let all: Vec<NodePoolName> = names.iter().copied().map(NodePoolName::from).collect();
+    let pools = all.iter().map(|name| Pool {
+        name,
+        labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
+        requirements,
+        taints: &[],
+        types,
+        weight: 0,
+        remaining: limits.clone(),
+    });
     solve(&Input {
         options: Options {
             preference_policy: PreferencePolicy::Respect,
@@ -105,15 +128,7 @@ fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
         },
         pods: pods.iter().collect(),
         moved: Vec::new(),
-        pools: vec![Pool {
-            name: &name,
-            labels: BTreeMap::from([(labels::NODE_POOL.to_owned(), name.0.clone())]),
-            requirements: &[],
-            taints: &[],
-            types,
-            weight: 0,
-            remaining: limits,
-        }],
+        pools: pools.collect(),
         nodes: Vec::new(),
         hosts: Vec::new(),
         daemons: Vec::new(),

@@ -216,3 +216,6 @@ impl Group {
 fn has(algebra: &Algebra, allowed: Allowed<'_>, value: Sym) -> bool {
     allowed.is_none_or(|req| algebra.has(req, value))
 }
+
+#[cfg(test)]
+mod tests;
