@@ -6,10 +6,11 @@ use model::{
     CapacityType, Resources,
     catalog::Reservation,
     labels::{HOSTNAME, INSTANCE_TYPE, ZONE},
+    pod::Pod,
     resources::NODES,
     selector::Operator,
     snapshot::MinValuesPolicy,
-    taint::{Taint, TaintEffect},
+    taint::{Taint, TaintEffect, Toleration, TolerationOperator},
 };
 use scheduling::{Leaving, Standing};
 
@@ -175,6 +176,33 @@ fn a_zone_that_only_a_node_that_goes_was_in_is_none_to_fill() {
         .node(&[(ZONE, "a")], 1_000, vec![web]);
     cluster.requirements = vec![entry(ZONE, &["a"])];
     assert_eq!(without(&cluster, &[0], Resources::default()), ["n-01"]);
+}
+
+#[test]
+fn zones_are_those_that_the_first_who_stays_tolerates() {
+    let mut away = app("db", 100);
+    away.pod_anti_affinity.required = vec![term(ZONE, "db")];
+    let mut tolerant = away.clone();
+    tolerant.tolerations.push(Toleration {
+        key: "dedicated".to_owned(),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+        toleration_seconds: None,
+    });
+    let place = |stays: &Pod| {
+        let mut cluster = Cluster::new()
+            .node(&[(ZONE, "a")], 0, vec![tolerant.clone()])
+            .node(&[(ZONE, "a")], 0, vec![stays.clone()]);
+        cluster.taints = vec![Taint {
+            key: "dedicated".to_owned(),
+            value: "x".to_owned(),
+            effect: TaintEffect::NoSchedule,
+        }];
+        without(&cluster, &[0], Resources::default())
+    };
+    assert_eq!(place(&tolerant), ["new-0"]);
+    assert_eq!(place(&away), ["nowhere"]);
 }
 
 #[test]
