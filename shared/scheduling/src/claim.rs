@@ -29,7 +29,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
-    /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it.
+    /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it. Those
+    /// of one order are tried by age.
     pub(crate) order: u64,
 }
 

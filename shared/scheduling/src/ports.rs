@@ -37,6 +37,7 @@ mod tests {
         let web = port("", 80, "TCP");
         for other in [port("10.0.0.1", 80, "TCP"), port("::", 80, "")] {
             assert!(collide(&web, &other), "{other:?}");
+            assert!(collide(&other, &web), "{other:?}");
         }
         for other in [port("", 81, "TCP"), port("", 80, "UDP")] {
             assert!(!collide(&web, &other), "{other:?}");

@@ -44,10 +44,9 @@ pub(crate) fn repack(solver: &mut Solver<'_>) {
         {
             staying.remove(&claim.host);
         }
-        let limits = build::free_limits(solver, template, &movable);
-        match cheaper(solver, template, &movable) {
-            Some(made) => build::swap(solver, &movable, made),
-            None => build::restore_limits(solver, template, limits),
+        build::free_limits(solver, template, &movable);
+        if let Some(made) = cheaper(solver, template, &movable) {
+            build::swap(solver, &movable, made);
         }
     }
     shift::shift(solver, &staying);

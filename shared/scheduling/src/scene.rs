@@ -1,4 +1,5 @@
-//! A small question that each test changes to what it is about: one NodePool, and nodes if there are any.
+//! A small question that each test changes to what it is about: one NodePool, or several that are alike, and nodes if there
+//! are any.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub(crate) const CENT: i64 = 10_000_000;
 
 pub(crate) struct Scene {
     pub(crate) types: Vec<InstanceType>,
-    /// The NodePool's.
+    pub(crate) pools: Vec<NodePoolName>,
+    /// Each NodePool's.
     pub(crate) requirements: Vec<NodeSelectorRequirement>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) limits: Resources,
@@ -47,6 +49,7 @@ impl Scene {
     pub(crate) fn new(types: Vec<InstanceType>, pods: Vec<Pod>) -> Self {
         Self {
             types,
+            pools: vec!["default".into()],
             requirements: Vec::new(),
             taints: Vec::new(),
             limits: Resources::default(),
@@ -67,7 +70,15 @@ impl Scene {
     }
 
     pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
-        let name = NodePoolName::from("default");
+        let pools = self.pools.iter().map(|name| Pool {
+            name,
+            weight: 0,
+            labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
+            requirements: &self.requirements,
+            taints: &self.taints,
+            types: &self.types,
+            remaining: self.limits.clone(),
+        });
         let nodes = self.nodes.iter().map(|node| ExistingNode {
             name: &node.name,
             hostname: &node.name,
@@ -93,15 +104,7 @@ impl Scene {
             options,
             pods: self.pods.iter().collect(),
             moved: Vec::new(),
-            pools: vec![Pool {
-                name: &name,
-                weight: 0,
-                labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
-                requirements: &self.requirements,
-                taints: &self.taints,
-                types: &self.types,
-                remaining: self.limits.clone(),
-            }],
+            pools: pools.collect(),
             nodes: nodes.collect(),
             hosts: hosts.collect(),
             daemons: self.daemons.iter().collect(),

@@ -19,7 +19,7 @@ use crate::{
     reservations::Reservations,
     strategy::Ties,
     template::Daemon,
-    tolerance::{TaintsId, Tolerance},
+    tolerance::{TaintsId, Tolerance, TolerationsId},
     topology::{
         GroupId, HostId, HostLabels, Place, Topology,
         classes::{ClassId, Classes},
@@ -60,6 +60,15 @@ pub(crate) struct Seats<'a> {
     pub(crate) pods: BTreeMap<usize, Seat>,
     /// By the question's nodes; those that are registered.
     pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,
+    /// Per group of anti-affinity, whose it is: the first says which domains are known.
+    pub(crate) owners: BTreeMap<GroupId, Vec<Owner>>,
+}
+
+/// A bound pod with anti-affinity of its own.
+pub(crate) struct Owner {
+    /// Its place among the question's pods.
+    pub(crate) pod: Option<usize>,
+    pub(crate) tolerations: TolerationsId,
 }
 
 pub(crate) fn set_up<'a>(groundwork: &Groundwork<'a>, input: &Rc<Input<'a>>) -> Setup<'a> {
@@ -113,7 +122,14 @@ pub(crate) fn set_up_moving<'a>(
     let hostname = algebra.symbol(labels::HOSTNAME);
     let mut topology = Topology::new(classes, universe, input.namespaces, hosts, labelled);
     if has_topology {
-        seats.pods = count_bound(input, &moving, &mut topology, &mut algebra, &mut tolerance);
+        count_bound(
+            input,
+            &moving,
+            &mut topology,
+            &mut algebra,
+            &mut tolerance,
+            &mut seats,
+        );
     }
     let reserved = &groundwork.reserved;
     let mut world = World {
@@ -286,11 +302,11 @@ fn count_bound<'a>(
     topology: &mut Topology<'a>,
     algebra: &mut Algebra,
     tolerance: &mut Tolerance<'a>,
-) -> BTreeMap<usize, Seat> {
+    seats: &mut Seats<'a>,
+) {
     let asked = input.pods.iter().enumerate();
     let asked = asked.filter(|(_, pod)| pod.node_name.is_some());
     let asked: BTreeMap<&PodKey, usize> = asked.map(|(at, pod)| (&pod.key, at)).collect();
-    let mut seats = BTreeMap::new();
     for (at, host) in input.hosts.iter().enumerate() {
         for pod in &host.pods {
             if is_terminal(pod) || moving.contains(&pod.key) {
@@ -316,6 +332,9 @@ fn count_bound<'a>(
                 );
                 topology.record_bound(group, at, algebra);
                 repelling.push(group);
+                let pod = asked.get(&pod.key).copied();
+                let owners = seats.owners.entry(group).or_default();
+                owners.push(Owner { pod, tolerations });
             }
             if let Some(pod) = asked.get(&pod.key) {
                 let host = at;
@@ -325,11 +344,10 @@ fn count_bound<'a>(
                     is_resident,
                     repelling,
                 };
-                seats.insert(*pod, seat);
+                seats.pods.insert(*pod, seat);
             }
         }
     }
-    seats
 }
 
 fn existing<'a>(

@@ -45,9 +45,9 @@ pub(crate) struct Solver<'a> {
     strategy: Strategy,
 }
 
-/// The middle of the range from which ties in the claim order are numbered, downwards and upwards.
-const TIES: u64 = 1 << 39;
 const COUNT_SHIFT: u32 = 40;
+/// From here, ties in the claim order are numbered downwards.
+const TIES: u64 = (1 << COUNT_SHIFT) - 1;
 /// Nodes that are passed over together: enough to matter, few enough to measure again after every placement.
 const BLOCK: usize = 32;
 
@@ -295,7 +295,7 @@ impl<'a> Solver<'a> {
                     claim.commit(pod, core, fit, &mut self.world);
                     if self.strategy.order == Order::EmptiestFirst {
                         claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
-                            | TIES.saturating_sub(self.placements + 1);
+                            | TIES.saturating_sub(self.placements);
                     }
                     search.claims.push(Reverse((claim.order, at)));
                     return Some(());
@@ -341,8 +341,6 @@ impl<'a> Solver<'a> {
         let mut claim = self.empty_claim(at)?;
         let fit = claim.check(core, obeyed, Stage::New, &mut self.world)?;
         claim.commit(pod, core, fit, &mut self.world);
-        // Those of one age or one size stand as a stable sort would leave them.
-        claim.order = 1 << COUNT_SHIFT | (TIES + self.placements);
         self.next_host += 1;
         if let Some(template) = self.world.templates.get_mut(at) {
             template.limits.spend(&claim.rows);

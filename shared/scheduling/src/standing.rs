@@ -12,9 +12,11 @@ use model::{Resources, pod::Pod, snapshot::Optimize};
 use crate::{
     Answer, Destination, Groundwork, Input, Pool,
     algebra::Sym,
-    setup::{Seats, Setup, set_up_moving},
+    setup::{Owner, Seats, Setup, set_up_moving},
     solve::Solver,
     strategy::{self, Strategy},
+    topology::GroupId,
+    world::World,
 };
 
 /// What all those questions begin with.
@@ -132,6 +134,23 @@ impl<'a> Standing<'a> {
                 world.topology.take_back(seat, &world.algebra);
             }
         }
+        self.hand_over(leaving, world);
         setup
+    }
+
+    /// Groups whose first owner leaves are the next one's.
+    fn hand_over(&self, leaving: &Leaving<'_>, world: &mut World<'a>) {
+        let seats = leaving.pods.iter().filter_map(|at| self.seats.pods.get(at));
+        let groups: BTreeSet<GroupId> = seats.flat_map(|seat| &seat.repelling).copied().collect();
+        let gone: BTreeSet<usize> = leaving.pods.iter().copied().collect();
+        let stays = |owner: &&Owner| owner.pod.is_none_or(|pod| !gone.contains(&pod));
+        for id in groups {
+            let owners = self.seats.owners.get(&id).map_or(&[][..], Vec::as_slice);
+            if owners.first().filter(stays).is_none() {
+                let next = owners.iter().find(stays).map(|owner| owner.tolerations);
+                let (algebra, tolerance) = (&world.algebra, &mut world.tolerance);
+                world.topology.hand_over(id, next, algebra, tolerance);
+            }
+        }
     }
 }

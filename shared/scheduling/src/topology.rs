@@ -9,7 +9,10 @@ pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod universe;
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{
     labels,
@@ -106,6 +109,8 @@ pub(crate) struct Topology<'a> {
     nodes: Rc<[HostLabels<'a>]>,
     /// Those among them that are gone.
     gone: Vec<HostLabels<'a>>,
+    /// Groups that nobody is left to make known domains for.
+    ownerless: BTreeSet<GroupId>,
 }
 
 impl<'a> Topology<'a> {
@@ -131,6 +136,7 @@ impl<'a> Topology<'a> {
             hosts: hosts.into(),
             nodes: nodes.into(),
             gone: Vec::new(),
+            ownerless: BTreeSet::new(),
         }
     }
 
@@ -248,8 +254,9 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) -> GroupId {
-        if let Some(id) = self.ids.get(&identity) {
-            return *id;
+        if let Some(id) = self.ids.get(&identity).copied() {
+            self.take_over(id, domains, algebra);
+            return id;
         }
         let by_host = algebra.text(identity.key) == labels::HOSTNAME;
         let mut group = Group::new(identity.kind, identity.key, by_host, identity.filter);

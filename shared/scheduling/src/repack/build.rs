@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use crate::{
     claim::{Claim, Stage},
-    limits::Limits,
     repack::{
         items::{Item, Movable},
         nodes::Plan,
@@ -14,33 +13,21 @@ use crate::{
     world::World,
 };
 
-/// Gives back what the movable claims count against limits; returns what was left before.
-pub(crate) fn free_limits(
-    solver: &mut Solver<'_>,
-    template: usize,
-    movable: &Movable<'_>,
-) -> Option<Limits> {
+/// Gives back what the movable claims count against limits, which nobody asks about once they are bought again, or not.
+pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Movable<'_>) {
     let World {
         input, templates, ..
     } = &mut solver.world;
     let (Some(pool), Some(mould)) = (input.pools.get(template), templates.get_mut(template)) else {
-        return None;
+        return;
     };
-    let anew = mould.limits.anew(&pool.remaining);
-    let before = std::mem::replace(&mut mould.limits, anew);
+    mould.limits = mould.limits.anew(&pool.remaining);
     let claims = solver.claims.iter().enumerate();
     let staying = claims.filter(|(at, claim)| {
         claim.template == template && movable.claims.binary_search(at).is_err()
     });
     for (_, claim) in staying {
         mould.limits.spend(&claim.rows);
-    }
-    Some(before)
-}
-
-pub(crate) fn restore_limits(solver: &mut Solver<'_>, template: usize, limits: Option<Limits>) {
-    if let (Some(mould), Some(limits)) = (solver.world.templates.get_mut(template), limits) {
-        mould.limits = limits;
     }
 }
 

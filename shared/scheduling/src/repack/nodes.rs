@@ -275,9 +275,8 @@ impl<'m, 'a> Market<'m, 'a> {
             amounts::fits(&total, &offer.room)
                 && node.items.iter().all(|(item, _)| self.usable(*item, offer))
         };
-        if let Some(smaller) = self.offers.all.iter().find(holds) {
-            node.price = smaller.price;
-        }
+        let cheapest = self.offers.all.iter().find(holds);
+        node.price = cheapest.unwrap_or(offer).price;
         draft.hope = value(node.worth, node.price);
         draft.node = node;
         Some(())
@@ -315,10 +314,7 @@ impl<'m, 'a> Market<'m, 'a> {
         left: &[i64],
         work: &mut Work,
     ) -> Option<Node> {
-        let mut node = Node {
-            price: offer.price,
-            ..Node::default()
-        };
+        let mut node = Node::default();
         let mut hosted: BTreeMap<GroupId, i64> = BTreeMap::new();
         let mut room = offer.room.to_vec();
         let available = order
@@ -419,3 +415,6 @@ fn copies(wanted: &[i64], room: &[i64]) -> i64 {
     });
     times.min().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

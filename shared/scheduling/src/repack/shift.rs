@@ -7,7 +7,6 @@ use crate::{
     amounts,
     bits::Bits,
     claim::{Claim, Fit, Stage},
-    min_values,
     shape::{Core, ShapeId},
     solve::Solver,
     topology::{HostId, Obeyed},
@@ -124,21 +123,8 @@ fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(B
     let mut rows = template.base.clone();
     template.room.keep_fitting(&total, &mut rows);
     world.keep_matching(claim.template, claim.set, &mut rows);
-    if is_short_of_values(claim, &rows, world) {
-        return None;
-    }
     let saving = price(claim, &claim.rows, world) - price(claim, &rows, world);
     Some((rows, saving))
-}
-
-fn is_short_of_values(claim: &Claim<'_>, rows: &Bits, world: &World<'_>) -> bool {
-    let template = world.templates.get(claim.template);
-    let template = template.filter(|template| template.has_min_values);
-    template
-        .and_then(|template| world.catalogs.get(template.catalog))
-        .is_some_and(|catalog| {
-            min_values::unmet(claim.set, rows, catalog, &world.algebra).is_some()
-        })
 }
 
 /// Where the pod would cost so little more that over `known` is saved in all: the claim, what it becomes, and the gain.

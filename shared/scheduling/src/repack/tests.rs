@@ -1,10 +1,13 @@
 //! What buying again by price must do, and what it must leave alone.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    InstanceType, Resources, labels,
+    InstanceType, NodePoolName, Resources, labels,
     pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    selector::NodeSelectorRequirement,
     snapshot::{Optimize, ReservedOfferingMode},
 };
 
@@ -29,7 +32,20 @@ fn scene(pods: &[Pod], types: &[InstanceType]) -> Scene {
 }
 
 fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
+    ask_pools(&["default"], &[], pods, types, limits)
+}
+
+/// The same of several NodePools that are alike but for their names.
+fn ask_pools(
+    names: &[&str],
+    requirements: &[NodeSelectorRequirement],
+    pods: &[Pod],
+    types: &[InstanceType],
+    limits: Resources,
+) -> Answer {
     let mut scene = scene(pods, types);
+    scene.pools = names.iter().copied().map(NodePoolName::from).collect();
+    scene.requirements = requirements.to_vec();
     scene.limits = limits;
     scene.solve()
 }

@@ -5,7 +5,7 @@ use super::{ClassId, Group, GroupId, HostLabels, Identity, Kind, Member, Place, 
 use crate::{
     algebra::{Algebra, Sym},
     setup::Seat,
-    tolerance::Tolerance,
+    tolerance::{Tolerance, TolerationsId},
 };
 
 impl<'a> Topology<'a> {
@@ -163,6 +163,38 @@ impl<'a> Topology<'a> {
             {
                 group.take_back(value, algebra);
             }
+        }
+    }
+}
+
+/// What becomes of groups whose first owner leaves: as if they had been made without it.
+impl<'a> Topology<'a> {
+    /// Whoever is the first owner from now on says which domains are known.
+    pub(crate) fn hand_over(
+        &mut self,
+        id: GroupId,
+        next: Option<TolerationsId>,
+        algebra: &Algebra,
+        tolerance: &mut Tolerance<'a>,
+    ) {
+        let Some(tolerations) = next else {
+            self.ownerless.insert(id);
+            return;
+        };
+        if let Some((group, _)) = self.groups.get_mut(id.0 as usize) {
+            let domains = self
+                .universe
+                .reachable(group.key, Some(tolerations), tolerance);
+            group.know_only(&domains, algebra);
+        }
+    }
+
+    /// Gives a group without owners the domains that its new one knows.
+    pub(super) fn take_over(&mut self, id: GroupId, domains: &[Sym], algebra: &Algebra) {
+        if self.ownerless.remove(&id)
+            && let Some((group, _)) = self.groups.get_mut(id.0 as usize)
+        {
+            group.know_only(domains, algebra);
         }
     }
 }

@@ -68,6 +68,17 @@ impl Group {
         }
     }
 
+    /// Makes these domains known, and no others without a pod in them.
+    pub(crate) fn know_only(&mut self, values: &[Sym], algebra: &Algebra) {
+        self.domains.retain(|domain| domain.count > 0);
+        for domain in &mut self.domains {
+            domain.registered = false;
+        }
+        for value in values {
+            self.register(*value, algebra);
+        }
+    }
+
     fn domain(&mut self, value: Sym, algebra: &Algebra) -> Option<&mut Domain> {
         let at = self.position(value, algebra).unwrap_or_else(|at| {
             let (count, registered) = (0, false);
@@ -216,3 +227,6 @@ impl Group {
 fn has(algebra: &Algebra, allowed: Allowed<'_>, value: Sym) -> bool {
     allowed.is_none_or(|req| algebra.has(req, value))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "a wrong index fails the test")]
 
+mod cluster;
+mod company;
+mod search;
+
 use std::collections::BTreeMap;
 
 use model::{

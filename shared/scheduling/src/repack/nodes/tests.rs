@@ -1,0 +1,208 @@
+use std::rc::Rc;
+
+use model::{pod::Pod, snapshot::PreferencePolicy};
+
+use super::*;
+use crate::{
+    algebra::Algebra,
+    repack::{items::HostRule, offers::Offer},
+    shape::{Core, Sets, VolumeNeeds},
+    spec::Spec,
+    tolerance::Tolerance,
+    topology::{Member, classes::ClassId},
+};
+
+const RULE: GroupId = GroupId(0);
+
+/// So many pods that ask for these amounts.
+fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> Item<'a> {
+    let core = Core {
+        spec: Spec::new(pod, PreferencePolicy::Respect),
+        requests: requests.into(),
+        moved: false,
+        sets: Sets {
+            on_nodes: Algebra::EMPTY,
+            on_claims: Algebra::EMPTY,
+            any_hostname: true,
+        },
+        tolerations: Tolerance::default().tolerations(&[], false),
+        volumes: Rc::new(VolumeNeeds::default()),
+        member: Member {
+            class: ClassId::default(),
+            strict: Algebra::EMPTY,
+            owned: Vec::new(),
+            inverse: Vec::new(),
+        },
+    };
+    Item {
+        core: Rc::new(core),
+        obeyed: Vec::new(),
+        rules: rules.into(),
+        pods: (0..pods).collect(),
+    }
+}
+
+/// Every item may use every offer: prices with room.
+fn offers(items: usize, all: &[(i64, [i64; 2])]) -> Offers {
+    let all = all.iter().map(|(price, room)| Offer {
+        price: *price,
+        room: room.as_slice().into(),
+        kinds: 1,
+    });
+    Offers {
+        all: all.collect(),
+        kinds: vec![1; items],
+    }
+}
+
+/// Those that obey it may join only where at most so many are counted.
+fn rule(most: i64, counts: bool) -> HostRule {
+    HostRule {
+        group: RULE,
+        most: Some(most),
+        counts,
+    }
+}
+
+fn plenty() -> Work {
+    Work(1_000_000)
+}
+
+#[test]
+fn the_scarcest_resource_says_how_often_something_fits() {
+    assert_eq!(copies(&[1, 3], &[8, 7]), 2);
+    assert_eq!(copies(&[2, 0], &[8, 0]), 4);
+    assert_eq!(copies(&[0, 0], &[0, 0]), i64::MAX);
+    assert_eq!(copies(&[2, 0], &[8, -1]), 0);
+}
+
+#[test]
+fn host_rules_admit_pods_up_to_what_they_allow() {
+    let pod = Pod::default();
+    let items = [
+        item(&pod, 9, &[1, 1], &[rule(2, true)]),
+        item(&pod, 9, &[1, 1], &[rule(2, false)]),
+        item(&pod, 9, &[1, 1], &[]),
+    ];
+    let offers = offers(3, &[(10, [8, 8])]);
+    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    let admitted = |counted: i64| {
+        let hosted = BTreeMap::from([(RULE, counted)]);
+        [0, 1, 2].map(|item| market.hosting(item, &hosted))
+    };
+    assert_eq!(admitted(0), [3, i64::MAX, i64::MAX]);
+    assert_eq!(admitted(1), [2, i64::MAX, i64::MAX]);
+    assert_eq!(admitted(3), [0, 0, i64::MAX]);
+}
+
+#[test]
+fn pods_that_a_host_rule_counts_do_not_share_a_node_beyond_it() {
+    let pod = Pod::default();
+    let items = [item(&pod, 6, &[1, 1], &[rule(1, true)])];
+    let offers = offers(1, &[(10, [8, 8])]);
+    let plan = cheapest(&items, &offers, &mut plenty()).unwrap();
+    let nodes = plan.nodes.iter();
+    let nodes: Vec<_> = nodes
+        .map(|(node, times)| (&node.items[..], *times))
+        .collect();
+    assert_eq!((nodes, plan.cost), (vec![(&[(0, 2)][..], 3)], 30));
+}
+
+/// Large amounts are compared by their upper bits.
+const LARGE: i64 = 1 << 28;
+
+#[test]
+fn pods_are_worth_their_dearest_resource_where_it_is_cheapest() {
+    let pod = Pod::default();
+    let items = [
+        item(&pod, 1, &[2, 0], &[]),
+        item(&pod, 1, &[0, LARGE / 2], &[]),
+        item(&pod, 1, &[2, LARGE / 2], &[]),
+    ];
+    let offers = offers(3, &[(800_000, [8, LARGE]), (1_200_000, [8, 2 * LARGE])]);
+    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    assert_eq!(market.worth, [200_000, 300_000, 300_000]);
+}
+
+#[test]
+fn room_is_worth_what_an_item_makes_of_the_scarcest_resource_it_asks_for() {
+    let pod = Pod::default();
+    let items = [
+        item(&pod, 1, &[2, 0], &[]),
+        item(&pod, 1, &[1, LARGE / 2], &[]),
+    ];
+    let offers = offers(2, &[(800, [8, LARGE])]);
+    let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    market.worth = vec![100, 100];
+    assert_eq!(market.density(0, &[8, 1]), 400);
+    assert_eq!(market.density(1, &[8, LARGE]), 200);
+}
+
+#[test]
+fn an_offer_may_be_worth_what_fills_its_scarcest_resource() {
+    const WORTH: i64 = 100 << 20;
+    let pod = Pod::default();
+    for (requests, room, times) in [
+        ([2, 0], [8, 1], 4),
+        ([2, LARGE / 2], [8, LARGE], 2),
+        ([2, LARGE / 4], [4, LARGE], 2),
+    ] {
+        let items = [item(&pod, 1, &requests, &[])];
+        let offers = offers(1, &[(800, room)]);
+        let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
+        market.worth = vec![WORTH];
+        let drafts = market.drafts(&mut plenty()).unwrap();
+        assert_eq!(drafts[0].hope, value(times * WORTH, 800), "{room:?}");
+    }
+}
+
+#[test]
+fn what_a_node_costs_is_shared_out_by_what_its_pods_were_worth() {
+    let pod = Pod::default();
+    let items = [item(&pod, 6, &[1, 1], &[]), item(&pod, 2, &[1, 1], &[])];
+    let offers = offers(2, &[(10, [8, 8])]);
+    let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    market.worth = vec![10, 30];
+    let node = Node {
+        items: vec![(0, 3), (1, 1)],
+        price: 120,
+        worth: 60,
+    };
+    market.learn(&Plan {
+        nodes: vec![(node, 2)],
+        cost: 240,
+    });
+    assert_eq!(market.worth, [20, 60]);
+}
+
+#[test]
+fn rounds_end_once_three_have_saved_nothing() {
+    let pod = Pod::default();
+    let items = [item(&pod, 6, &[1, 1], &[])];
+    let offers = offers(1, &[(1_000_000, [8, 8])]);
+    let spent = |steps: &dyn Fn(&mut Work)| {
+        let mut work = plenty();
+        steps(&mut work);
+        plenty().0 - work.0
+    };
+    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    let first = spent(&|work| drop(Market::new(&items, &offers, work)));
+    let round = spent(&|work| drop(market.round(work)));
+    let all = spent(&|work| drop(cheapest(&items, &offers, work)));
+    assert_eq!(all, first + 4 * round);
+}
+
+#[test]
+fn there_is_no_plan_for_what_no_offer_holds_nor_beyond_the_work_allowed() {
+    let pod = Pod::default();
+    let items = [
+        item(&pod, 1, &[1, 1], &[]),
+        item(&pod, 1, &[9, 1], &[]),
+        item(&pod, 1, &[1, 1], &[]),
+    ];
+    let two = offers(3, &[(10, [8, 8]), (11, [8, 9])]);
+    assert!(cheapest(&items, &two, &mut plenty()).is_none());
+    let market = Market::new(&items, &two, &mut plenty()).unwrap();
+    let drafted = |steps| market.drafts(&mut Work(steps)).is_some();
+    assert_eq!([4, 5].map(drafted), [false, true]);
+}

@@ -1,0 +1,202 @@
+//! Rules about hosts, zones, limits and labels hold for the nodes that are bought again, and for pods that leave others.
+
+use model::{
+    pod::PodShape,
+    selector::{NodeSelectorRequirement, Operator},
+};
+
+use super::*;
+
+fn each(pods: &mut [Pod], app: &str, change: impl Fn(&mut PodShape)) {
+    for pod in pods.iter_mut().filter(|pod| pod.labels["app"] == app) {
+        change(&mut pod.shape);
+    }
+}
+
+fn each_has_one_place(answer: &Answer, pods: &[Pod]) -> bool {
+    let nodes = answer.new_nodes.iter().flat_map(|node| node.pods.clone());
+    let mut all: Vec<usize> = nodes
+        .chain(answer.unplaced.iter().map(|left| left.pod))
+        .collect();
+    all.sort_unstable();
+    all == Vec::from_iter(0..pods.len())
+}
+
+/// A pod on each of so many hosts besides the cores: eight dear nodes have room for one busy pod each.
+const APART: i64 = 8 * 80 + 3 * 72;
+const SORTED: i64 = 4 * 80 + 4 * 72;
+
+#[test]
+fn pods_that_stay_apart_are_bought_again_with_others() {
+    let mut repelling = lopsided();
+    each(&mut repelling, "fat", |pod| {
+        pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
+    });
+    let mut spread = lopsided();
+    each(&mut spread, "fat", |pod| {
+        pod.topology_spread = vec![TopologySpread {
+            topology_key: labels::HOSTNAME.to_owned(),
+            max_skew: 1,
+            when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+            selector: Some(selecting("fat")),
+            min_domains: None,
+            match_label_keys: Vec::new(),
+            node_affinity_policy: None,
+            node_taints_policy: None,
+        }];
+    });
+    for all in [repelling, spread] {
+        let answer = ask(&all, &types(), Resources::default());
+        assert!(each_has_one_place(&answer, &all));
+        assert_eq!(cents(&answer), APART);
+    }
+}
+
+#[test]
+fn pods_that_others_keep_away_are_bought_again() {
+    for (key, repelled) in [(labels::HOSTNAME, "busy"), (labels::ZONE, "nobody")] {
+        let mut all = lopsided();
+        each(&mut all, "fat", |pod| {
+            pod.pod_anti_affinity.required = vec![near(repelled, key)];
+        });
+        let answer = ask(&all, &types(), Resources::default());
+        assert_eq!(cents(&answer), SORTED, "{key}");
+    }
+}
+
+#[test]
+fn what_first_fit_counted_against_limits_is_free_for_the_nodes_bought_instead() {
+    let all = lopsided();
+    // First fit counts two of the largest; each of eight nodes may still become one when it is counted, while there is room.
+    let answer = ask(&all, &types(), [("cpu", 420_000)].into());
+    assert!(each_has_one_place(&answer, &all));
+    assert_eq!(cents(&answer), SORTED);
+}
+
+#[test]
+fn limits_count_the_nodes_that_stay() {
+    let types = types();
+    let cores = |kind: usize| types[kind].capacity.get("cpu");
+    for limit in (60..=300).step_by(10).map(|cores| cores * 1_000) {
+        let all = [led([3_500, 1_000, 900]), lopsided()].concat();
+        let answer = ask(&all, &types, [("cpu", limit)].into());
+        let largest = answer.new_nodes.iter().map(|node| {
+            let choices = node.choices.iter();
+            choices.map(|choice| cores(choice.instance_type())).max()
+        });
+        let together: i64 = largest.map(Option::unwrap_or_default).sum();
+        assert!(each_has_one_place(&answer, &all) && together <= limit);
+    }
+}
+
+#[test]
+fn pods_that_want_different_values_of_a_label_do_not_meet() {
+    const TEAM: &str = "example.com/team";
+    let open = NodeSelectorRequirement {
+        key: TEAM.to_owned(),
+        operator: Operator::In,
+        values: vec!["busy".to_owned(), "fat".to_owned()],
+        min_values: None,
+    };
+    // On paper a busy pod fits each of the fat ones' nodes: it goes elsewhere, or to a node of its own.
+    for (busy, price) in [(32, None), (4, Some(4 * 80 + 72))] {
+        let mut all = [pods("busy", busy, 2_000, 1), pods("fat", 8, 500, 60)].concat();
+        for app in ["busy", "fat"] {
+            each(&mut all, app, |pod| {
+                pod.node_selector.insert(TEAM.to_owned(), app.to_owned());
+            });
+        }
+        let open = std::slice::from_ref(&open);
+        let answer = ask_pools(&["default"], open, &all, &types(), Resources::default());
+        assert!(each_has_one_place(&answer, &all));
+        for node in &answer.new_nodes {
+            let teams = node.pods.iter().map(|pod| &all[*pod].labels["app"]);
+            assert_eq!(teams.collect::<BTreeSet<_>>().len(), 1);
+        }
+        assert!(price.is_none_or(|price| price == cents(&answer)));
+    }
+}
+
+#[test]
+fn a_cheaper_type_for_few_does_not_hide_a_dearer_one_for_all() {
+    let mut types = types();
+    types.push(kind("old", 4, 128, 70));
+    let mut all = lopsided();
+    each(&mut all, "fat", |pod| {
+        pod.node_affinity.required = vec![model::pod::NodeSelectorTerm {
+            match_expressions: vec![NodeSelectorRequirement {
+                key: labels::INSTANCE_TYPE.to_owned(),
+                operator: Operator::NotIn,
+                values: vec!["old".to_owned()],
+                min_values: None,
+            }],
+            match_fields: Vec::new(),
+        }];
+    });
+    let answer = ask(&all, &types, Resources::default());
+    assert_eq!(cents(&answer), SORTED);
+}
+
+/// Two leaders, which stay apart, and a follower of either: a node with a leader cannot be bought again.
+fn led(millicores: [i64; 3]) -> Vec<Pod> {
+    let mut all = [
+        pods("leader", 1, millicores[0], 1),
+        pods("leader", 2, millicores[1], 1).split_off(1),
+        pods("follower", 1, millicores[2], 1),
+    ]
+    .concat();
+    let near_leader = || vec![near("leader", labels::HOSTNAME)];
+    each(&mut all, "leader", |pod| {
+        pod.pod_anti_affinity.required = near_leader();
+    });
+    each(&mut all, "follower", |pod| {
+        pod.pod_affinity.required = near_leader();
+    });
+    all
+}
+
+fn sizes() -> [InstanceType; 3] {
+    [(4, 10), (5, 15), (8, 25)].map(|(cores, cents)| kind(&format!("m{cores}"), cores, 16, cents))
+}
+
+/// The pods that share the follower's node, and what all nodes cost.
+fn with_follower(answer: &Answer) -> (Vec<usize>, i64) {
+    let node = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
+    (node.unwrap().pods.clone(), cents(answer))
+}
+
+#[test]
+fn a_pod_leaves_where_that_saves_more_than_it_costs_elsewhere() {
+    let answer = |led: &[Pod]| ask(led, &sizes(), Resources::default());
+    // The node it joins grows by five cents, the one it leaves shrinks by ten.
+    let gain = answer(&led([4_500, 3_500, 900]));
+    assert_eq!(with_follower(&gain), (vec![1, 2], 15 + 15));
+    // By five both, whichever it joins.
+    let mut three = led([3_500, 3_400, 900]);
+    three.push(three[1].clone());
+    three[3].key.name = "leader-002".to_owned();
+    three[3].uid = "leader-002".into();
+    assert_eq!(with_follower(&answer(&three)), (vec![0, 2], 15 + 2 * 10));
+}
+
+#[test]
+fn a_pod_that_others_depend_on_does_not_leave() {
+    let mut all = [led([3_500, 1_000, 900]), pods("helper", 1, 50, 1)].concat();
+    each(&mut all, "helper", |pod| {
+        pod.pod_affinity.required = vec![near("follower", labels::HOSTNAME)];
+    });
+    let answer = ask(&all, &sizes(), Resources::default());
+    assert_eq!(with_follower(&answer), (vec![0, 2, 3], 15 + 10));
+}
+
+#[test]
+fn no_pod_leaves_for_another_node_pool_nor_under_limits() {
+    let mut all = led([3_500, 1_000, 900]);
+    let limited = ask(&all, &sizes(), [("cpu", 100_000)].into());
+    assert_eq!(with_follower(&limited), (vec![0, 2], 15 + 10));
+    let selector = &mut all[1].node_selector;
+    selector.insert(labels::NODE_POOL.to_owned(), "other".to_owned());
+    let pools = ["default", "other"];
+    let elsewhere = ask_pools(&pools, &[], &all, &sizes(), Resources::default());
+    assert_eq!(with_follower(&elsewhere), (vec![0, 2], 15 + 10));
+}

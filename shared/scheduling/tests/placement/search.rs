@@ -1,0 +1,234 @@
+//! Where the search looks, what it gives up, and what it tells of the nodes to be made.
+
+use std::collections::BTreeSet;
+
+use model::{
+    CapacityType, Resources,
+    catalog::Reservation,
+    labels::{HOSTNAME, INSTANCE_TYPE, ZONE},
+    pod::Pod,
+    resources::NODES,
+    selector::Operator,
+    snapshot::MinValuesPolicy,
+    taint::{Taint, TaintEffect, Toleration, TolerationOperator},
+};
+use scheduling::{Leaving, Standing};
+
+use super::{
+    cluster::{Cluster, app, entry, in_zone, spread, term},
+    one,
+};
+
+#[test]
+fn room_is_found_on_the_last_of_many_nodes() {
+    let mut cluster = Cluster::new();
+    for free in std::iter::repeat_n(0, 39).chain([1_000]) {
+        cluster = cluster.node(&[], free, Vec::new());
+    }
+    assert_eq!(cluster.pod(app("web", 600)).places(), ["n-39"]);
+}
+
+#[test]
+fn no_node_is_made_for_a_pod_that_wants_a_certain_host() {
+    let place = |operator| {
+        let mut pod = app("web", 100);
+        let mut host = entry(HOSTNAME, &["n-00"]);
+        host.operator = operator;
+        pod.node_affinity.required = vec![model::pod::NodeSelectorTerm {
+            match_expressions: vec![host],
+            match_fields: Vec::new(),
+        }];
+        Cluster::new().node(&[], 0, Vec::new()).pod(pod).places()
+    };
+    assert_eq!(place(Operator::In), ["nowhere"]);
+    assert_eq!(place(Operator::NotIn), ["new-0"]);
+}
+
+#[test]
+fn a_taint_that_is_only_preferred_is_put_up_with_once() {
+    let mut cluster = Cluster::new().pod(app("web", 100)).pod(app("web", 99_000));
+    cluster.taints = vec![Taint {
+        key: "dedicated".to_owned(),
+        value: "x".to_owned(),
+        effect: TaintEffect::PreferNoSchedule,
+    }];
+    assert_eq!(cluster.places(), ["new-0", "nowhere"]);
+}
+
+#[test]
+fn a_node_in_flight_is_asked_again_once_others_have_changed_it() {
+    // Sixteen cores in two zones, thirty-two in the second only.
+    let mut cluster = Cluster::new();
+    let mut large = cluster.types[4].clone();
+    large.name = "m.32".to_owned();
+    large.requirements.0.remove(INSTANCE_TYPE);
+    large.requirements.add(one(INSTANCE_TYPE, "m.32"));
+    large.capacity = [("cpu", 32_000), ("pods", 20)].into();
+    large.offerings.retain(|offering| offering.zone == "b");
+    cluster.types = vec![cluster.types[4].clone(), large];
+    cluster.limits = [(NODES, 1)].into();
+    let mut spreading = app("web", 10_000);
+    spreading.topology_spread.push(spread(ZONE, "web"));
+    spreading.topology_spread[0].max_skew = 2;
+    let cluster = cluster
+        .node(&[(ZONE, "b")], 0, vec![app("web", 100)])
+        .pod(app("first", 11_000))
+        // The first zone is emptier, but has nothing large enough for both.
+        .pod(spreading)
+        .pod(in_zone("b", app("last", 1_000)));
+    assert_eq!(cluster.places(), ["new-0"; 3]);
+}
+
+#[test]
+fn what_was_lowered_for_the_first_pod_stays_told() {
+    let mut cluster = Cluster::new().pod(app("web", 100)).pod(app("web", 100));
+    let mut many = entry(INSTANCE_TYPE, &[]);
+    (many.operator, many.min_values) = (Operator::Exists, Some(50));
+    cluster.requirements.push(many);
+    cluster.options.min_values_policy = MinValuesPolicy::BestEffort;
+    let answer = cluster.answer();
+    let told = answer.new_nodes.iter();
+    let told = told.map(|node| (node.pods.len(), node.min_values_relaxed));
+    assert_eq!(told.collect::<Vec<_>>(), [(2, true)]);
+}
+
+#[test]
+fn a_pod_may_ask_for_the_label_of_reservations() {
+    let mut cluster = Cluster::new();
+    cluster.options.reservation_id_label = "example.com/reservation";
+    let offering = &mut cluster.types[0].offerings[0];
+    offering.capacity_type = CapacityType::Reserved;
+    offering.reservation = Some(Reservation {
+        id: "r".to_owned(),
+        capacity: 1,
+    });
+    let mut pod = app("web", 100);
+    pod.node_selector
+        .insert("example.com/reservation".to_owned(), "r".to_owned());
+    assert_eq!(cluster.pod(pod).places(), ["new-0"]);
+}
+
+#[test]
+fn a_node_asks_for_the_daemons_that_each_of_its_types_will_run() {
+    let mut daemon = app("daemon", 300);
+    daemon
+        .node_selector
+        .insert(INSTANCE_TYPE.to_owned(), "m.16".to_owned());
+    let asked = |millicores| {
+        let mut cluster = Cluster::new().pod(app("web", millicores));
+        cluster.daemons = vec![daemon.clone()];
+        cluster.answer().new_nodes[0].requests.get("cpu")
+    };
+    assert_eq!([9_000, 1_000].map(asked), [9_300, 1_000]);
+}
+
+#[test]
+fn where_nothing_can_be_bought_the_reason_is_that() {
+    let mut cluster = Cluster::new().pod(app("web", 100));
+    cluster.requirements.clear();
+    for offering in cluster
+        .types
+        .iter_mut()
+        .flat_map(|kind| &mut kind.offerings)
+    {
+        offering.available = false;
+    }
+    let (_, reason) = &cluster.answer().unplaced[0].reasons[0];
+    assert_eq!(
+        reason.to_string(),
+        "no instance type has an available offering"
+    );
+}
+
+/// Where those of a cluster's pods go that wait, and those on some of its nodes, which are gone.
+fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<String> {
+    cluster.ask(|input| {
+        let mut whole = input.clone();
+        let waiting = whole.pods.len();
+        let gone = nodes.iter().map(|node| &input.hosts[*node]);
+        whole.pods.extend(gone.flat_map(|host| &host.pods));
+        let pods: Vec<usize> = (waiting..whole.pods.len()).collect();
+        let answer = Standing::new(whole, waiting, None).without(&Leaving {
+            pods: &pods,
+            moved: &vec![false; pods.len()],
+            nodes: &BTreeSet::from_iter(nodes.iter().copied()),
+            remaining: vec![remaining],
+            wanted: &[],
+        });
+        cluster.places_in(&answer, waiting + pods.len())
+    })
+}
+
+#[test]
+fn a_node_that_goes_leaves_its_share_of_the_limits() {
+    let mut cluster = Cluster::new().node(&[], 0, vec![app("web", 100)]);
+    cluster.limits = [(NODES, 0)].into();
+    let place = |left| without(&cluster, &[0], [(NODES, left)].into());
+    assert_eq!([0, 1].map(place), [["nowhere"], ["new-0"]]);
+}
+
+#[test]
+fn a_zone_that_only_a_node_that_goes_was_in_is_none_to_fill() {
+    let mut web = app("web", 100);
+    web.topology_spread.push(spread(ZONE, "web"));
+    let mut cluster = Cluster::new()
+        .node(&[(ZONE, "z")], 0, vec![web.clone()])
+        .node(&[(ZONE, "a")], 1_000, vec![web]);
+    cluster.requirements = vec![entry(ZONE, &["a"])];
+    assert_eq!(without(&cluster, &[0], Resources::default()), ["n-01"]);
+}
+
+#[test]
+fn zones_are_those_that_the_first_who_stays_tolerates() {
+    let mut away = app("db", 100);
+    away.pod_anti_affinity.required = vec![term(ZONE, "db")];
+    let mut tolerant = away.clone();
+    tolerant.tolerations.push(Toleration {
+        key: "dedicated".to_owned(),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+        toleration_seconds: None,
+    });
+    let place = |stays: &Pod| {
+        let mut cluster = Cluster::new()
+            .node(&[(ZONE, "a")], 0, vec![tolerant.clone()])
+            .node(&[(ZONE, "a")], 0, vec![stays.clone()]);
+        cluster.taints = vec![Taint {
+            key: "dedicated".to_owned(),
+            value: "x".to_owned(),
+            effect: TaintEffect::NoSchedule,
+        }];
+        without(&cluster, &[0], Resources::default())
+    };
+    assert_eq!(place(&tolerant), ["new-0"]);
+    assert_eq!(place(&away), ["nowhere"]);
+}
+
+#[test]
+fn pods_that_wait_obey_a_rule_that_comes_with_another() {
+    let near_db = || {
+        let mut web = app("web", 100);
+        web.pod_affinity.required = vec![term(ZONE, "db")];
+        web
+    };
+    let mut db = app("db", 100);
+    db.pod_anti_affinity.required = vec![term(HOSTNAME, "web")];
+    let cluster = Cluster::new()
+        .node(&[(ZONE, "a")], 1_000, Vec::new())
+        .pod(near_db())
+        .pod(db)
+        .pod(near_db());
+    let places = cluster.ask(|input| {
+        let standing = Standing::new(input.clone(), 1, None);
+        let answer = standing.without(&Leaving {
+            pods: &[1, 2],
+            moved: &[false; 2],
+            nodes: &BTreeSet::new(),
+            remaining: vec![Resources::default()],
+            wanted: &[(1, scheduling::Destination::Node(0))],
+        });
+        cluster.places_in(&answer, 3)
+    });
+    assert_eq!(places, ["nowhere", "n-00", "new-0"]);
+}
