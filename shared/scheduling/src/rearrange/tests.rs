@@ -293,6 +293,22 @@ fn each_team_can_go_by_itself() {
     assert!(saved > 0);
 }
 
+/// No cluster is cheaper than its pods would be by the core on the largest type.
+#[test]
+fn plans_leave_little_to_be_had() {
+    let (mut after, mut least) = (0, 0);
+    for seed in 0..8 {
+        let world = wasteful(seed);
+        let plan = world.planned(|_, _| {});
+        let before: i64 = world.nodes.iter().map(|node| node.cents).sum();
+        after += before - plan.iter().map(|team| world.saved(team)).sum::<i64>();
+        let (_, cores, cents) = SIZES[3];
+        let asked = world.pods.iter().map(|pod| pod.shape.requests.get("cpu"));
+        least += asked.sum::<i64>() * cents / (cores * 1_000);
+    }
+    assert!(after * 100 < least * 106, "{after} {least}");
+}
+
 #[test]
 fn the_same_question_has_the_same_answer_whatever_was_asked_before() {
     let world = wasteful(1);
