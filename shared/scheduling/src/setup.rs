@@ -1,5 +1,7 @@
 //! From a question to the world in which it is answered: nodes, hosts and pods interned, indexed and counted once.
 
+mod places;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -11,17 +13,18 @@ use model::{
     taint::TaintEffect,
 };
 
+use self::places::Places;
 use crate::{
-    algebra::{Algebra, SetId, Sym, Undefined},
+    algebra::{Algebra, Sym, Undefined},
     groundwork::Groundwork,
     input::{ExistingNode, Input},
     node::{Attached, Node},
     reservations::Reservations,
     strategy::Ties,
     template::Daemon,
-    tolerance::{TaintsId, Tolerance, TolerationsId},
+    tolerance::{Tolerance, TolerationsId},
     topology::{
-        GroupId, HostId, HostLabels, Place, Topology,
+        GroupId, HostLabels, Place, Topology,
         classes::{ClassId, Classes},
         group::Kind,
         universe::Universe,
@@ -222,77 +225,6 @@ fn asked_keys<'a>(
         }
     }
     keys
-}
-
-/// Turns labels into places, keeping only what is asked about, so that like nodes are equal.
-struct Places<'w, 'a> {
-    asked: &'w BTreeSet<String>,
-    algebra: &'w mut Algebra,
-    tolerance: &'w mut Tolerance<'a>,
-    hosts: BTreeMap<&'a str, HostId>,
-    /// By where its labels are: a Node that takes pods comes by twice.
-    sets: BTreeMap<usize, (&'a str, SetId)>,
-}
-
-impl<'w, 'a> Places<'w, 'a> {
-    fn new(
-        asked: &'w BTreeSet<String>,
-        algebra: &'w mut Algebra,
-        tolerance: &'w mut Tolerance<'a>,
-    ) -> Self {
-        Self {
-            asked,
-            algebra,
-            tolerance,
-            hosts: BTreeMap::new(),
-            sets: BTreeMap::new(),
-        }
-    }
-
-    fn next_host(&self) -> u32 {
-        u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)
-    }
-
-    fn place(
-        &mut self,
-        all: &'a BTreeMap<String, String>,
-        hostname: &'a str,
-        taints: Vec<&'a model::taint::Taint>,
-    ) -> HostLabels<'a> {
-        let next = HostId(self.next_host());
-        let host = *self.hosts.entry(hostname).or_insert(next);
-        let taints: TaintsId = self.tolerance.taints(taints);
-        HostLabels {
-            labels: all,
-            place: Place {
-                set: self.set(all, hostname),
-                host,
-                taints,
-                undefined: Undefined::Refused,
-            },
-        }
-    }
-
-    fn set(&mut self, all: &'a BTreeMap<String, String>, hostname: &'a str) -> SetId {
-        let address = std::ptr::from_ref(all).addr();
-        if let Some((known, set)) = self.sets.get(&address)
-            && *known == hostname
-        {
-            return *set;
-        }
-        let mut set = Algebra::EMPTY;
-        for key in self.asked {
-            let own = labels::spellings(key).filter_map(|spelling| all.get(spelling));
-            let name = (key == labels::HOSTNAME).then_some(hostname);
-            for value in own.map(String::as_str).chain(name) {
-                let (key, value) = (self.algebra.symbol(key), self.algebra.symbol(value));
-                let req = self.algebra.one_of(vec![value]);
-                set = self.algebra.add(set, key, req);
-            }
-        }
-        self.sets.insert(address, (hostname, set));
-        set
-    }
 }
 
 /// Counts the pods that stay where they are, and what their anti-affinity forbids others.

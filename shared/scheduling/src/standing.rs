@@ -142,6 +142,9 @@ impl<'a> Standing<'a> {
     fn hand_over(&self, leaving: &Leaving<'_>, world: &mut World<'a>) {
         let seats = leaving.pods.iter().filter_map(|at| self.seats.pods.get(at));
         let groups: BTreeSet<GroupId> = seats.flat_map(|seat| &seat.repelling).copied().collect();
+        if groups.is_empty() {
+            return;
+        }
         let gone: BTreeSet<usize> = leaving.pods.iter().copied().collect();
         let stays = |owner: &&Owner| owner.pod.is_none_or(|pod| !gone.contains(&pod));
         for id in groups {

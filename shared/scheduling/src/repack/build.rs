@@ -13,7 +13,8 @@ use crate::{
     world::World,
 };
 
-/// Gives back what the movable claims count against limits, which nobody asks about once they are bought again, or not.
+/// Gives back what the movable claims count against limits. They stay given back where nothing is bought: by now it has been
+/// told why pods have no place, and nobody asks about this NodePool's limits any more.
 pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Movable<'_>) {
     let World {
         input, templates, ..
