@@ -49,13 +49,26 @@ pub(crate) struct Meter(Arc<Mutex<State>>);
 struct State {
     units: Units,
     /// Of items that have passed, by partition and sort key: what an update or a delete is charged by.
-    sizes: BTreeMap<(String, String), usize>,
+    sizes: BTreeMap<(String, String), Size>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    bytes: usize,
+    /// When DynamoDB removes the item, in seconds since the epoch.
+    expires: Option<i64>,
 }
 
 impl Meter {
     /// What has been counted since it was asked last.
     pub(crate) fn take(&self) -> Units {
         std::mem::take(&mut self.lock().units)
+    }
+
+    /// Forgets what DynamoDB has removed by `now`, in seconds since the epoch.
+    pub(crate) fn expire(&self, now: i64) {
+        let is_kept = |size: &Size| size.expires.is_none_or(|expires| expires > now);
+        self.lock().sizes.retain(|_, size| is_kept(size));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -153,7 +166,7 @@ impl State {
         };
         // A refused write answers with the item as it is.
         self.passed(&answered["Item"]);
-        let old = self.sizes.get(&of).copied().unwrap_or_default();
+        let old = self.sizes.get(&of).map_or(0, |size| size.bytes);
         let size = if done { old.max(size_of(new)) } else { old };
         let units = times * size.div_ceil(WRITE_UNIT).max(1);
         self.units.writes += units;
@@ -171,13 +184,15 @@ impl State {
 
     /// Notes an item's size.
     fn passed(&mut self, item: &Value) -> usize {
-        let size = size_of(item);
+        let bytes = size_of(item);
         let key = key_of(item);
         // The journal's rows are written once, and nothing else is.
-        if size > 0 && !key.0.starts_with("JOURNAL#") {
-            self.sizes.insert(key, size);
+        if bytes > 0 && !key.0.starts_with("JOURNAL#") {
+            let expires = item["expires"]["N"].as_str();
+            let expires = expires.and_then(|seconds| seconds.parse().ok());
+            self.sizes.insert(key, Size { bytes, expires });
         }
-        size
+        bytes
     }
 }
 

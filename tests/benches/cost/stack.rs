@@ -199,6 +199,7 @@ impl Stack {
 
     fn begin(&self) -> Instant {
         self.meter.take();
+        self.meter.expire(self.now().as_second());
         self.sim.with(|world| world.calls.clear());
         Instant::now()
     }
