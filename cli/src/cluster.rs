@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
-    convert::{StorageObjects, capacity_buffer},
+    NodeOverlay,
+    convert::{StorageObjects, Unresolved, capacity_buffer},
     manifests::Object,
 };
 use jiff::Timestamp;
@@ -12,7 +13,9 @@ use model::{
     ids::ClusterName,
     node_pool::NodePool,
     share_shapes,
-    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
+    snapshot::{
+        CapacityBuffer, MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings,
+    },
 };
 
 /// Everything planning needs besides the objects.
@@ -71,14 +74,11 @@ pub(crate) fn add_objects(
             }
             Object::NodeClaim(claim) => snapshot.node_claims.push((*claim).into()),
             Object::NodeOverlay(overlay) => {
-                let wrong = api::validation::node_overlay(&overlay);
-                problems.extend(wrong.iter().map(|problem| {
-                    let name = &overlay.metadata.name;
-                    format!("NodeOverlay {name} applies nowhere: {problem}")
-                }));
+                let wrong = wrong(&overlay);
                 if wrong.is_empty() {
                     snapshot.node_overlays.push((*overlay).into());
                 }
+                problems.extend(wrong);
             }
             Object::Pod(pod) => snapshot.pods.push((*pod).into()),
             Object::Node(node) => snapshot.nodes.push((*node).into()),
@@ -104,20 +104,38 @@ pub(crate) fn add_objects(
     snapshot.storage = storage.into();
     for buffer in buffers {
         let (buffer, resolved) = capacity_buffer(buffer, &templates, &snapshot.workloads);
-        if let Err(why) = resolved {
-            problems.push(format!(
-                "CapacityBuffer {} keeps no room: {why}",
-                buffer.key
-            ));
-        }
+        problems.extend(unresolved(&buffer, &resolved));
         snapshot.capacity_buffers.push(buffer);
     }
     problems.extend(behind_gates(snapshot));
     problems
 }
 
+/// Why a NodeOverlay has no effect.
+pub(crate) fn wrong(overlay: &NodeOverlay) -> Vec<String> {
+    let (name, problems) = (
+        &overlay.metadata.name,
+        api::validation::node_overlay(overlay),
+    );
+    let problems = problems.iter();
+    let texts = problems.map(|problem| format!("NodeOverlay {name} applies nowhere: {problem}"));
+    texts.collect()
+}
+
+/// Why a CapacityBuffer has no effect.
+pub(crate) fn unresolved(
+    buffer: &CapacityBuffer,
+    resolved: &Result<(), Unresolved>,
+) -> Option<String> {
+    let why = resolved.as_ref().err()?;
+    Some(format!(
+        "CapacityBuffer {} keeps no room: {why}",
+        buffer.key
+    ))
+}
+
 /// Objects that a feature gate keeps from having an effect.
-fn behind_gates(snapshot: &Snapshot) -> Vec<String> {
+pub(crate) fn behind_gates(snapshot: &Snapshot) -> Vec<String> {
     let is_off = |gate: &str| snapshot.settings.feature_gates.get(gate) != Some(&true);
     let buffers = snapshot.capacity_buffers.iter();
     let buffers = buffers

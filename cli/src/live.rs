@@ -8,8 +8,13 @@ use anyhow::{Context as _, Result};
 use api::{EC2NodeClass, names::group};
 use jiff::Timestamp;
 use k8s::KubeCluster;
-use model::{InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes};
+use model::{
+    InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes, snapshot::Settings,
+};
 use ports::Cluster;
+use turns::gated;
+
+use crate::cluster;
 
 /// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
 /// asked, where this program is built to. Returns what users should know of that.
@@ -159,21 +164,18 @@ impl Source {
     }
 }
 
-async fn read(
-    cluster: &KubeCluster,
-    snapshot: &mut Snapshot,
-    source: &Source,
-) -> Result<Vec<String>> {
-    let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage) = tokio::try_join!(
-        cluster.pods(),
-        cluster.nodes(),
-        cluster.node_claims(),
-        cluster.node_pools(),
-        cluster.node_classes(),
-        cluster.daemon_sets(),
-        cluster.namespaces(),
-        cluster.disruption_budgets(),
-        cluster.storage(),
+async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Result<Vec<String>> {
+    let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage, gated) = tokio::try_join!(
+        api.pods(),
+        api.nodes(),
+        api.node_claims(),
+        api.node_pools(),
+        api.node_classes(),
+        api.daemon_sets(),
+        api.namespaces(),
+        api.disruption_budgets(),
+        api.storage(),
+        gated::read(api, &snapshot.settings),
     )?;
     snapshot.pods = pods;
     share_shapes(&mut snapshot.pods);
@@ -183,7 +185,18 @@ async fn read(
     snapshot.namespaces = namespaces;
     snapshot.disruption_budgets = budgets;
     snapshot.storage = storage;
-    let mut problems = Vec::new();
+    // What has no effect is told where it is there to be read.
+    let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
+    let mut problems = gated.complaints.clone();
+    for gated in [gated, idle.unwrap_or_default()] {
+        let (overlays, buffers) = gated.for_snapshot();
+        snapshot.node_overlays.extend(overlays);
+        snapshot.capacity_buffers.extend(buffers);
+        problems.extend(gated.overlays.iter().flat_map(cluster::wrong));
+        let buffers = gated.buffers.iter();
+        problems.extend(buffers.filter_map(|one| cluster::unresolved(&one.shape, &one.resolved)));
+    }
+    problems.extend(cluster::behind_gates(snapshot));
     problems.extend(pools.unreadable.iter().map(|pool| {
         format!(
             "NodePool {} cannot be read and is left out: {}",
@@ -216,6 +229,16 @@ async fn read(
         snapshot.node_pools.push(pool);
     }
     Ok(problems)
+}
+
+/// These settings, but the gates that are on are off, and those that are off on.
+fn with_gates_turned(settings: &Settings) -> Settings {
+    let mut turned = settings.clone();
+    for gate in [gated::NODE_OVERLAY, gated::CAPACITY_BUFFER] {
+        let is_on = settings.feature_gates.get(gate) == Some(&true);
+        turned.feature_gates.insert(gate.to_owned(), !is_on);
+    }
+    turned
 }
 
 /// The types with an offering in a zone of the NodeClass's subnets.

@@ -181,6 +181,86 @@ async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn node_overlays_count_where_their_gate_is_on_and_else_it_is_told_that_they_do_not() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    for (name, amount) in [("dear", "2"), ("wrong", "-2")] {
+        create(
+            &server,
+            "",
+            json!({
+                "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": name},
+                "spec": {
+                    "price": "7.00", "capacity": {"example.com/fpga": amount},
+                    "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}],
+                },
+            }),
+        );
+    }
+    let catalog = catalog();
+    let mut arguments = vec!["--context", "sandbox", "--catalog", &catalog];
+    let planned = plan(&server, &arguments).await;
+    let (plan_without, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(plan_without.contains("from $0.2880/h"), "{plan_without}");
+    assert!(
+        told.contains("NodeOverlay dear has no effect: its feature gate is off"),
+        "{told}"
+    );
+    arguments.extend(["--feature-gates", "NodeOverlay=true"]);
+    let planned = plan(&server, &arguments).await;
+    let (plan_with, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(plan_with.contains("from $21.0000/h"), "{plan_with} {told}");
+    assert!(told.contains("NodeOverlay wrong applies nowhere"), "{told}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capacity_buffers_keep_room_in_a_running_cluster() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    create(
+        &server,
+        "default",
+        json!({
+            "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "core"},
+            "template": {"spec": {"containers": [{
+                "name": "main", "image": "app", "resources": {"requests": {"cpu": "1500m"}},
+            }]}},
+        }),
+    );
+    for (name, template) in [("spare", "core"), ("lost", "nothing")] {
+        create(
+            &server,
+            "default",
+            json!({
+                "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+                "metadata": {"name": name},
+                "spec": {"podTemplateRef": {"name": template}, "replicas": 2},
+            }),
+        );
+    }
+    let catalog = catalog();
+    let arguments = [
+        "--context",
+        "sandbox",
+        "--catalog",
+        &catalog,
+        "--feature-gates",
+        "CapacityBuffer=true",
+    ];
+    let planned = plan(&server, &arguments).await;
+    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(plan.contains("5 nodes to launch"), "{plan} {told}");
+    assert!(
+        told.contains("CapacityBuffer default/lost keeps no room"),
+        "{told}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_a_node_pool_from_being_used_is_told() {
     let server = cluster().await;
     until_unschedulable(&server).await;

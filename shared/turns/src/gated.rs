@@ -8,14 +8,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use model::{
     Lane,
-    snapshot::{self, Settings},
+    snapshot::{CapacityBuffer, NodeOverlay, Settings},
 };
 use ports::{Cluster, ClusterError};
 
 use crate::lane::Turn;
 
-pub(crate) const NODE_OVERLAY: &str = "NodeOverlay";
-pub(crate) const CAPACITY_BUFFER: &str = "CapacityBuffer";
+pub const NODE_OVERLAY: &str = "NodeOverlay";
+pub const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
 /// The relay does not watch these kinds, so whoever decides by them looks at them this often.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
@@ -24,17 +24,21 @@ pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 const BUFFERS_MAX: usize = 100;
 const AT_ONCE: usize = 8;
 
+/// What the gates let count, as it was read.
 #[derive(Default)]
-pub(crate) struct Gated {
-    pub(crate) overlays: Vec<api::NodeOverlay>,
-    pub(crate) buffers: Vec<Buffer>,
-    pub(crate) complaints: Vec<String>,
+pub struct Gated {
+    /// Wrong ones, too.
+    pub overlays: Vec<api::NodeOverlay>,
+    pub buffers: Vec<Buffer>,
+    /// Why a gate that is on changes nothing, for users.
+    pub complaints: Vec<String>,
 }
 
-pub(crate) struct Buffer {
+/// A CapacityBuffer, with what it refers to.
+pub struct Buffer {
     pub(crate) object: api::CapacityBuffer,
-    pub(crate) shape: snapshot::CapacityBuffer,
-    pub(crate) resolved: Result<(), Unresolved>,
+    pub shape: CapacityBuffer,
+    pub resolved: Result<(), Unresolved>,
     /// Of the PodTemplate that it names.
     pub(crate) template_generation: Option<i64>,
 }
@@ -43,14 +47,34 @@ pub(crate) fn is_on(gate: &str, settings: &Settings) -> bool {
     settings.feature_gates.get(gate) == Some(&true)
 }
 
-/// Reads what the gates let count. A gate whose CRD is not installed is as good as off.
+impl Gated {
+    /// What a snapshot has of it: wrong overlays are left out.
+    pub fn for_snapshot(&self) -> (Vec<NodeOverlay>, Vec<CapacityBuffer>) {
+        let overlays = self.overlays.iter();
+        let overlays = overlays.filter(|one| api::validation::node_overlay(one).is_empty());
+        let buffers = self.buffers.iter().map(|buffer| buffer.shape.clone());
+        (
+            overlays.map(|one| one.clone().into()).collect(),
+            buffers.collect(),
+        )
+    }
+}
+
 pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
-    let (api, settings) = (&*turn.api, &turn.entry.settings);
-    let mut gated = Gated::default();
     // Nobody plans for places or prices there.
     if turn.lane == Lane::Terminator {
-        return Ok(gated);
+        return Ok(Gated::default());
     }
+    read(&*turn.api, &turn.entry.settings).await
+}
+
+/// Reads what the gates let count. A gate whose CRD is not installed is as good as off.
+///
+/// # Errors
+///
+/// The API server's, but for kinds that it does not know.
+pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Gated, ClusterError> {
+    let mut gated = Gated::default();
     if is_on(NODE_OVERLAY, settings) {
         gated.overlays = served(api.node_overlays(), &mut gated.complaints).await?;
     }

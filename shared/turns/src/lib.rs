@@ -17,7 +17,7 @@ mod drift;
 mod entry;
 mod events;
 mod forget;
-mod gated;
+pub mod gated;
 mod gone;
 mod hashes;
 mod heartbeats;

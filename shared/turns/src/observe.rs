@@ -153,6 +153,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             ))
         })
         .collect();
+    let (node_overlays, capacity_buffers) = gated.for_snapshot();
     let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
@@ -171,13 +172,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         storage,
         services: Vec::new(),
         workloads: Vec::new(),
-        node_overlays: gated
-            .overlays
-            .iter()
-            .filter(|overlay| api::validation::node_overlay(overlay).is_empty())
-            .map(|overlay| overlay.clone().into())
-            .collect(),
-        capacity_buffers: gated.buffers.iter().map(|one| one.shape.clone()).collect(),
+        node_overlays,
+        capacity_buffers,
         commands,
         notices,
         nominated,
