@@ -172,7 +172,9 @@ fn first<'a>(
             free.push(step);
         }
     }
+    // Each may have counted on the same room.
     let together = rearranging::together(methods.now, &free);
+    let together = together.filter(|step| step.replacements.is_empty());
     let possible = |step: &&Move<'a>| {
         let mut budgets = budgets.clone();
         step.candidates.iter().all(|one| budgets.take(one)) && totals.approve(step)

@@ -1,6 +1,9 @@
 //! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
 
-use model::ledger::{Cursor, Together};
+use model::{
+    ids::Uid,
+    ledger::{Cursor, Place, Together, Wanted},
+};
 
 use super::{
     super::{course::Course, scene::Sight},
@@ -203,4 +206,34 @@ fn a_plan_for_nodes_that_are_gone_is_no_plan() {
         let world = world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(vec![stale])));
         assert_eq!(world.commands(), commands, "seed {seed}");
     }
+}
+
+#[test]
+fn steps_that_count_on_the_same_room_are_not_taken_together() {
+    let world = World::new()
+        .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
+        .node("one", "medium", &[800])
+        .node("other", "medium", &[800])
+        .node("full", "large", &[7_000]);
+    // Either pod would find room there, not both.
+    let to_the_full_one = ["one", "other"].map(|node| Together {
+        nodes: vec![format!("{node}-claim").as_str().into()],
+        wanted: vec![Wanted {
+            place: Place::Node("full".to_owned()),
+            pods: vec![uid_of(&world, node)],
+        }],
+    });
+    let begun = Cursor::Plan(to_the_full_one.to_vec());
+    let world = world.with(|snapshot| snapshot.cursor = Some(begun));
+    let commands = world.commands();
+    let [(_, nodes, replacements)] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_eq!((nodes.len(), replacements.len()), (1, 0), "{commands:?}");
+}
+
+fn uid_of(world: &World, node: &str) -> Uid {
+    let mut pods = world.0.pods.iter();
+    let on = pods.find(|pod| pod.node_name.as_ref().is_some_and(|name| name.0 == node));
+    on.unwrap().uid.clone()
 }
