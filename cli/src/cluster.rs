@@ -113,11 +113,8 @@ pub(crate) fn add_objects(
 
 /// Why a NodeOverlay has no effect.
 pub(crate) fn wrong(overlay: &NodeOverlay) -> Vec<String> {
-    let (name, problems) = (
-        &overlay.metadata.name,
-        api::validation::node_overlay(overlay),
-    );
-    let problems = problems.iter();
+    let name = &overlay.metadata.name;
+    let problems = api::validation::node_overlay(overlay).into_iter();
     let texts = problems.map(|problem| format!("NodeOverlay {name} applies nowhere: {problem}"));
     texts.collect()
 }

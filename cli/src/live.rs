@@ -12,7 +12,7 @@ use model::{
     InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes, snapshot::Settings,
 };
 use ports::Cluster;
-use turns::gated;
+use turns::gated::{self, Gated};
 
 use crate::cluster;
 
@@ -185,10 +185,16 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     snapshot.namespaces = namespaces;
     snapshot.disruption_budgets = budgets;
     snapshot.storage = storage;
-    // What has no effect is told where it is there to be read.
-    let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
     let mut problems = gated.complaints.clone();
-    for gated in [gated, idle.unwrap_or_default()] {
+    // What has no effect is told of, and needs no right to read it.
+    let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
+    let idle = idle.unwrap_or_else(|error| {
+        problems.push(format!(
+            "what is behind feature gates that are off is left out: {error}"
+        ));
+        Gated::default()
+    });
+    for gated in [gated, idle] {
         let (overlays, buffers) = gated.for_snapshot();
         snapshot.node_overlays.extend(overlays);
         snapshot.capacity_buffers.extend(buffers);

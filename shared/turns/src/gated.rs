@@ -14,6 +14,7 @@ use ports::{Cluster, ClusterError};
 
 use crate::lane::Turn;
 
+/// The gates' names.
 pub const NODE_OVERLAY: &str = "NodeOverlay";
 pub const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
@@ -37,7 +38,9 @@ pub struct Gated {
 /// A CapacityBuffer, with what it refers to.
 pub struct Buffer {
     pub(crate) object: api::CapacityBuffer,
+    /// As a snapshot has it.
     pub shape: CapacityBuffer,
+    /// Why it keeps no room.
     pub resolved: Result<(), Unresolved>,
     /// Of the PodTemplate that it names.
     pub(crate) template_generation: Option<i64>,
@@ -60,6 +63,7 @@ impl Gated {
     }
 }
 
+/// What a turn reads of it.
 pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
     // Nobody plans for places or prices there.
     if turn.lane == Lane::Terminator {
