@@ -7,13 +7,13 @@
 mod publishing;
 mod transcript;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{
-    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake, ids::TurnId,
-    ledger::RelayBeat,
+    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, NodeClaimName, Resources, Wake,
+    ids::TurnId, ledger::RelayBeat,
 };
 use turns::{InterruptionOutcome, PodsFrom, Share, World};
 
@@ -55,6 +55,7 @@ struct Seen {
     pending: Vec<String>,
     nodes: Vec<String>,
     pods: Vec<String>,
+    claims: BTreeSet<NodeClaimName>,
 }
 
 pub fn secs(seconds: i64) -> SignedDuration {
@@ -312,7 +313,8 @@ impl Rig {
         }
     }
 
-    /// The relay: counters before wakes, wakes only for what changed.
+    /// The relay: counters before wakes, wakes only for what changed; the provisioner for a NodeClaim that is gone, too, while pods
+    /// wait.
     fn watch(&mut self) {
         let now = self.sim.with(|world| {
             let version = |name: &str, version: &str| format!("{name}@{version}");
@@ -348,10 +350,12 @@ impl Rig {
                         )
                     })
                     .collect(),
+                claims: world.api.node_claims.keys().cloned().collect(),
             }
         });
+        let is_freed = !self.seen.claims.is_subset(&now.claims);
         let mut lanes = Vec::new();
-        if now.pending != self.seen.pending {
+        if now.pending != self.seen.pending || (is_freed && !now.pending.is_empty()) {
             lanes.push(Lane::Provisioner);
         }
         if now.nodes != self.seen.nodes || now.pods != self.seen.pods {

@@ -1,14 +1,18 @@
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use api::names::taint::DISRUPTED;
 use fakes::{ApiServer, Sim, World};
 use jiff::SignedDuration;
-use model::{Lane, Wake, ledger::RelayBeat, node::Node};
+use model::{Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node};
 
 use crate::cluster;
 
 /// The relay in the cluster: counters before wakes, wakes only for what changed, and only of lanes that it concerns (as
-/// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved.
+/// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved, the
+/// provisioner for a NodeClaim that is gone while pods wait.
 pub(crate) struct Relay {
     exists: bool,
     dead_until: i64,
@@ -33,12 +37,15 @@ const EVERY: i64 = 30;
 /// Lanes hear of pods that moved no more often, in seconds.
 const SPACING: i64 = 10;
 
-/// What it last told of, as digests.
+/// What it last told of, most of it as digests.
 #[derive(PartialEq, Eq)]
 struct Seen {
     pending: u64,
     nodes: u64,
     pods: u64,
+    claims: BTreeSet<NodeClaimName>,
+    /// Whether any pod waits for capacity.
+    waits: bool,
     /// Whether any node or NodeClaim is on its way out.
     drains: bool,
 }
@@ -50,6 +57,8 @@ impl Seen {
             pending: nothing,
             nodes: nothing,
             pods: nothing,
+            claims: BTreeSet::new(),
+            waits: false,
             drains: false,
         }
     }
@@ -58,9 +67,11 @@ impl Seen {
         let api = &world.api;
         let mut pending = DefaultHasher::new();
         let mut pods = DefaultHasher::new();
+        let mut waits = false;
         for pod in api.pods.values() {
             if pod.unschedulable && pod.node_name.is_none() {
                 pod.uid.hash(&mut pending);
+                waits = true;
             }
             (&pod.key.name, &pod.node_name).hash(&mut pods);
         }
@@ -75,6 +86,8 @@ impl Seen {
             pending: pending.finish(),
             nodes: nodes.finish(),
             pods: pods.finish(),
+            claims: api.node_claims.keys().cloned().collect(),
+            waits,
             drains: drains(api),
         }
     }
@@ -173,7 +186,8 @@ impl Relay {
         self.changes = changes;
         let seen = std::mem::replace(&mut self.seen, now);
         let now = &self.seen;
-        let waits = now.pending != seen.pending;
+        let is_freed = !seen.claims.is_subset(&now.claims);
+        let waits = now.pending != seen.pending || (now.waits && is_freed);
         let (nodes, pods) = (now.nodes != seen.nodes, now.pods != seen.pods);
         let drains = now.drains || seen.drains;
         let mut concerns = Vec::new();

@@ -1,6 +1,7 @@
 //! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
 
 use fakes::Fault;
+use model::node_claim::NodeClaim;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
 use crate::{claim, is_gone, serving, serving_apart};
@@ -90,6 +91,38 @@ async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
         rig.transcript
     );
     transcript!(rig);
+}
+
+/// As though it had never been: its pods get another node at once, whatever becomes of its instance, and be it the only one.
+#[tokio::test]
+async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiting() {
+    for others in [0, 4] {
+        let mut rig = serving_apart(others).await;
+        rig.scale(others + 1);
+        let alive = |count| move |world: &mut fakes::World| world.account.alive().count() == count;
+        let launched = rig.until(secs(60), alive(others + 1)).await;
+        assert!(launched.is_some(), "{:#?}", rig.transcript);
+        rig.pass(secs(2)).await;
+        let lost = rig.sim.with(|world| {
+            let unborn = |claim: &&NodeClaim| claim.status.node_name.is_none();
+            let lost = world.api.node_claims.values().find(unborn).cloned();
+            let lost = lost.unwrap();
+            world.api.node_claims.remove(&lost.name);
+            let id = lost.status.provider_id.rsplit('/').next().unwrap().into();
+            world.account.instances.get_mut(&id).unwrap().private_dns = None;
+            lost
+        });
+        let again = rig.until(secs(5), alive(others + 2)).await;
+        assert!(again.is_some(), "{others}: {:#?}", rig.transcript);
+        let served = rig.until(secs(120), all_bound).await;
+        assert!(served.is_some(), "{others}: {:#?}", rig.transcript);
+        let collected = rig.until(secs(600), is_gone(&lost)).await;
+        assert!(collected.is_some(), "{others}: {:#?}", rig.transcript);
+        rig.pass(secs(300)).await;
+        assert!(rig.sim.with(all_bound) && rig.sim.with(consistent));
+        assert!(rig.sim.with(alive(others + 1)));
+        transcript!(rig, format!("{others}-others"));
+    }
 }
 
 /// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
