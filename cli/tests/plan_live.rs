@@ -10,7 +10,12 @@ use std::{
 
 use k8s::{Access, Credentials, KubeCluster};
 use ports::Cluster;
-use sandbox::{Sandbox, SandboxOptions, server::WriteOptions};
+use sandbox::{
+    Sandbox, SandboxOptions,
+    error::ApiError,
+    faults::{Effect, Fault},
+    server::WriteOptions,
+};
 use serde_json::{Value, json};
 
 fn create(server: &Sandbox, namespace: &str, object: Value) {
@@ -255,6 +260,31 @@ async fn capacity_buffers_keep_room_in_a_running_cluster() {
     assert!(plan.contains("5 nodes to launch"), "{plan} {told}");
     assert!(
         told.contains("CapacityBuffer default/lost keeps no room"),
+        "{told}"
+    );
+    server.stop().await;
+}
+
+/// Whoever plans may have no right to read what has no effect.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_behind_closed_gates_is_left_out_where_it_cannot_be_read() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    let why = "nodeoverlays.karpenter.sh is forbidden";
+    let refused = Effect::Refuse(ApiError::new(403, "Forbidden", why));
+    server.inject(Fault::new(refused, u32::MAX).on_resource("nodeoverlays"));
+    let catalog = catalog();
+    let arguments = ["--context", "sandbox", "--catalog", &catalog];
+    let planned = plan(&server, &arguments).await;
+    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(
+        planned.status.success() && plan.contains("3 nodes to launch"),
+        "{plan} {told}"
+    );
+    assert!(
+        told.contains("what is behind feature gates that are off is left out")
+            && told.contains(why),
         "{told}"
     );
     server.stop().await;

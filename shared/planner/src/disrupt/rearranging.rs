@@ -21,7 +21,8 @@ use super::{
 const REPLACEMENTS_MAX: usize = 3;
 /// A command says where so many pods go, and what is kept of a plan says no more: it is an item of the ledger.
 const WANTED_MAX: usize = 2_000;
-/// Changes tried for each plan: so many, and more for each node.
+/// Changes tried for each plan: so many for each node of a small cluster; of a large one so many, and more for each node.
+const ATTEMPTS_PER_NODE_OF_FEW: usize = 2_000;
 const ATTEMPTS: usize = 20_000;
 const ATTEMPTS_PER_NODE: usize = 1_000;
 
@@ -65,7 +66,7 @@ pub(super) fn plan<'a>(
         together_max: &together.collect::<Vec<_>>(),
         replacements_max: REPLACEMENTS_MAX,
         spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
-        attempts: ATTEMPTS + ATTEMPTS_PER_NODE * leavers.len(),
+        attempts: attempts(leavers.len()),
     };
     scene.standing().rearrange(&asked, per_eviction, |teams| {
         let steps = teams
@@ -73,6 +74,10 @@ pub(super) fn plan<'a>(
             .filter_map(|team| step(scene, candidates, team));
         shown(steps.collect())
     });
+}
+
+fn attempts(leavers: usize) -> usize {
+    (ATTEMPTS_PER_NODE_OF_FEW * leavers).min(ATTEMPTS + ATTEMPTS_PER_NODE * leavers)
 }
 
 /// What a team's going comes to; `None` where that is not possible after all, or not worth it.
@@ -172,4 +177,15 @@ pub(super) fn in_order<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Mov
         order.push(step);
     }
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_more_means_more_changes_tried_and_few_nodes_are_soon_through() {
+        assert_eq!([0, 1, 20, 100].map(attempts), [0, 2_000, 40_000, 120_000]);
+        assert!((0..100).all(|nodes| attempts(nodes) < attempts(nodes + 1)));
+    }
 }
