@@ -4,20 +4,26 @@
 //! Suites in `tests/` tell stories with it. It must never depend on an adapter, an SDK or a network client: stories are run
 //! on every change.
 
+mod ends;
 mod publishing;
+mod relay;
 mod transcript;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{
-    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, NodeClaimName, Resources, Wake,
-    ids::TurnId, ledger::RelayBeat,
+    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake, ids::TurnId,
+    ledger::RelayBeat,
 };
 use turns::{InterruptionOutcome, PodsFrom, Share, World};
 
+use relay::Seen;
+
+pub use ends::{all_bound, all_gone, consistent, settled};
 pub use publishing::Publishing;
+pub use relay::Relay;
 pub use transcript::compare;
 
 pub struct Rig {
@@ -41,21 +47,6 @@ pub struct Rig {
     seconds: i64,
     seen: Seen,
     pub beat: RelayBeat,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Relay {
-    Watching,
-    Dead,
-}
-
-/// What the relay last told of.
-#[derive(Default, PartialEq, Eq)]
-struct Seen {
-    pending: Vec<String>,
-    nodes: Vec<String>,
-    pods: Vec<String>,
-    claims: BTreeSet<NodeClaimName>,
 }
 
 pub fn secs(seconds: i64) -> SignedDuration {
@@ -312,135 +303,4 @@ impl Rig {
             self.world.heartbeats = Arc::default();
         }
     }
-
-    /// The relay: counters before wakes, wakes only for what changed; the provisioner for a NodeClaim that is gone, too, while pods
-    /// wait.
-    fn watch(&mut self) {
-        let now = self.sim.with(|world| {
-            let version = |name: &str, version: &str| format!("{name}@{version}");
-            Seen {
-                pending: world
-                    .api
-                    .pods
-                    .values()
-                    .filter(|pod| pod.unschedulable && pod.node_name.is_none())
-                    .map(|pod| pod.uid.0.clone())
-                    .collect(),
-                nodes: world
-                    .api
-                    .nodes
-                    .values()
-                    .map(|node| version(node.name.as_str(), &node.resource_version))
-                    .chain(
-                        world
-                            .api
-                            .node_claims
-                            .values()
-                            .map(|claim| version(claim.name.as_str(), &claim.resource_version)),
-                    )
-                    .collect(),
-                pods: world
-                    .api
-                    .pods
-                    .values()
-                    .map(|pod| {
-                        version(
-                            &pod.key.name,
-                            pod.node_name.as_ref().map_or("", |node| node.as_str()),
-                        )
-                    })
-                    .collect(),
-                claims: world.api.node_claims.keys().cloned().collect(),
-            }
-        });
-        let is_freed = !self.seen.claims.is_subset(&now.claims);
-        let mut lanes = Vec::new();
-        if now.pending != self.seen.pending || (is_freed && !now.pending.is_empty()) {
-            lanes.push(Lane::Provisioner);
-        }
-        if now.nodes != self.seen.nodes || now.pods != self.seen.pods {
-            lanes.extend([Lane::Lifecycle, Lane::Terminator]);
-        }
-        self.seen = now;
-        for lane in &lanes {
-            *self
-                .beat
-                .counters
-                .entry(lane.as_str().to_owned())
-                .or_default() += 1;
-        }
-        let at = self.seconds / 30;
-        self.beat.beat_at = at.to_string();
-        let (beat, publishing) = (&mut self.beat, &mut self.publishing);
-        self.sim.with(|world| {
-            if let Some(publishing) = publishing {
-                beat.view = publishing.publish(world, beat);
-            }
-            world.ledger.of(&Self::cluster()).beat = Some(beat.clone());
-            let now = world.now;
-            for lane in lanes {
-                let mut wake = Wake::new(Self::cluster(), lane, "relay");
-                wake.view = beat.view.clone();
-                world.wakes.push((now, wake));
-            }
-        });
-    }
-}
-
-/// Every pod runs.
-pub fn all_bound(world: &mut fakes::World) -> bool {
-    let wanted: usize = world
-        .api
-        .deployments
-        .values()
-        .map(|deployment| deployment.replicas)
-        .sum();
-    world.api.pods.len() == wanted && world.api.pods.values().all(|pod| pod.node_name.is_some())
-}
-
-/// Nothing is left of a cluster's nodes.
-pub fn all_gone(world: &mut fakes::World) -> bool {
-    world.account.alive().count() == 0
-        && world.api.node_claims.is_empty()
-        && world.api.nodes.is_empty()
-}
-
-/// As many instances, NodeClaims and Nodes as one another, each pointing at the next.
-pub fn consistent(world: &mut fakes::World) -> bool {
-    let provider_ids: Vec<String> = {
-        let mut ids: Vec<String> = world
-            .account
-            .alive()
-            .map(|instance| format!("aws:///{}/{}", instance.zone, instance.id))
-            .collect();
-        ids.sort();
-        ids
-    };
-    let mut claims: Vec<String> = world
-        .api
-        .node_claims
-        .values()
-        .map(|claim| claim.status.provider_id.clone())
-        .collect();
-    claims.sort();
-    let mut nodes: Vec<String> = world
-        .api
-        .nodes
-        .values()
-        .map(|node| node.provider_id.clone())
-        .collect();
-    nodes.sort();
-    provider_ids == claims && claims == nodes
-}
-
-/// Nothing is under way in the ledger, and no NodeClaim was made twice.
-pub fn settled(world: &mut fakes::World) -> bool {
-    let mut created = world.api.created.clone();
-    created.sort();
-    let total = created.len();
-    created.dedup();
-    let rows = world.ledger.of(&Rig::cluster());
-    total == created.len()
-        && rows.calls.values().all(|call| call.closed)
-        && rows.intents.values().all(|intent| !intent.is_in_flight())
 }
