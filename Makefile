@@ -179,9 +179,9 @@ coverage: tools ## Print which part of the pure crates' lines the tests run (an 
 	@infra/tools/coverage $(LEAST) $(COVERAGE)/missed.txt $(PURE) -- $(STEPS) < $(COVERAGE)/lines.lcov
 
 # What is known of each mutant is kept beside the builds. The program only waits for cargo: it is built without optimization.
-mutants: tools ## Look which changes of the code no test notices (SHARD=k/n; without it, what is known so far)
+mutants: tools ## Look which changes of the code no test notices (SHARD=k/n, FILES=… from the root on; without SHARD, what is known so far)
 	@command -v cargo-mutants > /dev/null || cargo install --quiet --locked --debug --root $(WHITTLE_TOOLS) cargo-mutants@27.1.0
-	@CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/mutants/build infra/tools/mutants $(CARGO_TARGET_DIR)/mutants $(SHARD)
+	@CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/mutants/build infra/tools/mutants $(CARGO_TARGET_DIR)/mutants $(SHARD) $(FILES)
 
 # The generator comes from crates.io and is built when it is first needed.
 SBOM ?= $(CARGO_TARGET_DIR)/sbom

@@ -238,6 +238,8 @@ impl Soak {
         self.stack.meter.expire(i64::MAX);
         self.stack.sim.with(|world| {
             world.account.forget_ended();
+            let there = &world.account.instances;
+            world.api.joined.retain(|id| there.contains_key(id));
             world.account.requests.clear();
             world.ledger.archive.clear();
             world.api.events.clear();
