@@ -1,31 +1,28 @@
 //! What a plan takes away or changes: the object must be the one that was judged, and the user must not have forbidden it.
 
+mod pods;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, Plan, PodKey, Uid, labels,
+    Action, Plan, PodKey, labels,
     node::ConditionStatus,
     node_claim::NodeClaim,
     node_pool::{ConsolidateAfter, ConsolidationPolicy, NodePool},
     plan::{NodeClaimUpdate, NodeUpdate, Target},
-    pod::Pod,
-    snapshot::PodDisruptionBudget,
-    taint::{Taint, TaintEffect},
 };
 
+use self::pods::is_costly;
 use crate::{
     Findings, Subject,
     budget::{Reason, Remaining},
     place::{Place, Placements},
-    world::{Machine, World, is_owned_by, is_reschedulable, is_terminal},
+    world::{Machine, World, is_reschedulable},
 };
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
-const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const DISRUPTED: &str = "karpenter.sh/disrupted";
 
 pub(crate) fn check<'a>(
     world: &World<'a>,
@@ -201,77 +198,6 @@ impl<'c, 'a> Check<'c, 'a> {
         }
     }
 
-    /// A pod that may not be disturbed now, unless the node goes whatever its pods say.
-    fn kept_by_pods(&self, machine: &Machine<'a>, is_waived: bool) -> Option<String> {
-        if is_waived {
-            return None;
-        }
-        let now = self.world.snapshot.now;
-        let mut residents = machine.residents.iter();
-        if let Some(pod) = residents.clone().find(|pod| is_protected(pod, now)) {
-            return Some(format!(
-                "runs pod {}, which carries the annotation {DO_NOT_DISRUPT}",
-                pod.key
-            ));
-        }
-        let pod = residents.find(|pod| self.is_guarded(pod))?;
-        Some(format!(
-            "runs pod {}, which a disruption budget keeps",
-            pod.key
-        ))
-    }
-
-    /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
-    /// end, and come back only then (spec/lifecycle §9.2, §18.2).
-    fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
-        let now = self.world.snapshot.now;
-        let mut moving = machine.residents.iter().filter(|pod| {
-            is_reschedulable(pod) && !is_protected(pod, now) && !self.is_guarded_for_good(pod)
-        });
-        let pod = moving.find(|pod| !self.placed.contains(&pod.key))?;
-        Some(format!("is not empty: pod {} has no other place", pod.key))
-    }
-
-    fn is_guarded_for_good(&self, pod: &Pod) -> bool {
-        let about = self.budgets_about(pod);
-        let never = match about.as_slice() {
-            [] => false,
-            [budget] => {
-                (matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
-                    || budget.min_available.as_deref() == Some("100%"))
-                    && (pod.ready || !budget.always_allow_unhealthy)
-            }
-            _ => true,
-        };
-        never && is_evictable(pod, self.world.snapshot.now)
-    }
-
-    fn budgets_about(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
-        let budgets = self.world.snapshot.disruption_budgets.iter();
-        let about = budgets.filter(|budget| {
-            budget.key.namespace == pod.key.namespace
-                && budget
-                    .selector
-                    .as_ref()
-                    .is_some_and(|selector| selector.matches(&pod.labels))
-        });
-        about.collect()
-    }
-
-    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (spec/lifecycle §14.5).
-    fn is_guarded(&self, pod: &Pod) -> bool {
-        if !is_evictable(pod, self.world.snapshot.now) {
-            return false;
-        }
-        match self.budgets_about(pod).as_slice() {
-            [] => false,
-            [budget] => {
-                budget.disruptions_allowed <= 0 && (pod.ready || !budget.always_allow_unhealthy)
-            }
-            _ => true,
-        }
-    }
-
     fn update_node(&self, update: &NodeUpdate) -> Option<String> {
         let name = &update.name;
         let Some(node) = self
@@ -336,59 +262,6 @@ impl<'c, 'a> Check<'c, 'a> {
         open.then(|| format!("NodeClaim {name} loses its finalizer while it may still be launched"))
     }
 
-    fn evict(&self, key: &PodKey, uid: &Uid) -> Option<String> {
-        let pod = match self.drained(key, uid) {
-            Ok(pod) => pod,
-            Err(trouble) => return Some(trouble),
-        };
-        (!is_evictable(pod, self.world.snapshot.now))
-            .then(|| format!("pod {key} may not be evicted"))
-    }
-
-    /// Deleting goes past disruption budgets: only for pods whose node may not wait for them any longer, or that are done.
-    fn delete_pod(&self, key: &PodKey, uid: &Uid) -> Option<String> {
-        let pod = match self.drained(key, uid) {
-            Ok(pod) => pod,
-            Err(trouble) => return Some(trouble),
-        };
-        let machine = self.world.machine_of(pod);
-        let has_deadline = machine.is_some_and(|machine| {
-            let claim = machine.claim.map(|claim| &claim.annotations);
-            let node = machine.node.map(|node| &node.annotations);
-            [claim, node]
-                .into_iter()
-                .flatten()
-                .any(|annotations| annotations.contains_key(TERMINATION_TIMESTAMP))
-        });
-        let is_done = is_terminal(pod) || pod.deletion.is_some();
-        let is_lost = machine
-            .and_then(|machine| machine.node)
-            .is_some_and(|node| node.ready.status != ConditionStatus::True);
-        (!has_deadline && !is_done && !is_lost)
-            .then(|| format!("pod {key} is deleted without eviction, but its node may wait for it"))
-    }
-
-    /// The pod, if it is the one that was judged and its node is being drained.
-    fn drained(&self, key: &PodKey, uid: &Uid) -> Result<&'a Pod, String> {
-        let pod = self
-            .world
-            .pods
-            .get(key)
-            .ok_or_else(|| format!("pod {key} does not exist"))?;
-        if pod.uid != *uid {
-            return Err(format!("pod {key} is not the one that was judged"));
-        }
-        let machine = self.world.machine_of(pod);
-        let is_draining = machine.is_some_and(|machine| {
-            machine.leaving || machine.node.is_some_and(|node| node.deleted_at.is_some())
-        });
-        if is_draining {
-            Ok(pod)
-        } else {
-            Err(format!("pod {key} is to go, but its node stays"))
-        }
-    }
-
     fn terminate(&self, claim: &str, instance: &str) -> Option<String> {
         let Some(known) = self.claims.get(claim) else {
             // Of an instance without NodeClaim, only the ledger knows more.
@@ -446,53 +319,4 @@ fn not_yet_consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) ->
         .last_pod_event
         .unwrap_or(initialized.last_transition);
     (now.duration_since(since) < wait).then(|| "may not be consolidated yet".to_owned())
-}
-
-/// Spec/lifecycle §14.4.
-fn is_protected(pod: &Pod, now: Timestamp) -> bool {
-    if is_terminal(pod) || pod.deletion.is_some() {
-        return false;
-    }
-    match pod.annotations.get(DO_NOT_DISRUPT).map(String::as_str) {
-        None => false,
-        Some("true") => true,
-        Some(text) => text
-            .parse::<SignedDuration>()
-            .ok()
-            .filter(|window| window.is_positive())
-            .is_some_and(|window| {
-                pod.started_at
-                    .is_none_or(|started| now.duration_since(started) < window)
-            }),
-    }
-}
-
-/// Spec/lifecycle §9.2.
-fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
-    let disrupted = Taint {
-        key: DISRUPTED.to_owned(),
-        value: String::new(),
-        effect: TaintEffect::NoSchedule,
-    };
-    !is_terminal(pod)
-        && pod.deletion.is_none()
-        && !is_owned_by(pod, "v1", "Node")
-        && !pod
-            .tolerations
-            .iter()
-            .any(|toleration| toleration.tolerates(&disrupted))
-        && !is_protected(pod, now)
-}
-
-/// Whether moving the pod costs anything: 1 + deletion cost / 2^27 + priority / 2^25 > 0 (spec/lifecycle §16.3).
-fn is_costly(pod: &Pod) -> bool {
-    let deletion_cost = pod
-        .annotations
-        .get(POD_DELETION_COST)
-        .and_then(|text| text.parse::<i64>().ok());
-    let priority = i64::from(pod.priority.unwrap_or(0));
-    (1_i64 << 27)
-        .saturating_add(deletion_cost.unwrap_or(0))
-        .saturating_add(priority.saturating_mul(4))
-        > 0
 }

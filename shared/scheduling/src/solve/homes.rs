@@ -1,0 +1,195 @@
+//! Where a pod is tried: nodes that exist, claims in flight, a new claim.
+
+use std::{cmp::Reverse, rc::Rc};
+
+use super::Solver;
+use crate::{
+    amounts,
+    bits::Bits,
+    claim::{Claim, Stage},
+    shape::{Core, Failure, Search},
+    strategy::Order,
+    topology::{HostId, Obeyed},
+    world::Refusal,
+};
+
+const COUNT_SHIFT: u32 = 40;
+/// From here, ties in the claim order are numbered downwards.
+const TIES: u64 = (1 << COUNT_SHIFT) - 1;
+/// Nodes that are passed over together: enough to matter, few enough to measure again after every placement.
+pub(super) const BLOCK: usize = 32;
+
+impl<'a> Solver<'a> {
+    pub(super) fn try_nodes(
+        &mut self,
+        pod: usize,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Option<()> {
+        let none = || Bits::none(self.nodes.len());
+        let mut shut = search.shut.take().unwrap_or_else(none);
+        let mut placed = None;
+        'search: for block in 0..self.blocks.len() {
+            if !self
+                .blocks
+                .get(block)
+                .is_some_and(|most| amounts::fits(&core.requests, most))
+            {
+                continue;
+            }
+            let end = self.nodes.len().min((block + 1) * BLOCK);
+            for at in block * BLOCK..end {
+                if shut.contains(at) {
+                    continue;
+                }
+                let Some(node) = self.nodes.get_mut(at) else {
+                    continue;
+                };
+                match node.check(core, &search.obeyed, &mut self.world) {
+                    Ok(()) => {
+                        node.commit(pod, core, &mut self.world);
+                        self.measure_block(block);
+                        placed = Some(());
+                        break 'search;
+                    }
+                    Err(refusal) if refusal.is_permanent() => shut.insert(at),
+                    Err(_) => {}
+                }
+            }
+        }
+        search.shut = Some(shut);
+        placed
+    }
+
+    pub(crate) fn measure_block_of(&mut self, node: usize) {
+        self.measure_block(node / BLOCK);
+    }
+
+    /// Notes the most that any node of a block has left, per resource: full blocks are passed over at once.
+    pub(super) fn measure_block(&mut self, block: usize) {
+        let nodes = self.nodes.iter().skip(block * BLOCK).take(BLOCK);
+        let mut most = vec![-1; self.world.dimensions.len()];
+        for left in nodes.filter_map(|node| node.remaining.as_deref()) {
+            for (most, left) in most.iter_mut().zip(left) {
+                *most = (*most).max(*left);
+            }
+        }
+        if let Some(slot) = self.blocks.get_mut(block) {
+            *slot = most;
+        }
+    }
+
+    pub(super) fn try_claims(
+        &mut self,
+        pod: usize,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Option<()> {
+        for at in search.claims_seen..self.claims.len() {
+            if let Some(claim) = self.claims.get(at) {
+                let at = u32::try_from(at).unwrap_or(u32::MAX);
+                search.claims.push(Reverse((claim.order, at)));
+            }
+        }
+        search.claims_seen = self.claims.len();
+        let version = self.world.topology.version(&search.obeyed);
+        let anew = version != search.parked_at;
+        search.parked_at = version;
+        let mut parked = std::mem::take(&mut search.parked);
+        parked.retain(|&(order, at)| {
+            let now = self.claims.get(at as usize).map(|claim| claim.order);
+            let stays = !anew && now == Some(order);
+            if !stays && let Some(now) = now {
+                search.claims.push(Reverse((now, at)));
+            }
+            stays
+        });
+        search.parked = parked;
+        while let Some(Reverse((order, at))) = search.claims.pop() {
+            let Some(claim) = self.claims.get_mut(at as usize) else {
+                continue;
+            };
+            if claim.order != order {
+                search.claims.push(Reverse((claim.order, at)));
+                continue;
+            }
+            match claim.check(core, &search.obeyed, Stage::InFlight, &mut self.world) {
+                Ok(fit) => {
+                    claim.commit(pod, core, fit, &mut self.world);
+                    if self.strategy.order == Order::EmptiestFirst {
+                        claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
+                            | TIES.saturating_sub(self.placements);
+                    }
+                    search.claims.push(Reverse((claim.order, at)));
+                    return Some(());
+                }
+                Err(refusal) if refusal.is_permanent() => {}
+                Err(_) => search.parked.push((order, at)),
+            }
+        }
+        None
+    }
+
+    pub(super) fn try_templates(
+        &mut self,
+        pod: usize,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Result<(), Failure> {
+        search.closed.resize(self.world.templates.len(), false);
+        for at in 0..self.world.templates.len() {
+            if search.closed.get(at) == Some(&true) {
+                continue;
+            }
+            match self.new_claim(pod, at, core, &search.obeyed) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Reservation) => return Err(Failure::Deferred),
+                Err(refusal) => {
+                    if let Some(closed) = search.closed.get_mut(at) {
+                        *closed = refusal.is_permanent();
+                    }
+                }
+            }
+        }
+        Err(Failure::NoRoom)
+    }
+
+    pub(crate) fn new_claim(
+        &mut self,
+        pod: usize,
+        at: usize,
+        core: &Rc<Core<'a>>,
+        obeyed: &[Obeyed],
+    ) -> Result<(), Refusal> {
+        let mut claim = self.empty_claim(at)?;
+        let fit = claim.check(core, obeyed, Stage::New, &mut self.world)?;
+        claim.commit(pod, core, fit, &mut self.world);
+        self.next_host += 1;
+        if let Some(template) = self.world.templates.get_mut(at) {
+            template.limits.spend(&claim.rows);
+        }
+        self.claims.push(claim);
+        Ok(())
+    }
+
+    /// A claim without pods, within what limits leave.
+    pub(crate) fn empty_claim(&self, at: usize) -> Result<Claim<'a>, Refusal> {
+        let template = self.world.templates.get(at).ok_or(Refusal::Requirements)?;
+        if template.limits.has_no_node_left() {
+            return Err(Refusal::NodeLimit);
+        }
+        let mut rows = template.base.clone();
+        template.limits.keep_within(&mut rows);
+        if rows.is_empty() {
+            return Err(Refusal::Limits);
+        }
+        Claim::new(&self.world, at, rows, HostId(self.next_host)).ok_or(Refusal::Requirements)
+    }
+
+    /// A claim as it would be without limits, to tell what else stands in the way.
+    pub(crate) fn unlimited_claim(&self, at: usize) -> Option<Claim<'a>> {
+        let template = self.world.templates.get(at)?;
+        let rows = Some(template.base.clone()).filter(|rows| !rows.is_empty())?;
+        Claim::new(&self.world, at, rows, HostId(self.next_host))
+    }
+}

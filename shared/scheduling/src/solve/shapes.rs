@@ -1,0 +1,170 @@
+//! Pods that are alike share a shape: what the search knows of them, and what they are relaxed to.
+
+use std::rc::Rc;
+
+use model::{pod::Pod, snapshot::Optimize};
+
+use super::Solver;
+use crate::{
+    shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
+    spec::{Sacrifice, Spec},
+    topology::{Member, classes::ClassId, filter::Filter, group::Kind},
+    world::World,
+};
+
+impl<'a> Solver<'a> {
+    pub(crate) fn relaxed(&mut self, shape: ShapeId) -> Option<(ShapeId, Sacrifice)> {
+        let (core, search) = self.shapes.get(shape.0 as usize)?;
+        if let Some(known) = search.relaxed {
+            return known;
+        }
+        let (core, next) = (Rc::clone(core), core.spec.relaxed(self.may_tolerate));
+        let found = next.map(|(spec, sacrifice)| {
+            let id = self.add_shape(
+                spec,
+                core.requests.clone(),
+                core.moved,
+                Rc::clone(&core.volumes),
+                core.member.class,
+            );
+            (id, sacrifice)
+        });
+        if let Some((_, search)) = self.shapes.get_mut(shape.0 as usize) {
+            search.relaxed = Some(found);
+        }
+        found
+    }
+
+    pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
+        let input = Rc::clone(&self.world.input);
+        let Some(pod) = input.pods.get(at).copied() else {
+            return ShapeId(u32::MAX);
+        };
+        let volumes = self.world.volume_needs(pod);
+        let class = self.has_topology.then(|| self.world.topology.class_of(pod));
+        let requests = self.world.dimensions.vector(&pod.requests);
+        let moved = input.moved.get(at) == Some(&true);
+        let identity = Identity {
+            requests: requests.clone(),
+            class,
+            moved,
+            selector: &pod.node_selector,
+            required: &pod.node_affinity.required,
+            preferred: &pod.node_affinity.preferred,
+            affinity: &pod.pod_affinity,
+            anti_affinity: &pod.pod_anti_affinity,
+            spread: &pod.topology_spread,
+            tolerations: &pod.tolerations,
+            ports: &pod.host_ports,
+            volumes: Rc::clone(&volumes),
+        };
+        if let Some(known) = self.identities.get(&identity) {
+            return *known;
+        }
+        let spec = Spec::new(pod, input.options.preference_policy);
+        let class = class.unwrap_or_default();
+        let id = self.add_shape(spec, requests, moved, volumes, class);
+        self.identities.insert(identity, id);
+        id
+    }
+
+    fn add_shape(
+        &mut self,
+        spec: Spec<'a>,
+        requests: Box<[i64]>,
+        moved: bool,
+        volumes: Rc<VolumeNeeds<'a>>,
+        class: ClassId,
+    ) -> ShapeId {
+        let id = ShapeId(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
+        let member = self.member(&spec, class, &volumes);
+        let world = &mut self.world;
+        let core = Core {
+            requests,
+            moved,
+            sets: world.sets(&spec.all()),
+            tolerations: world
+                .tolerance
+                .tolerations(&spec.pod.tolerations, spec.tolerates_prefer_no_schedule),
+            volumes,
+            member,
+            spec,
+        };
+        self.shapes.push((Rc::new(core), Search::default()));
+        id
+    }
+
+    /// Joins the pod to its groups, making those that are new (spec/scheduling §17.7).
+    fn member(&mut self, spec: &Spec<'a>, class: ClassId, volumes: &VolumeNeeds<'a>) -> Member {
+        let as_upstream = self.world.input.options.optimize == Optimize::Upstream;
+        let World {
+            topology,
+            algebra,
+            tolerance,
+            ..
+        } = &mut self.world;
+        let pod: &Pod = spec.pod;
+        let mut member = Member {
+            class,
+            strict: algebra.set_of(spec.strict().0.values()),
+            owned: Vec::new(),
+            inverse: Vec::new(),
+        };
+        if volumes.lost {
+            return member;
+        }
+        let tolerations =
+            tolerance.tolerations(&pod.tolerations, spec.tolerates_prefer_no_schedule);
+        let namespace = pod.key.namespace.as_str();
+        for term in &pod.pod_anti_affinity.required {
+            let kind = Kind::AntiAffinity;
+            let group = topology.affinity(
+                (kind, true),
+                term,
+                namespace,
+                tolerations,
+                algebra,
+                tolerance,
+            );
+            member.inverse.push(group);
+        }
+        for constraint in &spec.spread {
+            use model::pod::NodeInclusionPolicy::{Honor, Ignore};
+            // Upstream forgets the terms it gave up, and with them pods that count (spec/scheduling §17.3).
+            let alternatives = if as_upstream {
+                spec.alternatives()
+            } else {
+                spec.all_alternatives()
+            };
+            let filter = Filter {
+                honor_affinity: constraint.node_affinity_policy != Some(Ignore),
+                honor_taints: constraint.node_taints_policy == Some(Honor),
+                alternatives: alternatives
+                    .iter()
+                    .map(|all| algebra.set_of(all.0.values()))
+                    .collect(),
+                tolerations,
+            };
+            let group = topology.spread(constraint, class, filter, algebra, tolerance);
+            member.owned.push(group);
+        }
+        let attracted = spec.affinity().map(|term| (Kind::Affinity, term));
+        let repelled = spec.anti_affinity().map(|term| (Kind::AntiAffinity, term));
+        for (kind, term) in attracted.chain(repelled) {
+            let group = topology.affinity(
+                (kind, false),
+                term,
+                namespace,
+                tolerations,
+                algebra,
+                tolerance,
+            );
+            member.owned.push(group);
+        }
+        member.owned.sort_unstable();
+        member.owned.dedup();
+        member.inverse.sort_unstable();
+        member.inverse.dedup();
+        member
+    }
+}
