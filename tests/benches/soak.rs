@@ -73,6 +73,8 @@ struct Kept {
     /// Messages that would be delivered again, and in the end be dead letters.
     unacknowledged: usize,
     turns: usize,
+    /// Read units of all turns.
+    reads: usize,
     /// KiB in use.
     heap: usize,
     /// KiB that are resident.
@@ -86,7 +88,7 @@ async fn main() -> ExitCode {
         .find_map(|hours| hours.parse().ok());
     let hours: usize = hours.unwrap_or(24);
     let mut soak = Soak::new().await;
-    println!("hour  turns  nodes  rows  expiring  unacknowledged      heap  resident");
+    println!("hour  turns  reads  nodes  rows  expiring  unacknowledged      heap  resident");
     let mut kept = Vec::new();
     for hour in 1..=hours {
         let now = Box::pin(soak.hour()).await;
@@ -96,11 +98,12 @@ async fn main() -> ExitCode {
             expiring,
             unacknowledged,
             turns,
+            reads,
             heap,
             resident,
         } = &now;
         println!(
-            "{hour:>4} {turns:>6} {nodes:>6} {rows:>5} {expiring:>9} {unacknowledged:>15} {heap:>5} KiB {:>5} MiB",
+            "{hour:>4} {turns:>6} {reads:>6} {nodes:>6} {rows:>5} {expiring:>9} {unacknowledged:>15} {heap:>5} KiB {:>5} MiB",
             resident >> 10
         );
         kept.push(now);
@@ -162,17 +165,17 @@ impl Soak {
     }
 
     async fn hour(&mut self) -> Kept {
-        let mut turns = 0;
+        let (mut turns, mut reads) = (0, 0);
         for minute in 0..60 {
             if let Some((_, deed)) = HOUR.iter().find(|(at, _)| *at == minute) {
                 self.happen(*deed).await;
             }
             self.stack.change();
             let counts = self.stack.pass(secs(60)).await;
-            turns += counts
-                .values()
-                .map(|count| count.invocations)
-                .sum::<usize>();
+            for count in counts.values() {
+                turns += count.invocations;
+                reads += count.units.reads;
+            }
         }
         self.forget();
         let (heap, resident) = (HEAP.allocated() >> 10, resident());
@@ -183,6 +186,7 @@ impl Soak {
             expiring,
             unacknowledged: std::mem::take(&mut self.unacknowledged),
             turns,
+            reads,
             heap,
             resident,
         }
