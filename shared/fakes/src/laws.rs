@@ -70,6 +70,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     launches::g1_adopter_and_collector_cannot_both_win(ledger, &cluster("g1")).await;
     memories::g4_strangers_are_remembered_until_then(ledger, &cluster("g4")).await;
     commits::d1_commands_move_only_from_where_they_are(ledger, &cluster("d1")).await;
+    commits::d1_a_command_is_forgotten_as_it_was_seen(ledger, &cluster("d1-forgotten")).await;
     commits::d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
         ledger,
         &cluster("d1-rollback"),

@@ -365,6 +365,20 @@ impl Ledger for Sim {
         .await
     }
 
+    async fn forget_command(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+    ) -> Result<(), LedgerError> {
+        self.row("forget_command", cluster, |rows| {
+            let known = rows.commands.get(&command.id);
+            if known.is_some_and(|known| known.state == command.state) {
+                rows.commands.remove(&command.id);
+            }
+        })
+        .await
+    }
+
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
         self.row_aside("notices", cluster, |rows| {
             rows.notices

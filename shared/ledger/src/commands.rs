@@ -22,7 +22,7 @@ use crate::{
 /// A finished notice is kept for its late doubles.
 const NOTICES_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-/// A command that is over is of no use to turns, and of some to people.
+/// A command that is over, where no turn of disruptions comes to forget it.
 const COMMANDS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) fn command_row(cluster: &ClusterName, command: &Command) -> Result<NewRow, LedgerError> {
@@ -116,6 +116,18 @@ pub(crate) fn moving(
         .when("#state = :from")
         .value("from", json(&from.state)?)
         .value("to", json(&to)?))
+}
+
+pub(crate) async fn forget(
+    table: &Table,
+    cluster: &ClusterName,
+    command: &Command,
+) -> Result<(), LedgerError> {
+    let write = Write::delete(&Key::command(cluster, &command.id))
+        .when("#state = :state")
+        .value("state", json(&command.state)?);
+    table.write(write).await?;
+    Ok(())
 }
 
 /// Where a command stands; `None` if there is none of this id.

@@ -328,6 +328,14 @@ impl Ledger for DynamoLedger {
         commands::note_initialized(&self.table, cluster, command, replacements).await
     }
 
+    async fn forget_command(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+    ) -> Result<(), LedgerError> {
+        commands::forget(&self.table, cluster, command).await
+    }
+
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError> {
         commands::notices(&self.table, cluster).await
     }

@@ -41,7 +41,7 @@ pub use inventory::{Inventory, Machine, any_leaves};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
-pub use orchestration::{Advance, advance, forgotten_marks};
+pub use orchestration::{Advance, advance, forgotten_marks, spent};
 pub use pods::is_reschedulable;
 pub use provision::{
     Exceeded, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,

@@ -6,12 +6,14 @@
 
 mod advance;
 mod marks;
+mod spent;
 
 use model::ledger::CommandState;
 
 pub use self::{
     advance::{Advance, advance},
     marks::forgotten_marks,
+    spent::spent,
 };
 
 /// What is seen of a command.

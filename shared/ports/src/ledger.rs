@@ -222,6 +222,12 @@ pub trait Ledger: Send + Sync {
         command: &Command,
         replacements: &[NodeClaimName],
     ) -> Result<Moved, LedgerError>;
+    /// Removes a command that is over, so that turns do not read it for ever; one that has moved meanwhile stays.
+    async fn forget_command(
+        &self,
+        cluster: &ClusterName,
+        command: &Command,
+    ) -> Result<(), LedgerError>;
     /// Notices that are not done.
     async fn notices(&self, cluster: &ClusterName) -> Result<Vec<Notice>, LedgerError>;
     async fn finish_notice(

@@ -235,6 +235,34 @@ pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &
     );
 }
 
+pub async fn d1_a_command_is_forgotten_as_it_was_seen(ledger: &dyn Ledger, c: &ClusterName) {
+    activate(ledger, c).await;
+    let begun = Commit {
+        commands: vec![command("c1"), command("c2")],
+        ..commit("p", 0, &[])
+    };
+    ledger.commit(c, &begun).await.unwrap();
+    let replacing = command("c1");
+    let rolled_back = Command {
+        state: CommandState::RolledBack,
+        ..replacing.clone()
+    };
+    let ids = async || {
+        let left = ledger.commands(c).await.unwrap();
+        left.into_iter().map(|one| one.id).collect::<Vec<_>>()
+    };
+    ledger.forget_command(c, &rolled_back).await.unwrap();
+    assert_eq!(ids().await, ["c1", "c2"], "it goes on");
+    ledger
+        .move_command(c, &replacing, CommandState::RolledBack)
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        ledger.forget_command(c, &rolled_back).await.unwrap();
+        assert_eq!(ids().await, ["c2"]);
+    }
+}
+
 pub async fn d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
     ledger: &dyn Ledger,
     c: &ClusterName,

@@ -1,5 +1,6 @@
 //! The whole function as a table, reviewed as a file, and how what is seen is judged.
 
+mod forgetting;
 mod judging;
 mod marking;
 

@@ -11,7 +11,11 @@ use ports::ledger::Moved;
 use super::{AFTER_LOSING, told};
 use crate::{Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed};
 
-/// Takes every open command one step further, and takes away marks that no command stands for. Says whether anything changed.
+/// Each costs a call; what is left is forgotten by later turns.
+const FORGOTTEN_MAX: usize = 100;
+
+/// Takes every open command one step further, takes away marks that no command stands for, and forgets commands that nobody asks about
+/// any more. Says whether anything changed.
 pub(super) async fn drive(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -25,6 +29,10 @@ pub(super) async fn drive(
     let mut changed = applied.acted;
     for (command, step) in planner::advance(&observed.snapshot) {
         changed |= advance(turn, executor, observed, command, &step, report).await?;
+    }
+    for command in planner::spent(&observed.snapshot).take(FORGOTTEN_MAX) {
+        let ledger = &turn.world.ledger;
+        ledger.forget_command(turn.cluster, command).await?;
     }
     Ok(changed)
 }

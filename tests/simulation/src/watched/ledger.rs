@@ -164,6 +164,7 @@ hand_on! {
     fn commands(cluster: &ClusterName) -> Vec<Command>;
     fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
     fn note_initialized(cluster: &ClusterName, command: &Command, replacements: &[NodeClaimName]) -> Moved;
+    fn forget_command(cluster: &ClusterName, command: &Command) -> ();
     fn notices(cluster: &ClusterName) -> Vec<Notice>;
     fn experience(cluster: &ClusterName, now: Timestamp) -> Experience;
     fn mark_full(subnet: &str, now: Timestamp) -> ();

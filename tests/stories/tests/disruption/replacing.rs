@@ -48,6 +48,19 @@ async fn a_node_that_is_too_large_is_replaced_by_a_smaller_one() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_over_is_forgotten_after_an_hour() {
+    let mut rig = oversized().await;
+    wait(&mut rig, 600, |world| {
+        !states(world).is_empty() && all_over(world)
+    })
+    .await;
+    rig.pass(secs(40 * 60)).await;
+    assert!(!rig.sim.with(states).is_empty());
+    rig.pass(secs(40 * 60)).await;
+    assert!(rig.sim.with(states).is_empty());
+}
+
+#[tokio::test]
 async fn a_node_is_replaced_although_some_of_its_pods_go_to_nodes_that_are_there() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {

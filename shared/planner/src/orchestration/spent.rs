@@ -1,0 +1,19 @@
+use std::collections::BTreeSet;
+
+use model::{Snapshot, ledger::Command};
+
+/// Commands that nobody asks about any more: they are over, caps on evictions have let go of them, and none of their NodeClaims is left
+/// whose drain a pause could hold.
+pub fn spent(snapshot: &Snapshot) -> impl Iterator<Item = &Command> {
+    let claims = snapshot.node_claims.iter();
+    let left: BTreeSet<_> = claims.map(|claim| &claim.uid).collect();
+    snapshot.commands.iter().filter(move |command| {
+        let since = snapshot.now.duration_since(command.committed_at);
+        command.state.is_over()
+            && since >= Command::EVICTIONS_FOR
+            && !command
+                .delete
+                .iter()
+                .any(|target| left.contains(&target.uid))
+    })
+}
