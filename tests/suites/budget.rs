@@ -174,14 +174,32 @@ async fn a_process_draws_several_calls_with_one_write() {
 }
 
 #[tokio::test]
-async fn what_is_held_ready_is_there_for_the_call() {
+async fn what_is_held_ready_is_there_for_each_call() {
     let sim = Sim::new("demo");
     let purse = purse(&sim, Priority::Interruption);
     purse.hold(Api::CreateFleet).await.unwrap();
     purse.hold(Api::CreateFleet).await.unwrap();
     spend(&sim, Api::CreateFleet).await;
     purse.spend(Api::CreateFleet).await.unwrap();
-    assert_eq!(draws(&sim), 2, "one of the purse, one of the test");
+    purse.spend(Api::CreateFleet).await.unwrap();
+    assert_eq!(draws(&sim), 3, "two of the purse, one of the test");
+}
+
+#[tokio::test]
+async fn what_is_held_ready_and_not_spent_is_there_for_nobody_else_and_soon_lost() {
+    let sim = Sim::new("demo");
+    let purse = purse(&sim, Priority::Interruption);
+    for _ in 0..2 {
+        purse.hold(Api::TerminateInstances).await.unwrap();
+    }
+    assert_eq!(draws(&sim), 1, "two are drawn at once");
+    purse.hold(Api::TerminateInstances).await.unwrap();
+    assert_eq!(draws(&sim), 2, "both were held");
+    sim.advance(secs(60));
+    for _ in 0..2 {
+        purse.spend(Api::TerminateInstances).await.unwrap();
+    }
+    assert_eq!(draws(&sim), 3, "none was left");
 }
 
 #[tokio::test]

@@ -29,7 +29,41 @@ pub struct Purse {
 #[derive(Default)]
 struct Held {
     calls: u32,
+    /// Those of them that something was begun for.
+    promised: u32,
     until: Timestamp,
+}
+
+#[derive(Clone, Copy)]
+enum Use {
+    /// Of one that was promised, if any was.
+    Spend,
+    Promise,
+}
+
+impl Held {
+    fn is_used(&mut self, how: Use, now: Timestamp) -> bool {
+        if now >= self.until {
+            return false;
+        }
+        match how {
+            Use::Promise if self.calls > self.promised => self.promised += 1,
+            Use::Spend if self.calls > 0 => {
+                self.calls -= 1;
+                self.promised = self.promised.saturating_sub(1);
+            }
+            Use::Promise | Use::Spend => return false,
+        }
+        true
+    }
+
+    fn add(&mut self, granted: u32, now: Timestamp) {
+        if now >= self.until {
+            *self = Self::default();
+        }
+        self.calls += granted;
+        self.until = now + KEPT;
+    }
 }
 
 impl Purse {
@@ -43,8 +77,8 @@ impl Purse {
         }
     }
 
-    /// Has at least one call in hand, and spends so many.
-    async fn take(&self, api: Api, taken: u32) -> Result<(), Spent> {
+    /// Uses a call in hand, or one that is drawn for that.
+    async fn take(&self, api: Api, how: Use) -> Result<(), Spent> {
         let Some(held) = self.held.get(&api) else {
             return Ok(());
         };
@@ -53,8 +87,7 @@ impl Purse {
         let patient_until = until + PATIENCE;
         for _ in 0..TRIES {
             let now = self.clock.now();
-            if held.calls > 0 && now < held.until {
-                held.calls -= taken;
+            if held.is_used(how, now) {
                 return Ok(());
             }
             let wanted = api.at_once();
@@ -67,10 +100,7 @@ impl Purse {
                 }
             };
             if draw.granted > 0 {
-                *held = Held {
-                    calls: draw.granted,
-                    until: now + KEPT,
-                };
+                held.add(draw.granted, now);
                 continue;
             }
             until = draw.again.unwrap_or(now);
@@ -87,11 +117,11 @@ impl Purse {
 #[async_trait]
 impl Budget for Purse {
     async fn spend(&self, api: Api) -> Result<(), Spent> {
-        self.take(api, 1).await
+        self.take(api, Use::Spend).await
     }
 
     async fn hold(&self, api: Api) -> Result<(), Spent> {
-        self.take(api, 0).await
+        self.take(api, Use::Promise).await
     }
 
     async fn throttled(&self, api: Api) {

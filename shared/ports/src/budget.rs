@@ -9,7 +9,8 @@ pub trait Budget: Send + Sync {
     /// Takes one call out of the budget, waiting a little where that helps.
     async fn spend(&self, api: Api) -> Result<(), Spent>;
 
-    /// Has the next call of this kind ready, so that what must not be begun in vain can be begun.
+    /// Has a call of this kind ready for whoever asks, so that what must not be begun in vain can be begun. What is not spent
+    /// within seconds is lost.
     async fn hold(&self, api: Api) -> Result<(), Spent>;
 
     /// EC2 refused a call for there being too many.
