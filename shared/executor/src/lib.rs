@@ -4,6 +4,7 @@
 //! It decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: what it needs of them
 //! comes in as functions and ports.
 
+mod call;
 mod command;
 mod commit;
 mod gate;

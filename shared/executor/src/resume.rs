@@ -9,9 +9,7 @@ use model::{
 use ports::CloudError;
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Postponed, Trouble,
-    launch::{Sent, leave},
-    members::Member,
+    Executor, LaunchFacts, Outcome, Postponed, Trouble, call::Sent, launch::leave, members::Member,
     settle::Facts,
 };
 

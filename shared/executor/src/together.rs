@@ -31,9 +31,23 @@ pub(crate) fn together<T, R, F>(
 where
     F: Future<Output = (R, Outcome)>,
 {
-    let taken = each(things, step);
+    some_at_once(AT_ONCE, things, outcome, step)
+}
+
+/// As [`together`], with so many under way at a time.
+pub(crate) fn some_at_once<T, R, F>(
+    at_once: usize,
+    things: impl IntoIterator<Item = T>,
+    outcome: &mut Outcome,
+    step: impl Fn(T) -> F,
+) -> impl Future<Output = Vec<R>>
+where
+    F: Future<Output = (R, Outcome)>,
+{
+    let steps: Vec<F> = things.into_iter().map(step).collect();
     async move {
-        let answers = taken.await.into_iter().map(|(answer, came)| {
+        let taken: Vec<(R, Outcome)> = stream::iter(steps).buffered(at_once).collect().await;
+        let answers = taken.into_iter().map(|(answer, came)| {
             outcome.absorb(came);
             answer
         });

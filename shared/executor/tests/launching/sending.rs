@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use fakes::Fault;
+use jiff::SignedDuration;
 use model::{
     budget::{Api, Priority},
     ledger::{Call, Intent, IntentState},
+    plan::Launch,
     requirement::Requirement,
     selector::Operator,
 };
@@ -26,6 +28,37 @@ async fn a2_a_call_has_no_more_members_than_one_transaction_can_freeze() {
         sizes.collect::<Vec<u32>>()
     });
     assert_eq!(sizes, [90, 1]);
+}
+
+#[tokio::test]
+async fn as_many_calls_as_ec2_takes_at_once_are_under_way_together() {
+    let one = takes(1).await;
+    assert_eq!(takes(5).await, one);
+    assert!(takes(6).await > one, "the sixth waits for one of them");
+}
+
+/// How long it takes to launch so many, each by a call of its own, where every call takes as long.
+async fn takes(launches: usize) -> SignedDuration {
+    const TYPES: [&str; 3] = ["m5.large", "m5.xlarge", "m5.2xlarge"];
+    let scene = Scene::new().await;
+    let intents = (1..=launches).map(|number| {
+        let types = TYPES.iter().enumerate();
+        let types = types.filter(|(at, _)| number >> at & 1 == 1);
+        scene.intend(Launch {
+            instance_types: types.map(|(_, name)| (*name).into()).collect(),
+            ..launch(&format!("claim-{number}"))
+        })
+    });
+    let intents: Vec<Intent> = intents.collect();
+    let begun = scene.sim.with(|world| {
+        (world.latency, world.overlapping) = (SignedDuration::from_millis(100), true);
+        world.now
+    });
+    let outcome = scene.launch(intents).await;
+    assert_eq!(outcome.launched.len(), launches, "{outcome:#?}");
+    let calls = scene.sim.with(|world| world.account.requests.len());
+    assert_eq!(calls, launches);
+    scene.sim.with(|world| world.now).duration_since(begun)
 }
 
 #[tokio::test]

@@ -1,0 +1,267 @@
+//! One call of CreateFleet: prepared, frozen (A2), sent, and its answer seen to.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::SignedDuration;
+use model::{
+    FreeAddresses,
+    ids::LaunchToken,
+    launch::{FleetRequest, Instance, LaunchRefusal},
+    ledger::{Call, IntentState},
+};
+use ports::{CloudError, ledger::Moved};
+
+use crate::{
+    Executor, LaunchFacts, Outcome, Postponed, Trouble,
+    launch::leave,
+    members::Member,
+    naming,
+    settle::{Answered, Facts},
+};
+
+/// The freezer starts no request later than this after its freeze (PROTOCOL A3).
+pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
+
+/// Launches that share one call.
+pub(crate) struct Group {
+    pub(crate) request: FleetRequest,
+    pub(crate) attempt: u32,
+    pub(crate) members: Vec<Member>,
+    /// The only member's instance, where it needs none launched.
+    pub(crate) existing: Option<Instance>,
+}
+
+/// What calls that are under way together know of each other.
+pub(crate) struct Common {
+    /// By what calls have left, those under way included.
+    pub(crate) free: Mutex<FreeAddresses>,
+    /// Why no other call is begun.
+    pub(crate) postponed: OnceLock<Postponed>,
+}
+
+impl Common {
+    fn free(&self) -> MutexGuard<'_, FreeAddresses> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Executor<'_> {
+    /// Prepares one call, freezes it (A2) and makes it.
+    pub(crate) async fn launch_group(
+        &self,
+        group: Group,
+        facts: &LaunchFacts<'_>,
+        common: &Common,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
+        let (request, needed) = placed(&group, token.clone(), facts, common);
+        match self.cloud.ready(&request).await {
+            Ok(()) => {}
+            Err(CloudError::Postponed { action, until }) => {
+                let postponed = Postponed { action, until };
+                self.postpone(&group.members, postponed, outcome).await;
+                return Ok(());
+            }
+            Err(
+                error @ (CloudError::Throttled { .. }
+                | CloudError::NotSent { .. }
+                | CloudError::Unknown { .. }),
+            ) => return Err(error.into()),
+            Err(
+                error @ (CloudError::NoCapacity { .. }
+                | CloudError::Denied { .. }
+                | CloudError::Invalid { .. }
+                | CloudError::NotFound { .. }),
+            ) => {
+                let refusal = facts.builder.refused(&error.to_string());
+                for member in &group.members {
+                    self.refuse(member, &refusal, outcome).await?;
+                }
+                return Ok(());
+            }
+        }
+        let call = Call {
+            request,
+            attempt: group.attempt,
+            members: group
+                .members
+                .iter()
+                .map(|member| member.name().clone())
+                .collect(),
+            frozen_at: self.clock.now(),
+            lease: Some(self.lease()),
+            closed: false,
+        };
+        if self.ledger.freeze(self.cluster, self.turn, &call).await? == Moved::No {
+            outcome.unfinished.extend(call.members);
+            return Ok(());
+        }
+        let launching = |mut member: Member| {
+            let uid = member.uid().clone();
+            member.intent.state = IntentState::Launching {
+                uid,
+                attempt: group.attempt,
+                token: token.clone(),
+            };
+            member
+        };
+        let members: Vec<Member> = group.members.into_iter().map(launching).collect();
+        if let Some(existing) = &group.existing {
+            let instances = [Facts::from(existing)];
+            let left = self
+                .hand_out(&call, members, &instances, facts, outcome)
+                .await?;
+            for member in &left {
+                let why = "the instance that was left for it is another's";
+                self.end_attempt(member, "LaunchFailed", why, outcome)
+                    .await?;
+            }
+            return self.close(&call).await;
+        }
+        let not_after = call.frozen_at + FREEZER_WINDOW;
+        let sent = self
+            .request(&call, members, not_after, facts, outcome)
+            .await?;
+        match sent {
+            Sent::Answered(answered) => {
+                let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
+                let mut free = common.free();
+                free.give_back(&needed, &used);
+                answered.full.iter().for_each(|subnet| free.exhaust(subnet));
+            }
+            // The addresses may be taken.
+            Sent::Unanswered => {}
+            // Nobody else may have sent it: the next attempt need not wait until that is certain.
+            Sent::Not(members, why) => {
+                common.free().give_back(&needed, &[]);
+                for member in &members {
+                    self.end_attempt(member, "LaunchFailed", &why, outcome)
+                        .await?;
+                }
+                self.close(&call).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a frozen request and sees to its answer.
+    pub(crate) async fn request(
+        &self,
+        call: &Call,
+        members: Vec<Member>,
+        not_after: jiff::Timestamp,
+        facts: &LaunchFacts<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<Sent, Trouble> {
+        let token = &call.request.token;
+        tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
+        match self
+            .cloud
+            .launch(&call.request, not_after.min(self.deadline))
+            .await
+        {
+            Ok(answer) => {
+                let settled = self
+                    .settle_answer(call, members, answer, facts, outcome)
+                    .await?;
+                Ok(Sent::Answered(settled))
+            }
+            Err(CloudError::NoCapacity { code, message }) => {
+                let why = format!("{code}: {message}");
+                for member in &members {
+                    self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
+                        .await?;
+                }
+                self.close(call).await?;
+                Ok(Sent::Answered(Answered::default()))
+            }
+            Err(
+                error @ (CloudError::Denied { .. }
+                | CloudError::Invalid { .. }
+                | CloudError::NotFound { .. }),
+            ) => {
+                let refusal = facts.builder.refused(&error.to_string());
+                for member in &members {
+                    self.end_with(member, &refusal, outcome).await?;
+                }
+                self.close(call).await?;
+                Ok(Sent::Answered(Answered::default()))
+            }
+            Err(CloudError::Postponed { action, until }) => {
+                // The request may have been sent before it was to be repeated: the frozen call is resumed (A3).
+                let postponed = Postponed { action, until };
+                for member in &members {
+                    outcome.left(member.name(), &postponed);
+                }
+                outcome.postponed = Some(postponed);
+                Ok(Sent::Unanswered)
+            }
+            Err(error @ CloudError::NotSent { .. }) => Ok(Sent::Not(members, error.to_string())),
+            Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
+                let trouble = Trouble::from(error);
+                leave(&members, &trouble, outcome);
+                Ok(Sent::Unanswered)
+            }
+        }
+    }
+
+    pub(crate) async fn close(&self, call: &Call) -> Result<(), Trouble> {
+        self.ledger
+            .close_call(self.cluster, &call.request.token, self.turn)
+            .await?;
+        Ok(())
+    }
+}
+
+/// What became of a frozen request.
+pub(crate) enum Sent {
+    Answered(Answered),
+    /// The call stays open for a resumer.
+    Unanswered,
+    /// Not now, for this reason, and so its members have nothing of it.
+    Not(Vec<Member>, String),
+}
+
+/// The request of a group by the addresses that the other calls leave, and how many it takes of them itself. What is asked in vain
+/// counts as taken for the rest of the turn: it only steers to which subnet others go.
+fn placed(
+    group: &Group,
+    token: LaunchToken,
+    facts: &LaunchFacts<'_>,
+    common: &Common,
+) -> (FleetRequest, FreeAddresses) {
+    let mut free = common.free();
+    let first = group.members.first();
+    let placed = first.and_then(|member| request(member, facts, &free).ok());
+    let mut request = placed.unwrap_or_else(|| group.request.clone());
+    let launch = api::names::tag::LAUNCH.to_owned();
+    request.tags.insert(launch, token.0.clone());
+    request.token = token;
+    request.target_capacity = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
+    let class = facts.classes.get(&request.node_class);
+    let types = class.map_or(&[][..], |class| class.types.as_slice());
+    let needed = match group.existing {
+        Some(_) => FreeAddresses::default(),
+        None => FreeAddresses::needed(&request, types),
+    };
+    free.take(&needed);
+    (request, needed)
+}
+
+pub(crate) fn request(
+    member: &Member,
+    facts: &LaunchFacts<'_>,
+    free: &FreeAddresses,
+) -> Result<FleetRequest, LaunchRefusal> {
+    let launch = &member.intent.launch;
+    let name = &launch.spec.node_class.name;
+    let Some(class) = facts.classes.get(name) else {
+        return Err(LaunchRefusal::InsufficientCapacity {
+            message: format!("EC2NodeClass {name} does not exist"),
+        });
+    };
+    let overlaid = facts.overlaid.get(&launch.node_pool);
+    let types = overlaid.unwrap_or(&class.types);
+    facts.builder.request(launch, &class.object, types, free)
+}
