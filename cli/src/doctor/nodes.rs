@@ -1,5 +1,7 @@
 //! NodePools, EC2NodeClasses, NodeClaims and Nodes: what their conditions and fields say.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -14,6 +16,7 @@ pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
         not_launched(objects),
         not_initialized(objects, now),
         nodes_not_ready(objects),
+        unclaimed(objects),
         stuck(objects, now),
         full_subnets(objects),
         unreadable_volumes(objects),
@@ -142,6 +145,27 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
         "30. nodes that are not ready",
         found.collect(),
         "map the node role (access entry or aws-auth), give it AmazonEKS_CNI_Policy, let its security group reach the cluster's",
+    )
+}
+
+/// Left over where somebody took a NodeClaim's finalizer out. Ready nodes are not collected (docs/operations.md).
+fn unclaimed(objects: &Objects) -> Finding {
+    let claims = objects.of_kind("NodeClaim");
+    let claimed: BTreeSet<&str> = claims
+        .map(|claim| text(claim, "/status/providerID"))
+        .collect();
+    let nodes = objects.of_kind("Node").filter(|node| {
+        let is_ours = !text(node, "/metadata/labels/karpenter.sh~1nodepool").is_empty();
+        is_ours && !claimed.contains(text(node, "/spec/providerID"))
+    });
+    let found = nodes.map(|node| {
+        let instance = text(node, "/spec/providerID");
+        format!("{} {instance}", short_name(node))
+    });
+    Finding::new(
+        "nodes of NodePools that no NodeClaim names, so that nothing replaces or removes them while they are ready",
+        found.collect(),
+        "kubectl delete node <node>: its pods are evicted, and its instance is ended some minutes later",
     )
 }
 

@@ -4,7 +4,7 @@ use fakes::Fault;
 use model::node_claim::NodeClaim;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
-use crate::{claim, is_gone, serving, serving_apart};
+use crate::{change_node, claim, is_gone, serving, serving_apart};
 
 #[tokio::test]
 async fn an_instance_that_no_node_claim_names_is_collected() {
@@ -123,6 +123,28 @@ async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiti
         assert!(rig.sim.with(alive(others + 1)));
         transcript!(rig, format!("{others}-others"));
     }
+}
+
+/// Its pods run, so it stays; nobody owns it, so `whittle doctor` names it, and it goes when its Node is deleted.
+#[tokio::test]
+async fn a_ready_node_whose_node_claim_was_removed_by_force_goes_when_its_node_is_deleted() {
+    let mut rig = serving_apart(4).await;
+    let lost = claim(&rig);
+    rig.sim
+        .with(|world| world.api.node_claims.remove(&lost.name));
+    rig.pass(secs(900)).await;
+    assert!(!rig.sim.with(is_gone(&lost)) && rig.sim.with(all_bound));
+    let node = lost.status.node_name.clone().unwrap();
+    let now = rig.sim.with(|world| world.now);
+    change_node(&rig, &node, |node| {
+        node.deleted_at = Some(now);
+        node.resource_version.push_str(".1");
+    });
+    let gone = rig.until(secs(600), is_gone(&lost)).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    let served = rig.until(secs(600), |world| all_bound(world) && consistent(world));
+    assert!(served.await.is_some(), "{:#?}", rig.transcript);
+    transcript!(rig);
 }
 
 /// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
