@@ -1,12 +1,12 @@
 //! Where a command leads: what nodes cost once nothing is left to do, and how many pods have been moved until then.
 
 use jiff::SignedDuration;
-use model::Snapshot;
+use model::{Snapshot, ledger::Cursor};
 
 use super::{Command, Pass, foresight};
 
 /// Longer courses are compared as far as they have come.
-const STEPS_MAX: usize = 60;
+const STEPS_MAX: usize = 100;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,21 +16,16 @@ pub(super) struct Course {
     pub(super) moved: usize,
 }
 
-/// Carries the commands out, and then whatever a look finds, step by step.
+/// Carries a command out, and then whatever a look finds, step by step, the first with what is left of a plan.
 pub(super) fn follow(
     snapshot: &Snapshot,
-    commands: &[Command],
+    command: Option<&Command>,
+    plan: Option<Cursor>,
     look: impl Fn(&Snapshot) -> Pass,
 ) -> Course {
     let mut snapshot = snapshot.clone();
-    let mut moved = 0;
-    for (at, command) in commands.iter().enumerate() {
-        let mut command = command.clone();
-        for launch in &mut command.replacements {
-            launch.name.0 = format!("{}-{at}", launch.name);
-        }
-        moved += foresight::carry_out(&command, &mut snapshot);
-    }
+    let mut moved = command.map_or(0, |command| foresight::carry_out(command, &mut snapshot));
+    snapshot.cursor = plan;
     for _ in 1..STEPS_MAX {
         snapshot.now += PER_STEP;
         let pass = look(&snapshot);
@@ -41,6 +36,7 @@ pub(super) fn follow(
         moved += carried_out
             .map(|command| foresight::carry_out(command, &mut snapshot))
             .sum::<usize>();
+        snapshot.cursor = pass.cursor.filter(|cursor| !cursor.goes_on());
     }
     Course {
         cost: foresight::cost(&snapshot).0,

@@ -4,7 +4,10 @@
 //! again and again. So the course of such steps is followed to its end in thought, and compared with those of plans for the
 //! cluster as a whole. A plan is taken up only if it ends no dearer; what an eviction has to be worth decides between them.
 
-use model::{NanosPerHour, Snapshot, ledger::Cursor};
+use model::{
+    NanosPerHour, Snapshot,
+    ledger::{Cursor, Together},
+};
 
 use super::{
     Command, Method, Pass, Reason,
@@ -38,8 +41,8 @@ pub(super) struct Found {
     pub(super) plan: Option<Cursor>,
 }
 
-/// A plan's steps in their order, and where they lead.
-type Planned<'a> = (Course, Vec<Move<'a>>);
+/// Where a plan leads, and how it begins.
+type Planned = (Course, Found);
 
 /// What to do now, where `next` is the next step by itself.
 pub(super) fn find<'a>(
@@ -50,10 +53,7 @@ pub(super) fn find<'a>(
 ) -> Found {
     let scene = methods.now;
     let plain = next.map(|(step, method)| methods.command(step, method));
-    let begun = match &scene.snapshot.cursor {
-        Some(Cursor::Plan(plan)) => plan.as_slice(),
-        Some(_) | None => &[],
-    };
+    let begun = begun(scene);
     if candidates.len() > CANDIDATES_MAX || plain.is_none() && begun.is_empty() {
         return Found {
             command: plain,
@@ -61,7 +61,7 @@ pub(super) fn find<'a>(
         };
     }
     let stance = Stance {
-        sight: Sight::Next,
+        sight: Sight::Begun,
         simulated: usize::MAX,
         ..scene.stance
     };
@@ -70,21 +70,26 @@ pub(super) fn find<'a>(
         let ground = scene.ground.of_another(snapshot);
         super::first_on(&ground, Some(groundwork), snapshot, stance)
     };
-    let end = |commands: &[Command]| course::follow(scene.snapshot, commands, look);
-    let planned = |steps: Vec<Move<'a>>| -> Option<Planned<'a>> {
-        let steps = rearranging::in_order(steps, totals);
-        let commands = steps.iter().map(|step| command_of(methods, step));
-        let commands: Vec<Command> = commands.collect();
-        (!commands.is_empty()).then(|| (end(&commands), steps))
+    let end = |found: &Found| {
+        let (command, plan) = (found.command.as_ref(), found.plan.clone());
+        course::follow(scene.snapshot, command, plan, look)
     };
-    let known = end(plain.as_slice());
+    let budgets = methods.budgets(scene, Reason::Underutilized);
+    let planned = |steps: Vec<Move<'a>>| -> Option<Planned> {
+        let found = next_of(methods, steps, totals, &budgets)?;
+        Some((end(&found), found))
+    };
+    let plainly = Found {
+        command: plain.clone(),
+        plan: None,
+    };
+    let known = end(&plainly);
     let kept = planned(rearranging::kept(scene, candidates, begun));
     // What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
     let (bound, moved_max) = match &kept {
         Some((course, _)) => (*course, course.moved),
         None => (known, known.moved + known.moved / MORE_EVICTIONS),
     };
-    let budgets = methods.budgets(scene, Reason::Underutilized);
     // Nothing is searched for where no plain step saves anything.
     let plans = plain.as_ref().map(|_| {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
@@ -97,21 +102,60 @@ pub(super) fn find<'a>(
     };
     let plans = plans.into_iter().filter(|(course, _)| better(*course));
     let best = plans.min_by_key(|(course, _)| value(*course)).or(kept);
-    let Some((_, steps)) =
-        best.filter(|(course, _)| !better(known) || value(*course) < value(known))
-    else {
-        return Found {
-            command: plain,
-            plan: None,
-        };
-    };
-    // Where budgets allow none of it now, it is kept for later.
-    let step = first(methods, &steps, totals, &budgets);
-    let left = rearranging::left(&steps, step.as_ref());
-    Found {
-        command: step.map(|step| command_of(methods, &step)).or(plain),
-        plan: (!left.is_empty()).then_some(Cursor::Plan(left)),
+    match best.filter(|(course, _)| !better(known) || value(*course) < value(known)) {
+        Some((_, found)) => Found {
+            command: found.command.or(plain),
+            ..found
+        },
+        None => plainly,
     }
+}
+
+/// The next step of a plan that is begun, or the next step by itself where nothing of it is possible now.
+pub(super) fn go_on<'a>(
+    methods: &Methods<'_, 'a>,
+    candidates: &[&Candidate<'a>],
+    totals: &Totals,
+    next: Option<(Move<'a>, Method)>,
+) -> Found {
+    let kept = rearranging::kept(methods.now, candidates, begun(methods.now));
+    let budgets = methods.budgets(methods.now, Reason::Underutilized);
+    let found = next_of(methods, kept, totals, &budgets).unwrap_or_default();
+    let plain = next.map(|(step, method)| methods.command(step, method));
+    Found {
+        command: found.command.or(plain),
+        ..found
+    }
+}
+
+/// What is left of a plan that was begun.
+fn begun<'s>(scene: &Scene<'s>) -> &'s [Together] {
+    match &scene.snapshot.cursor {
+        Some(Cursor::Plan(plan)) => plan,
+        Some(_) | None => &[],
+    }
+}
+
+/// What is done first of a plan, and what is left of it then. Where budgets allow none of it now, it is kept for later.
+fn next_of<'a>(
+    methods: &Methods<'_, 'a>,
+    steps: Vec<Move<'a>>,
+    totals: &Totals,
+    budgets: &Budgets,
+) -> Option<Found> {
+    let steps = rearranging::in_order(steps, totals);
+    if steps.is_empty() {
+        return None;
+    }
+    let step = first(methods, &steps, totals, budgets);
+    let left = rearranging::left(&steps, step.as_ref());
+    Some(Found {
+        command: step.map(|step| {
+            let method = method(&step);
+            methods.command(step, method)
+        }),
+        plan: (!left.is_empty()).then_some(Cursor::Plan(left)),
+    })
 }
 
 /// Makes plans for prices of an eviction that approach the least that leads to no more than so many evictions.
@@ -121,8 +165,8 @@ fn search<'a>(
     totals: &Totals,
     budgets: &Budgets,
     moved_max: usize,
-    planned: impl Fn(Vec<Move<'a>>) -> Option<Planned<'a>>,
-) -> Vec<Planned<'a>> {
+    planned: impl Fn(Vec<Move<'a>>) -> Option<Planned>,
+) -> Vec<Planned> {
     let [mut least, mut most] = PER_EVICTION;
     let (mut plans, mut tried) = (Vec::new(), 0);
     let mut each = NanosPerHour((least * most).isqrt());
@@ -138,10 +182,6 @@ fn search<'a>(
         (tried < PLANS).then_some(each)
     });
     plans
-}
-
-fn command_of<'a>(methods: &Methods<'_, 'a>, step: &Move<'a>) -> Command {
-    methods.command(step.clone(), method(step))
 }
 
 fn method(step: &Move<'_>) -> Method {

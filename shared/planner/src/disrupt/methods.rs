@@ -163,19 +163,20 @@ impl<'s, 'a> Methods<'s, 'a> {
             (pass.cursor, pass.left) = (searched.cursor, searched.left);
             found = searched.found;
         }
-        match self.now.stance.sight {
+        let look = match self.now.stance.sight {
             Sight::Next => {
                 let command = found.map(|(step, method)| self.command(step, method));
                 pass.commands.extend(command);
+                return;
             }
-            Sight::Far => {
-                let far = far::find(self, &candidates, &totals, found);
-                pass.commands.extend(far.command);
-                // Where the search goes on, there is no plan yet.
-                if pass.left == 0 && far.plan.is_some() {
-                    pass.cursor = far.plan;
-                }
-            }
+            Sight::Begun => far::go_on,
+            Sight::Far => far::find,
+        };
+        let far = look(self, &candidates, &totals, found);
+        pass.commands.extend(far.command);
+        // Where the search goes on, there is no plan yet.
+        if pass.left == 0 && far.plan.is_some() {
+            pass.cursor = far.plan;
         }
     }
 

@@ -29,6 +29,8 @@ use crate::{
 pub(super) enum Sight {
     /// To the next step, the first that is worth it: as upstream does.
     Next,
+    /// To the next step of a plan that is begun; without one, to the next step.
+    Begun,
     /// To where steps lead, and what else could be done at once.
     Far,
 }

@@ -82,8 +82,8 @@ fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
             replacements_max = replacements.chain([replacements_max]).max().unwrap();
             assert!(far.cost <= next.cost, "seed {seed}: {far:?}, {next:?}");
             assert!(
-                far.moved * 12 <= next.moved * 13,
-                "seed {seed}: {far:?}, {next:?}"
+                far.moved * 18 <= next.moved * 19,
+                "an eighteenth more at most, seed {seed}: {far:?}, {next:?}"
             );
             by_steps += next.cost;
             far_sighted += far.cost;
