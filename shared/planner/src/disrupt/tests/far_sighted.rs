@@ -6,7 +6,10 @@ use model::{
 };
 
 use super::{
-    super::{course::Course, scene::Sight},
+    super::{
+        course::{self, Course},
+        scene::Sight,
+    },
     *,
 };
 
@@ -208,14 +211,13 @@ fn a_plan_for_nodes_that_are_gone_is_no_plan() {
     }
 }
 
-#[test]
-fn steps_that_count_on_the_same_room_are_not_taken_together() {
+/// A plan of two steps is begun: either pod finds room where it is to go, not both.
+fn at_odds() -> World {
     let world = World::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
         .node("one", "medium", &[800])
         .node("other", "medium", &[800])
         .node("full", "large", &[7_000]);
-    // Either pod would find room there, not both.
     let to_the_full_one = ["one", "other"].map(|node| Together {
         nodes: vec![format!("{node}-claim").as_str().into()],
         wanted: vec![Wanted {
@@ -224,12 +226,37 @@ fn steps_that_count_on_the_same_room_are_not_taken_together() {
         }],
     });
     let begun = Cursor::Plan(to_the_full_one.to_vec());
-    let world = world.with(|snapshot| snapshot.cursor = Some(begun));
-    let commands = world.commands();
+    world.with(|snapshot| snapshot.cursor = Some(begun))
+}
+
+#[test]
+fn steps_that_count_on_the_same_room_are_not_taken_together() {
+    let commands = at_odds().commands();
     let [(_, nodes, replacements)] = &commands[..] else {
         panic!("{commands:?}")
     };
     assert_eq!((nodes.len(), replacements.len()), (1, 0), "{commands:?}");
+}
+
+#[test]
+fn a_course_has_no_step_that_is_refused_on_the_way() {
+    let World(snapshot) = at_odds();
+    let look = |snapshot: &Snapshot| {
+        let stance = Stance {
+            sight: Sight::Begun,
+            ..Stance::new(snapshot)
+        };
+        first(snapshot, stance)
+    };
+    let course = course::follow(&snapshot, None, snapshot.cursor.clone(), look);
+    // One pod moves to the full node. The other one gets a smaller node of its own.
+    let price = |name: &str| {
+        let mut types = snapshot.instance_types[&"default".into()].iter();
+        let kind = types.find(|kind| kind.name == name).unwrap();
+        kind.offerings[0].price.0
+    };
+    assert_eq!(course.cost, price("large") + price("small"));
+    assert_eq!(course.moved, 2);
 }
 
 fn uid_of(world: &World, node: &str) -> Uid {
