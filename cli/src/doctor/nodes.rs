@@ -148,7 +148,7 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
     )
 }
 
-/// Left over where somebody took a NodeClaim's finalizer out. Ready nodes are not collected (docs/operations.md).
+/// Left over where somebody took a NodeClaim's finalizer out. Ready nodes are not collected (PROTOCOL G1).
 fn unclaimed(objects: &Objects) -> Finding {
     let claims = objects.of_kind("NodeClaim");
     let claimed: BTreeSet<&str> = claims

@@ -33,13 +33,20 @@ pub(crate) struct Group {
 
 /// What calls that are under way together know of each other.
 pub(crate) struct Common {
-    /// By what calls have left, those under way included.
-    pub(crate) free: Mutex<FreeAddresses>,
+    /// Addresses that they leave.
+    free: Mutex<FreeAddresses>,
     /// Why no other call is begun.
     pub(crate) postponed: OnceLock<Postponed>,
 }
 
 impl Common {
+    pub(crate) fn new(free: FreeAddresses) -> Self {
+        Self {
+            free: Mutex::new(free),
+            postponed: OnceLock::new(),
+        }
+    }
+
     fn free(&self) -> MutexGuard<'_, FreeAddresses> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,5 @@
 //! Launching: what may share a call of CreateFleet, and how many of them are under way at a time.
 
-use std::sync::{Mutex, OnceLock};
-
 use model::{
     launch::LaunchRefusal,
     ledger::{Call, Intent, Lease, PauseLevel},
@@ -11,10 +9,10 @@ use crate::{
     Executor, LaunchFacts, Outcome, Postponed, Trouble,
     call::{Common, Group, request},
     members::Member,
-    together::{some_at_once, together},
+    together::{each_at_once, together},
 };
 
-/// Calls under way at a time: EC2 takes so many at once. Each lasts a second or more, in which a pod of another one would wait.
+/// Calls under way at a time: EC2 takes so many at once, and answers each after a second or more.
 const AT_ONCE: usize = 5;
 
 impl Executor<'_> {
@@ -34,16 +32,15 @@ impl Executor<'_> {
             }
         }
         let groups = self.group(members, facts, &mut outcome).await;
-        let common = Common {
-            free: Mutex::new(facts.free_addresses.clone()),
-            postponed: OnceLock::new(),
-        };
-        let begun = some_at_once(AT_ONCE, groups, &mut outcome, |group| async {
+        let common = Common::new(facts.free_addresses.clone());
+        let begun = each_at_once(AT_ONCE, groups, |group| async {
             let mut came = Outcome::default();
             self.begin(group, facts, &common, &mut came).await;
-            ((), came)
+            came
         });
-        begun.await;
+        for came in begun.await {
+            outcome.absorb(came);
+        }
         outcome
     }
 

@@ -16,9 +16,21 @@ pub(crate) fn each<T, R, F>(
 where
     F: Future<Output = R>,
 {
+    each_at_once(AT_ONCE, things, ask)
+}
+
+/// As [`each`], with so many under way at a time.
+pub(crate) fn each_at_once<T, R, F>(
+    at_once: usize,
+    things: impl IntoIterator<Item = T>,
+    ask: impl Fn(T) -> F,
+) -> impl Future<Output = Vec<R>>
+where
+    F: Future<Output = R>,
+{
     // Made before anything is awaited, so that the whole can be sent between threads as each of them can.
     let asked: Vec<F> = things.into_iter().map(ask).collect();
-    stream::iter(asked).buffered(AT_ONCE).collect()
+    stream::iter(asked).buffered(at_once).collect()
 }
 
 /// Takes the same step for each of several things, some at a time. Answers and what came of them keep the order of the things,
@@ -31,23 +43,9 @@ pub(crate) fn together<T, R, F>(
 where
     F: Future<Output = (R, Outcome)>,
 {
-    some_at_once(AT_ONCE, things, outcome, step)
-}
-
-/// As [`together`], with so many under way at a time.
-pub(crate) fn some_at_once<T, R, F>(
-    at_once: usize,
-    things: impl IntoIterator<Item = T>,
-    outcome: &mut Outcome,
-    step: impl Fn(T) -> F,
-) -> impl Future<Output = Vec<R>>
-where
-    F: Future<Output = (R, Outcome)>,
-{
-    let steps: Vec<F> = things.into_iter().map(step).collect();
+    let taken = each(things, step);
     async move {
-        let taken: Vec<(R, Outcome)> = stream::iter(steps).buffered(at_once).collect().await;
-        let answers = taken.into_iter().map(|(answer, came)| {
+        let answers = taken.await.into_iter().map(|(answer, came)| {
             outcome.absorb(came);
             answer
         });
