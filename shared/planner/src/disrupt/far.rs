@@ -111,21 +111,15 @@ pub(super) fn find<'a>(
     }
 }
 
-/// The next step of a plan that is begun, or the next step by itself where nothing of it is possible now.
+/// The next step of a plan that is begun, if any is possible now.
 pub(super) fn go_on<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
-    next: Option<(Move<'a>, Method)>,
 ) -> Found {
     let kept = rearranging::kept(methods.now, candidates, begun(methods.now));
     let budgets = methods.budgets(methods.now, Reason::Underutilized);
-    let found = next_of(methods, kept, totals, &budgets).unwrap_or_default();
-    let plain = next.map(|(step, method)| methods.command(step, method));
-    Found {
-        command: found.command.or(plain),
-        ..found
-    }
+    next_of(methods, kept, totals, &budgets).unwrap_or_default()
 }
 
 /// What is left of a plan that was begun.

@@ -155,6 +155,15 @@ impl<'s, 'a> Methods<'s, 'a> {
             return;
         }
         let totals = Totals::new(self.now, &self.graceful().all);
+        let begun = match self.now.stance.sight {
+            Sight::Begun => far::go_on(self, &candidates, &totals),
+            Sight::Next | Sight::Far => far::Found::default(),
+        };
+        if let Some(command) = begun.command {
+            pass.commands.push(command);
+            pass.cursor = begun.plan;
+            return;
+        }
         let mut found = self.multi(&candidates, &totals);
         pass.cursor = pass.cursor.take().filter(Cursor::goes_on);
         if found.is_none() {
@@ -163,20 +172,20 @@ impl<'s, 'a> Methods<'s, 'a> {
             (pass.cursor, pass.left) = (searched.cursor, searched.left);
             found = searched.found;
         }
-        let look = match self.now.stance.sight {
-            Sight::Next => {
+        match self.now.stance.sight {
+            Sight::Next | Sight::Begun => {
                 let command = found.map(|(step, method)| self.command(step, method));
                 pass.commands.extend(command);
-                return;
+                pass.cursor = begun.plan.or(pass.cursor.take());
             }
-            Sight::Begun => far::go_on,
-            Sight::Far => far::find,
-        };
-        let far = look(self, &candidates, &totals, found);
-        pass.commands.extend(far.command);
-        // Where the search goes on, there is no plan yet.
-        if pass.left == 0 && far.plan.is_some() {
-            pass.cursor = far.plan;
+            Sight::Far => {
+                let far = far::find(self, &candidates, &totals, found);
+                pass.commands.extend(far.command);
+                // Where the search goes on, there is no plan yet.
+                if pass.left == 0 && far.plan.is_some() {
+                    pass.cursor = far.plan;
+                }
+            }
         }
     }
 
