@@ -4,17 +4,17 @@ import re
 
 
 class Justified:
-    """Unindented lines are reasons, indented ones the mutants they are for, as `line` writes them."""
+    """Unindented lines are reasons, indented ones the mutants of a tree that they are for, as `line` writes them."""
 
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, tree):
+        self.tree = tree
         text = (root / "mutants/justified.txt").read_text()
         self.entries = {line.strip(): False for line in text.splitlines() if line.startswith(" ")}
 
     def line(self, mutant):
         """Names a mutant by what its line holds, which other changes of its file leave alone: where it begins is marked."""
         start = mutant["span"]["start"]
-        source = (self.root / mutant["file"]).read_text().splitlines()[start["line"] - 1]
+        source = (self.tree / mutant["file"]).read_text().splitlines()[start["line"] - 1]
         what = re.sub(r"^[^ ]*: ", "", mutant["name"])
         marked = source[: start["column"] - 1] + "»" + source[start["column"] - 1 :]
         return f"{mutant['file']}: {what}: {marked.strip()}"

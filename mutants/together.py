@@ -9,8 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Optimized, with debug builds' checks: it is built once and run many thousand times.
 PROFILE = "sim"
-# What only tells stories takes long to optimize, and no time to run.
-CONFIG = ["profile.sim.package.stories.opt-level=0"]
+# What only tells stories takes long to optimize, and no time to run; to optimize every program anew as it is linked takes longer than it spares.
+CONFIG = ["profile.sim.package.stories.opt-level=0", "profile.sim.lto=false", "profile.sim.codegen-units=16"]
 # The crates that are changed, then everything that tests them and knows no SDK.
 CHANGED = ["scheduling", "planner", "plancheck", "executor"]
 TESTING = ["scenarios", "stories", "simulation"]
