@@ -6,6 +6,7 @@
 //! pods take is left free by all others. What the paper leaves out (volumes' limits, `minValues`, limits of NodePools)
 //! is checked when a step is taken.
 
+mod admission;
 mod draws;
 mod grid;
 mod kinds;

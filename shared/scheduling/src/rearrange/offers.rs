@@ -194,3 +194,64 @@ fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(price: i64, room: i64) -> Offer {
+        Offer {
+            price,
+            room: [room].into(),
+            pool: 0,
+            instance_type: String::new(),
+            is_spot: false,
+            domains: vec![0],
+            met: 0b11,
+        }
+    }
+
+    /// Whether an offer stays beside a cheaper one.
+    fn stays(cheaper: Offer, dearer: Offer) -> bool {
+        undominated(vec![dearer, cheaper]).len() == 2
+    }
+
+    #[test]
+    fn what_is_dearer_and_has_no_more_room_is_left_out() {
+        assert!(!stays(offer(1, 8), offer(2, 8)));
+        assert!(!stays(offer(1, 8), offer(1, 7)));
+        assert!(stays(offer(1, 8), offer(2, 9)));
+    }
+
+    #[test]
+    fn what_meets_what_a_cheaper_one_does_not_stays() {
+        let meeting = |price, met| Offer {
+            met,
+            ..offer(price, 8)
+        };
+        assert!(stays(meeting(1, 0b01), meeting(2, 0b11)));
+        assert!(stays(meeting(1, 0b01), meeting(2, 0b10)));
+        assert!(!stays(meeting(1, 0b11), meeting(2, 0b10)));
+    }
+
+    #[test]
+    fn what_is_in_another_domain_stays() {
+        let elsewhere = Offer {
+            domains: vec![1],
+            ..offer(2, 8)
+        };
+        assert!(stays(offer(1, 8), elsewhere));
+    }
+
+    /// Spot nodes may not go for spot nodes everywhere: what is dearer on demand is needed beside them.
+    #[test]
+    fn on_demand_beats_spot_but_not_the_other_way_round() {
+        let spot = |price| Offer {
+            is_spot: true,
+            ..offer(price, 8)
+        };
+        assert!(stays(spot(1), offer(2, 8)));
+        assert!(!stays(offer(1, 8), spot(2)));
+        assert!(!stays(spot(1), spot(2)));
+    }
+}

@@ -79,7 +79,7 @@ pub(super) struct Leaving {
 }
 
 /// Amounts are compared as parts of this.
-const WHOLE: i64 = 1 << 16;
+pub(super) const WHOLE: i64 = 1 << 16;
 
 impl Paper {
     /// `None` if nothing may go.
@@ -151,7 +151,6 @@ impl Paper {
         let scales = (0..self.dimensions).map(|at| {
             let rooms = self.offers.iter().filter_map(|offer| offer.room.get(at));
             let mean = rooms.map(|room| room / count).sum::<i64>();
-            // Amounts of bytes are divided before they are multiplied, those of cores the other way round.
             mean.max(1)
         });
         self.scales = scales.collect();
@@ -176,12 +175,9 @@ impl Paper {
     }
 }
 
+/// Exact below 128 TiB.
 fn share(amount: i64, mean: i64) -> i64 {
-    if mean > WHOLE {
-        amount / (mean / WHOLE)
-    } else {
-        amount.saturating_mul(WHOLE) / mean
-    }
+    amount.saturating_mul(WHOLE) / mean
 }
 
 fn nodes(solver: &Solver<'_>, counted: &mut Counted) -> Vec<Node> {

@@ -155,49 +155,6 @@ impl State {
         fits.then(|| paper.slack(room, load, &kind.requests))
     }
 
-    fn admits(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
-        self.admits_on_host(paper, kind, node)
-            && kind.domains.iter().all(|rule| {
-                let domain = self.domain(paper, node, rule.key);
-                self.admits_in(rule, domain)
-            })
-    }
-
-    fn admits_on_host(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
-        kind.hosts.iter().all(|rule| {
-            rule.most
-                .is_none_or(|most| self.on_host(paper, node, rule.column) <= most)
-        })
-    }
-
-    fn admits_in(&self, rule: &DomainRule, domain: usize) -> bool {
-        let Some(demand) = rule.demand else {
-            return true;
-        };
-        if domain == NOWHERE || rule.eligible >> domain & 1 == 0 {
-            return false;
-        }
-        let counts = self.in_domains.row(rule.row);
-        let here = counts.get(domain).copied().unwrap_or(0);
-        match demand {
-            Demand::Spread {
-                most_skew,
-                least_domains,
-                counts_itself,
-            } => {
-                let least = match rule.eligible.count_ones() < least_domains {
-                    true => 0,
-                    false => eligible(rule, counts).min().unwrap_or(0),
-                };
-                here + i64::from(counts_itself) - least <= most_skew
-            }
-            Demand::Near { may_begin } => {
-                here > 0 || may_begin && eligible(rule, counts).all(|count| count == 0)
-            }
-            Demand::Apart => here == 0,
-        }
-    }
-
     /// The domain of a label for a new node that could be in any: the emptiest that a rule allows, the cheapest of these.
     fn chosen_domain(
         &self,
@@ -220,14 +177,6 @@ impl State {
         });
         open.min().map(|(_, _, domain)| domain)
     }
-}
-
-fn eligible<'c>(rule: &DomainRule, counts: &'c [i64]) -> impl Iterator<Item = i64> + 'c {
-    let bits = rule.eligible;
-    let counts = counts.iter().enumerate();
-    counts
-        .filter(move |(domain, _)| bits >> domain & 1 == 1)
-        .map(|(_, count)| *count)
 }
 
 fn better(known: Option<Berth>, other: Option<Berth>) -> Option<Berth> {

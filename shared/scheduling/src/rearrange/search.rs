@@ -53,8 +53,8 @@ impl<'s> Search<'s> {
         let attempts = i64::try_from(self.asked.attempts).unwrap_or(i64::MAX);
         for left in (0..attempts).rev() {
             self.attempt.copy_from(&self.current);
-            let dearer = start / DEARER * left / attempts;
-            let most = cost(&self.best, self.per_eviction).saturating_add(dearer);
+            let best = cost(&self.best, self.per_eviction);
+            let most = best.saturating_add(dearer(start, left, attempts));
             if self.change(most) {
                 self.current.copy_from(&self.attempt);
                 let [current, best] = [&self.current, &self.best];
@@ -125,6 +125,11 @@ impl<'s> Search<'s> {
         }) && cost(state, *per_eviction) <= most
             && teams_hold(paper, state, asked)
     }
+}
+
+/// By how much an outcome may be dearer than the best with so many of the attempts left.
+fn dearer(start: i64, left: i64, attempts: i64) -> i64 {
+    start / DEARER * left / attempts
 }
 
 /// Of the nodes, and of the evictions that it takes.
@@ -219,5 +224,62 @@ impl Balance {
         saved > 0
             && saved * i128::from(own) >= i128::from(least) * i128::from(self.before)
             && (!spot_to_spot || asked.spot_to_spot && self.leavers > 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_and_less_dearer_outcomes_are_kept() {
+        let dearer = [1_000, 500, 1, 0].map(|left| dearer(240_000, left, 1_000));
+        assert_eq!(dearer, [1_000, 500, 1, 0]);
+    }
+
+    fn holds(change: impl Fn(&mut Balance), spot_to_spot: bool) -> bool {
+        let mut balance = Balance {
+            team: 0,
+            before: 72,
+            after: 19,
+            bound: (0, 0),
+            leavers: 2,
+            all_spot: false,
+            may_be_spot: true,
+        };
+        change(&mut balance);
+        balance.holds(&Rearranging {
+            leavers: &[],
+            together_max: &[],
+            replacements_max: 0,
+            spot_to_spot,
+            attempts: 0,
+        })
+    }
+
+    #[test]
+    fn a_team_saves_something() {
+        let for_ = |after| holds(|balance| balance.after = after, false);
+        assert!(for_(71) && !for_(72) && !for_(73));
+    }
+
+    /// Of what a team saves, each node has the part that it has of what they cost.
+    #[test]
+    fn a_team_saves_as_much_as_those_have_to_that_have_to() {
+        let least = |least| holds(|balance| balance.bound = (36, least), false);
+        assert!(least(26) && !least(27));
+    }
+
+    #[test]
+    fn spot_nodes_go_for_what_may_be_spot_several_at_once_where_that_is_allowed() {
+        let all_spot = |leavers, may_be_spot, allowed| {
+            let change = |balance: &mut Balance| {
+                balance.all_spot = true;
+                (balance.leavers, balance.may_be_spot) = (leavers, may_be_spot);
+            };
+            holds(change, allowed)
+        };
+        assert!(all_spot(2, true, true) && all_spot(1, false, false));
+        assert!(!all_spot(2, true, false) && !all_spot(1, true, true));
     }
 }

@@ -186,7 +186,7 @@ impl State {
         if node == NOWHERE {
             return None;
         }
-        self.count(paper, pod, node, -1);
+        self.count(paper, pod, node, false);
         if let Some(guests) = self.guests.get_mut(node)
             && let Some(at) = guests.iter().position(|guest| *guest == pod)
         {
@@ -197,7 +197,7 @@ impl State {
 
     /// Puts a pod on a node.
     pub(super) fn put(&mut self, paper: &Paper, pod: usize, node: usize) {
-        self.count(paper, pod, node, 1);
+        self.count(paper, pod, node, true);
         if let Some(place) = self.place.get_mut(pod) {
             *place = node;
         }
@@ -209,8 +209,9 @@ impl State {
         }
     }
 
-    /// Counts a pod on a node, or no longer.
-    fn count(&mut self, paper: &Paper, pod: usize, node: usize, sign: i64) {
+    /// Counts a pod on a node that it joins or leaves.
+    fn count(&mut self, paper: &Paper, pod: usize, node: usize, joins: bool) {
+        let sign = if joins { 1 } else { -1 };
         let Some(pod) = paper.pods.get(pod) else {
             return;
         };
@@ -221,7 +222,8 @@ impl State {
             let domain = self.domain(paper, node, rule.key);
             let count = self.in_domains.at(rule.row, domain);
             if domain != NOWHERE {
-                self.in_domains.set(rule.row, domain, count + sign);
+                self.in_domains
+                    .set(rule.row, domain, count + i64::from(sign));
             }
         }
         // What its own pods take of a node is not there to be had, whether they are there or not.
@@ -229,17 +231,17 @@ impl State {
             return;
         }
         for (load, wanted) in self.load.row_mut(node).iter_mut().zip(&kind.requests) {
-            *load += sign * wanted;
+            *load += i64::from(sign) * wanted;
         }
         for rule in kind.hosts.iter().filter(|rule| rule.counts) {
             let count = self.hosted.at(node, rule.column);
-            let count = count.saturating_add_signed(i32::from(sign > 0) * 2 - 1);
+            let count = count.saturating_add_signed(sign);
             self.hosted.set(node, rule.column, count);
         }
         if node >= paper.nodes.len()
             && let Some((_, lodgers)) = self.team.get_mut(pod.leaver)
         {
-            *lodgers = lodgers.saturating_add_signed(if sign > 0 { 1 } else { -1 });
+            *lodgers = lodgers.saturating_add_signed(if joins { 1 } else { -1 });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use model::{
     NanosPerHour, labels,
-    pod::{HostPort, PodAffinityTerm, PodShape},
+    pod::{HostPort, PodShape},
 };
 
 use super::{
@@ -12,8 +12,8 @@ use super::{
         search::Search,
         state::State,
     },
-    by_zone, wasteful,
-    world::{CENT, World, selecting_web},
+    by_zone, selecting, wasteful,
+    world::{CENT, World},
 };
 
 /// What each pod of a world has to obey.
@@ -38,14 +38,6 @@ const RULES: [Rule; 6] = [
     },
 ];
 
-fn selecting(key: &str) -> PodAffinityTerm {
-    PodAffinityTerm {
-        topology_key: key.to_owned(),
-        selector: Some(selecting_web()),
-        ..PodAffinityTerm::default()
-    }
-}
-
 #[test]
 fn whatever_was_tried_the_books_are_right() {
     let mut gone = 0;
@@ -56,6 +48,7 @@ fn whatever_was_tried_the_books_are_right() {
             assert_eq!(state.cost, cost(paper, state), "rule {seed}");
             assert_eq!(state.evicted, moved(paper, state).count(), "rule {seed}");
             counted_where_they_are(paper, state);
+            as_cheap_as_they_can_be(paper, state);
             gone += state.gone.iter().filter(|gone| **gone).count();
         });
     }
@@ -130,6 +123,19 @@ fn placed_as_they_may_be(paper: &Paper, state: &State) {
             let domain = state.domain(paper, node, rule.key);
             assert!(rule.eligible >> domain & 1 == 1);
         }
+    }
+}
+
+/// A new node has guests, and is the cheapest that holds them.
+fn as_cheap_as_they_can_be(paper: &Paper, state: &State) {
+    for (node, made) in state.made_nodes(paper) {
+        assert!(!state.guests[node].is_empty());
+        let load = state.load.row(node);
+        let holds = |offer: &usize| {
+            let room = &paper.offers[*offer].room;
+            made.open.contains(*offer) && load.iter().zip(room).all(|(load, room)| load <= room)
+        };
+        assert_eq!((0..paper.offers.len()).find(holds), Some(made.offer));
     }
 }
 

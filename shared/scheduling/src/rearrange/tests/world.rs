@@ -13,7 +13,7 @@ use model::{
     volume::Storage,
 };
 
-use super::super::{Leaver, Rearranging, Team};
+use super::super::{Leaver, Rearranging, Team, paper::Paper};
 use crate::{
     Answer, ExistingNode, Host, Input, Leaving, Options, Pool, Standing,
     scene::{offering, selecting},
@@ -26,8 +26,10 @@ pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
 pub(super) const SIZES: [(&str, i64, i64); 4] =
     [("xs", 1, 6), ("s", 2, 10), ("m", 4, 19), ("l", 8, 36)];
 
-pub(super) struct World {
+pub(in super::super) struct World {
     pub(super) types: Vec<InstanceType>,
+    /// Their names and weights, those of most weight first; all nodes are of the first.
+    pub(super) pools: Vec<(NodePoolName, i32)>,
     pub(super) nodes: Vec<SomeNode>,
     pub(super) pods: Vec<Pod>,
 }
@@ -37,22 +39,24 @@ pub(super) struct SomeNode {
     pub(super) cores: i64,
     pub(super) cents: i64,
     pub(super) is_spot: bool,
+    pub(super) settling: bool,
     pub(super) labels: BTreeMap<String, String>,
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(in super::super) fn new() -> Self {
         Self {
             types: SIZES
                 .map(|(name, cores, cents)| kind(name, cores, cents, CapacityType::OnDemand))
                 .into(),
+            pools: vec![("default".into(), 0)],
             nodes: Vec::new(),
             pods: Vec::new(),
         }
     }
 
     /// A node of a type, with pods that ask for so many millicores.
-    pub(super) fn node(mut self, kind: &str, zone: &str, pods: &[i64]) -> Self {
+    pub(in super::super) fn node(mut self, kind: &str, zone: &str, pods: &[i64]) -> Self {
         let (_, cores, cents) = SIZES.into_iter().find(|known| known.0 == kind).unwrap();
         let name = format!("n-{}", self.nodes.len());
         let labels = [
@@ -84,6 +88,7 @@ impl World {
             cores,
             cents,
             is_spot: false,
+            settling: false,
             labels: labels.into(),
         });
         self
@@ -121,7 +126,7 @@ impl World {
     }
 
     pub(super) fn standing<T>(&self, ask: impl FnOnce(&Standing<'_>) -> T) -> T {
-        let (name, storage) = (NodePoolName::from("default"), Storage::default());
+        let storage = Storage::default();
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
             let own = self.on(at).map(|pod| &self.pods[pod]);
             let own: Vec<&Pod> = own.collect();
@@ -134,7 +139,7 @@ impl World {
                 taints: Vec::new(),
                 initialized: true,
                 registered: true,
-                settling: false,
+                settling: node.settling,
                 available: [("cpu", node.cores * 1_000 - used), ("pods", 100 - count)].into(),
                 daemon_requests: Resources::default(),
                 pods: own,
@@ -147,6 +152,15 @@ impl World {
             taints: &[],
             pods: self.on(at).map(|pod| &self.pods[pod]).collect(),
         });
+        let pools = self.pools.iter().map(|(name, weight)| Pool {
+            name,
+            weight: *weight,
+            labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
+            requirements: &[],
+            taints: &[],
+            types: &self.types,
+            remaining: Resources::default(),
+        });
         let input = Input {
             options: Options {
                 preference_policy: PreferencePolicy::Respect,
@@ -158,15 +172,7 @@ impl World {
             },
             pods: self.pods.iter().collect(),
             moved: Vec::new(),
-            pools: vec![Pool {
-                name: &name,
-                weight: 0,
-                labels: [(labels::NODE_POOL.to_owned(), name.0.clone())].into(),
-                requirements: &[],
-                taints: &[],
-                types: &self.types,
-                remaining: Resources::default(),
-            }],
+            pools: pools.collect(),
             nodes: nodes.collect(),
             hosts: hosts.collect(),
             daemons: Vec::new(),
@@ -174,6 +180,11 @@ impl World {
             storage: &storage,
         };
         ask(&Standing::new(input, 0, None))
+    }
+
+    pub(in super::super) fn on_paper<T>(&self, ask: impl FnOnce(&Paper) -> T) -> T {
+        let leavers = self.leavers();
+        self.standing(|standing| ask(&Paper::new(&mut standing.solver(), &leavers).unwrap()))
     }
 
     pub(super) fn planned<'q>(
@@ -222,7 +233,7 @@ impl World {
                 pods: &pods,
                 moved: &vec![true; pods.len()],
                 nodes: &team.leavers.iter().copied().collect(),
-                remaining: vec![Resources::default()],
+                remaining: vec![Resources::default(); self.pools.len()],
                 wanted: &team.wanted,
             })
         })

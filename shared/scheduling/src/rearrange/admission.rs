@@ -1,0 +1,128 @@
+//! Whether the rules of a pod let it join a node.
+
+use super::{
+    paper::{Kind, NOWHERE, Paper},
+    rules::{Demand, DomainRule},
+    state::State,
+};
+
+impl State {
+    pub(super) fn admits(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
+        self.admits_on_host(paper, kind, node)
+            && kind.domains.iter().all(|rule| {
+                let domain = self.domain(paper, node, rule.key);
+                self.admits_in(rule, domain)
+            })
+    }
+
+    pub(super) fn admits_on_host(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
+        kind.hosts.iter().all(|rule| {
+            rule.most
+                .is_none_or(|most| self.on_host(paper, node, rule.column) <= most)
+        })
+    }
+
+    pub(super) fn admits_in(&self, rule: &DomainRule, domain: usize) -> bool {
+        let Some(demand) = rule.demand else {
+            return true;
+        };
+        if domain == NOWHERE || rule.eligible >> domain & 1 == 0 {
+            return false;
+        }
+        let counts = self.in_domains.row(rule.row);
+        let here = counts.get(domain).copied().unwrap_or(0);
+        match demand {
+            Demand::Spread {
+                most_skew,
+                least_domains,
+                counts_itself,
+            } => {
+                let least = match rule.eligible.count_ones() < least_domains {
+                    true => 0,
+                    false => eligible(rule, counts).min().unwrap_or(0),
+                };
+                here + i64::from(counts_itself) - least <= most_skew
+            }
+            Demand::Near { may_begin } => {
+                here > 0 || may_begin && eligible(rule, counts).all(|count| count == 0)
+            }
+            Demand::Apart => here == 0,
+        }
+    }
+}
+
+fn eligible<'c>(rule: &DomainRule, counts: &'c [i64]) -> impl Iterator<Item = i64> + 'c {
+    let bits = rule.eligible;
+    let counts = counts.iter().enumerate();
+    counts
+        .filter(move |(domain, _)| bits >> domain & 1 == 1)
+        .map(|(_, count)| *count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{grid::Grid, rules::DOMAINS_MAX, tests::world::World},
+        *,
+    };
+
+    /// Whether a pod may join each of three domains in which so many are counted, where it could be in some of them.
+    fn admitted(counts: [i64; 3], eligible: u64, demand: Option<Demand>) -> [bool; 3] {
+        let rule = DomainRule {
+            row: 0,
+            key: 0,
+            demand,
+            counts: true,
+            eligible,
+        };
+        let mut state = World::new().node("s", "a", &[]).on_paper(Paper::at_home);
+        state.in_domains = Grid::new(1, DOMAINS_MAX);
+        for (domain, count) in counts.into_iter().enumerate() {
+            state.in_domains.set(0, domain, count);
+        }
+        assert_eq!(state.admits_in(&rule, NOWHERE), demand.is_none());
+        [0, 1, 2].map(|domain| state.admits_in(&rule, domain))
+    }
+
+    fn spread(least_domains: u32, counts_itself: bool) -> Option<Demand> {
+        Some(Demand::Spread {
+            most_skew: 1,
+            least_domains,
+            counts_itself,
+        })
+    }
+
+    #[test]
+    fn a_skew_is_measured_from_the_emptiest_domain_that_the_pod_could_be_in() {
+        let admitted = |eligible, demand| admitted([2, 1, 0], eligible, demand);
+        assert_eq!(admitted(0b111, spread(0, true)), [false, false, true]);
+        assert_eq!(admitted(0b011, spread(0, true)), [false, true, false]);
+        assert_eq!(admitted(0b011, spread(0, false)), [true, true, false]);
+    }
+
+    #[test]
+    fn with_fewer_domains_than_there_have_to_be_the_emptiest_counts_as_empty() {
+        let admitted = |least_domains| admitted([2, 1, 0], 0b011, spread(least_domains, true));
+        assert_eq!(admitted(2), [false, true, false]);
+        assert_eq!(admitted(3), [false, false, false]);
+    }
+
+    #[test]
+    fn the_first_of_a_group_goes_anywhere_and_the_others_to_it() {
+        let near = |may_begin| Some(Demand::Near { may_begin });
+        assert_eq!(admitted([0, 3, 0], 0b111, near(true)), [false, true, false]);
+        assert_eq!(admitted([0, 0, 3], 0b011, near(true)), [true, true, false]);
+        assert_eq!(admitted([0, 0, 0], 0b111, near(false)), [false; 3]);
+    }
+
+    #[test]
+    fn a_pod_keeps_apart_from_those_it_repels() {
+        let apart = Some(Demand::Apart);
+        assert_eq!(admitted([0, 3, 0], 0b011, apart), [true, false, false]);
+    }
+
+    #[test]
+    fn what_demands_nothing_admits_everywhere() {
+        assert_eq!(admitted([0, 3, 9], 0, None), [true; 3]);
+    }
+}
