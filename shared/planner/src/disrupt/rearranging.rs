@@ -1,7 +1,7 @@
 //! Plans for all nodes together, as steps each of which is worth it by itself (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 
 use model::{
-    CapacityType, NanosPerHour,
+    CapacityType, NanosPerHour, NodePoolName,
     labels::CAPACITY_TYPE,
     ledger::{Together, Wanted},
 };
@@ -35,31 +35,9 @@ pub(super) fn plan<'a>(
     per_eviction: NanosPerHour,
     mut shown: impl FnMut(Vec<Move<'a>>) -> Option<NanosPerHour>,
 ) {
-    let places = scene.destinations();
-    let mut pools: Vec<&str> = Vec::new();
-    let leavers = candidates.iter().map(|one| {
-        let pool = one.pool.name.as_str();
-        let known = pools.iter().position(|known| *known == pool);
-        let capacity_type = one.machine.labels.get(CAPACITY_TYPE);
-        Leaver {
-            node: places
-                .iter()
-                .position(|at| *at == one.at)
-                .unwrap_or(usize::MAX),
-            pods: scene.movers.of_machine(one.at).collect(),
-            price: one.price,
-            instance_type: one.kind.map(|kind| kind.name.clone()).unwrap_or_default(),
-            disturbance: scene.worth.disturbance(scene, one),
-            least_saving: totals.least_saving(one),
-            is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),
-            budget: known.unwrap_or_else(|| {
-                pools.push(pool);
-                pools.len() - 1
-            }),
-        }
-    });
-    let leavers: Vec<Leaver> = leavers.collect();
-    let together = pools.iter().map(|pool| budgets.left(&(*pool).into()));
+    let pools = pools(candidates);
+    let leavers = leavers(scene, candidates, totals, &pools);
+    let together = pools.iter().map(|pool| budgets.left(pool));
     let gates = &scene.snapshot.settings.feature_gates;
     let asked = Rearranging {
         leavers: &leavers,
@@ -74,6 +52,39 @@ pub(super) fn plan<'a>(
             .filter_map(|team| step(scene, candidates, team));
         shown(steps.collect())
     });
+}
+
+/// The NodePools whose nodes these are.
+pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> {
+    let pools = candidates.iter().map(|one| &one.pool.name);
+    let mut pools: Vec<_> = pools.collect();
+    pools.sort_unstable();
+    pools.dedup();
+    pools
+}
+
+pub(super) fn leavers(
+    scene: &Scene<'_>,
+    candidates: &[&Candidate<'_>],
+    totals: &Totals,
+    pools: &[&NodePoolName],
+) -> Vec<Leaver> {
+    let places = scene.destinations();
+    let leavers = candidates.iter().map(|one| {
+        let place = places.iter().position(|at| *at == one.at);
+        let capacity_type = one.machine.labels.get(CAPACITY_TYPE);
+        Leaver {
+            node: place.unwrap_or(usize::MAX),
+            pods: scene.movers.of_machine(one.at).collect(),
+            price: one.price,
+            instance_type: one.kind.map(|kind| kind.name.clone()).unwrap_or_default(),
+            disturbance: scene.worth.disturbance(scene, one),
+            least_saving: totals.least_saving(one),
+            is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),
+            budget: pools.binary_search(&&one.pool.name).unwrap_or(usize::MAX),
+        }
+    });
+    leavers.collect()
 }
 
 fn attempts(leavers: usize) -> usize {

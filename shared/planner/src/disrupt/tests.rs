@@ -32,6 +32,7 @@ mod evicting;
 mod far_sighted;
 mod holding;
 mod looking_out;
+mod planning_together;
 mod pricing;
 mod rounds;
 mod two_days;

@@ -1,0 +1,238 @@
+//! What a plan for all nodes together is made of: what is asked of the search, what a step is, and in which order steps are taken.
+
+use model::{
+    ids::Uid,
+    ledger::{Place, Together, Wanted},
+};
+
+use super::{
+    super::{
+        balanced::Totals,
+        candidates::{Candidate, Candidates, Class},
+        consolidation::Move,
+        rearranging,
+        scene::Scene,
+    },
+    *,
+};
+
+/// Shows what may go of a world.
+fn of<T>(
+    world: &World,
+    shown: impl for<'a> FnOnce(&Scene<'a>, &[&Candidate<'a>], &Totals) -> T,
+) -> T {
+    at_present(&world.0, |scene| {
+        let known = Candidates::new(&scene, Class::Graceful);
+        let totals = Totals::new(&scene, &known.all);
+        shown(&scene, &known.all.iter().collect::<Vec<_>>(), &totals)
+    })
+}
+
+fn pods(node: &str, numbers: std::ops::Range<usize>) -> Vec<Uid> {
+    let uids = numbers.map(|number| format!("uid-{node}-{number}").as_str().into());
+    uids.collect()
+}
+
+/// Nodes go together, and so many pods of each to a new node of their own, or wherever there is room.
+fn together(nodes: &[(&str, usize)], new: bool) -> Together {
+    let wanted = nodes.iter().map(|(node, count)| Wanted {
+        place: Place::New("default".into()),
+        pods: pods(node, 0..*count),
+    });
+    Together {
+        nodes: nodes
+            .iter()
+            .map(|(node, _)| format!("{node}-claim").as_str().into())
+            .collect(),
+        wanted: wanted.filter(|_| new).collect(),
+    }
+}
+
+/// The nodes that go with a step.
+fn nodes<'m>(step: &'m Move<'_>) -> Vec<&'m str> {
+    let nodes = step.candidates.iter().map(|one| one.node.name.0.as_str());
+    nodes.collect()
+}
+
+#[test]
+fn each_node_that_may_go_is_asked_about_with_its_pods_and_its_node_pools_budget() {
+    let mut world = World::new()
+        .node("one", "small", &[100, 100])
+        .node("other", "medium", &[100])
+        .node_of("third", "large", "spot", &[]);
+    let mut second = world.0.node_pools[0].clone();
+    second.name = "another".into();
+    world.0.node_pools.push(second);
+    let types = world.0.instance_types[&"default".into()].clone();
+    world.0.instance_types.insert("another".into(), types);
+    for labels in [
+        &mut world.0.node_claims[1].labels,
+        &mut world.0.nodes[1].labels,
+    ] {
+        labels.insert("karpenter.sh/nodepool".to_owned(), "another".to_owned());
+    }
+    of(&world, |scene, candidates, totals| {
+        let pools = rearranging::pools(candidates);
+        let names = pools.iter().map(|pool| pool.0.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
+        let leavers = rearranging::leavers(scene, candidates, totals, &pools);
+        let mut asked: Vec<_> = leavers
+            .iter()
+            .map(|one| {
+                let at = scene.destinations()[one.node];
+                let pods = one.pods.iter().map(|pod| scene.movers.get(*pod).unwrap());
+                let pods: Vec<&str> = pods.map(|pod| pod.key.name.as_str()).collect();
+                let node = scene.inventory.machines[at].name;
+                (node, &one.instance_type[..], pods, one.is_spot, one.budget)
+            })
+            .collect();
+        asked.sort_unstable();
+        assert_eq!(
+            asked,
+            [
+                ("one", "small", vec!["one-0", "one-1"], false, 1),
+                ("other", "medium", vec!["other-0"], false, 0),
+                ("third", "large", vec![], true, 1),
+            ]
+        );
+    });
+}
+
+/// What spot nodes may go for is asked of the gate that Karpenter has for that.
+#[test]
+fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
+    let planned = |gate: bool| {
+        let world = World::new()
+            .node_of("one", "large", "spot", &[900, 900])
+            .node_of("other", "large", "spot", &[900, 900])
+            .with(|snapshot| {
+                snapshot.node_pools[0].template.requirements =
+                    vec![one_of(CAPACITY_TYPE, &["spot"])];
+                let gates = &mut snapshot.settings.feature_gates;
+                gates.insert("SpotToSpotConsolidation".to_owned(), gate);
+                // Neither has room for what is on the other.
+                for node in &mut snapshot.nodes {
+                    node.allocatable = Resources::from([("cpu", 2_000), ("pods", 29)]);
+                }
+            });
+        of(&world, |scene, candidates, totals| {
+            let mut replacements = 0;
+            let budgets = Methods::new(scene, scene).budgets(scene, Reason::Underutilized);
+            let none = NanosPerHour(0);
+            rearranging::plan(scene, candidates, totals, &budgets, none, |steps| {
+                let each = steps.iter().map(|step| step.replacements.len());
+                replacements = each.sum();
+                None
+            });
+            replacements
+        })
+    };
+    assert_eq!((planned(false), planned(true)), (0, 1));
+}
+
+/// What is kept of a plan, where a step says of so many pods where they are wanted.
+#[test]
+fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
+    let world = World::new().node("one", "large", &[900]);
+    let kept = |count| {
+        let plan = [together(&[("one", count)], true)];
+        of(&world, |scene, candidates, _| {
+            rearranging::kept(scene, candidates, &plan).len()
+        })
+    };
+    assert_eq!((kept(1), kept(2_000), kept(2_001)), (1, 1, 0));
+}
+
+#[test]
+fn what_is_left_of_a_plan_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
+    let world = World::new()
+        .node("one", "large", &[900])
+        .node("other", "large", &[900])
+        .node("third", "large", &[900]);
+    let left = |counts: [usize; 3]| {
+        let [one, other, third] = counts;
+        let plan = [("one", one), ("other", other), ("third", third)];
+        let plan = plan.map(|step| together(&[step], true));
+        of(&world, |scene, candidates, _| {
+            let steps = rearranging::kept(scene, candidates, &plan);
+            assert_eq!(steps.len(), 3);
+            rearranging::left(&steps, None).len()
+        })
+    };
+    assert_eq!(left([800, 800, 400]), 3);
+    assert_eq!(left([800, 800, 401]), 2);
+    assert_eq!(left([1_000, 1_001, 1]), 1);
+}
+
+#[test]
+fn what_is_done_is_left_out_of_what_is_left() {
+    let world = World::new()
+        .node("one", "large", &[900])
+        .node("other", "large", &[900]);
+    let plan = ["one", "other"].map(|node| together(&[(node, 1)], true));
+    of(&world, |scene, candidates, _| {
+        let steps = rearranging::kept(scene, candidates, &plan);
+        assert_eq!(rearranging::left(&steps, None), plan);
+        assert_eq!(rearranging::left(&steps, steps.first()), plan[1..]);
+    });
+}
+
+#[test]
+fn several_steps_are_one_and_one_is_what_it_is() {
+    let world = World::new()
+        .node("one", "small", &[900])
+        .node("other", "small", &[900])
+        .node("roomy", "large", &[900]);
+    let plan = ["one", "other"].map(|node| together(&[(node, 0)], false));
+    of(&world, |scene, candidates, _| {
+        let steps = rearranging::kept(scene, candidates, &plan);
+        let [one, other] = &steps[..] else {
+            panic!("{} steps", steps.len());
+        };
+        let both = rearranging::together(scene, &[one, other]).unwrap();
+        assert_eq!(nodes(&both), ["one", "other"]);
+        assert!(rearranging::together(scene, &[one]).is_none());
+        assert!(rearranging::together(scene, &[]).is_none());
+    });
+}
+
+/// `few` saves a little for one eviction, `many` more for four, and `team` most, for two new nodes.
+#[test]
+fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_eviction() {
+    let world = World::new()
+        .node("few", "medium", &[900])
+        .node("many", "large", &[900, 900, 900, 900])
+        .node("team", "large", &[1_900])
+        .node("mate", "large", &[1_900])
+        .with(|snapshot| {
+            // Nothing else has room.
+            for node in &mut snapshot.nodes {
+                let used = snapshot.pods.iter().filter(|pod| {
+                    pod.node_name
+                        .as_ref()
+                        .is_some_and(|name| *name == node.name)
+                });
+                let used: i64 = used.map(|pod| pod.shape.requests.get("cpu")).sum();
+                node.allocatable = Resources::from([("cpu", used), ("pods", 29)]);
+            }
+        });
+    let plan = [
+        together(&[("team", 1), ("mate", 1)], true),
+        together(&[("many", 4)], true),
+        together(&[("few", 1)], true),
+    ];
+    of(&world, |scene, candidates, totals| {
+        let steps = rearranging::kept(scene, candidates, &plan);
+        let each = steps.iter().map(|step| {
+            let saved = step.before().0 - step.after().0;
+            (step.replacements.len(), step.evicted(), saved / 1_000_000)
+        });
+        assert_eq!(
+            each.collect::<Vec<_>>(),
+            [(2, 2, 600), (1, 4, 200), (1, 1, 100)]
+        );
+        let steps = rearranging::in_order(steps, totals);
+        let order = steps.iter().map(|step| nodes(step)[0]);
+        assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "team"]);
+    });
+}
