@@ -95,6 +95,22 @@ fn a_team_saves_what_its_nodes_have_to() {
     assert_eq!((planned(17), planned(18)), (1, 0));
 }
 
+/// Two nodes save 53 cents together, half of it by either of them; by itself each saves 26.
+#[test]
+fn a_node_that_goes_with_others_saves_its_own_part() {
+    let mut world = World::new()
+        .node("l", "a", &[1_500])
+        .node("l", "a", &[1_500]);
+    // Neither has room for the other's pod.
+    world.nodes.iter_mut().for_each(|node| node.cores = 2);
+    let planned = |cents: i64| {
+        let plan = world.planned(|leavers, _| leavers[0].least_saving = NanosPerHour(cents * CENT));
+        gone(&plan)
+    };
+    assert_eq!(planned(26), [0, 1].into());
+    assert_eq!(planned(27), [1].into());
+}
+
 /// Beside room for its pod, a node's going saves all that it costs.
 #[test]
 fn a_node_that_costs_less_than_its_going_has_to_save_stays() {

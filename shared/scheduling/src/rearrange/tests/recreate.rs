@@ -13,7 +13,7 @@ use super::{
     world::{CENT, SIZES, World, ZONES, kind},
 };
 
-/// Lets the first node go; returns where its pods, in this order, find places, with the offer each new node becomes.
+/// Lets the first node go, looks for places for its pods in their order, and shows what is found.
 fn found(world: &World, bounds: Bounds, shown: impl FnOnce(&Paper, &State, &[bool])) {
     world.on_paper(|paper| {
         let (mut state, mut waiting) = (paper.at_home(), Vec::new());
