@@ -116,16 +116,22 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
     let access = access(&announced)?;
     let bench = Bench::new(&access)?;
     bench.prepare(nodes, pods).await?;
-    let (took, report) = bench.turn(Lane::Provisioner).await?;
-    if report.launched.len() != nodes {
-        bail!(
-            "{} of {nodes} nodes were launched: {report:?}",
-            report.launched.len()
-        );
+    let (mut launched, mut times) = (0, Vec::new());
+    // One turn launches its share of what a large cluster asks for.
+    while launched < nodes {
+        let (took, report) = bench.turn(Lane::Provisioner).await?;
+        if report.launched.is_empty() {
+            bail!(
+                "{launched} of {nodes} nodes were launched, and no more: {:?} {:?}",
+                report.problems,
+                report.complaints
+            );
+        }
+        launched += report.launched.len();
+        times.push(took.as_millis());
     }
     println!(
-        "turns: the one that launches {nodes} nodes for {pods} pods: {} ms, peak RSS {} MiB",
-        took.as_millis(),
+        "turns: those that launch {launched} nodes for {pods} pods: {times:?} ms, peak RSS {} MiB",
         memory("self", "VmHWM:")?,
     );
     // The pods come back when the nodes are ready: a scheduler that tries thousands in vain at every change is no part of this.
