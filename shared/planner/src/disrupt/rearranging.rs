@@ -63,6 +63,7 @@ pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> 
     pools
 }
 
+/// What the search is asked about each node that may go.
 pub(super) fn leavers(
     scene: &Scene<'_>,
     candidates: &[&Candidate<'_>],

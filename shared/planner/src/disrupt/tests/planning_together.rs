@@ -1,9 +1,6 @@
 //! What a plan for all nodes together is made of: what is asked of the search, what a step is, and in which order steps are taken.
 
-use model::{
-    ids::Uid,
-    ledger::{Place, Together, Wanted},
-};
+use model::ledger::{Place, Together, Wanted};
 
 use super::{
     super::{
@@ -28,23 +25,28 @@ fn of<T>(
     })
 }
 
-fn pods(node: &str, numbers: std::ops::Range<usize>) -> Vec<Uid> {
-    let uids = numbers.map(|number| format!("uid-{node}-{number}").as_str().into());
-    uids.collect()
+/// Nodes that go together, wherever there is room for their pods.
+fn together(nodes: &[&str]) -> Together {
+    let claims = nodes.iter().map(|node| format!("{node}-claim"));
+    Together {
+        nodes: claims.map(|claim| claim.as_str().into()).collect(),
+        wanted: Vec::new(),
+    }
 }
 
-/// Nodes go together, and so many pods of each to a new node of their own, or wherever there is room.
-fn together(nodes: &[(&str, usize)], new: bool) -> Together {
-    let wanted = nodes.iter().map(|(node, count)| Wanted {
-        place: Place::New("default".into()),
-        pods: pods(node, 0..*count),
+/// The same, where so many pods of each are wanted on a new node of their own.
+fn for_new_ones(nodes: &[(&str, usize)]) -> Together {
+    let wanted = nodes.iter().map(|(node, count)| {
+        let uids = (0..*count).map(|number| format!("uid-{node}-{number}"));
+        Wanted {
+            place: Place::New("default".into()),
+            pods: uids.map(|uid| uid.as_str().into()).collect(),
+        }
     });
+    let names = nodes.iter().map(|(node, _)| *node);
     Together {
-        nodes: nodes
-            .iter()
-            .map(|(node, _)| format!("{node}-claim").as_str().into())
-            .collect(),
-        wanted: wanted.filter(|_| new).collect(),
+        wanted: wanted.collect(),
+        ..together(&names.collect::<Vec<_>>())
     }
 }
 
@@ -135,7 +137,7 @@ fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
 fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
     let world = World::new().node("one", "large", &[900]);
     let kept = |count| {
-        let plan = [together(&[("one", count)], true)];
+        let plan = [for_new_ones(&[("one", count)])];
         of(&world, |scene, candidates, _| {
             rearranging::kept(scene, candidates, &plan).len()
         })
@@ -152,7 +154,7 @@ fn what_is_left_of_a_plan_says_of_no_more_than_two_thousand_pods_where_they_are_
     let left = |counts: [usize; 3]| {
         let [one, other, third] = counts;
         let plan = [("one", one), ("other", other), ("third", third)];
-        let plan = plan.map(|step| together(&[step], true));
+        let plan = plan.map(|step| for_new_ones(&[step]));
         of(&world, |scene, candidates, _| {
             let steps = rearranging::kept(scene, candidates, &plan);
             assert_eq!(steps.len(), 3);
@@ -169,7 +171,7 @@ fn what_is_done_is_left_out_of_what_is_left() {
     let world = World::new()
         .node("one", "large", &[900])
         .node("other", "large", &[900]);
-    let plan = ["one", "other"].map(|node| together(&[(node, 1)], true));
+    let plan = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
     of(&world, |scene, candidates, _| {
         let steps = rearranging::kept(scene, candidates, &plan);
         assert_eq!(rearranging::left(&steps, None), plan);
@@ -183,7 +185,7 @@ fn several_steps_are_one_and_one_is_what_it_is() {
         .node("one", "small", &[900])
         .node("other", "small", &[900])
         .node("roomy", "large", &[900]);
-    let plan = ["one", "other"].map(|node| together(&[(node, 0)], false));
+    let plan = ["one", "other"].map(|node| together(&[node]));
     of(&world, |scene, candidates, _| {
         let steps = rearranging::kept(scene, candidates, &plan);
         let [one, other] = &steps[..] else {
@@ -217,9 +219,9 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
             }
         });
     let plan = [
-        together(&[("team", 1), ("mate", 1)], true),
-        together(&[("many", 4)], true),
-        together(&[("few", 1)], true),
+        for_new_ones(&[("team", 1), ("mate", 1)]),
+        for_new_ones(&[("many", 4)]),
+        for_new_ones(&[("few", 1)]),
     ];
     of(&world, |scene, candidates, totals| {
         let steps = rearranging::kept(scene, candidates, &plan);

@@ -124,10 +124,10 @@ fn pods_are_as_large_as_the_part_of_a_middling_node_that_they_take() {
 fn what_is_left_of_all_resources_is_added_up() {
     let world = World::new().node("l", "a", &[375]);
     world.on_paper(|paper| {
-        let cpu = usize::from(paper.scales[0] != 3_750);
-        let amounts = |millicores, pods| match cpu {
-            0 => [millicores, pods],
-            _ => [pods, millicores],
+        let cpu_comes_first = paper.scales[0] == 3_750;
+        let amounts = |millicores, pods| match cpu_comes_first {
+            true => [millicores, pods],
+            false => [pods, millicores],
         };
         let (room, load, more) = (amounts(3_750, 100), amounts(375, 25), amounts(750, 25));
         let slack = paper.slack(&room, &load, &more);

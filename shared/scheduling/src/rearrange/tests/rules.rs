@@ -2,7 +2,7 @@
 
 use model::{
     labels,
-    pod::{HostPort, PodShape},
+    pod::{HostPort, PodShape, TopologySpread},
 };
 
 use super::{
@@ -19,6 +19,13 @@ fn kinds<const N: usize>(world: &World, shown: impl FnOnce([&Kind; N])) {
     world.on_paper(|paper| shown(std::array::from_fn(|pod| paper.kind(pod).unwrap())));
 }
 
+fn only<T>(rules: &[T]) -> &T {
+    let [rule] = rules else {
+        panic!("{} rules", rules.len());
+    };
+    rule
+}
+
 fn port(port: i32) -> HostPort {
     HostPort {
         ip: String::new(),
@@ -27,7 +34,7 @@ fn port(port: i32) -> HostPort {
     }
 }
 
-fn by_host(max_skew: i32) -> model::pod::TopologySpread {
+fn by_host(max_skew: i32) -> TopologySpread {
     let mut by_host = by_zone(max_skew);
     by_host.topology_key = labels::HOSTNAME.to_owned();
     by_host
@@ -41,9 +48,7 @@ fn pods_that_hold_the_same_port_are_counted_together() {
     }
     kinds(&world, |kinds: [&Kind; 3]| {
         let rules = kinds.map(|kind| {
-            let [rule] = kind.hosts.as_slice() else {
-                panic!("{} rules", kind.hosts.len());
-            };
+            let rule = only(&kind.hosts);
             (rule.column, rule.most, rule.counts)
         });
         let rule = |column| (column, Some(0), true);
@@ -60,12 +65,10 @@ fn a_host_may_have_as_many_as_the_skew_allows_with_the_pod_itself() {
     world.pods[1].labels.clear();
     kinds(&world, |kinds: [&Kind; 2]| {
         let rules = kinds.map(|kind| {
-            let rules = kind.hosts.iter();
-            rules
-                .map(|rule| (rule.most, rule.counts))
-                .collect::<Vec<_>>()
+            let rule = only(&kind.hosts);
+            (rule.most, rule.counts)
         });
-        assert_eq!(rules, [[(Some(2), true)], [(Some(3), false)]]);
+        assert_eq!(rules, [(Some(2), true), (Some(3), false)]);
     });
 }
 
@@ -77,9 +80,7 @@ fn a_pod_that_others_count_has_a_rule_that_demands_nothing() {
     world.pods[1].topology_spread.clear();
     kinds(&world, |kinds: [&Kind; 2]| {
         let rows = kinds.map(|kind| {
-            let [rule] = kind.domains.as_slice() else {
-                panic!("{} rules", kind.domains.len());
-            };
+            let rule = only(&kind.domains);
             assert!(rule.counts);
             (rule.row, rule.key, rule.demand.is_some())
         });
