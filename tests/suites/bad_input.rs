@@ -5,8 +5,6 @@
     reason = "what is not there fails the test"
 )]
 
-mod deployed;
-
 use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, all_run, all_true, condition};
 use fakes::Fault;
 use harness::LocalAws;

@@ -5,8 +5,6 @@
     reason = "what is not there fails the test"
 )]
 
-mod deployed;
-
 use std::{collections::BTreeSet, process::Command, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};

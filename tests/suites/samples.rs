@@ -6,8 +6,6 @@
     reason = "a test that cannot read its own samples fails"
 )]
 
-mod deployed;
-
 use std::{
     fs,
     path::{Path, PathBuf},

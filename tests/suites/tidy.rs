@@ -80,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     // Tests, which reach down as development dependencies.
+    ("deployed", &["harness", "sandbox"]),
     ("harness", &[]),
     ("protocol", &[]),
     ("scenarios", &[]),

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Nothing is done, and 503 is the answer.
     Unavailable,
     /// It is done, and its sender never learns: 500 is the answer.
@@ -27,7 +27,7 @@ pub(crate) enum Fault {
 }
 
 /// Listens on a free port of 127.0.0.1 as long as the runtime that it was started in.
-pub(crate) struct Wire {
+pub struct Wire {
     address: SocketAddr,
     faults: Arc<Mutex<Vec<Armed>>>,
 }
@@ -39,10 +39,10 @@ struct Armed {
     resource: String,
 }
 
-pub(crate) const TOKEN: &str = "of-the-functions-alone";
+pub const TOKEN: &str = "of-the-functions-alone";
 
 impl Wire {
-    pub(crate) async fn start(client: Client) -> Self {
+    pub async fn start(client: Client) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let faults = Arc::default();
@@ -50,12 +50,12 @@ impl Wire {
         Self { address, faults }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// `verb` and `resource` as RBAC names them: `patch`, `nodeclaims/status`.
-    pub(crate) fn inject(&self, fault: Fault, verb: &str, resource: &str) {
+    pub fn inject(&self, fault: Fault, verb: &str, resource: &str) {
         self.faults.lock().unwrap().push(Armed {
             fault,
             verb: verb.to_owned(),
@@ -64,7 +64,7 @@ impl Wire {
     }
 
     /// How many faults no request has met.
-    pub(crate) fn pending_faults(&self) -> usize {
+    pub fn pending_faults(&self) -> usize {
         self.faults.lock().unwrap().len()
     }
 }

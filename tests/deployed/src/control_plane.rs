@@ -18,14 +18,19 @@ use tokio::runtime::Runtime;
 /// What answers as the cluster, as long as it is there.
 pub(crate) struct ControlPlane {
     /// Of its administrator.
-    pub(crate) kubeconfig: PathBuf,
+    pub kubeconfig: PathBuf,
     serves: Serves,
     _home: TempDir,
 }
 
+/// What runs ends with it.
 enum Serves {
-    Sandbox(Box<Sandbox>),
-    Programs(Programs),
+    Sandbox {
+        _running: Box<Sandbox>,
+    },
+    Programs {
+        _running: Programs,
+    },
     /// Somebody else's.
     Given,
 }
@@ -44,8 +49,8 @@ impl ControlPlane {
                 "KUBEBUILDER_ASSETS and KUBECONFIG are both set: unset the one that is not meant"
             ),
             (Some(assets), None) => {
-                let programs = Programs::start(assets, home.path(), &kubeconfig);
-                (kubeconfig, Serves::Programs(programs))
+                let _running = Programs::start(assets, home.path(), &kubeconfig);
+                (kubeconfig, Serves::Programs { _running })
             }
             (None, Some(given)) => (given, Serves::Given),
             (None, None) => return Self::simulated(runtime),
@@ -65,7 +70,7 @@ impl ControlPlane {
         fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
         Self {
             kubeconfig,
-            serves: Serves::Sandbox(sandbox),
+            serves: Serves::Sandbox { _running: sandbox },
             _home: home,
         }
     }

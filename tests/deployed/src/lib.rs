@@ -1,15 +1,19 @@
 //! The product as users run it: the stack deployed into a local AWS, a cluster, simulated or real, the relay beside it, and
 //! somebody who does what machines do.
-#![allow(dead_code, reason = "every suite uses a part of it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not there fails the test"
+)]
 
 mod cluster;
 mod control_plane;
 mod given;
 mod kubelets;
 mod machines;
-pub(crate) mod permissions;
-pub(crate) mod relay;
-pub(crate) mod wire;
+pub mod permissions;
+pub mod relay;
+pub mod wire;
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +25,10 @@ use harness::{LocalAws, Stack};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub(crate) use cluster::Cluster;
+pub use cluster::Cluster;
 use machines::Machines;
 
-pub(crate) const CLUSTER: &str = "demo";
+pub const CLUSTER: &str = "demo";
 const CREDENTIALS: &str = "/whittle/credentials/demo";
 /// How often a condition is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -32,10 +36,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Part of the user data of `MANIFESTS`.
-pub(crate) const SECRET_OF_NODES: &str = "4d1e-only-the-node-knows";
+pub const SECRET_OF_NODES: &str = "4d1e-only-the-node-knows";
 
 /// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods, which run nowhere else.
-pub(crate) const MANIFESTS: &str = "
+pub const MANIFESTS: &str = "
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 metadata: {name: default}
@@ -82,14 +86,14 @@ spec:
 ";
 
 /// For anything that a wake starts at once.
-pub(crate) const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = Duration::from_secs(90);
 /// For what waits until the relay counts as silent, or a lease has lapsed.
-pub(crate) const BY_SWEEP: Duration = Duration::from_secs(240);
+pub const BY_SWEEP: Duration = Duration::from_secs(240);
 
-pub(crate) struct Deployed<'a> {
-    pub(crate) aws: &'a LocalAws,
-    pub(crate) stack: Stack<'a>,
-    pub(crate) cluster: Cluster,
+pub struct Deployed<'a> {
+    pub aws: &'a LocalAws,
+    pub stack: Stack<'a>,
+    pub cluster: Cluster,
     machines: Machines,
     swept: Instant,
     /// Of every reach.
@@ -98,14 +102,14 @@ pub(crate) struct Deployed<'a> {
 
 impl<'a> Deployed<'a> {
     /// Deploys the stack and registers a cluster that has Karpenter's CRDs and no node.
-    pub(crate) fn start(aws: &'a LocalAws) -> Self {
+    pub fn start(aws: &'a LocalAws) -> Self {
         let deployed = Self::unregistered(aws);
         deployed.register(CLUSTER, &deployed.entry());
         deployed
     }
 
     /// The same, but for the cluster's registry entry.
-    pub(crate) fn unregistered(aws: &'a LocalAws) -> Self {
+    pub fn unregistered(aws: &'a LocalAws) -> Self {
         let stack = aws.deploy("whittle");
         let cluster = Cluster::start();
         let token = json!({
@@ -123,7 +127,7 @@ impl<'a> Deployed<'a> {
     }
 
     /// The registry entry of the cluster.
-    pub(crate) fn entry(&self) -> Value {
+    pub fn entry(&self) -> Value {
         json!({
             "type": "endpoint", "endpoint": self.cluster.url(), "credentials": CREDENTIALS,
             "reach": "public", "mode": "active",
@@ -132,7 +136,7 @@ impl<'a> Deployed<'a> {
     }
 
     /// As `aws ssm put-parameter` does.
-    pub(crate) fn register(&self, cluster: &str, entry: &Value) {
+    pub fn register(&self, cluster: &str, entry: &Value) {
         let parameter = json!({
             "Name": format!("/whittle/clusters/{cluster}"), "Type": "String", "Value": entry.to_string(), "Overwrite": true,
         });
@@ -141,7 +145,7 @@ impl<'a> Deployed<'a> {
 
     /// The event of a sample in `events/interruption`, as if it happened now and to this instance.
     #[expect(clippy::disallowed_methods, reason = "the functions look at the clock")]
-    pub(crate) fn warning(&self, sample: &str, instance: &Value) -> String {
+    pub fn warning(&self, sample: &str, instance: &Value) -> String {
         let path = cluster::root().join(format!("events/interruption/{sample}.json"));
         let delivery: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let body = delivery["Records"][0]["body"].as_str().unwrap();
@@ -155,14 +159,14 @@ impl<'a> Deployed<'a> {
     }
 
     /// Puts an event where EventBridge's rules put it: the local AWS refuses events of AWS' own sources.
-    pub(crate) fn announce(&self, event: &str) {
+    pub fn announce(&self, event: &str) {
         let url = self.stack.output("InterruptQueueUrl");
         let message = json!({"QueueUrl": url, "MessageBody": event});
         self.aws.ministack.call("sqs", "send_message", message);
     }
 
     /// Invokes every housekeeper as its schedule does.
-    pub(crate) fn sweep(&mut self) {
+    pub fn sweep(&mut self) {
         self.swept = Instant::now();
         let event = json!({"source": "aws.scheduler"});
         for housekeeper in &self.housekeepers {
@@ -172,7 +176,7 @@ impl<'a> Deployed<'a> {
     }
 
     /// Deploys the functions of a VPC's reach too.
-    pub(crate) fn serve_vpc(&mut self) -> String {
+    pub fn serve_vpc(&mut self) -> String {
         let seed = &self.aws.moto.seed;
         let subnets: Vec<&str> = seed.subnets.values().map(String::as_str).collect();
         let lane = self
@@ -186,7 +190,7 @@ impl<'a> Deployed<'a> {
     /// Lets time pass until the condition holds: machines boot and end, and the sweep comes round.
     ///
     /// A condition that answers `Err` says what it still waits for.
-    pub(crate) fn until<T>(
+    pub fn until<T>(
         &mut self,
         what: &str,
         limit: Duration,
@@ -216,17 +220,17 @@ impl<'a> Deployed<'a> {
     }
 
     /// Deletes the stack, as `sam delete` does.
-    pub(crate) fn end(self) -> Result<(), String> {
+    pub fn end(self) -> Result<(), String> {
         self.stack.delete()
     }
 
     /// The cluster's instances that are not terminated, whatever tagged them.
-    pub(crate) fn instances(&self) -> Vec<Value> {
+    pub fn instances(&self) -> Vec<Value> {
         machines::alive(&self.aws.moto)
     }
 
     /// Every instance there ever was.
-    pub(crate) fn instances_ever(&self) -> Vec<Value> {
+    pub fn instances_ever(&self) -> Vec<Value> {
         machines::all(&self.aws.moto)
     }
 
@@ -257,14 +261,14 @@ impl<'a> Deployed<'a> {
 }
 
 /// Tags of an AWS resource by key.
-pub(crate) fn tags(resource: &Value) -> BTreeMap<&str, &str> {
+pub fn tags(resource: &Value) -> BTreeMap<&str, &str> {
     let tags = resource["Tags"].as_array().into_iter().flatten();
     tags.filter_map(|tag| Some((tag["Key"].as_str()?, tag["Value"].as_str()?)))
         .collect()
 }
 
 /// A condition's status, `Unknown` if the object does not have it.
-pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
+pub fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
     let conditions = object["status"]["conditions"].as_array();
     conditions
         .into_iter()
@@ -274,7 +278,7 @@ pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
         .unwrap_or("Unknown")
 }
 
-pub(crate) fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), String> {
+pub fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), String> {
     let mut pods = deployed.cluster.list("pods");
     pods.retain(|pod| pod["metadata"]["namespace"] == "default");
     let running = pods.iter().filter(|pod| {
@@ -286,7 +290,7 @@ pub(crate) fn all_run(deployed: &Deployed<'_>, count: usize) -> Result<(), Strin
     }
 }
 
-pub(crate) fn all_true(objects: &[Value], conditions: &[&str], count: usize) -> Result<(), String> {
+pub fn all_true(objects: &[Value], conditions: &[&str], count: usize) -> Result<(), String> {
     let missing: Vec<String> = objects
         .iter()
         .flat_map(|object| conditions.iter().map(move |kind| (object, kind)))

@@ -10,13 +10,13 @@ use tempfile::NamedTempFile;
 use super::{CLUSTER, Deployed};
 
 /// A running relay; it ends with its value, as when its pod is deleted.
-pub(crate) struct Relay {
+pub struct Relay {
     process: Child,
     log: NamedTempFile,
 }
 
 impl Relay {
-    pub(crate) fn start(deployed: &Deployed<'_>) -> Self {
+    pub fn start(deployed: &Deployed<'_>) -> Self {
         let program = harness::built_program("relay");
         let log = NamedTempFile::new().unwrap();
         let queue = |output: &str| deployed.stack.output(output).to_owned();

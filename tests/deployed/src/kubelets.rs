@@ -22,7 +22,7 @@ const LEASE_SECONDS: u64 = 40;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// One task for all instances, as long as the runtime that it was started in.
-pub(crate) struct Kubelets {
+pub struct Kubelets {
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
 }
 
@@ -45,14 +45,14 @@ enum State {
 }
 
 impl Kubelets {
-    pub(crate) fn start(client: Client) -> Self {
+    pub fn start(client: Client) -> Self {
         let machines = Arc::default();
         tokio::spawn(serve(client, Arc::clone(&machines)));
         Self { machines }
     }
 
     /// Starts a machine that will register this node.
-    pub(crate) fn boot(&self, node: Value) {
+    pub fn boot(&self, node: Value) {
         let name = node["metadata"]["name"].as_str().unwrap().to_owned();
         let state = State::Booting(Instant::now());
         let mut machines = self.machines.lock().unwrap();
@@ -60,7 +60,7 @@ impl Kubelets {
     }
 
     /// Switches the machine of a node off.
-    pub(crate) fn end(&self, node: &str) {
+    pub fn end(&self, node: &str) {
         if let Some(machine) = self.machines.lock().unwrap().get_mut(node) {
             machine.state = State::Ended;
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cluster;
 
 /// Every call of a function is on the page, under the role that it was made with; each of these functions made some.
-pub(crate) fn every_call_is_judged(aws: &LocalAws, functions: &[&str]) {
+pub fn every_call_is_judged(aws: &LocalAws, functions: &[&str]) {
     let page = cluster::root().join("tests/permissions/calls.yaml");
     let page: Vec<Value> = serde_saphyr::from_str(&fs::read_to_string(page).unwrap()).unwrap();
     let mut judged: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -22,10 +22,10 @@ use super::{
     wire::{TOKEN, Wire},
 };
 
-pub(crate) struct Cluster {
+pub struct Cluster {
     /// Between the functions and the API server.
-    pub(crate) wire: Wire,
-    pub(crate) kubelets: Kubelets,
+    pub wire: Wire,
+    pub kubelets: Kubelets,
     /// Nodes that were there before.
     others: BTreeSet<String>,
     control_plane: ControlPlane,
@@ -37,12 +37,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// A cluster with Karpenter's CRDs and nothing else, simulated unless the environment names a real one.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::of(ControlPlane::start)
     }
 
     /// One more, beside the one that the environment may name.
-    pub(crate) fn simulated() -> Self {
+    pub fn simulated() -> Self {
         Self::of(ControlPlane::simulated)
     }
 
@@ -86,28 +86,28 @@ impl Cluster {
     }
 
     /// Where the functions find the API server.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         self.wire.url()
     }
 
     /// What it asks them for.
-    pub(crate) fn token(&self) -> &'static str {
+    pub fn token(&self) -> &'static str {
         TOKEN
     }
 
-    pub(crate) fn kubeconfig(&self) -> &Path {
+    pub fn kubeconfig(&self) -> &Path {
         &self.control_plane.kubeconfig
     }
 
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
         self.run(arguments, "")
     }
 
-    pub(crate) fn apply(&self, manifests: &str) -> String {
+    pub fn apply(&self, manifests: &str) -> String {
         self.run(&["apply", "-f", "-"], manifests)
     }
 
-    pub(crate) fn scale(&self, deployment: &str, replicas: usize) {
+    pub fn scale(&self, deployment: &str, replicas: usize) {
         self.kubectl(&[
             "scale",
             "deployment",
@@ -117,7 +117,7 @@ impl Cluster {
     }
 
     /// All objects of a kind, but for nodes that were there before.
-    pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
+    pub fn list(&self, kind: &str) -> Vec<Value> {
         let text = self.kubectl(&["get", kind, "--all-namespaces", "-o", "json"]);
         let mut list: Value = serde_json::from_str(&text).unwrap();
         let Value::Array(mut items) = list["items"].take() else {
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// What kubectl prints, or what it says went wrong.
-    pub(crate) fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+    pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let mut kubectl = Command::new(harness::tool("bin/kubectl"))
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
@@ -176,8 +176,6 @@ async fn connect(kubeconfig: &Path) -> Client {
 
 /// The checkout.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    root.unwrap().to_owned()
 }
