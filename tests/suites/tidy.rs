@@ -121,7 +121,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-pricing", &["ec2"]),
     ("aws-sdk-dynamodb", &["ledger", "relay"]),
     ("aws-sdk-sqs", &["ledger", "relay"]),
-    ("kube", &["k8s", "relay"]),
+    // The suites that deploy the stack ask the cluster as its administrator.
+    ("kube", &["deployed", "k8s", "relay"]),
 ];
 
 fn root() -> PathBuf {

@@ -1,5 +1,7 @@
 //! The product as users run it: the stack deployed into a local AWS, a cluster, simulated or real, the relay beside it, and
 //! somebody who does what machines do.
+//!
+//! It knows the product by what is deployed and must never depend on a crate that decides or acts.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
