@@ -148,7 +148,8 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
     )
 }
 
-/// Left over where somebody took a NodeClaim's finalizer out. Ready nodes are not collected (PROTOCOL G1).
+/// Left over where somebody took a NodeClaim's finalizer out. They are drained some minutes later, unless garbage collection is
+/// held back (PROTOCOL G3).
 fn unclaimed(objects: &Objects) -> Finding {
     let claims = objects.of_kind("NodeClaim");
     let claimed: BTreeSet<&str> = claims
@@ -163,9 +164,10 @@ fn unclaimed(objects: &Objects) -> Finding {
         format!("{} {instance}", short_name(node))
     });
     Finding::new(
-        "nodes of NodePools that no NodeClaim names, so that nothing replaces or removes them while they are ready",
+        "nodes of NodePools that no NodeClaim names: one in ten is drained and removed within the hour, the others wait for approval",
         found.collect(),
-        "kubectl delete node <node>: its pods are evicted, and its instance is ended some minutes later",
+        "whittle approve <cluster> lets all of them go; kubectl delete node <node> drains one now, and its instance is ended some \
+         minutes later",
     )
 }
 

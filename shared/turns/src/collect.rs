@@ -1,5 +1,6 @@
 //! Garbage collection (PROTOCOL G): instances that no NodeClaim names, and NodeClaims whose instance is gone. Absence is
-//! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
+//! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it. A node
+//! that is in service is not ended under its pods: its Node is deleted, so that it is drained first.
 
 mod brake;
 mod lost;
@@ -11,17 +12,17 @@ use std::{
 
 use api::{
     conditions::types::{INITIALIZED, REGISTERED},
-    names::tag,
+    names::{finalizer, tag, taint},
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, NodeClaimName,
+    ClusterName, InstanceId, NodeClaimName, NodeName,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
     ledger::{ClaimPhase, Holder, Intent, IntentState, SweepMemory},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
-    plan::Target,
+    plan::{NodeUpdate, Target},
 };
 use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
@@ -42,6 +43,8 @@ const COLLECTED: &str = "garbage_collected";
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
     pub(crate) instances: Vec<InstanceId>,
+    /// Nodes in service whose deletion was ordered; their instances go once they are drained.
+    pub(crate) nodes: Vec<NodeName>,
     pub(crate) claims: Vec<NodeClaimName>,
     pub(crate) metrics: Vec<Metric>,
     /// What the brake held back: it needs a person's approval.
@@ -55,6 +58,8 @@ struct Orphan {
     instance: InstanceId,
     /// The claim that holds it in the ledger, if any.
     claim: Option<NodeClaimName>,
+    /// Serves pods, which it is drained of first.
+    node: Option<Node>,
     explained: bool,
 }
 
@@ -122,7 +127,8 @@ pub(crate) async fn collect(
             break;
         }
         if let Some(found) = instances.iter().find(|other| other.id == instance) {
-            doomed.extend(judge(world, cluster, api, found).await?);
+            let node = serving(&nodes, &found.id).cloned();
+            doomed.extend(judge(world, cluster, api, found, node).await?);
         }
     }
     let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
@@ -152,8 +158,13 @@ pub(crate) async fn collect(
             world.ledger.close_claim(cluster, claim).await?;
         }
         // G1: whoever takes the row wins; nobody adopts the instance any more.
-        if world.ledger.collect(cluster, &orphan.instance, now).await? == Moved::Yes {
-            collected.instances.push(orphan.instance);
+        if world.ledger.collect(cluster, &orphan.instance, now).await? == Moved::No {
+            continue;
+        }
+        match orphan.node {
+            None => collected.instances.push(orphan.instance),
+            Some(node) if order_deletion(&**api, &node).await? => collected.nodes.push(node.name),
+            Some(_) => {}
         }
     }
     if !collected.instances.is_empty() {
@@ -200,7 +211,7 @@ fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
     })
 }
 
-/// Instances that no NodeClaim names, no launch explains and no kubelet speaks for.
+/// Instances that no NodeClaim names, no launch explains, and that are not being drained.
 fn orphans(
     instances: &[Instance],
     claims: &[NodeClaim],
@@ -208,30 +219,45 @@ fn orphans(
     open: &BTreeSet<LaunchToken>,
 ) -> BTreeSet<InstanceId> {
     let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
-    let spoken_for: BTreeSet<&str> = nodes
-        .iter()
-        .filter(|node| is_in_service(node))
-        .filter_map(|node| node.provider_id.rsplit('/').next())
-        .collect();
+    let is_drained =
+        |instance| serving(nodes, instance).is_some_and(|node| node.deleted_at.is_some());
     instances
         .iter()
         .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
         .filter(|instance| instance.state != InstanceState::ShuttingDown)
-        .filter(|instance| {
-            !named.contains(&instance.id) && !spoken_for.contains(instance.id.as_str())
-        })
+        .filter(|instance| !named.contains(&instance.id) && !is_drained(&instance.id))
         .filter(|instance| launch_of(instance).is_none_or(|token| !open.contains(&token)))
         .map(|instance| instance.id.clone())
         .collect()
 }
 
-/// Ready, and open to pods: a node that still carries the taint it booted with has never been anybody's.
-fn is_in_service(node: &Node) -> bool {
-    node.ready.status == ConditionStatus::True
-        && node
-            .taints
-            .iter()
-            .all(|taint| taint.key != api::names::taint::UNREGISTERED)
+/// The node that an instance is, if that is ready, and open to pods: one that still carries the taint it booted with has never
+/// been anybody's.
+fn serving<'a>(nodes: &'a [Node], instance: &InstanceId) -> Option<&'a Node> {
+    nodes.iter().find(|node| {
+        let mut taints = node.taints.iter();
+        node.provider_id.rsplit('/').next() == Some(instance.as_str())
+            && node.ready.status == ConditionStatus::True
+            && taints.all(|taint| taint.key != taint::UNREGISTERED)
+    })
+}
+
+/// Has a node drained as if a person had deleted it; `false` if it changed meanwhile and is to be looked at again.
+async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<bool, TurnError> {
+    let update = NodeUpdate {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        // Without it the Node would be gone before its pods are.
+        add_finalizers: vec![finalizer::TERMINATION.to_owned()],
+        delete: true,
+        ..NodeUpdate::default()
+    };
+    match api.update_node(&update).await {
+        Ok(()) => Ok(true),
+        Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn launch_of(instance: &Instance) -> Option<LaunchToken> {
@@ -285,12 +311,14 @@ fn due<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<
         .collect()
 }
 
-/// Whether an instance really belongs to nobody, and whether our ledger says why.
+/// Whether an instance really belongs to nobody, and whether our ledger says why. That its launch is over does not explain why a
+/// node that serves should go: the launch may have been given up while EC2 did not show the instance.
 async fn judge(
     world: &World,
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
     instance: &Instance,
+    node: Option<Node>,
 ) -> Result<Option<Orphan>, TurnError> {
     let held = world
         .ledger
@@ -305,7 +333,7 @@ async fn judge(
             }
             let row = world.ledger.claim(cluster, &claim).await?;
             let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
-            (Some(claim), closed)
+            (Some(claim), closed && node.is_none())
         }
         None => {
             // Surplus of a call that is over: everything it owed has been handed out.
@@ -313,12 +341,14 @@ async fn judge(
                 Some(token) => world.ledger.call(cluster, &token).await?,
                 None => None,
             };
-            (None, call.is_some_and(|call| call.closed))
+            let closed = call.is_some_and(|call| call.closed);
+            (None, closed && node.is_none())
         }
     };
     Ok(Some(Orphan {
         instance: instance.id.clone(),
         claim,
+        node,
         explained,
     }))
 }

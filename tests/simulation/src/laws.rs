@@ -35,8 +35,10 @@ pub struct Laws {
     /// When EC2 last denied to have the instances that there are.
     hidden_at: Option<Timestamp>,
     initialized: BTreeSet<NodeClaimName>,
-    /// NodeClaims that were collected although their instance lives.
-    lost: Vec<Timestamp>,
+    /// NodeClaims and Nodes that were collected although their instance lives, and when.
+    lost: BTreeMap<String, Timestamp>,
+    /// A person has approved that all of them go.
+    pub(crate) approved: bool,
     most_instances: usize,
     /// What pods were when a commit read them again.
     reread: BTreeMap<(Lane, PodKey), bool>,

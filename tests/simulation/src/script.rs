@@ -81,7 +81,7 @@ pub enum What {
     },
     NodeDeleted,
     NodeClaimDeleted,
-    /// One whose node has not joined, finalizer and all: nobody is asked to end its instance.
+    /// Finalizer and all: nobody is asked to end its instance.
     NodeClaimForced,
     PodDeleted,
     NodeClassEdited,

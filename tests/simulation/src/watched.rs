@@ -12,7 +12,7 @@ use std::{
 
 use fakes::{Process, Sim};
 use model::{
-    InstanceId, Lane, PodKey,
+    InstanceId, Lane, NodeName, PodKey,
     ids::TurnId,
     launch::FleetRequest,
     ledger::Lease,
@@ -32,6 +32,7 @@ pub(crate) enum Act<'a> {
     Terminate(&'a [InstanceId]),
     DeleteClaim(&'a Target),
     UpdateClaim(&'a NodeClaimUpdate),
+    DeleteNode(&'a NodeName),
     Evict(Option<Pod>),
     DeletePod(Option<Pod>),
 }
@@ -115,6 +116,7 @@ impl Act<'_> {
             Self::Launch(_)
             | Self::Terminate(_)
             | Self::DeleteClaim(_)
+            | Self::DeleteNode(_)
             | Self::Evict(_)
             | Self::DeletePod(_) => true,
             Self::Take { .. } | Self::End { .. } | Self::Commit(_) | Self::UpdateClaim(_) => false,
@@ -137,6 +139,7 @@ impl fmt::Display for Act<'_> {
             Self::Terminate(ids) => write!(f, "termination of {ids:?}"),
             Self::DeleteClaim(target) => write!(f, "deletion of NodeClaim {}", target.name),
             Self::UpdateClaim(update) => write!(f, "update of NodeClaim {}", update.name),
+            Self::DeleteNode(name) => write!(f, "deletion of Node {name}"),
             Self::Evict(pod) => write!(f, "eviction of {}", key(pod)),
             Self::DeletePod(pod) => write!(f, "deletion of {}", key(pod)),
         }

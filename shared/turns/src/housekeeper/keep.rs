@@ -13,7 +13,9 @@ use ports::{Cluster, ClusterError, Needs, cluster::LeaderLease};
 
 use super::{SweepReport, mirror::look_afresh};
 use crate::{
-    Entry, Report, TurnError, World, collect, gone, journal,
+    Entry, Report, TurnError, World,
+    collect::{self, Collected},
+    gone, journal,
     leader::{self, Step},
     metrics,
     notifications::{self, News},
@@ -90,6 +92,12 @@ pub(super) async fn keep(
         );
         report.collected.extend(
             collected
+                .nodes
+                .iter()
+                .map(|name| format!("{cluster}/{name}")),
+        );
+        report.collected.extend(
+            collected
                 .claims
                 .iter()
                 .map(|name| format!("{cluster}/{name}")),
@@ -99,7 +107,7 @@ pub(super) async fn keep(
         let told = status::tell(&*api, Lane::Housekeeper, &collected.metrics, None).await;
         let told = told.map(|complaint| format!("{cluster}: {complaint}"));
         report.complaints.extend(told);
-        if !collected.claims.is_empty() {
+        if !collected.claims.is_empty() || !collected.nodes.is_empty() {
             world
                 .ledger
                 .make_due(cluster, Lane::Terminator, now)
@@ -159,23 +167,29 @@ async fn upkeep(
 }
 
 /// So that people can ask what became of an instance that nobody owned.
-async fn remember(
-    world: &World,
-    cluster: &ClusterName,
-    turn: &TurnId,
-    collected: &collect::Collected,
-) {
-    if collected.instances.is_empty() && collected.claims.is_empty() {
+async fn remember(world: &World, cluster: &ClusterName, turn: &TurnId, collected: &Collected) {
+    let Collected {
+        instances,
+        nodes,
+        claims,
+        ..
+    } = collected;
+    if instances.is_empty() && nodes.is_empty() && claims.is_empty() {
         return;
     }
     let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
-    let instances = collected.instances.iter();
-    let instances = instances.map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
-    let claims = collected.claims.iter().map(|name| {
+    let instances = instances
+        .iter()
+        .map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
+    let nodes = nodes.iter().map(|name| {
+        let text = format!("delete node/{name}: no NodeClaim names it");
+        Line::new(text, [Subject::Node(name.clone())])
+    });
+    let claims = claims.iter().map(|name| {
         let text = format!("delete nodeclaim/{name}: its instance is gone");
         Line::new(text, [Subject::NodeClaim(name.clone())])
     });
-    report.planned = instances.chain(claims).collect();
+    report.planned = instances.chain(nodes).chain(claims).collect();
     report.stopped.clone_from(&collected.braked);
     journal::note(world, &report).await;
 }

@@ -4,7 +4,7 @@ use api::names::{annotation::DO_NOT_DISRUPT, finalizer, taint};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, InstanceId, Lane,
+    Action, InstanceId, Lane, NodeName,
     launch::{FleetRequest, Instance},
     ledger::{Command, CommandState, Intent, IntentState, Mode},
     node::{ConditionStatus, Node},
@@ -59,9 +59,10 @@ impl Laws {
             }
             Act::Commit(commit) => self.commit(world, lane, commit),
             Act::Launch(request) => self.launch(world, request),
-            Act::Terminate(ids) => ids.iter().for_each(|id| self.terminate(world, id)),
+            Act::Terminate(ids) => ids.iter().for_each(|id| self.terminate(world, lane, id)),
             Act::DeleteClaim(target) => self.delete_claim(world, lane, target),
             Act::UpdateClaim(update) => self.update_claim(world, update),
+            Act::DeleteNode(name) => self.delete_node(world, lane, name),
             Act::Evict(pod) => {
                 if let Some(pod) = pod.as_ref().filter(|pod| is_protected(pod)) {
                     self.breaks(
@@ -96,7 +97,7 @@ impl Laws {
         announced || claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some())
     }
 
-    fn terminate(&mut self, world: &World, id: &InstanceId) {
+    fn terminate(&mut self, world: &World, lane: Lane, id: &InstanceId) {
         let now = world.now;
         if world
             .account
@@ -123,8 +124,11 @@ impl Laws {
                 .taints
                 .iter()
                 .all(|taint| taint.key != taint::UNREGISTERED);
+        // Whoever read its NodeClaim just before it was removed by force has had the Node deleted, and drained it.
+        let collects = lane == Lane::Housekeeper || node.deleted_at.is_none();
         if claim.is_none()
             && in_service
+            && collects
             && now.duration_since(node.ready.since.unwrap_or(now)) > SEEN_AFTER
         {
             self.breaks(
@@ -157,6 +161,41 @@ impl Laws {
         }
     }
 
+    fn delete_node(&mut self, world: &World, lane: Lane, name: &NodeName) {
+        let node = world.api.nodes.get(name);
+        let Some(node) = node.filter(|node| node.deleted_at.is_none()) else {
+            return;
+        };
+        if lane != Lane::Housekeeper {
+            return;
+        }
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
+        if let Some(claim) = claim {
+            let what = format!("{name} of {}", claim.name);
+            self.breaks(
+                "G1: what a NodeClaim names is not collected",
+                world.now,
+                what,
+            );
+        }
+        self.collects(world, name.as_str());
+    }
+
+    /// What may be there after all.
+    fn collects(&mut self, world: &World, name: &str) {
+        let now = world.now;
+        self.lost
+            .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
+        self.lost.insert(name.to_owned(), now);
+        self.most_instances = self.most_instances.max(world.account.alive().count());
+        let (count, most) = (self.lost.len(), self.most_instances);
+        if !self.approved && (count > (most / 10).max(1) || count >= most) {
+            let what = format!("{count} of {most} within an hour, {name} last");
+            self.breaks("G3: mass absence is no proof", now, what);
+        }
+    }
+
     fn delete_claim(&mut self, world: &World, lane: Lane, target: &Target) {
         let now = world.now;
         if target.uid.as_str().is_empty() || target.resource_version.is_empty() {
@@ -171,20 +210,7 @@ impl Laws {
         };
         let lives = instance_of(world, claim).is_some_and(|instance| instance.state.is_alive());
         if lane == Lane::Housekeeper && lives && claim.deleted_at.is_none() {
-            self.lost
-                .retain(|at| now.duration_since(*at) < SignedDuration::from_hours(1));
-            self.lost.push(now);
-            self.most_instances = self.most_instances.max(world.account.alive().count());
-            let allowed = (self.most_instances / 10).max(1);
-            if self.lost.len() > allowed || self.lost.len() >= self.most_instances {
-                let what = format!(
-                    "{} of {} within an hour, {} last",
-                    self.lost.len(),
-                    self.most_instances,
-                    target.name
-                );
-                self.breaks("G3: mass absence is no proof", now, what);
-            }
+            self.collects(world, target.name.as_str());
         }
         if lane == Lane::Disruption {
             self.note_initialized(world);

@@ -108,6 +108,13 @@ hand_on! {
             self.sim.update_node_claim(&update).await
         }
 
+        async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
+            if update.delete {
+                self.before(&Act::DeleteNode(&update.name));
+            }
+            self.sim.update_node(update).await
+        }
+
         async fn evict(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
             if self.has(Bug::DeleteForEvict) {
                 return self.delete_pod(pod, uid, grace_seconds).await;
@@ -149,7 +156,6 @@ hand_on! {
     fn node(name: &NodeName) -> Option<Node>;
     fn node_claim(name: &NodeClaimName) -> Option<NodeClaim>;
     fn create_node_claim(launch: &Launch) -> NodeClaim;
-    fn update_node(update: &NodeUpdate) -> ();
     fn update_node_pool_status(name: &NodePoolName, status: &NodePoolStatus) -> ();
     fn update_node_class_status(name: &str, status: &EC2NodeClassStatus) -> ();
     fn update_node_overlay_status(name: &str, status: &NodeOverlayStatus) -> ();

@@ -1,10 +1,11 @@
 //! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
 
+use api::names::finalizer;
 use fakes::Fault;
 use model::node_claim::NodeClaim;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
-use crate::{change_node, claim, is_gone, serving, serving_apart};
+use crate::{claim, is_gone, serving, serving_apart};
 
 #[tokio::test]
 async fn an_instance_that_no_node_claim_names_is_collected() {
@@ -125,25 +126,96 @@ async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiti
     }
 }
 
-/// Its pods run, so it stays; nobody owns it, so `whittle doctor` names it, and it goes when its Node is deleted.
+/// Its pods run, so it is drained as if a person had deleted its Node.
 #[tokio::test]
-async fn a_ready_node_whose_node_claim_was_removed_by_force_goes_when_its_node_is_deleted() {
+async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes() {
     let mut rig = serving_apart(4).await;
     let lost = claim(&rig);
-    rig.sim
-        .with(|world| world.api.node_claims.remove(&lost.name));
-    rig.pass(secs(900)).await;
-    assert!(!rig.sim.with(is_gone(&lost)) && rig.sim.with(all_bound));
     let node = lost.status.node_name.clone().unwrap();
-    let now = rig.sim.with(|world| world.now);
-    change_node(&rig, &node, |node| {
-        node.deleted_at = Some(now);
-        node.resource_version.push_str(".1");
+    rig.sim.with(|world| {
+        world.api.node_claims.remove(&lost.name);
+        let node = world.api.nodes.get_mut(&node).unwrap();
+        node.finalizers.clear();
+    });
+    rig.pass(secs(100)).await;
+    let is_deleted = {
+        let node = node.clone();
+        move |world: &mut fakes::World| world.api.nodes[&node].deleted_at.is_some()
+    };
+    assert!(!rig.sim.with(&is_deleted), "one look is not enough");
+    let ordered = rig.until(secs(300), is_deleted).await;
+    assert!(ordered.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let finalizers = &world.api.nodes[&node].finalizers;
+        assert!(finalizers.iter().any(|one| one == finalizer::TERMINATION));
     });
     let gone = rig.until(secs(600), is_gone(&lost)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
+    let evicted = "evict pod default/web-";
+    assert!(
+        rig.transcript.iter().any(|line| line.contains(evicted)),
+        "{:#?}",
+        rig.transcript
+    );
     let served = rig.until(secs(600), |world| all_bound(world) && consistent(world));
     assert!(served.await.is_some(), "{:#?}", rig.transcript);
+    transcript!(rig);
+}
+
+/// A backup without them was restored, say: nobody drains what serves because of that.
+#[tokio::test]
+async fn ready_nodes_whose_node_claims_all_vanish_stay() {
+    let mut rig = serving_apart(4).await;
+    rig.sim.with(|world| world.api.node_claims.clear());
+    rig.pass(secs(1_800)).await;
+    rig.sim.with(|world| {
+        assert!(
+            world
+                .api
+                .nodes
+                .values()
+                .all(|node| node.deleted_at.is_none())
+        );
+        assert_eq!(world.account.alive().count(), 4);
+        assert!(all_bound(world));
+    });
+    assert!(
+        rig.transcript
+            .iter()
+            .any(|line| line.contains("4 of 4 instances")),
+        "{:#?}",
+        rig.transcript
+    );
+    transcript!(rig);
+}
+
+/// EC2 showed nothing of them for a while, so their launches are over in the ledger; that does not explain why they
+/// should go, and other nodes be launched for their pods.
+#[tokio::test]
+async fn nodes_that_are_back_after_their_launches_were_given_up_do_not_all_go() {
+    let mut rig = serving_apart(4).await;
+    rig.sim.with(|world| {
+        world.account.blind = true;
+        let names: Vec<_> = world.api.node_claims.keys().take(2).cloned().collect();
+        for name in names {
+            let claim = world.api.node_claims.remove(&name).unwrap();
+            world.api.silent.insert(claim.status.node_name.unwrap());
+        }
+    });
+    rig.pass(secs(900)).await;
+    rig.sim.with(|world| {
+        let rows = &world.ledger.clusters[&"demo".into()];
+        assert_eq!(rows.claims.len(), 2, "two launches are over");
+        world.account.blind = false;
+        world.api.silent.clear();
+    });
+    rig.pass(secs(900)).await;
+    assert_eq!(
+        rig.sim.with(|world| world.account.instances.len()),
+        4,
+        "{:#?}",
+        rig.transcript
+    );
     transcript!(rig);
 }
 

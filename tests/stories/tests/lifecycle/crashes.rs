@@ -12,7 +12,7 @@ use stories::{Rig, all_bound, consistent, secs, settled};
 
 use crate::{
     births, burials, by_hand, change_claim, change_pods, claim, delete_claim, deleted_clusters,
-    fixed, node, serving,
+    fixed, node, serving, serving_apart,
 };
 
 /// Long enough for time-outs, garbage collection and the sweep.
@@ -153,6 +153,16 @@ async fn of_collecting_an_instance() {
     let collected =
         |world: &mut World| !world.account.instances[&"i-stray".into()].state.is_alive();
     sweep(37, || serving(8), lose, collected).await;
+}
+
+#[tokio::test]
+async fn of_collecting_a_node_that_serves() {
+    let lose = |rig: &Rig| {
+        let name = claim(rig).name;
+        rig.sim.with(|world| world.api.node_claims.remove(&name));
+    };
+    let replaced = |world: &mut World| world.account.instances.len() == 5 && all_bound(world);
+    sweep(37, || serving_apart(4), lose, replaced).await;
 }
 
 #[tokio::test]
