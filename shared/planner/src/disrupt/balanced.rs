@@ -120,9 +120,6 @@ impl Totals {
             let Some(total) = self.0.get(name) else {
                 return false;
             };
-            if total.cost <= 0 || total.disruption <= 0 || before <= 0 {
-                return false;
-            }
             let saved = savings * own.cost;
             saved > 0
                 && DISRUPTION_PER_SAVINGS * saved * total.disruption

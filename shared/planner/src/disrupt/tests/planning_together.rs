@@ -100,6 +100,73 @@ fn each_node_that_may_go_is_asked_about_with_its_pods_and_its_node_pools_budget(
     });
 }
 
+/// Of ten hours four are its own, and for six more it would cost nothing to let it stay.
+#[test]
+fn what_a_node_disturbs_is_spread_over_the_horizon_with_the_time_that_it_is_not_there_for() {
+    let world = World::new()
+        .node("one", "large", &[100, 100, 100, 100])
+        .with(|snapshot| {
+            snapshot.settings.optimize = Optimize::Cost;
+            let annotations = &mut snapshot.node_pools[0].annotations;
+            for (key, value) in [("consolidation-horizon", "10h"), ("eviction-price", "0.1")] {
+                annotations.insert(format!("whittle.sh/{key}"), value.to_owned());
+            }
+            let claim = &mut snapshot.node_claims[0];
+            claim.created_at = Some(test_world::now() - SignedDuration::from_hours(2));
+            claim.spec.expire_after = Some("6h".to_owned());
+        });
+    let disturbance = |world: &World| {
+        of(world, |scene, candidates, _| {
+            (
+                candidates[0].price.0,
+                scene.worth.disturbance(scene, candidates[0]).0,
+            )
+        })
+    };
+    let (price, each) = disturbance(&world);
+    assert_eq!(price, 400_000_000);
+    // Four evictions, and six hours.
+    assert_eq!(each, (400_000_000 + 6 * price) / 10);
+    let upstream = world.with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    assert_eq!(disturbance(&upstream), (price, 0));
+}
+
+/// Six of eight evictions are its own, so it has to save three eighths of what all cost: half of six eighths.
+#[test]
+fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() {
+    let world = World::new()
+        .node("one", "large", &[200; 5])
+        .node("other", "large", &[900])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
+        });
+    let plan = [for_new_ones(&[("one", 5)])];
+    of(&world, |scene, candidates, totals| {
+        let [one, other] = candidates else {
+            panic!("{} candidates", candidates.len());
+        };
+        let price = one.price.0;
+        let least = |totals: &Totals| [one, other].map(|one| totals.least_saving(one).0);
+        assert_eq!(least(totals), [price * 2 * 3 / 8, price * 2 / 8]);
+        assert_eq!(
+            least(&totals.scaled(1, 4)),
+            [price * 2 * 3 / 32, price * 2 / 32]
+        );
+        let steps = rearranging::kept(scene, candidates, &plan);
+        let saved = price - steps[0].after().0;
+        assert!(0 < saved && saved < price);
+        let mut then = totals.clone();
+        then.note(&steps[0]);
+        assert_eq!(least(&then)[0], (price * 2 - saved) * 3 / 8);
+    });
+    let plain = world.with(|snapshot| {
+        snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::default();
+    });
+    of(&plain, |_, candidates, totals| {
+        assert_eq!(totals.least_saving(candidates[0]), NanosPerHour(0));
+    });
+}
+
 /// What spot nodes may go for is asked of the gate that Karpenter has for that.
 #[test]
 fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
