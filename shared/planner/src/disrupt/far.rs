@@ -4,11 +4,14 @@
 //! again and again. So the course of such steps is followed to its end in thought, and compared with those of plans for the
 //! cluster as a whole. A plan is taken up only if it ends no dearer; what an eviction has to be worth decides between them.
 
+mod choice;
+
 use model::{
-    NanosPerHour, Snapshot,
+    Snapshot,
     ledger::{Cursor, Together},
 };
 
+use self::choice::{Bound, Prices, value};
 use super::{
     Command, Method, Pass, Reason,
     balanced::Totals,
@@ -22,15 +25,8 @@ use super::{
     scene::{Scene, Sight, Stance},
 };
 
-/// What an eviction is taken to be worth while plans are made is between these, in nano-dollars per hour.
-const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
-const PLANS: usize = 6;
 /// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
 const CANDIDATES_MAX: usize = 100;
-/// What an eviction counts for when courses are compared, in nano-dollars per hour.
-const EVICTION: i64 = 10_000_000;
-/// A plan may need more evictions than plain steps do by this part of them.
-const MORE_EVICTIONS: usize = 18;
 
 /// What a longer view comes to.
 #[derive(Default)]
@@ -85,24 +81,22 @@ pub(super) fn find<'a>(
     };
     let known = end(&plainly);
     let kept = planned(rearranging::kept(scene, candidates, begun));
-    // What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
-    let (bound, moved_max) = match &kept {
-        Some((course, _)) => (*course, course.moved),
-        None => (known, known.moved + known.moved / MORE_EVICTIONS),
+    let bound = match &kept {
+        Some((course, _)) => Bound::of_what_is_begun(*course),
+        None => Bound::of_steps(known),
     };
     // Nothing is searched for where no plain step saves anything.
     let plans = plain.as_ref().map(|_| {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
-        search(scene, candidates, &by_then, &budgets, moved_max, planned)
+        search(scene, candidates, &by_then, &budgets, &bound, planned)
     });
     let plans = plans.unwrap_or_default();
-    let better = |course: Course| {
-        course.cost <= bound.cost && course.moved <= moved_max && value(course) < value(bound)
-    };
-    let plans = plans.into_iter().filter(|(course, _)| better(*course));
+    let plans = plans
+        .into_iter()
+        .filter(|(course, _)| bound.admits(*course));
     let best = plans.min_by_key(|(course, _)| value(*course)).or(kept);
-    match best.filter(|(course, _)| !better(known) || value(*course) < value(known)) {
+    match best.filter(|(course, _)| bound.prefers(*course, known)) {
         Some((_, found)) => Found {
             command: found.command.or(plain),
             ..found
@@ -152,28 +146,22 @@ fn next_of<'a>(
     })
 }
 
-/// Makes plans for prices of an eviction that approach the least that leads to no more than so many evictions.
+/// Makes plans for several prices of an eviction.
 fn search<'a>(
     scene: &Scene<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     budgets: &Budgets,
-    moved_max: usize,
+    bound: &Bound,
     planned: impl Fn(Vec<Move<'a>>) -> Option<Planned>,
 ) -> Vec<Planned> {
-    let [mut least, mut most] = PER_EVICTION;
-    let (mut plans, mut tried) = (Vec::new(), 0);
-    let mut each = NanosPerHour((least * most).isqrt());
+    let (mut plans, mut prices) = (Vec::new(), Prices::default());
+    let each = prices.current();
     rearranging::plan(scene, candidates, totals, budgets, each, |steps| {
         let plan = planned(steps);
-        match &plan {
-            Some((course, _)) if course.moved > moved_max => least = each.0,
-            Some(_) | None => most = each.0,
-        }
+        let course = plan.as_ref().map(|(course, _)| *course);
         plans.extend(plan);
-        tried += 1;
-        each = NanosPerHour((least * most).isqrt());
-        (tried < PLANS).then_some(each)
+        prices.next(course.is_some_and(|course| bound.moves_too_many(course)))
     });
     plans
 }
@@ -183,12 +171,6 @@ fn method(step: &Move<'_>) -> Method {
         1 => Method::SingleNode,
         _ => Method::MultiNode,
     }
-}
-
-/// What counts of a course.
-fn value(course: Course) -> i64 {
-    let moved = i64::try_from(course.moved).unwrap_or(i64::MAX);
-    course.cost.saturating_add(moved.saturating_mul(EVICTION))
 }
 
 /// Of a plan's steps in their order, what is done first: all that bring no node, together, or the first that is possible now.

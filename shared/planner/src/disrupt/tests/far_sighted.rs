@@ -211,6 +211,79 @@ fn a_plan_for_nodes_that_are_gone_is_no_plan() {
     }
 }
 
+/// A plan is begun that gives one pod a smaller node, and then, which saves less, moves the other one to a node that stays.
+fn half_done(used: i64) -> World {
+    let world = World::new()
+        .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
+        .node("one", "large", &[800])
+        .node("other", "medium", &[800])
+        .node("roomy", "large", &[used]);
+    let places = [
+        ("one", Place::New("default".into())),
+        ("other", Place::Node("roomy".to_owned())),
+    ];
+    let plan = places.map(|(node, place)| Together {
+        nodes: vec![format!("{node}-claim").as_str().into()],
+        wanted: vec![Wanted {
+            place,
+            pods: vec![uid_of(&world, node)],
+        }],
+    });
+    world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(plan.to_vec())))
+}
+
+#[test]
+fn of_a_plan_that_is_begun_one_step_is_done_after_the_other() {
+    for sight in [Sight::Begun, Sight::Far] {
+        let World(mut snapshot) = half_done(7_000);
+        let mut done = Vec::new();
+        while !kept(snapshot.cursor.as_ref()).is_empty() {
+            let stance = Stance {
+                sight,
+                ..Stance::new(&snapshot)
+            };
+            let pass = first(&snapshot, stance);
+            let [command] = &pass.commands[..] else {
+                panic!("{sight:?}, after {done:?}: {:?}", pass.commands);
+            };
+            done.push((
+                command.nodes.clone(),
+                command.method,
+                command.replacements.len(),
+                kept(pass.cursor.as_ref()),
+            ));
+            foresight::carry_out(command, &mut snapshot);
+            snapshot.cursor = pass.cursor;
+        }
+        let [one, other] = ["one", "other"].map(|name| vec![name.to_owned()]);
+        let expected = [
+            (one, Method::SingleNode, 1, vec![other.clone()]),
+            (other, Method::SingleNode, 0, Vec::new()),
+        ];
+        assert_eq!(done, expected, "{sight:?}");
+        assert_eq!(snapshot.cursor, None, "{sight:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_is_begun_gives_way_to_a_step_that_leads_further() {
+    let commands = half_done(5_000).commands();
+    let [(_, nodes, replacements)] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_eq!((nodes.len(), replacements.len()), (2, 0), "{commands:?}");
+}
+
+#[test]
+fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
+    let world = half_done(7_000).with(|snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
+    });
+    let pass = disrupt(&world.0);
+    assert!(pass.commands.is_empty(), "{:?}", pass.commands);
+    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
+}
+
 /// A plan of two steps is begun: either pod finds room where it is to go, not both.
 fn at_odds() -> World {
     let world = World::new()

@@ -199,6 +199,41 @@ fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
     assert_eq!((planned(false), planned(true)), (0, 1));
 }
 
+#[test]
+fn a_step_of_a_plan_says_where_each_pod_is_wanted() {
+    let world = World::new()
+        .node("one", "large", &[900, 900])
+        .node("other", "large", &[900])
+        .node("roomy", "large", &[5_000]);
+    of(&world, |scene, candidates, totals| {
+        let budgets = Methods::new(scene, scene).budgets(scene, Reason::Underutilized);
+        let mut wanted = Vec::new();
+        rearranging::plan(
+            scene,
+            candidates,
+            totals,
+            &budgets,
+            NanosPerHour(0),
+            |steps| {
+                for step in &steps {
+                    let pods = step
+                        .simulation
+                        .wanted
+                        .iter()
+                        .map(|wanted| wanted.pods.len());
+                    wanted.push((step.evicted(), pods.sum::<usize>()));
+                }
+                None
+            },
+        );
+        assert!(!wanted.is_empty());
+        assert!(
+            wanted.iter().all(|(moved, wanted)| moved == wanted),
+            "{wanted:?}"
+        );
+    });
+}
+
 /// What is kept of a plan, where a step says of so many pods where they are wanted.
 #[test]
 fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
@@ -274,6 +309,10 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
         .node("team", "large", &[1_900])
         .node("mate", "large", &[1_900])
         .with(|snapshot| {
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).push(kind("odd", 8, 450));
+            let others = one_of(INSTANCE_TYPE, &["small", "medium", "odd"]);
+            snapshot.node_pools[0].template.requirements.push(others);
             // Nothing else has room.
             for node in &mut snapshot.nodes {
                 let used = snapshot.pods.iter().filter(|pod| {
@@ -300,6 +339,12 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
             each.collect::<Vec<_>>(),
             [(2, 2, 600), (1, 4, 200), (1, 1, 100)]
         );
+        // Whatever EC2 launches of what may replace them is cheaper than both.
+        let dearest = steps[0].replacements.iter().map(|node| {
+            let prices = node.choices.iter().map(|choice| choice.price.0);
+            prices.max().unwrap()
+        });
+        assert!(dearest.sum::<i64>() < steps[0].before().0);
         let steps = rearranging::in_order(steps, totals);
         let order = steps.iter().map(|step| nodes(step)[0]);
         assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "team"]);

@@ -1,0 +1,152 @@
+//! Which course is taken: that of a plan only where it ends no dearer, after hardly more evictions, than the one that is known.
+
+use model::NanosPerHour;
+
+use super::Course;
+
+/// What an eviction counts for when courses are compared, in nano-dollars per hour.
+const EVICTION: i64 = 10_000_000;
+/// A plan may need more evictions than plain steps do by this part of them.
+const MORE_EVICTIONS: usize = 18;
+/// What an eviction is taken to be worth while plans are made is between these, in nano-dollars per hour.
+const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
+const PLANS: usize = 6;
+
+/// What a new plan has to keep to.
+pub(super) struct Bound {
+    course: Course,
+    moved_max: usize,
+}
+
+impl Bound {
+    /// Where plain steps lead.
+    pub(super) fn of_steps(course: Course) -> Self {
+        let moved_max = course.moved + course.moved / MORE_EVICTIONS;
+        Self { course, moved_max }
+    }
+
+    /// What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
+    pub(super) fn of_what_is_begun(course: Course) -> Self {
+        let moved_max = course.moved;
+        Self { course, moved_max }
+    }
+
+    pub(super) fn moves_too_many(&self, course: Course) -> bool {
+        course.moved > self.moved_max
+    }
+
+    /// Whether a course is better than what is known, within its evictions.
+    pub(super) fn admits(&self, course: Course) -> bool {
+        course.cost <= self.course.cost
+            && !self.moves_too_many(course)
+            && value(course) < value(self.course)
+    }
+
+    /// Whether a plan's course is taken rather than plain steps.
+    pub(super) fn prefers(&self, planned: Course, plain: Course) -> bool {
+        !self.admits(plain) || value(planned) < value(plain)
+    }
+}
+
+/// What counts of a course.
+pub(super) fn value(course: Course) -> i64 {
+    let moved = i64::try_from(course.moved).unwrap_or(i64::MAX);
+    course.cost.saturating_add(moved.saturating_mul(EVICTION))
+}
+
+/// Prices of an eviction that plans are made for: they approach the least that does not lead to too many evictions.
+pub(super) struct Prices {
+    least: i64,
+    most: i64,
+    left: usize,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        let [least, most] = PER_EVICTION;
+        Self {
+            least,
+            most,
+            left: PLANS,
+        }
+    }
+}
+
+impl Prices {
+    pub(super) fn current(&self) -> NanosPerHour {
+        NanosPerHour((self.least * self.most).isqrt())
+    }
+
+    /// The next one, if there is to be another plan.
+    pub(super) fn next(&mut self, moved_too_many: bool) -> Option<NanosPerHour> {
+        let known = self.current().0;
+        if moved_too_many {
+            self.least = known;
+        } else {
+            self.most = known;
+        }
+        self.left = self.left.saturating_sub(1);
+        (self.left > 0).then(|| self.current())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it costs, in tens of millions of nano-dollars per hour: an eviction each.
+    fn course(cost: i64, moved: usize) -> Course {
+        Course {
+            cost: cost * EVICTION,
+            moved,
+        }
+    }
+
+    #[test]
+    fn a_plan_ends_no_dearer_and_moves_hardly_more() {
+        let bound = Bound::of_steps(course(100, 36));
+        assert!(bound.admits(course(97, 38)), "an eighteenth more");
+        assert!(!bound.admits(course(90, 39)));
+        assert!(!bound.admits(course(101, 30)), "dearer");
+        assert!(bound.admits(course(100, 35)));
+        assert!(!bound.admits(course(100, 36)), "the same");
+        assert!(!bound.admits(course(98, 38)), "worth the same");
+        assert_eq!(
+            [38, 39].map(|moved| bound.moves_too_many(course(0, moved))),
+            [false, true]
+        );
+    }
+
+    #[test]
+    fn instead_of_what_is_begun_nothing_moves_more() {
+        let bound = Bound::of_what_is_begun(course(100, 36));
+        assert!(bound.admits(course(97, 36)));
+        assert!(!bound.admits(course(90, 37)));
+    }
+
+    #[test]
+    fn what_is_begun_gives_way_to_plain_steps_that_are_better_than_it_and_than_any_new_plan() {
+        let begun = course(100, 36);
+        let bound = Bound::of_what_is_begun(begun);
+        assert!(bound.prefers(begun, course(100, 36)), "no better");
+        assert!(bound.prefers(begun, course(90, 37)), "moves more");
+        assert!(!bound.prefers(begun, course(97, 36)));
+        assert!(bound.prefers(course(95, 36), course(97, 36)), "a new plan");
+        assert!(!bound.prefers(course(97, 36), course(97, 36)));
+        assert!(!bound.prefers(course(98, 36), course(97, 36)));
+    }
+
+    #[test]
+    fn prices_approach_the_least_that_does_not_move_too_many() {
+        // The geometric means of 2 and 60, 2 and what came of that, and so on.
+        let mut prices = Prices::default();
+        let millions = |price: NanosPerHour| price.0 / 1_000_000;
+        assert_eq!(millions(prices.current()), 10);
+        assert_eq!(prices.next(false).map(millions), Some(4));
+        assert_eq!(prices.next(true).map(millions), Some(7));
+        assert_eq!(prices.next(true).map(millions), Some(8));
+        assert_eq!(prices.next(false).map(millions), Some(7));
+        assert_eq!(prices.next(true).map(millions), Some(8));
+        assert_eq!(prices.next(true), None, "six plans");
+    }
+}
