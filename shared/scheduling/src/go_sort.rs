@@ -252,22 +252,31 @@ mod tests {
 
     use super::{Sorting, sort_by_key};
 
-    /// A list with many equal keys, as a linear congruential generator makes it.
-    fn keys(length: usize, modulus: u64) -> Vec<u64> {
+    /// Numbers below what is asked for, as a linear congruential generator makes them.
+    fn numbers() -> impl FnMut(u64) -> u64 {
         let mut state: u64 = 42;
-        let mut next = || {
+        move |modulus| {
             state = state.wrapping_mul(6_364_136_223_846_793_005);
             state = state.wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % modulus
-        };
-        (0..length).map(|_| next()).collect()
+        }
+    }
+
+    /// A list with many equal keys.
+    fn keys(length: usize, modulus: u64) -> Vec<u64> {
+        let mut next = numbers();
+        (0..length).map(|_| next(modulus)).collect()
     }
 
     /// Of the places that elements had before, as one number.
     fn digest(order: &[(u64, usize)]) -> u64 {
+        digest_on(7, order)
+    }
+
+    fn digest_on(begun: u64, order: &[(u64, usize)]) -> u64 {
         let hash =
             |hash: u64, (_, at): &(u64, usize)| hash.wrapping_mul(31).wrapping_add(*at as u64);
-        order.iter().fold(7, hash)
+        order.iter().fold(begun, hash)
     }
 
     fn sorted(keys: &[u64]) -> Vec<(u64, usize)> {
@@ -293,6 +302,27 @@ mod tests {
                 "{length}"
             );
         }
+    }
+
+    /// Every other one is sorted but for a few elements.
+    #[test]
+    fn thousands_of_lists_end_where_go_leaves_them() {
+        let mut next = numbers();
+        let mut below = |limit: usize| usize::try_from(next(limit as u64)).unwrap();
+        let mut hash = 7;
+        for _ in 0..3_000 {
+            let length = 13 + below(300);
+            let modulus = [2, 3, 7, 20, 100, 1_000][below(6)];
+            let mut keys: Vec<u64> = (0..length).map(|_| below(modulus) as u64).collect();
+            if below(2) == 1 {
+                keys.sort_unstable();
+                for _ in 0..below(7) {
+                    keys.swap(below(length), below(length));
+                }
+            }
+            hash = digest_on(hash, &sorted(&keys));
+        }
+        assert_eq!(hash, 15_276_283_936_008_264_527);
     }
 
     #[test]
