@@ -25,6 +25,8 @@ use crate::{
 const ROUNDS_MAX: u32 = 3;
 /// A node that pods are expected on may not be removed for so long (spec/scheduling §9.3).
 const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
+/// Pods that do not go to nodes that are there for them are looked at so often at least.
+const NOMINATED_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 /// What could not be planned at once is planned by the next turn: at once if this one changed anything, else after this, as
 /// upstream tries again (spec/scheduling §10).
 const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
@@ -145,6 +147,9 @@ async fn round_of(
     }
     buffers::tell(turn, observed, &plan.buffers, report).await;
     nominate(turn, &plan).await?;
+    if let Some(patience) = patience(snapshot, &plan) {
+        report.look_again(turn.now + patience);
+    }
     let approval = approval::launches(turn, observed, &mut plan, report).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
@@ -258,6 +263,27 @@ pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnErr
             .await?;
     }
     Ok(())
+}
+
+/// How long until pods that wait have gone to the nodes that are there for them: as long as either has been there, within bounds. No
+/// wake tells that the scheduler has put other pods there.
+fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
+    let waits = snapshot.pods.iter().filter(|pod| pod.node_name.is_none());
+    let waits: BTreeMap<&PodKey, _> = waits.map(|pod| (&pod.key, pod.created_at)).collect();
+    let expected: BTreeMap<&NodeName, _> = plan
+        .nominations
+        .iter()
+        .filter_map(|nomination| match &nomination.node {
+            Expected::Node(name) => Some((name, *waits.get(&nomination.pod.key)?)),
+            Expected::NodeClaim(_) => None,
+        })
+        .collect();
+    let nodes = snapshot.nodes.iter();
+    let nodes = nodes.filter(|node| expected.contains_key(&node.name));
+    let since = nodes.map(|node| node.ready.since);
+    let since = since.chain(expected.values().copied()).flatten().max()?;
+    let stands = snapshot.now.duration_since(since);
+    Some(stands.clamp(NOMINATED_FOR, NOMINATED_AGAIN))
 }
 
 fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {

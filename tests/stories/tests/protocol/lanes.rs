@@ -277,3 +277,27 @@ async fn l4_what_waits_for_an_ec2_node_class_is_looked_at_once_that_is_ready() {
         "told once: {woken:?}"
     );
 }
+
+/// That the scheduler does not put them there, or has put others there, wakes nobody.
+#[tokio::test]
+async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there() {
+    let mut rig = with_pending_pods(1).await;
+    assert!(rig.until(secs(120), all_bound).await.is_some());
+    rig.pass(secs(60)).await;
+    rig.relay = Relay::Dead;
+    rig.sim.with(|world| {
+        world.api.silent = world.api.nodes.keys().cloned().collect();
+        world.api.scale("agent", 1, cpu(300));
+    });
+    rig.sim.advance(secs(1));
+    for (later, expected) in [(0, 20), (100, 100), (1_000, 300)] {
+        rig.sim.advance(secs(later));
+        run(&mut rig, Lane::Provisioner).await;
+        let until = rig.sim.with(|world| {
+            assert_eq!(world.account.instances.len(), 1, "there is room");
+            let due = world.ledger.clusters[&"demo".into()].lanes[&Lane::Provisioner].due;
+            due.unwrap().duration_since(world.now).as_secs()
+        });
+        assert_eq!(until, expected, "after {later} s");
+    }
+}
