@@ -203,6 +203,8 @@ fn nanos(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use model::{requirement::Requirement, selector::Operator};
+
     use super::*;
 
     fn overlay(price: Option<&str>, adjustment: Option<&str>) -> NodeOverlay {
@@ -225,5 +227,59 @@ mod tests {
         assert_eq!(after("-100%"), Some(0));
         assert_eq!(price(&overlay(Some("cheap"), None), dime), None);
         assert_eq!(nanos("1.0000000019"), Some(1_000_000_001));
+        assert_eq!(nanos("1.0x"), None);
+    }
+
+    #[test]
+    fn overlays_are_about_the_types_of_node_pools_that_launch_for_pods() {
+        let pool = NodePool::default();
+        assert!(is_evaluated(&pool));
+        let is_static = NodePool {
+            replicas: Some(1),
+            ..pool.clone()
+        };
+        let not_ready = NodePool {
+            not_ready: Some("its class is not ready".to_owned()),
+            ..pool.clone()
+        };
+        let deleted = NodePool {
+            deleted_at: Some(jiff::Timestamp::UNIX_EPOCH),
+            ..pool
+        };
+        let others = [is_static, not_ready, deleted];
+        assert!(others.iter().all(|pool| !is_evaluated(pool)));
+    }
+
+    #[test]
+    fn an_overlay_is_about_types_that_leave_nothing_open() {
+        let one = |operator, value: &str| {
+            let mut requirements = Requirements::default();
+            requirements.add(Requirement::new("team", operator, [value.to_owned()]));
+            requirements
+        };
+        let of_type = |requirements: Requirements| InstanceType {
+            name: "m5.large".to_owned(),
+            requirements,
+            capacity: model::Resources::default(),
+            overhead: model::catalog::Overhead::default(),
+            offerings: Vec::new(),
+        };
+        let silent = of_type(Requirements::default());
+        let (plain, mut labelled) = (NodePool::default(), NodePool::default());
+        let labels = &mut labelled.template.labels;
+        labels.insert("team".to_owned(), "a".to_owned());
+        let (a, b, not_a) = (
+            one(Operator::In, "a"),
+            one(Operator::In, "b"),
+            one(Operator::NotIn, "a"),
+        );
+        assert!(suits(&a, &labelled, &silent));
+        assert!(!suits(&b, &labelled, &silent), "the label is another one");
+        assert!(!suits(&a, &labelled, &of_type(b.clone())), "the type is");
+        assert!(!suits(&a, &plain, &silent), "nobody says");
+        assert!(suits(&not_a, &plain, &silent));
+        assert!(suits(&not_a, &plain, &of_type(b.clone())));
+        assert!(!suits(&not_a, &plain, &of_type(a.clone())));
+        assert!(!suits(&a, &plain, &of_type(not_a)));
     }
 }

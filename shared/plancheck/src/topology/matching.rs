@@ -243,3 +243,88 @@ impl<'a> ByValue<'a> {
         pods
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{PodKey, pod::PodShape};
+
+    use super::*;
+
+    /// Pods of these namespaces and with these labels; those that are alike share their shape.
+    fn pods(of: &[(&str, &[(&str, &str)])]) -> Vec<Pod> {
+        let pods = of.iter().zip(0..).map(|((namespace, labels), number)| {
+            let labels = labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let shape = PodShape {
+                labels: labels.collect(),
+                ..PodShape::default()
+            };
+            Pod {
+                key: PodKey {
+                    namespace: (*namespace).to_owned(),
+                    name: format!("pod-{number}"),
+                },
+                shape: shape.into(),
+                ..Pod::default()
+            }
+        });
+        let mut pods: Vec<Pod> = pods.collect();
+        model::share_shapes(&mut pods);
+        pods
+    }
+
+    /// Which of them a term is about.
+    fn found(pods: &[Pod], namespaces: &[&str], selector: LabelSelector) -> Vec<usize> {
+        let located = pods.iter().map(|pod| Located {
+            pod,
+            place: 0,
+            subject: None,
+        });
+        let located: Vec<Located<'_>> = located.collect();
+        let term = Term {
+            key: "zone".to_owned(),
+            namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+            selector: Some(selector),
+        };
+        Index::default().matching(&located, &term)
+    }
+
+    fn with(labels: &[(&str, &str)]) -> LabelSelector {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        LabelSelector {
+            match_labels: labels.collect(),
+            match_expressions: Vec::new(),
+        }
+    }
+
+    const WEB: &[(&str, &str)] = &[("app", "web")];
+
+    #[test]
+    fn pods_that_are_alike_are_told_apart_by_their_namespaces() {
+        let pods = pods(&[("b", WEB), ("a", WEB), ("b", WEB), ("a", &[])]);
+        assert_eq!(found(&pods, &["a"], with(WEB)), [1]);
+        assert_eq!(found(&pods, &["b"], with(WEB)), [0, 2]);
+        assert_eq!(found(&pods, &["a", "b"], with(WEB)), [0, 1, 2], "in order");
+        assert!(found(&pods, &["c"], with(WEB)).is_empty());
+    }
+
+    #[test]
+    fn all_that_a_selector_asks_has_to_hold() {
+        let front: &[(&str, &str)] = &[("app", "web"), ("tier", "front")];
+        let back: &[(&str, &str)] = &[("app", "web"), ("tier", "back")];
+        let other: &[(&str, &str)] = &[("app", "other"), ("tier", "front")];
+        let pods = pods(&[("a", front), ("a", back), ("a", other)]);
+        assert_eq!(found(&pods, &["a"], with(WEB)), [0, 1]);
+        assert_eq!(found(&pods, &["a"], with(front)), [0]);
+        let mut not_front = with(WEB);
+        not_front.match_expressions.push(LabelExpression {
+            key: "tier".to_owned(),
+            operator: LabelOperator::NotIn,
+            values: vec!["front".to_owned()],
+        });
+        assert_eq!(found(&pods, &["a"], not_front), [1]);
+    }
+}
