@@ -1,6 +1,6 @@
 //! Where the search looks, what it gives up, and what it tells of the nodes to be made.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, rc::Rc};
 
 use model::{
     CapacityType, Resources,
@@ -231,4 +231,30 @@ fn pods_that_wait_obey_a_rule_that_comes_with_another() {
         cluster.places_in(&answer, 3)
     });
     assert_eq!(places, ["nowhere", "n-00", "new-0"]);
+}
+
+#[test]
+fn what_is_known_of_node_pools_is_used_again_for_pods_that_ask_for_the_same_resources() {
+    let known = Cluster::new().pod(app("web", 100));
+    let other = |name: &str| {
+        let mut pod = app("other", 300);
+        pod.shape.requests.set(name, 1);
+        Cluster::new().pod(pod)
+    };
+    let (alike, unlike) = (other("cpu"), other("nvidia.com/gpu"));
+    known.ask(|known| {
+        let standing = Standing::new(known.clone(), 1, None);
+        let again = |cluster: &Cluster| {
+            cluster.ask(|input| {
+                // The NodePools of the known question, and these pods.
+                let mut question = known.clone();
+                question.pods.clone_from(&input.pods);
+                let groundwork = standing.groundwork();
+                let standing = Standing::new(question, 1, Some(Rc::clone(groundwork)));
+                Rc::ptr_eq(standing.groundwork(), groundwork)
+            })
+        };
+        assert!(again(&alike));
+        assert!(!again(&unlike), "no type has that");
+    });
 }
