@@ -98,3 +98,37 @@ fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
     assert_eq!(group.beginnings(None, Some(&node), &algebra), []);
     assert_eq!(group.beginnings(Some(&node), Some(&node), &algebra), [b, c]);
 }
+
+/// Domains and the pods in them.
+fn known(group: &Group) -> Vec<(Sym, u32)> {
+    let domains = group.domains().iter();
+    domains.map(|domain| (domain.value, domain.count)).collect()
+}
+
+#[test]
+fn a_domain_that_pods_made_known_is_forgotten_with_the_last_of_them_and_others_stay() {
+    let (mut algebra, mut group, [a]) = zones(["a"]);
+    let b = algebra.symbol("b");
+    group.record(a, 1, &algebra);
+    group.record(b, 2, &algebra);
+    for expected in [vec![(a, 1), (b, 1)], vec![(a, 1)], vec![(a, 1)]] {
+        group.take_back(b, &algebra);
+        assert_eq!(known(&group), expected);
+    }
+    group.take_back(a, &algebra);
+    assert_eq!(known(&group), [(a, 0)]);
+    // Nothing is there to take back.
+    group.take_back(a, &algebra);
+    assert_eq!(known(&group), [(a, 0)]);
+}
+
+#[test]
+fn what_is_to_be_known_takes_the_place_of_what_was_but_for_pods() {
+    let (mut algebra, mut group, [a, b]) = zones(["a", "b"]);
+    let c = algebra.symbol("c");
+    group.record(a, 1, &algebra);
+    group.know_only(&[c], &algebra);
+    assert_eq!(known(&group), [(a, 1), (c, 0)], "not {b:?}");
+    group.take_back(a, &algebra);
+    assert_eq!(known(&group), [(c, 0)]);
+}
