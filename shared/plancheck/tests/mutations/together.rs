@@ -65,6 +65,18 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "follower-0 has no pod",
     ),
     (
+        "who is there is of another revision than a pod, though not than the pod before",
+        |w| of_revisions(w, "1", "2"),
+        at(ZONE_A),
+        "apart-0 has no pod",
+    ),
+    (
+        "who is there is of another revision than a pod, though not than the next pod",
+        |w| of_revisions(w, "2", "1"),
+        at(ZONE_A),
+        "follower-0 has no pod",
+    ),
+    (
         "nobody is there whom a pod wants to be near",
         |w| w.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)],
         at(ZONE_A),
@@ -187,3 +199,18 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "more than 1 volumes of ebs.csi.aws.com",
     ),
 ];
+
+/// Two pods want to be near one of their own revision; who is there is of the first.
+fn of_revisions(w: &mut World, follower: &str, apart: &str) {
+    let mut term = near("web", ZONE);
+    term.match_label_keys = vec!["revision".to_owned()];
+    for (pod, revision) in [("follower-0", follower), ("apart-0", apart)] {
+        w.pod(pod).pod_affinity.required = vec![term.clone()];
+        let labels = &mut w.pod(pod).labels;
+        labels.insert("revision".to_owned(), revision.to_owned());
+    }
+    for pod in ["web-0", "web-1"] {
+        let labels = &mut w.pod(pod).labels;
+        labels.insert("revision".to_owned(), "1".to_owned());
+    }
+}
