@@ -225,7 +225,13 @@ fn each_function_may_write_what_it_owns() {
     );
     assert_eq!(
         functions_that_may(&objects, "patch", "", "nodes"),
-        ["lifecycle", "disruption", "terminator", "interruption"]
+        [
+            "lifecycle",
+            "disruption",
+            "terminator",
+            "interruption",
+            "housekeeper"
+        ]
     );
     assert_eq!(
         functions_that_may(&objects, "delete", "", "nodes"),
