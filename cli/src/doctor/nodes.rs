@@ -164,7 +164,7 @@ fn unclaimed(objects: &Objects) -> Finding {
         format!("{} {instance}", short_name(node))
     });
     Finding::new(
-        "nodes of NodePools that no NodeClaim names: one in ten is drained and removed within the hour, the others wait for approval",
+        "nodes of NodePools that no NodeClaim names: within an hour one, or a tenth of all, is drained and removed, never all; the others wait for approval",
         found.collect(),
         "whittle approve <cluster> lets all of them go; kubectl delete node <node> drains one now, and its instance is ended some \
          minutes later",

@@ -4,31 +4,30 @@
 
 mod brake;
 mod lost;
+mod orphans;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use api::{
-    conditions::types::{INITIALIZED, REGISTERED},
-    names::{finalizer, tag, taint},
-};
+use api::conditions::types::{INITIALIZED, REGISTERED};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId, NodeClaimName, NodeName,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
-    ledger::{ClaimPhase, Holder, Intent, IntentState, SweepMemory},
+    ledger::{Intent, IntentState, SweepMemory},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
-    plan::{NodeUpdate, Target},
+    plan::Target,
 };
 use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 
 use self::{
     brake::{brake, count, unexplained},
     lost::forget_lost,
+    orphans::{Serving, judge, order_deletion, orphans},
 };
 use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics};
 
@@ -53,14 +52,14 @@ pub(crate) struct Collected {
     pub(crate) again: Option<Timestamp>,
 }
 
-/// One thing that is to go.
-struct Orphan {
-    instance: InstanceId,
-    /// The claim that holds it in the ledger, if any.
-    claim: Option<NodeClaimName>,
-    /// Serves pods, which it is drained of first.
-    node: Option<Node>,
-    explained: bool,
+impl Collected {
+    /// All that goes.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        let instances = self.instances.iter().map(ToString::to_string);
+        let nodes = self.nodes.iter().map(ToString::to_string);
+        let claims = self.claims.iter().map(ToString::to_string);
+        instances.chain(nodes).chain(claims)
+    }
 }
 
 /// What people let garbage collection do.
@@ -109,7 +108,8 @@ pub(crate) async fn collect(
         .chain(attempts(&intents))
         .collect();
 
-    let orphans = orphans(&instances, &claims, &nodes, &open);
+    let serving = Serving::of(&nodes);
+    let orphans = orphans(&instances, &claims, &serving, &open);
     memory.orphans = seen_since(orphans, &memory.orphans, now);
     let mut gone = without_instance(&claims, &instances, &nodes);
     gone.extend(lost);
@@ -127,7 +127,7 @@ pub(crate) async fn collect(
             break;
         }
         if let Some(found) = instances.iter().find(|other| other.id == instance) {
-            let node = serving(&nodes, &found.id).cloned();
+            let node = serving.get(&found.id);
             doomed.extend(judge(world, cluster, api, found, node).await?);
         }
     }
@@ -153,6 +153,7 @@ pub(crate) async fn collect(
         again,
         ..Collected::default()
     };
+    let mut drained = Vec::new();
     for orphan in doomed {
         if let Some(claim) = orphan.claim.as_ref().filter(|_| !orphan.explained) {
             world.ledger.close_claim(cluster, claim).await?;
@@ -163,8 +164,7 @@ pub(crate) async fn collect(
         }
         match orphan.node {
             None => collected.instances.push(orphan.instance),
-            Some(node) if order_deletion(&**api, &node).await? => collected.nodes.push(node.name),
-            Some(_) => {}
+            Some(node) => drained.push(node),
         }
     }
     if !collected.instances.is_empty() {
@@ -180,6 +180,11 @@ pub(crate) async fn collect(
             }
             Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
+        }
+    }
+    for node in drained {
+        if order_deletion(&**api, &node).await? {
+            collected.nodes.push(node.name);
         }
     }
     memory.counted.clear();
@@ -209,62 +214,6 @@ fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
         | IntentState::Failed { .. }
         | IntentState::Void { .. } => None,
     })
-}
-
-/// Instances that no NodeClaim names, no launch explains, and that are not being drained.
-fn orphans(
-    instances: &[Instance],
-    claims: &[NodeClaim],
-    nodes: &[Node],
-    open: &BTreeSet<LaunchToken>,
-) -> BTreeSet<InstanceId> {
-    let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
-    let is_drained =
-        |instance| serving(nodes, instance).is_some_and(|node| node.deleted_at.is_some());
-    instances
-        .iter()
-        .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
-        .filter(|instance| instance.state != InstanceState::ShuttingDown)
-        .filter(|instance| !named.contains(&instance.id) && !is_drained(&instance.id))
-        .filter(|instance| launch_of(instance).is_none_or(|token| !open.contains(&token)))
-        .map(|instance| instance.id.clone())
-        .collect()
-}
-
-/// The node that an instance is, if that is ready, and open to pods: one that still carries the taint it booted with has never
-/// been anybody's.
-fn serving<'a>(nodes: &'a [Node], instance: &InstanceId) -> Option<&'a Node> {
-    nodes.iter().find(|node| {
-        let mut taints = node.taints.iter();
-        node.provider_id.rsplit('/').next() == Some(instance.as_str())
-            && node.ready.status == ConditionStatus::True
-            && taints.all(|taint| taint.key != taint::UNREGISTERED)
-    })
-}
-
-/// Has a node drained as if a person had deleted it; `false` if it changed meanwhile and is to be looked at again.
-async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<bool, TurnError> {
-    let update = NodeUpdate {
-        name: node.name.clone(),
-        uid: node.uid.clone(),
-        resource_version: node.resource_version.clone(),
-        // Without it the Node would be gone before its pods are.
-        add_finalizers: vec![finalizer::TERMINATION.to_owned()],
-        delete: true,
-        ..NodeUpdate::default()
-    };
-    match api.update_node(&update).await {
-        Ok(()) => Ok(true),
-        Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn launch_of(instance: &Instance) -> Option<LaunchToken> {
-    instance
-        .tags
-        .get(tag::LAUNCH)
-        .map(|token| LaunchToken::from(token.as_str()))
 }
 
 /// NodeClaims whose instance is not listed and whose kubelet is silent (spec/lifecycle §25.1).
@@ -309,48 +258,6 @@ fn due<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<
         .filter(|(_, since)| now.duration_since(**since) >= APART)
         .map(|(key, _)| key.clone())
         .collect()
-}
-
-/// Whether an instance really belongs to nobody, and whether our ledger says why. That its launch is over does not explain why a
-/// node that serves should go: the launch may have been given up while EC2 did not show the instance.
-async fn judge(
-    world: &World,
-    cluster: &ClusterName,
-    api: &Arc<dyn Cluster>,
-    instance: &Instance,
-    node: Option<Node>,
-) -> Result<Option<Orphan>, TurnError> {
-    let held = world
-        .ledger
-        .owner(&instance.id)
-        .await?
-        .map(|owner| owner.holder);
-    let (claim, explained) = match held {
-        Some(Holder::Collector) => (None, true),
-        Some(Holder::Claim(claim)) => {
-            if api.node_claim(&claim).await?.is_some() {
-                return Ok(None);
-            }
-            let row = world.ledger.claim(cluster, &claim).await?;
-            let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
-            (Some(claim), closed && node.is_none())
-        }
-        None => {
-            // Surplus of a call that is over: everything it owed has been handed out.
-            let call = match launch_of(instance) {
-                Some(token) => world.ledger.call(cluster, &token).await?,
-                None => None,
-            };
-            let closed = call.is_some_and(|call| call.closed);
-            (None, closed && node.is_none())
-        }
-    };
-    Ok(Some(Orphan {
-        instance: instance.id.clone(),
-        claim,
-        node,
-        explained,
-    }))
 }
 
 /// NodeClaims to delete because their instance is gone; one that EC2 shows as terminated is no mere absence.

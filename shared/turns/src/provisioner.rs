@@ -265,24 +265,21 @@ pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnErr
     Ok(())
 }
 
-/// How long until pods that wait have gone to the nodes that are there for them: as long as either has been there, within bounds. No
-/// wake tells that the scheduler has put other pods there.
+/// How long until pods that wait have gone to the nodes that are there for them: as long as the youngest of either has been there, within
+/// bounds. No wake tells that the scheduler has put other pods there.
 fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     let waits = snapshot.pods.iter().filter(|pod| pod.node_name.is_none());
     let waits: BTreeMap<&PodKey, _> = waits.map(|pod| (&pod.key, pod.created_at)).collect();
-    let expected: BTreeMap<&NodeName, _> = plan
-        .nominations
-        .iter()
-        .filter_map(|nomination| match &nomination.node {
-            Expected::Node(name) => Some((name, *waits.get(&nomination.pod.key)?)),
-            Expected::NodeClaim(_) => None,
-        })
-        .collect();
     let nodes = snapshot.nodes.iter();
-    let nodes = nodes.filter(|node| expected.contains_key(&node.name));
-    let since = nodes.map(|node| node.ready.since);
-    let since = since.chain(expected.values().copied()).flatten().max()?;
-    let stands = snapshot.now.duration_since(since);
+    let ready: BTreeMap<&NodeName, _> = nodes.map(|node| (&node.name, node.ready.since)).collect();
+    let since = plan.nominations.iter().filter_map(|nomination| {
+        let Expected::Node(name) = &nomination.node else {
+            return None;
+        };
+        let pod = waits.get(&nomination.pod.key)?;
+        (*ready.get(name)?).max(*pod)
+    });
+    let stands = snapshot.now.duration_since(since.max()?);
     Some(stands.clamp(NOMINATED_FOR, NOMINATED_AGAIN))
 }
 

@@ -3,8 +3,6 @@
 mod calm;
 mod relay;
 
-use std::sync::PoisonError;
-
 use api::{EC2NodeClass, NodePool};
 use fakes::{Sim, World};
 use jiff::{SignedDuration, Timestamp};
@@ -149,8 +147,7 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         }),
         What::NodeClaimForced => {
             let forced = sim.with(|world| force(world, &mut dice));
-            let mut laws = play.laws.lock().unwrap_or_else(PoisonError::into_inner);
-            laws.forced.extend(forced);
+            play.laws().forced.extend(forced);
         }
         What::PodDeleted => sim.with(|world| {
             let keys: Vec<_> = world.api.pods.keys().cloned().collect();
@@ -245,8 +242,7 @@ fn announce(
         play.doomed.push((deadline, id.clone()));
     }
     if kind != InterruptionKind::RebalanceRecommendation {
-        let mut laws = play.laws.lock().unwrap_or_else(PoisonError::into_inner);
-        laws.announced.insert(id.clone(), now);
+        play.laws().announced.insert(id.clone(), now);
     }
     play.facts.push((
         now,

@@ -2,6 +2,7 @@
 
 mod acts;
 mod budgets;
+mod endings;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,8 @@ pub struct Broken {
     pub what: String,
 }
 
+/// A pod that came after a turn looked is not its fault.
+const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
 /// A turn that began to act has ended after this.
 const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
 /// Turns of one minute: a lane that keeps waking itself has more.

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
 
@@ -65,7 +65,7 @@ const ROUNDS_MOST: usize = 20_000;
 
 pub(crate) struct Play {
     pub(crate) sim: Sim,
-    pub(crate) laws: Arc<Mutex<Laws>>,
+    laws: Arc<Mutex<Laws>>,
     pub(crate) sky: Sky,
     pub(crate) relay: Relay,
     pub(crate) seconds: i64,
@@ -188,10 +188,14 @@ impl Play {
         self.deliver(now);
         self.poll(now);
         let clear_for = self.sky.clear_for(now);
-        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut laws = self.laws();
         laws.clear_for = clear_for;
         self.sim.look(|world| laws.look(world));
         laws.broken.take().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn laws(&self) -> MutexGuard<'_, Laws> {
+        self.laws.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -276,7 +280,7 @@ impl Play {
 
     fn count_turn(&self) {
         let now = self.now();
-        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut laws = self.laws();
         laws.turn_begins(now);
     }
 
@@ -403,7 +407,7 @@ impl Play {
             return;
         }
         self.sim.look(|world| {
-            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut laws = self.laws();
             laws.acknowledged(world, &fact);
         });
     }
@@ -438,7 +442,7 @@ impl Play {
                 ));
             }
             self.sim.look(|world| {
-                let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut laws = self.laws();
                 laws.journaled(world, turn, &report.problems);
             });
         }

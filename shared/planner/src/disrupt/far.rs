@@ -91,10 +91,8 @@ pub(super) fn find<'a>(
         let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
         search(scene, candidates, &by_then, &budgets, &bound, planned)
     });
-    let plans = plans.unwrap_or_default();
-    let plans = plans
-        .into_iter()
-        .filter(|(course, _)| bound.admits(*course));
+    let plans = plans.into_iter().flatten();
+    let plans = plans.filter(|(course, _)| bound.admits(*course));
     let best = plans.min_by_key(|(course, _)| value(*course)).or(kept);
     match best.filter(|(course, _)| bound.prefers(*course, known)) {
         Some((_, found)) => Found {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use model::{ClusterName, ledger::SweepMemory, plan::Target};
 
-use super::Orphan;
+use super::orphans::Orphan;
 use crate::{TurnError, World};
 
 /// G3: the brake's memory.

@@ -84,24 +84,10 @@ pub(super) async fn keep(
         let may = collect::Allowed { approved, paused };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
-        report.collected.extend(
-            collected
-                .instances
-                .iter()
-                .map(|id| format!("{cluster}/{id}")),
-        );
-        report.collected.extend(
-            collected
-                .nodes
-                .iter()
-                .map(|name| format!("{cluster}/{name}")),
-        );
-        report.collected.extend(
-            collected
-                .claims
-                .iter()
-                .map(|name| format!("{cluster}/{name}")),
-        );
+        let names = collected.names();
+        report
+            .collected
+            .extend(names.map(|name| format!("{cluster}/{name}")));
         remember(world, cluster, turn, &collected).await;
         metrics::publish(world, cluster, collected.metrics.clone());
         let told = status::tell(&*api, Lane::Housekeeper, &collected.metrics, None).await;
@@ -168,28 +154,21 @@ async fn upkeep(
 
 /// So that people can ask what became of an instance that nobody owned.
 async fn remember(world: &World, cluster: &ClusterName, turn: &TurnId, collected: &Collected) {
-    let Collected {
-        instances,
-        nodes,
-        claims,
-        ..
-    } = collected;
-    if instances.is_empty() && nodes.is_empty() && claims.is_empty() {
-        return;
-    }
     let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
-    let instances = instances
-        .iter()
-        .map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
-    let nodes = nodes.iter().map(|name| {
+    let instances = collected.instances.iter();
+    let instances = instances.map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
+    let nodes = collected.nodes.iter().map(|name| {
         let text = format!("delete node/{name}: no NodeClaim names it");
         Line::new(text, [Subject::Node(name.clone())])
     });
-    let claims = claims.iter().map(|name| {
+    let claims = collected.claims.iter().map(|name| {
         let text = format!("delete nodeclaim/{name}: its instance is gone");
         Line::new(text, [Subject::NodeClaim(name.clone())])
     });
     report.planned = instances.chain(nodes).chain(claims).collect();
+    if report.planned.is_empty() {
+        return;
+    }
     report.stopped.clone_from(&collected.braked);
     journal::note(world, &report).await;
 }

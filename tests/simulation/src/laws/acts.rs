@@ -1,25 +1,21 @@
 //! Laws about what turns do, judged just before they do it.
 
-use api::names::{annotation::DO_NOT_DISRUPT, finalizer, taint};
+use api::names::{annotation::DO_NOT_DISRUPT, finalizer};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, InstanceId, Lane, NodeName,
+    Action, Lane,
     launch::{FleetRequest, Instance},
     ledger::{Command, CommandState, Intent, IntentState, Mode},
-    node::{ConditionStatus, Node},
+    node::Node,
     plan::{Expected, NodeClaimUpdate, Target},
     pod::Pod,
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, claim_of, ends, instance_of, names, node_of, offering};
+use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, instance_of, names, offering};
 use crate::{rows, watched::Act};
 
-/// A pod that came after a turn looked is not its fault.
-const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
-/// What is read again before an act may be so old when the act takes place.
-const REREAD: SignedDuration = SignedDuration::from_secs(30);
 /// An answer has been read after this, and is remembered for three minutes at least.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
@@ -62,7 +58,8 @@ impl Laws {
             Act::Terminate(ids) => ids.iter().for_each(|id| self.terminate(world, lane, id)),
             Act::DeleteClaim(target) => self.delete_claim(world, lane, target),
             Act::UpdateClaim(update) => self.update_claim(world, update),
-            Act::DeleteNode(name) => self.delete_node(world, lane, name),
+            Act::DeleteNode(name) if lane == Lane::Housekeeper => self.collect_node(world, name),
+            Act::DeleteNode(_) => {}
             Act::Evict(pod) => {
                 if let Some(pod) = pod.as_ref().filter(|pod| is_protected(pod)) {
                     self.breaks(
@@ -90,110 +87,11 @@ impl Laws {
     }
 
     /// Whether the node has a deadline: AWS or its NodePool gives it only so much time.
-    fn is_limited(&self, world: &World, node: &Node) -> bool {
+    pub(super) fn is_limited(&self, world: &World, node: &Node) -> bool {
         let announced = self.announced.keys().any(|id| names(&node.provider_id, id));
         let mut claims = world.api.node_claims.values();
         let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
         announced || claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some())
-    }
-
-    fn terminate(&mut self, world: &World, lane: Lane, id: &InstanceId) {
-        let now = world.now;
-        if world
-            .account
-            .instances
-            .get(id)
-            .is_none_or(|instance| !instance.state.is_alive())
-        {
-            return;
-        }
-        let claim = claim_of(world, id);
-        if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
-            self.breaks(
-                "an instance is ended only after its NodeClaim was deleted",
-                now,
-                format!("{id} of {}", claim.name),
-            );
-        }
-        let Some(node) = node_of(world, id) else {
-            return;
-        };
-        let ready = node.ready.status == ConditionStatus::True;
-        let in_service = ready
-            && node
-                .taints
-                .iter()
-                .all(|taint| taint.key != taint::UNREGISTERED);
-        // Whoever read its NodeClaim just before it was removed by force has had the Node deleted, and drained it.
-        let collects = lane == Lane::Housekeeper || node.deleted_at.is_none();
-        if claim.is_none()
-            && in_service
-            && collects
-            && now.duration_since(node.ready.since.unwrap_or(now)) > SEEN_AFTER
-        {
-            self.breaks(
-                "G1: instances whose Node is ready are not collected",
-                now,
-                id.to_string(),
-            );
-        }
-        let mut pods = world.api.pods.values();
-        // The node is read again just before, and each call takes its time.
-        let came_meanwhile = |pod: &Pod| {
-            let at = pod.started_at;
-            at.is_none_or(|at| now.duration_since(at) <= REREAD)
-        };
-        let runs = |pod: &&Pod| {
-            pod.node_name.as_ref() == Some(&node.name)
-                && pod.deletion.is_none()
-                && !came_meanwhile(pod)
-        };
-        if let Some(pod) = pods.find(runs)
-            && ready
-            && claim.is_some()
-            && !self.is_limited(world, node)
-        {
-            self.breaks(
-                "an instance is ended only when its pods are gone",
-                now,
-                format!("{id} with {}", pod.key),
-            );
-        }
-    }
-
-    fn delete_node(&mut self, world: &World, lane: Lane, name: &NodeName) {
-        let node = world.api.nodes.get(name);
-        let Some(node) = node.filter(|node| node.deleted_at.is_none()) else {
-            return;
-        };
-        if lane != Lane::Housekeeper {
-            return;
-        }
-        let mut claims = world.api.node_claims.values();
-        let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
-        if let Some(claim) = claim {
-            let what = format!("{name} of {}", claim.name);
-            self.breaks(
-                "G1: what a NodeClaim names is not collected",
-                world.now,
-                what,
-            );
-        }
-        self.collects(world, name.as_str());
-    }
-
-    /// What may be there after all.
-    fn collects(&mut self, world: &World, name: &str) {
-        let now = world.now;
-        self.lost
-            .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
-        self.lost.insert(name.to_owned(), now);
-        self.most_instances = self.most_instances.max(world.account.alive().count());
-        let (count, most) = (self.lost.len(), self.most_instances);
-        if !self.approved && (count > (most / 10).max(1) || count >= most) {
-            let what = format!("{count} of {most} within an hour, {name} last");
-            self.breaks("G3: mass absence is no proof", now, what);
-        }
     }
 
     fn delete_claim(&mut self, world: &World, lane: Lane, target: &Target) {

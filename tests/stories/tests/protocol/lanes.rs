@@ -287,10 +287,15 @@ async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there(
     rig.relay = Relay::Dead;
     rig.sim.with(|world| {
         world.api.silent = world.api.nodes.keys().cloned().collect();
-        world.api.scale("agent", 1, cpu(300));
     });
-    rig.sim.advance(secs(1));
-    for (later, expected) in [(0, 20), (100, 100), (1_000, 300)] {
+    // One that waits for long, and then one that has just come.
+    for (agents, later, expected) in [(1, 1, 20), (1, 100, 100), (1, 1_000, 300), (2, 1, 20)] {
+        let names = ["one", "another"];
+        rig.sim.with(|world| {
+            for name in names.iter().take(agents) {
+                world.api.scale(name, 1, cpu(100));
+            }
+        });
         rig.sim.advance(secs(later));
         run(&mut rig, Lane::Provisioner).await;
         let until = rig.sim.with(|world| {

@@ -1,0 +1,140 @@
+//! Instances that belong to nobody. Those that serve pods are drained before they go.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::names::{finalizer, tag, taint};
+use model::{
+    ClusterName, InstanceId, NodeClaimName,
+    ids::LaunchToken,
+    launch::{Instance, InstanceState},
+    ledger::{ClaimPhase, Holder},
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    plan::NodeUpdate,
+};
+use ports::{Cluster, ClusterError};
+
+use crate::{TurnError, World, lifecycle::instance_of};
+
+/// One thing that is to go.
+pub(super) struct Orphan {
+    pub(super) instance: InstanceId,
+    /// The claim that holds it in the ledger, if any.
+    pub(super) claim: Option<NodeClaimName>,
+    /// Serves pods, which it is drained of first.
+    pub(super) node: Option<Node>,
+    pub(super) explained: bool,
+}
+
+/// Nodes that are ready, and open to pods, by instance: one that still carries the taint it booted with has never been anybody's.
+pub(super) struct Serving<'a>(BTreeMap<&'a str, &'a Node>);
+
+impl<'a> Serving<'a> {
+    pub(super) fn of(nodes: &'a [Node]) -> Self {
+        let serves = |node: &&Node| {
+            let mut taints = node.taints.iter();
+            node.ready.status == ConditionStatus::True
+                && taints.all(|taint| taint.key != taint::UNREGISTERED)
+        };
+        let nodes = nodes.iter().filter(serves);
+        let by_instance =
+            nodes.filter_map(|node| Some((node.provider_id.rsplit('/').next()?, node)));
+        Self(by_instance.collect())
+    }
+
+    pub(super) fn get(&self, instance: &InstanceId) -> Option<&'a Node> {
+        self.0.get(instance.as_str()).copied()
+    }
+}
+
+/// Instances that no NodeClaim names, no launch explains, and that are not being drained.
+pub(super) fn orphans(
+    instances: &[Instance],
+    claims: &[NodeClaim],
+    serving: &Serving<'_>,
+    open: &BTreeSet<LaunchToken>,
+) -> BTreeSet<InstanceId> {
+    let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
+    let is_drained = |instance| {
+        let node = serving.get(instance);
+        node.is_some_and(|node| node.deleted_at.is_some())
+    };
+    instances
+        .iter()
+        .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
+        .filter(|instance| instance.state != InstanceState::ShuttingDown)
+        .filter(|instance| !named.contains(&instance.id) && !is_drained(&instance.id))
+        .filter(|instance| launch_of(instance).is_none_or(|token| !open.contains(&token)))
+        .map(|instance| instance.id.clone())
+        .collect()
+}
+
+fn launch_of(instance: &Instance) -> Option<LaunchToken> {
+    instance
+        .tags
+        .get(tag::LAUNCH)
+        .map(|token| LaunchToken::from(token.as_str()))
+}
+
+/// Whether an instance really belongs to nobody, and whether our ledger says why. That its launch is over does not explain why a
+/// node that serves should go: the launch may have been given up while EC2 did not show the instance.
+pub(super) async fn judge(
+    world: &World,
+    cluster: &ClusterName,
+    api: &Arc<dyn Cluster>,
+    instance: &Instance,
+    node: Option<&Node>,
+) -> Result<Option<Orphan>, TurnError> {
+    let held = world
+        .ledger
+        .owner(&instance.id)
+        .await?
+        .map(|owner| owner.holder);
+    let (claim, explained) = match held {
+        Some(Holder::Collector) => (None, true),
+        Some(Holder::Claim(claim)) => {
+            if api.node_claim(&claim).await?.is_some() {
+                return Ok(None);
+            }
+            let row = world.ledger.claim(cluster, &claim).await?;
+            let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
+            (Some(claim), closed && node.is_none())
+        }
+        None => {
+            // Surplus of a call that is over: everything it owed has been handed out.
+            let call = match launch_of(instance) {
+                Some(token) => world.ledger.call(cluster, &token).await?,
+                None => None,
+            };
+            let closed = call.is_some_and(|call| call.closed);
+            (None, closed && node.is_none())
+        }
+    };
+    Ok(Some(Orphan {
+        instance: instance.id.clone(),
+        claim,
+        node: node.cloned(),
+        explained,
+    }))
+}
+
+/// Has a node drained as if a person had deleted it; `false` if it changed meanwhile and is to be looked at again.
+pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<bool, TurnError> {
+    let update = NodeUpdate {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        // Without it the Node would be gone before its pods are.
+        add_finalizers: vec![finalizer::TERMINATION.to_owned()],
+        delete: true,
+        ..NodeUpdate::default()
+    };
+    match api.update_node(&update).await {
+        Ok(()) => Ok(true),
+        Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,110 @@
+//! Laws about how instances end, and what is collected.
+
+use api::names::taint;
+use fakes::World;
+use jiff::SignedDuration;
+use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
+
+use super::{Laws, SEEN_AFTER, claim_of, node_of};
+
+/// What is read again before an act may be so old when the act takes place.
+const REREAD: SignedDuration = SignedDuration::from_secs(30);
+
+impl Laws {
+    pub(super) fn terminate(&mut self, world: &World, lane: Lane, id: &InstanceId) {
+        let now = world.now;
+        if world
+            .account
+            .instances
+            .get(id)
+            .is_none_or(|instance| !instance.state.is_alive())
+        {
+            return;
+        }
+        let claim = claim_of(world, id);
+        if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
+            self.breaks(
+                "an instance is ended only after its NodeClaim was deleted",
+                now,
+                format!("{id} of {}", claim.name),
+            );
+        }
+        let Some(node) = node_of(world, id) else {
+            return;
+        };
+        let ready = node.ready.status == ConditionStatus::True;
+        let in_service = ready
+            && node
+                .taints
+                .iter()
+                .all(|taint| taint.key != taint::UNREGISTERED);
+        // Whoever read its NodeClaim just before it was removed by force has had the Node deleted, and drained it.
+        let collects = lane == Lane::Housekeeper || node.deleted_at.is_none();
+        if claim.is_none()
+            && in_service
+            && collects
+            && now.duration_since(node.ready.since.unwrap_or(now)) > SEEN_AFTER
+        {
+            self.breaks(
+                "G1: instances whose Node is ready are not collected",
+                now,
+                id.to_string(),
+            );
+        }
+        let mut pods = world.api.pods.values();
+        // The node is read again just before, and each call takes its time.
+        let came_meanwhile = |pod: &Pod| {
+            let at = pod.started_at;
+            at.is_none_or(|at| now.duration_since(at) <= REREAD)
+        };
+        let runs = |pod: &&Pod| {
+            pod.node_name.as_ref() == Some(&node.name)
+                && pod.deletion.is_none()
+                && !came_meanwhile(pod)
+        };
+        if let Some(pod) = pods.find(runs)
+            && ready
+            && claim.is_some()
+            && !self.is_limited(world, node)
+        {
+            self.breaks(
+                "an instance is ended only when its pods are gone",
+                now,
+                format!("{id} with {}", pod.key),
+            );
+        }
+    }
+
+    /// Whoever sweeps has a node drained that serves.
+    pub(super) fn collect_node(&mut self, world: &World, name: &NodeName) {
+        let node = world.api.nodes.get(name);
+        let Some(node) = node.filter(|node| node.deleted_at.is_none()) else {
+            return;
+        };
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
+        if let Some(claim) = claim {
+            let what = format!("{name} of {}", claim.name);
+            self.breaks(
+                "G1: what a NodeClaim names is not collected",
+                world.now,
+                what,
+            );
+        }
+        self.collects(world, name.as_str());
+    }
+
+    /// What goes because it seems to be gone, or nobody's, although its instance lives.
+    pub(super) fn collects(&mut self, world: &World, name: &str) {
+        let now = world.now;
+        self.lost
+            .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
+        self.lost.insert(name.to_owned(), now);
+        self.most_instances = self.most_instances.max(world.account.alive().count());
+        let (count, most) = (self.lost.len(), self.most_instances);
+        if !self.approved && (count > (most / 10).max(1) || count >= most) {
+            let what = format!("{count} of {most} within an hour, {name} last");
+            self.breaks("G3: mass absence is no proof", now, what);
+        }
+    }
+}
