@@ -11,13 +11,16 @@ use std::{
     sync::Arc,
 };
 
-use api::conditions::types::{INITIALIZED, REGISTERED};
+use api::{
+    conditions::types::{INITIALIZED, REGISTERED},
+    names::tag,
+};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId, NodeClaimName, NodeName,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
-    ledger::{Intent, IntentState, SweepMemory},
+    ledger::{Intent, IntentState, Pause, PauseLevel, SweepMemory},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::Target,
@@ -29,7 +32,7 @@ use self::{
     lost::forget_lost,
     orphans::{Serving, judge, order_deletion, orphans},
 };
-use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics};
+use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics, shadow};
 
 /// As upstream's collector (spec/lifecycle §25.1).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
@@ -63,12 +66,13 @@ impl Collected {
 }
 
 /// What people let garbage collection do.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Allowed {
+#[derive(Clone, Copy)]
+pub(crate) struct Allowed<'a> {
     /// The brake does not hold what is approved.
     pub(crate) approved: bool,
-    /// All is paused: no instance is ended. NodeClaims of instances that are gone are dead nodes, which no pause delays.
-    pub(crate) paused: bool,
+    /// What people hold back: no instance is ended of what is paused whole, or only watched. NodeClaims of instances that are gone
+    /// are dead nodes, which no pause delays.
+    pub(crate) pauses: &'a [Pause],
 }
 
 /// Looks, if it is time to; `memory` keeps what was missing the last time.
@@ -77,7 +81,7 @@ pub(crate) async fn collect(
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
     memory: &mut SweepMemory,
-    allowed: Allowed,
+    allowed: Allowed<'_>,
 ) -> Result<Collected, TurnError> {
     let now = world.clock.now();
     if let Some(at) = memory.collected_at
@@ -121,12 +125,18 @@ pub(crate) async fn collect(
     let nothing_missing = memory.orphans.is_empty() && memory.instance_gone.is_empty();
     let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
 
+    let suspects = due(&memory.orphans, now);
+    let mut pauses = allowed.pauses.to_vec();
+    if !suspects.is_empty() {
+        pauses.extend(shadow::pauses(&api.node_pools().await?, now));
+    }
     let mut doomed = Vec::new();
-    for instance in due(&memory.orphans, now) {
-        if allowed.paused {
-            break;
-        }
-        if let Some(found) = instances.iter().find(|other| other.id == instance) {
+    for found in instances.iter().filter(|one| suspects.contains(&one.id)) {
+        let pool = found
+            .tags
+            .get(tag::NODE_POOL)
+            .map(|name| name.as_str().into());
+        if Pause::of_pool(&pauses, pool.as_ref(), PauseLevel::All, now).is_none() {
             let node = serving.get(&found.id);
             doomed.extend(judge(world, cluster, api, found, node).await?);
         }

@@ -10,6 +10,7 @@ use model::{
     journal::Line,
     ledger::{Pause, PauseLevel, PauseScope},
 };
+use ports::cluster::Listed;
 
 use crate::disruption::about;
 
@@ -19,14 +20,27 @@ const ACTIVE: &str = "active";
 /// What holds everything back for a NodePool in shadow mode. A mode that cannot be read is no reason to act.
 pub(crate) fn pause(pool: &NodePool, now: Timestamp) -> Option<Pause> {
     let mode = pool.metadata.annotations.get(MODE)?;
-    (mode != ACTIVE).then(|| Pause {
-        scope: PauseScope::NodePool(pool.metadata.name.as_str().into()),
+    let because = "what would be done is in the journal";
+    (mode != ACTIVE).then(|| watched(&pool.metadata.name, because, now))
+}
+
+/// What holds everything back for each of these; what cannot be read at all may be in shadow mode.
+pub(crate) fn pauses(pools: &Listed<NodePool>, now: Timestamp) -> Vec<Pause> {
+    let unreadable = pools.unreadable.iter();
+    let unreadable = unreadable.map(|pool| watched(&pool.name, "it cannot be read", now));
+    let readable = pools.items.iter().filter_map(|pool| pause(pool, now));
+    readable.chain(unreadable).collect()
+}
+
+fn watched(pool: &str, because: &str, now: Timestamp) -> Pause {
+    Pause {
+        scope: PauseScope::NodePool(pool.into()),
         owner: format!("annotation {MODE}"),
         level: PauseLevel::All,
-        reason: "what would be done is in the journal".to_owned(),
+        reason: because.to_owned(),
         since: now,
         until: Pause::FOR_GOOD,
-    })
+    }
 }
 
 /// What is wrong with a NodePool's mode.

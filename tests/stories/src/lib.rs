@@ -11,6 +11,7 @@ mod transcript;
 
 use std::sync::Arc;
 
+use api::names::tag;
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{
@@ -51,6 +52,20 @@ pub struct Rig {
 
 pub fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
+}
+
+/// Another instance like the first one, which no NodeClaim names and no launch explains.
+pub fn add_stray(world: &mut fakes::World) -> InstanceId {
+    let id = InstanceId::from("i-stray");
+    let like = world.account.instances.values().next().cloned();
+    let stray = like.map(|mut stray| {
+        stray.id = id.clone();
+        stray.private_dns = None;
+        stray.tags.remove(tag::LAUNCH);
+        (id.clone(), stray)
+    });
+    world.account.instances.extend(stray);
+    id
 }
 
 pub fn cpu(millicores: i64) -> Resources {

@@ -7,7 +7,7 @@ use model::{
     ClusterName, Lane, NotificationClass,
     ids::TurnId,
     journal::{Line, Subject},
-    ledger::{LaneRow, Meta, Mode, PauseLevel, SweepMemory},
+    ledger::{LaneRow, Meta, Mode, SweepMemory},
 };
 use ports::{Cluster, ClusterError, Needs, cluster::LeaderLease};
 
@@ -80,8 +80,10 @@ pub(super) async fn keep(
             .ok()
             .and_then(|entry| entry.collect_until)
             .is_some_and(|until| now < until);
-        let paused = meta.paused(PauseLevel::All, now).is_some();
-        let may = collect::Allowed { approved, paused };
+        let may = collect::Allowed {
+            approved,
+            pauses: &meta.pauses,
+        };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
         let names = collected.names();

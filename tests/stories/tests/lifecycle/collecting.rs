@@ -1,28 +1,18 @@
 //! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
 
 use api::names::finalizer;
-use fakes::Fault;
+use fakes::{Fault, World};
 use model::node_claim::NodeClaim;
-use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
+use stories::{Relay, Rig, add_stray, all_bound, consistent, secs, settled, transcript};
 
 use crate::{claim, is_gone, serving, serving_apart};
 
 #[tokio::test]
 async fn an_instance_that_no_node_claim_names_is_collected() {
     let mut rig = serving(8).await;
-    rig.sim.with(|world| {
-        let like = world.account.instances.values().next().unwrap().clone();
-        let mut stray = like;
-        stray.id = "i-stray".into();
-        stray.private_dns = None;
-        stray.tags.remove("whittle.sh/launch");
-        world.account.instances.insert(stray.id.clone(), stray);
-    });
-    let collected = rig
-        .until(secs(600), |world| {
-            !world.account.instances[&"i-stray".into()].state.is_alive()
-        })
-        .await;
+    let stray = rig.sim.with(add_stray);
+    let is_ended = move |world: &mut World| !world.account.instances[&stray].state.is_alive();
+    let collected = rig.until(secs(600), is_ended).await;
     assert!(
         collected.is_some_and(|took| took >= 120),
         "two looks: {collected:?} {:#?}",
@@ -76,7 +66,7 @@ async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
         instance.state = model::launch::InstanceState::Terminated;
         instance.private_dns = None;
     });
-    let is_known = |world: &mut fakes::World| {
+    let is_known = |world: &mut World| {
         let rows = world.ledger.of(&Rig::cluster());
         rows.claims.contains_key(&lost.name) || rows.intents.contains_key(&lost.name)
     };
@@ -100,7 +90,7 @@ async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiti
     for others in [0, 4] {
         let mut rig = serving_apart(others).await;
         rig.scale(others + 1);
-        let alive = |count| move |world: &mut fakes::World| world.account.alive().count() == count;
+        let alive = |count| move |world: &mut World| world.account.alive().count() == count;
         let launched = rig.until(secs(60), alive(others + 1)).await;
         assert!(launched.is_some(), "{:#?}", rig.transcript);
         rig.pass(secs(2)).await;
@@ -140,7 +130,7 @@ async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes(
     rig.pass(secs(100)).await;
     let is_deleted = {
         let node = node.clone();
-        move |world: &mut fakes::World| world.api.nodes[&node].deleted_at.is_some()
+        move |world: &mut World| world.api.nodes[&node].deleted_at.is_some()
     };
     assert!(!rig.sim.with(&is_deleted), "one look is not enough");
     let ordered = rig.until(secs(300), is_deleted).await;

@@ -8,7 +8,7 @@ use std::future::Future;
 
 use fakes::{Fuse, World};
 use model::{launch::InstanceState, ledger::Absence, node::ConditionStatus};
-use stories::{Rig, all_bound, consistent, secs, settled};
+use stories::{Rig, add_stray, all_bound, consistent, secs, settled};
 
 use crate::{
     births, burials, by_hand, change_claim, change_pods, claim, delete_claim, deleted_clusters,
@@ -141,15 +141,7 @@ async fn of_a_node_claim_made_by_hand() {
 
 #[tokio::test]
 async fn of_collecting_an_instance() {
-    let lose = |rig: &Rig| {
-        rig.sim.with(|world| {
-            let mut stray = world.account.instances.values().next().unwrap().clone();
-            stray.id = "i-stray".into();
-            stray.private_dns = None;
-            stray.tags.remove("whittle.sh/launch");
-            world.account.instances.insert(stray.id.clone(), stray);
-        });
-    };
+    let lose = |rig: &Rig| _ = rig.sim.with(add_stray);
     let collected =
         |world: &mut World| !world.account.instances[&"i-stray".into()].state.is_alive();
     sweep(37, || serving(8), lose, collected).await;

@@ -4,7 +4,7 @@ use model::{
     InterruptionKind, Lane,
     ledger::{CommandState, Pause, PauseLevel, PauseScope},
 };
-use stories::{Rig, all_bound, all_gone, secs};
+use stories::{Rig, add_stray, all_bound, all_gone, secs};
 
 use crate::{alive, in_service, told};
 
@@ -239,5 +239,20 @@ async fn no_pause_delays_an_interruption_or_a_node_that_died() {
             })
             .await;
         assert!(buried.is_some(), "{level}: {:#?}", rig.transcript);
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_nobody_is_ended_once_the_pause_of_everything_is_over() {
+    let pools = [("default", 2), ("other", 1)];
+    let scopes = pools.map(|(pool, left)| (PauseScope::NodePool(pool.into()), left));
+    for (scope, left) in scopes.into_iter().chain([(PauseScope::Cluster, 2)]) {
+        let mut rig = in_service(1).await;
+        pause(&rig, "ann", scope.clone(), PauseLevel::All, secs(900));
+        rig.sim.with(add_stray);
+        rig.pass(secs(800)).await;
+        assert_eq!(rig.sim.with(alive), left, "{scope}: {:#?}", rig.transcript);
+        let gone = rig.until(secs(600), |world| alive(world) == 1).await;
+        assert!(gone.is_some(), "{scope}: {:#?}", rig.transcript);
     }
 }

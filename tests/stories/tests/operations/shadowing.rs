@@ -1,6 +1,6 @@
 use model::{InterruptionKind, journal::Subject};
-use ports::{Journal, journal::Wanted};
-use stories::{Rig, all_bound, secs};
+use ports::{Journal, cluster::Unreadable, journal::Wanted};
+use stories::{Rig, add_stray, all_bound, secs};
 use turns::Report;
 
 use crate::{alive, in_service, told};
@@ -106,4 +106,38 @@ async fn a_mode_that_cannot_be_read_is_told_and_nothing_is_done() {
     mode(&rig, None);
     let bound = rig.until(secs(900), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
+}
+
+/// It may be somebody else's who looks after this NodePool.
+#[tokio::test]
+async fn what_belongs_to_nobody_stays_until_its_node_pool_is_acted_for() {
+    for watched in ["shadow", "shadwo"] {
+        let mut rig = in_service(1).await;
+        mode(&rig, Some(watched));
+        rig.sim.with(add_stray);
+        rig.pass(secs(900)).await;
+        assert_eq!(rig.sim.with(alive), 2, "{watched}: {:#?}", rig.transcript);
+        mode(&rig, Some("active"));
+        let gone = rig.until(secs(600), |world| alive(world) == 1).await;
+        assert!(gone.is_some(), "{watched}: {:#?}", rig.transcript);
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_nobody_stays_while_its_node_pool_cannot_be_read() {
+    let mut rig = in_service(1).await;
+    rig.sim.with(add_stray);
+    rig.sim.with(|world| {
+        world.api.unreadable_node_pools.push(Unreadable {
+            name: "default".to_owned(),
+            uid: "uid-default".into(),
+            message: "spec.limits is a list: expected a map".to_owned(),
+        });
+    });
+    rig.pass(secs(900)).await;
+    assert_eq!(rig.sim.with(alive), 2, "{:#?}", rig.transcript);
+    rig.sim
+        .with(|world| world.api.unreadable_node_pools.clear());
+    let gone = rig.until(secs(600), |world| alive(world) == 1).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
