@@ -63,7 +63,7 @@ impl Executor<'_> {
         delete: Vec<Target>,
         base: u64,
     ) -> Result<Proposed, Trouble> {
-        if let Some(stop) = self.may_begin(PauseLevel::Voluntary).await? {
+        if let Some(stop) = self.may_begin(PauseLevel::Voluntary, &[]).await? {
             return Ok(Proposed::Stopped(stop));
         }
         let now = self.clock.now();
@@ -81,7 +81,7 @@ impl Executor<'_> {
                 // Proposals launch nothing.
                 Committed::Overtaken { .. } => {}
                 Committed::NotActive => {
-                    let stop = self.may_begin(commit.held_by).await?;
+                    let stop = self.may_begin(commit.held_by, &[]).await?;
                     return Ok(Proposed::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
                 Committed::Raced { generation } => {

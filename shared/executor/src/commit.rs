@@ -1,9 +1,10 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use model::{
-    Action, Lane, Plan, Snapshot,
+    Action, Lane, NodePoolName, Plan, Snapshot,
     caps::AccountSpending,
     ledger::{Command, CommandState, Intent, IntentState, PauseLevel},
+    node_claim::NodeClaim,
 };
 use ports::ledger::{Commit, Committed, Record};
 
@@ -55,7 +56,9 @@ impl Executor<'_> {
         self.drop_moved_pods(snapshot, &mut plan).await?;
         // Most commits meet no race.
         let mut snapshot = Cow::Borrowed(snapshot);
-        if let Some(stop) = self.may_begin(held_by(order)).await? {
+        let pools = node_pools(&snapshot, &plan);
+        let pools: Vec<_> = pools.iter().collect();
+        if let Some(stop) = self.may_begin(held_by(order), &pools).await? {
             return Ok(Commitment::Stopped(stop));
         }
         let mut tries = 0;
@@ -79,7 +82,7 @@ impl Executor<'_> {
                     })));
                 }
                 Committed::NotActive => {
-                    let stop = self.may_begin(commit.held_by).await?;
+                    let stop = self.may_begin(commit.held_by, &[]).await?;
                     return Ok(Commitment::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
                 // It says what others launched; this cluster's own share was part of the plan's ground.
@@ -174,6 +177,17 @@ fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
 }
 
 /// Disruption is chosen, whatever it is for; pods that wait are not.
+/// Whose nodes come and go.
+fn node_pools(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<NodePoolName> {
+    let come = rebase::launches(plan).map(|launch| launch.node_pool.clone());
+    let go = rebase::deletions(plan).filter_map(|target| {
+        let mut claims = snapshot.node_claims.iter();
+        let claim = claims.find(|claim| claim.name == target.name);
+        claim.and_then(NodeClaim::node_pool)
+    });
+    come.chain(go).collect()
+}
+
 fn held_by(order: Option<&Order>) -> PauseLevel {
     match order {
         Some(_) => PauseLevel::Voluntary,

@@ -1,5 +1,8 @@
 use jiff::{SignedDuration, Timestamp};
-use model::ledger::{Meta, Mode, PauseLevel};
+use model::{
+    NodePoolName,
+    ledger::{Meta, Mode, Pause, PauseLevel},
+};
 use ports::{CloudError, ClusterError, LedgerError, cluster::LeaderLease};
 use thiserror::Error;
 
@@ -48,21 +51,29 @@ impl Executor<'_> {
     /// Whether acting is allowed now, read afresh: the mode (C4), the leader Lease (B1) and the clock. Pauses hold back what is
     /// chosen, and nothing else: that asks [`may_begin`](Self::may_begin).
     pub async fn may_act(&self) -> Result<Option<Stop>, Trouble> {
-        self.gate(None).await
+        self.gate(None, &[]).await
     }
 
-    /// Whether something that a pause of this level holds back may be begun now.
-    pub async fn may_begin(&self, level: PauseLevel) -> Result<Option<Stop>, Trouble> {
-        self.gate(Some(level)).await
+    /// Whether something that a pause of this level holds back may be begun now, for nodes of all these NodePools.
+    pub async fn may_begin(
+        &self,
+        level: PauseLevel,
+        pools: &[&NodePoolName],
+    ) -> Result<Option<Stop>, Trouble> {
+        self.gate(Some(level), pools).await
     }
 
-    async fn gate(&self, level: Option<PauseLevel>) -> Result<Option<Stop>, Trouble> {
+    async fn gate(
+        &self,
+        level: Option<PauseLevel>,
+        pools: &[&NodePoolName],
+    ) -> Result<Option<Stop>, Trouble> {
         let now = self.clock.now();
         if now >= self.deadline {
             return Ok(Some(Stop::OutOfTime));
         }
         let meta = self.ledger.meta(self.cluster).await?;
-        if let Some(stop) = held_back(meta.as_ref(), level, now) {
+        if let Some(stop) = held_back(meta.as_ref(), level, pools, now) {
             return Ok(Some(stop));
         }
         let lease = self.api.leader_lease().await?;
@@ -71,7 +82,12 @@ impl Executor<'_> {
 }
 
 /// C4: by the mode, or by somebody.
-fn held_back(meta: Option<&Meta>, level: Option<PauseLevel>, now: Timestamp) -> Option<Stop> {
+fn held_back(
+    meta: Option<&Meta>,
+    level: Option<PauseLevel>,
+    pools: &[&NodePoolName],
+    now: Timestamp,
+) -> Option<Stop> {
     let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
     let Some(meta) = meta else {
         return not_active("not registered");
@@ -79,8 +95,13 @@ fn held_back(meta: Option<&Meta>, level: Option<PauseLevel>, now: Timestamp) -> 
     match meta.mode {
         Mode::Shadow => not_active("shadow"),
         Mode::Active => {
-            let paused = meta.paused(level?, now)?.to_string();
-            Some(Stop::Paused { paused })
+            let level = level?;
+            let of_pool = |pool| Pause::of_pool(&meta.pauses, Some(pool), level, now);
+            let mut of_pools = pools.iter().copied().filter_map(of_pool);
+            let paused = meta.paused(level, now).or_else(|| of_pools.next())?;
+            Some(Stop::Paused {
+                paused: paused.to_string(),
+            })
         }
     }
 }
@@ -103,10 +124,7 @@ fn leads(lease: Option<&LeaderLease>, holder: &str, deadline: Timestamp) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use model::{
-        caps::AccountSpending,
-        ledger::{Pause, PauseScope},
-    };
+    use model::{caps::AccountSpending, ledger::PauseScope};
 
     use super::*;
 
@@ -170,12 +188,18 @@ mod tests {
             requests: Vec::new(),
         };
         let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
-        assert_eq!(held_back(None, None, now), not_active("not registered"));
+        assert_eq!(
+            held_back(None, None, &[], now),
+            not_active("not registered")
+        );
         let shadow = meta(Mode::Shadow, Vec::new());
-        assert_eq!(held_back(Some(&shadow), None, now), not_active("shadow"));
+        assert_eq!(
+            held_back(Some(&shadow), None, &[], now),
+            not_active("shadow")
+        );
         let active = meta(Mode::Active, Vec::new());
         for level in [None, Some(PauseLevel::Voluntary), Some(PauseLevel::All)] {
-            assert_eq!(held_back(Some(&active), level, now), None);
+            assert_eq!(held_back(Some(&active), level, &[], now), None);
         }
         let pause = Pause {
             scope: PauseScope::Cluster,
@@ -185,10 +209,23 @@ mod tests {
             since: now,
             until: now + SignedDuration::from_hours(1),
         };
-        let paused = meta(Mode::Active, vec![pause]);
-        assert_eq!(held_back(Some(&paused), None, now), None);
-        assert_eq!(held_back(Some(&paused), Some(PauseLevel::All), now), None);
-        let held = held_back(Some(&paused), Some(PauseLevel::Voluntary), now);
-        assert!(matches!(held, Some(Stop::Paused { .. })), "{held:?}");
+        let paused = meta(Mode::Active, vec![pause.clone()]);
+        assert_eq!(held_back(Some(&paused), None, &[], now), None);
+        let held = |meta, level, pools: &[&NodePoolName]| {
+            let held = held_back(Some(meta), Some(level), pools, now);
+            matches!(held, Some(Stop::Paused { .. }))
+        };
+        assert!(!held(&paused, PauseLevel::All, &[]));
+        assert!(held(&paused, PauseLevel::Voluntary, &[]));
+        let of_pool = Pause {
+            scope: PauseScope::NodePool("spot".into()),
+            ..pause
+        };
+        let (spot, other) = ("spot".into(), "other".into());
+        let paused = meta(Mode::Active, vec![of_pool]);
+        assert!(!held(&paused, PauseLevel::Voluntary, &[]));
+        assert!(!held(&paused, PauseLevel::Voluntary, &[&other]));
+        assert!(held(&paused, PauseLevel::Voluntary, &[&other, &spot]));
+        assert!(!held(&paused, PauseLevel::All, &[&spot]));
     }
 }

@@ -56,7 +56,8 @@ impl Executor<'_> {
         if let Some(postponed) = common.postponed.get() {
             return self.postpone(&members, postponed.clone(), outcome).await;
         }
-        let begun = match self.may_begin(PauseLevel::All).await {
+        let pools: Vec<_> = members.iter().map(Member::node_pool).collect();
+        let begun = match self.may_begin(PauseLevel::All, &pools).await {
             Ok(None) => self.launch_group(group, facts, common, outcome).await,
             Ok(Some(stop)) => {
                 let left = members.iter().map(|member| member.name().clone());

@@ -4,7 +4,7 @@ use api::{
     ConditionSet, conditions::types::LAUNCHED, convert::change_conditions, names::finalizer,
 };
 use model::{
-    NodeClaimName, Uid,
+    NodeClaimName, NodePoolName, Uid,
     ledger::{Intent, IntentState},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Target},
@@ -26,6 +26,10 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn name(&self) -> &NodeClaimName {
         self.intent.name()
+    }
+
+    pub(crate) fn node_pool(&self) -> &NodePoolName {
+        &self.intent.launch.node_pool
     }
 
     pub(crate) fn attempt(&self) -> u32 {

@@ -1,7 +1,11 @@
 //! Taking up what a turn left: its leases lapse, and whoever comes next goes on from where the ledger says it stands (A3).
 
+use std::collections::BTreeSet;
+
+use api::names::tag;
 use jiff::SignedDuration;
 use model::{
+    NodePoolName,
     ids::LaunchToken,
     launch::Instance,
     ledger::{Call, Intent, IntentState, Lease, PauseLevel},
@@ -23,6 +27,7 @@ impl Executor<'_> {
     pub async fn resume(
         &self,
         intents: &[Intent],
+        held: &BTreeSet<NodePoolName>,
         facts: &LaunchFacts<'_>,
     ) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
@@ -31,11 +36,13 @@ impl Executor<'_> {
         let lapsed: Vec<&Intent> = intents
             .iter()
             .filter(|intent| intent.is_in_flight() && free(&intent.lease))
+            .filter(|intent| !held.contains(&intent.launch.node_pool))
             .collect();
         let calls = self.ledger.open_calls(self.cluster).await?;
         let unended = calls
             .iter()
             .filter(|call| free(&call.lease))
+            .filter(|call| node_pool(call).is_none_or(|pool| !held.contains(&pool)))
             .map(|call| &call.request.token);
         let launching = lapsed.iter().filter_map(|intent| token(intent));
         let mut tokens: Vec<&LaunchToken> = launching.chain(unended).collect();
@@ -44,7 +51,7 @@ impl Executor<'_> {
         if lapsed.is_empty() && tokens.is_empty() {
             return Ok(outcome);
         }
-        if let Some(stop) = self.may_begin(PauseLevel::All).await? {
+        if let Some(stop) = self.may_begin(PauseLevel::All, &[]).await? {
             outcome
                 .unfinished
                 .extend(lapsed.iter().map(|intent| intent.name().clone()));
@@ -213,6 +220,12 @@ impl Executor<'_> {
         }
         Ok(members)
     }
+}
+
+/// The one that all its members are of.
+fn node_pool(call: &Call) -> Option<NodePoolName> {
+    let name = call.request.tags.get(tag::NODE_POOL)?;
+    Some(name.as_str().into())
 }
 
 fn token(intent: &Intent) -> Option<&LaunchToken> {

@@ -269,7 +269,7 @@ impl ClusterRows {
         Ended { again }
     }
 
-    pub(crate) fn make_due(&mut self, lane: Lane, when: Timestamp) {
+    pub fn make_due(&mut self, lane: Lane, when: Timestamp) {
         let row = self.lanes.entry(lane).or_default();
         row.due = earliest(row.due, Some(when));
     }

@@ -15,13 +15,13 @@ mod repair;
 use std::collections::BTreeMap;
 
 use api::{
-    conditions::types::{INITIALIZED, LAUNCHED, REGISTERED},
+    conditions::types::{INITIALIZED, REGISTERED},
     names::{annotation::PODS_DIGEST, finalizer},
 };
 use jiff::Timestamp;
 use model::{
     Action, NodeClaimName, Snapshot,
-    ledger::{IntentState, PauseLevel},
+    ledger::{IntentState, PauseLevel, Paused},
     node::Node,
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Target},
@@ -136,16 +136,16 @@ impl<'a> View<'a> {
         let begun = self.begun.get(&claim.name).copied();
         let pool = claim.node_pool();
         let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
-        // What may not be launched is not late.
-        let unlaunched = claim.status.provider_id.is_empty();
-        let paused = |level| self.snapshot.paused(pool.as_ref(), level, now);
-        match paused(PauseLevel::All).filter(|_| unlaunched) {
+        match self.launch_paused(claim) {
             Some(paused) => _ = is_due(paused.until()),
             None if is_due(at) => return Some(timeout),
             None => {}
         }
         // Expiry is chosen: nothing is lost but the age of nodes.
-        match paused(PauseLevel::Voluntary) {
+        match self
+            .snapshot
+            .paused(pool.as_ref(), PauseLevel::Voluntary, now)
+        {
             Some(paused) => _ = is_due(expiration::at(claim).max(paused.until())),
             None if is_due(expiration::at(claim)) => return Some(Ending::Expired),
             None => {}
@@ -164,6 +164,13 @@ impl<'a> View<'a> {
             }
             repair::Verdict::Due => Some(Ending::Unhealthy),
         }
+    }
+
+    /// Whose pause keeps it from being launched.
+    fn launch_paused(&self, claim: &NodeClaim) -> Option<Paused<'a>> {
+        let (pool, now) = (claim.node_pool(), self.snapshot.now);
+        let paused = self.snapshot.paused(pool.as_ref(), PauseLevel::All, now);
+        paused.filter(|_| claim.status.provider_id.is_empty())
     }
 
     fn end(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
@@ -207,12 +214,13 @@ impl<'a> View<'a> {
         if let marks::Consolidatable::At(at) = marks {
             decision.look_again(at);
         }
+        let paused = self.launch_paused(claim);
         let drifted = drift::judge(self.snapshot, claim);
         let issues = registration
             .node()
             .map(|node| consistency::judge(claim, node));
         let mut update = changed(claim, self.snapshot.now, |conditions| {
-            conditions.renew(LAUNCHED);
+            liveness::write(paused.as_ref(), claim, conditions);
             if !conditions.is_true(REGISTERED) {
                 registration.write(conditions);
             } else {

@@ -10,7 +10,7 @@ use model::{
     ids::PlanId,
     labels,
     launch::Instance,
-    ledger::{Intent, IntentState},
+    ledger::{Intent, IntentState, PauseLevel},
     node_claim::{NodeClaim, NodeClaimSpec},
     plan::{ExpectedOffering, Launch},
     requirement::{Requirement, Requirements},
@@ -28,8 +28,16 @@ pub(crate) async fn adopt(
     classes: &BTreeMap<NodeClassName, ClassFacts>,
 ) -> Result<Vec<Intent>, TurnError> {
     let mut adopted = Vec::new();
+    let is_held = |claim: &NodeClaim| {
+        let (pool, now) = (claim.node_pool(), turn.now);
+        // C4: those that were made by hand wait, too.
+        snapshot
+            .paused(pool.as_ref(), PauseLevel::All, now)
+            .is_some()
+    };
     let orphans = snapshot.node_claims.iter().filter(|claim| {
         claim.deleted_at.is_none()
+            && !is_held(claim)
             && claim.status.provider_id.is_empty()
             && is_our_class(&claim.spec.node_class)
             // Whoever deletes it must wait for what is launched for it: first the finalizer, then the call.

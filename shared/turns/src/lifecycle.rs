@@ -87,10 +87,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::remember(turn, &observed, judged, &applied, &mut report).await;
     create(turn, &executor, &actions, &mut report).await?;
-    // C4: NodeClaims that were made by hand wait, too.
-    if turn.meta.paused(PauseLevel::All, turn.now).is_none() {
-        launch_by_hand(turn, &executor, &observed, &mut report).await?;
-    }
+    launch_by_hand(turn, &executor, &observed, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget_failed(turn, &observed).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
@@ -164,7 +161,8 @@ async fn create(
         let Action::Launch(launch) = &planned.action else {
             continue;
         };
-        if let Some(stop) = executor.may_begin(PauseLevel::All).await? {
+        let pools = [&launch.node_pool];
+        if let Some(stop) = executor.may_begin(PauseLevel::All, &pools).await? {
             report.stopped = Some(stop.to_string());
             return Ok(());
         }

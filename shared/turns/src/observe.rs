@@ -130,12 +130,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
 
     let price_complaints = turn.world.catalog.complaints().await;
     let mut problems = Vec::new();
+    pauses.extend(shadow::pauses(&pools, now));
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
-    pauses.extend(
-        node_pools
-            .iter()
-            .filter_map(|pool| shadow::pause(pool, now)),
-    );
     let unreadable_pools = pools.unreadable;
     let wanted = wanted_classes(&node_pools, &node_claims);
     let classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;

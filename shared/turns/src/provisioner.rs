@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use model::{
     FreeAddresses, Lane, NodeName, Plan, PodKey, Snapshot,
     journal::{Line, Subject},
-    ledger::{Intent, PauseLevel},
+    ledger::{Intent, Pause, PauseLevel},
     plan::{Expected, names},
 };
 use ports::LaunchBuilder;
@@ -45,10 +45,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    // C4: what was left is gone on with when the pause is over.
+    // C4: what was left, and pods that wait, are seen to when a pause is over.
     let paused = turn.meta.paused(PauseLevel::All, turn.now);
-    if let Some(until) = paused.as_ref().and_then(|paused| paused.until()) {
-        report.look_again(until);
+    if let Some(end) = Pause::next_end(&observed.snapshot.pauses, turn.now) {
+        report.look_again(end);
     }
     if turn.may_act()
         && paused.is_none()
@@ -98,7 +98,9 @@ async fn take_over(
         },
         existing: BTreeMap::new(),
     };
-    let outcome = executor.resume(&observed.snapshot.intents, &facts).await?;
+    let (intents, pauses) = (&observed.snapshot.intents, &observed.snapshot.pauses);
+    let held = Pause::node_pools(pauses, PauseLevel::All, turn.now);
+    let outcome = executor.resume(intents, &held, &facts).await?;
     let any = !(outcome.launched.is_empty()
         && outcome.failed.is_empty()
         && outcome.unfinished.is_empty());
@@ -170,6 +172,8 @@ async fn round_of(
         Commitment::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
             if let Stop::Paused { .. } = stop {
+                // It began after this turn had looked, and says only now until when.
+                report.look_again(turn.world.clock.now());
                 let waits = Plan {
                     unplaced: planned.unplaced,
                     ..Plan::default()

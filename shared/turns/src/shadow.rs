@@ -17,18 +17,15 @@ use crate::disruption::about;
 const SHADOW: &str = "shadow";
 const ACTIVE: &str = "active";
 
-/// What holds everything back for a NodePool in shadow mode. A mode that cannot be read is no reason to act.
-pub(crate) fn pause(pool: &NodePool, now: Timestamp) -> Option<Pause> {
-    let mode = pool.metadata.annotations.get(MODE)?;
-    let because = "what would be done is in the journal";
-    (mode != ACTIVE).then(|| watched(&pool.metadata.name, because, now))
-}
-
-/// What holds everything back for each of these; what cannot be read at all may be in shadow mode.
+/// What holds everything back for NodePools in shadow mode. One that cannot be read, or whose mode cannot be, is no reason to act.
 pub(crate) fn pauses(pools: &Listed<NodePool>, now: Timestamp) -> Vec<Pause> {
     let unreadable = pools.unreadable.iter();
     let unreadable = unreadable.map(|pool| watched(&pool.name, "it cannot be read", now));
-    let readable = pools.items.iter().filter_map(|pool| pause(pool, now));
+    let readable = pools.items.iter().filter_map(|pool| {
+        let mode = pool.metadata.annotations.get(MODE)?;
+        let because = "what would be done is in the journal";
+        (mode != ACTIVE).then(|| watched(&pool.metadata.name, because, now))
+    });
     readable.chain(unreadable).collect()
 }
 

@@ -6,7 +6,10 @@ mod committing;
 mod resuming;
 mod sending;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use executor::{ClassFacts, Executor, LaunchFacts, Outcome};
 use fakes::{Fault, Sim, World};
@@ -114,7 +117,10 @@ impl Scene {
         let intents = self.sim.intents(&self.cluster).await.unwrap();
         let builder = self.builder().await;
         let facts = self.facts(&*builder);
-        self.executor().resume(&intents, &facts).await.unwrap()
+        self.executor()
+            .resume(&intents, &BTreeSet::new(), &facts)
+            .await
+            .unwrap()
     }
 
     async fn builder(&self) -> Box<dyn ports::LaunchBuilder> {

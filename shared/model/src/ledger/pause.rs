@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,27 @@ impl Pause {
             PauseScope::NodePool(name) => Some(name) == pool,
         };
         Paused::of(pauses.iter().filter(concerns), level, now)
+    }
+
+    /// NodePools that are held back by pauses of their own.
+    pub fn node_pools(
+        pauses: &[Self],
+        level: PauseLevel,
+        now: Timestamp,
+    ) -> BTreeSet<NodePoolName> {
+        let holding = pauses.iter().filter(|pause| pause.holds(level, now));
+        let of_pool = holding.filter_map(|pause| match &pause.scope {
+            PauseScope::NodePool(name) => Some(name.clone()),
+            PauseScope::Account | PauseScope::Cluster => None,
+        });
+        of_pool.collect()
+    }
+
+    /// When the next of them ends by itself.
+    pub fn next_end(pauses: &[Self], now: Timestamp) -> Option<Timestamp> {
+        let ends = pauses.iter().map(|pause| pause.until);
+        ends.filter(|until| *until > now && *until != Self::FOR_GOOD)
+            .min()
     }
 
     /// Those that stand when `pause` is put, in place of the same owner's for the same scope.

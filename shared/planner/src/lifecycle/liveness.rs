@@ -1,8 +1,14 @@
 //! NodeClaims that get nowhere are given up (spec/lifecycle §7).
 
-use api::conditions::types::{LAUNCHED, REGISTERED};
+use api::{
+    ConditionSet,
+    conditions::types::{LAUNCHED, REGISTERED},
+};
 use jiff::{SignedDuration, Timestamp};
-use model::node_claim::NodeClaim;
+use model::{
+    ledger::Paused,
+    node_claim::{Condition, NodeClaim},
+};
 
 use crate::machine::Ending;
 
@@ -24,6 +30,28 @@ impl Default for Timeouts {
     }
 }
 
+/// The reason of `Launched=False` while a pause keeps a NodeClaim from being launched.
+const PAUSED: &str = "Paused";
+
+/// Says whose pause keeps it from being launched; what may not be launched is not late.
+pub(super) fn write(
+    paused: Option<&Paused<'_>>,
+    claim: &NodeClaim,
+    conditions: &mut ConditionSet<'_>,
+) {
+    match paused {
+        Some(paused) => conditions.set_false(LAUNCHED, PAUSED, &paused.to_string()),
+        None if is_paused(claim.condition(LAUNCHED)) => {
+            conditions.set_unknown(LAUNCHED, "AwaitingReconciliation", "the pause is over");
+        }
+        None => conditions.renew(LAUNCHED),
+    }
+}
+
+fn is_paused(launched: Option<&Condition>) -> bool {
+    launched.is_some_and(|condition| condition.reason == PAUSED)
+}
+
 /// What the NodeClaim will have waited too long for, and when; never once it is registered. A launch that began later than
 /// the API server's clock says has its full time from then: the clocks may differ by minutes.
 pub(super) fn deadline(
@@ -40,7 +68,8 @@ pub(super) fn deadline(
     } else {
         (Ending::LaunchTimeout, LAUNCHED, timeouts.launch)
     };
-    if claim.is_true(REGISTERED) {
+    // A pause that kept it from being launched has just ended: its time begins now.
+    if claim.is_true(REGISTERED) || is_paused(claim.condition(LAUNCHED)) {
         return (ending, None);
     }
     let since = claim

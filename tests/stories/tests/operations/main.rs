@@ -8,6 +8,7 @@
 mod alarming;
 mod approving;
 mod guarding;
+mod holding;
 mod pausing;
 mod resting;
 mod shadowing;

@@ -1,7 +1,7 @@
 //! What ends a NodeClaim, and what is said of it.
 
 use api::names::annotation::TERMINATION_TIMESTAMP;
-use model::ledger::IntentState;
+use model::ledger::{IntentState, Pause, PauseLevel, PauseScope};
 
 use super::*;
 
@@ -64,6 +64,39 @@ fn a_launch_that_began_after_its_nodeclaim_was_made_has_its_full_time() {
     let decision = lifecycle(&snapshot);
     let due = begun + SignedDuration::from_mins(5);
     assert_eq!((deleted(&decision), decision.due), (vec![], Some(due)));
+}
+
+#[test]
+fn the_time_to_launch_counts_from_the_end_of_a_pause() {
+    let mut snapshot = launching(IntentState::Intended);
+    let begun = snapshot.now;
+    let until = begun + SignedDuration::from_hours(1);
+    snapshot.pauses = vec![Pause {
+        scope: PauseScope::Cluster,
+        owner: "ann".to_owned(),
+        level: PauseLevel::All,
+        reason: "a release".to_owned(),
+        since: begun,
+        until,
+    }];
+    for now in [begun, until] {
+        snapshot.now = now;
+        let decision = lifecycle(&snapshot);
+        assert_eq!(deleted(&decision), Vec::<&str>::new(), "at {now}");
+        let launched = condition(claim_update(&decision), LAUNCHED).clone();
+        let told = match now == until {
+            false => (ConditionStatus::False, "Paused", begun),
+            true => (ConditionStatus::Unknown, "AwaitingReconciliation", until),
+        };
+        let said = (launched.status, &*launched.reason, launched.last_transition);
+        assert_eq!(said, told);
+        snapshot.node_claims[0].status.conditions = vec![launched];
+    }
+    snapshot.now = until + SignedDuration::from_mins(5);
+    assert_eq!(
+        deleted(&lifecycle(&snapshot)),
+        ["launch_timeout: its instance was not launched in time"]
+    );
 }
 
 #[test]
