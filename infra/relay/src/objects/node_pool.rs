@@ -1,5 +1,6 @@
 //! NodePools: their spec, and whether they may be used.
 
+use api::names::annotation::REGISTRATIONS;
 use serde::Deserialize;
 
 use super::meta::{Condition, Meta, NodeClassRef, is_true, null_is_empty};
@@ -46,7 +47,7 @@ struct NodePoolStatus {
 pub struct NodePoolDigest {
     ours: bool,
     ready: bool,
-    /// Generation moves with every change of the spec and when deletion begins.
+    /// Generation moves with every change of the spec and when deletion begins; settings of ours are annotations.
     spec: u64,
 }
 
@@ -61,9 +62,20 @@ impl Watched for NodePool {
         Digest::NodePool(NodePoolDigest {
             ours: self.spec.template.spec.node_class_ref.is_ours(),
             ready: is_true(&self.status.conditions, "Ready"),
-            spec: fingerprint(&(self.metadata.generation, self.metadata.is_deleting())),
+            spec: fingerprint(&(
+                self.metadata.generation,
+                self.metadata.is_deleting(),
+                settings(&self.metadata),
+            )),
         })
     }
+}
+
+/// What users set by annotations; what turns write down there is no change.
+fn settings(metadata: &Meta) -> Vec<(&str, &str)> {
+    let mut deciding = metadata.deciding_annotations();
+    deciding.retain(|(key, _)| key.starts_with("whittle.sh/") && *key != REGISTRATIONS);
+    deciding
 }
 
 pub fn differences(old: Option<&NodePoolDigest>, new: Option<&NodePoolDigest>) -> Vec<What> {

@@ -408,6 +408,25 @@ fn a_nodepools_spec_and_readiness_count_and_its_usage_does_not() {
         changes::<NodePool>(node_pool(), None),
         [What::NodePoolChanged]
     );
+    for (key, changed) in [
+        ("whittle.sh/mode", true),
+        ("whittle.sh/max-dollars-per-hour", true),
+        // Turns write these.
+        ("whittle.sh/registrations", false),
+        ("karpenter.sh/nodepool-hash", false),
+    ] {
+        let annotated = with(node_pool(), "/metadata/annotations", json!({key: "1"}));
+        let expected: &[What] = if changed {
+            &[What::NodePoolChanged]
+        } else {
+            &[]
+        };
+        assert_eq!(
+            changes::<NodePool>(node_pool(), annotated),
+            expected,
+            "{key}"
+        );
+    }
 }
 
 #[test]
