@@ -13,8 +13,8 @@ STAGES = {
     "planner": [["planner"], ["scenarios"], ["stories"]],
     "executor": [["executor"], ["stories"]],
 }
-# Incremental and without optimization: what is built for one mutant is run once.
-CONFIG = [f"profile.dev.package.{crate}.opt-level=0" for crate in ("planner", "scheduling")]
+# What is built for one mutant is run once; what stays the same is worth its optimization.
+CONFIG = "profile.dev.package.{}.opt-level=0"
 LONGEST = "300"
 OUTCOMES = ("caught", "missed", "timeout", "unviable")
 
@@ -32,7 +32,7 @@ def run(folder, mutant, packages):
     shutil.rmtree(folder / "mutants.out", ignore_errors=True)
     ended = subprocess.run(
         ["cargo", "mutants", "--in-place", "--output", str(folder), "--baseline", "skip", "--timeout", LONGEST]
-        + ["--test-tool", "nextest", "--cap-lints", "true", "--cargo-arg=--locked", *(f"--cargo-arg=--config={setting}" for setting in CONFIG)]
+        + ["--test-tool", "nextest", "--cap-lints", "true", "--cargo-arg=--locked", f"--cargo-arg=--config={CONFIG.format(mutant['crate'])}"]
         + ["-p", mutant["crate"], "-f", mutant["file"], "-F", f"^{re.escape(mutant['name'])}$", *tests]
         + (["--", *STORIES] if "stories" in packages else []),
         cwd=folder / "apart",
