@@ -248,17 +248,19 @@ impl<'a> Machine<'a> {
 
 fn is_leaving(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
     let Some(claim) = claim else {
-        return node.is_some_and(|node| node.deleted_at.is_some());
+        return node.is_some_and(|node| {
+            node.deleted_at.is_some() || is_noticed(snapshot, &node.provider_id)
+        });
     };
     claim.deleted_at.is_some()
         || claim.is_true("InstanceTerminating")
         || is_under_command(snapshot, claim)
-        || is_noticed(snapshot, claim)
+        || is_noticed(snapshot, &claim.status.provider_id)
 }
 
-/// Whether AWS announced something about its instance that obliges us to end it, whether or not that has begun.
-pub(crate) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
-    let id = claim.status.provider_id.rsplit('/').next();
+/// Whether AWS announced something about an instance that obliges us to end it, whether or not that has begun.
+fn is_noticed(snapshot: &Snapshot, provider_id: &str) -> bool {
+    let id = provider_id.rsplit('/').next();
     let mut open = snapshot.notices.iter().filter(|notice| !notice.done);
     open.any(|notice| id == Some(notice.instance.as_str()))
 }

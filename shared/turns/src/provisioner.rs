@@ -34,6 +34,8 @@ const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
 const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
 /// Pods that wait for the account's cap are looked at so often: other clusters may have made room.
 const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
+/// What the checker refused is planned again after this: it may have been about to change.
+const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(1);
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
@@ -128,6 +130,9 @@ async fn round_of(
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
     report.shadowed = shadow::launches(snapshot, turn.world.share);
+    if !checked.refused.is_empty() {
+        report.look_again(turn.now + AFTER_REFUSAL);
+    }
     let mut plan = checked.plan;
     if !plan.unplaced.is_empty()
         && let Some(until) = observed.experience.next_lapse()

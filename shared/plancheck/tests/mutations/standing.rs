@@ -18,6 +18,16 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "node/n-2 is being deleted",
     ),
     (
+        "a node that no NodeClaim names is about to be interrupted",
+        |w| {
+            let claims = &mut w.snapshot.node_claims;
+            claims.retain(|claim| claim.name.as_str() != "claim-n-2");
+            w.snapshot.notices = vec![notice("i-n-2", false)];
+        },
+        LATE,
+        "node/n-2 is being deleted",
+    ),
+    (
         "a node is under a command",
         |w| w.snapshot.commands = vec![command("claim-n-2", CommandState::Replacing)],
         LATE,

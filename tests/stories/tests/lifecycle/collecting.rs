@@ -2,7 +2,7 @@
 
 use api::names::finalizer;
 use fakes::{Fault, World};
-use model::node_claim::NodeClaim;
+use model::{InterruptionKind, node_claim::NodeClaim};
 use stories::{Relay, Rig, add_stray, all_bound, consistent, secs, settled, transcript};
 
 use crate::{claim, is_gone, serving, serving_apart};
@@ -150,6 +150,22 @@ async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes(
     let served = rig.until(secs(600), |world| all_bound(world) && consistent(world));
     assert!(served.await.is_some(), "{:#?}", rig.transcript);
     transcript!(rig);
+}
+
+#[tokio::test]
+async fn pods_have_another_node_in_time_where_aws_takes_one_back_whose_node_claim_was_removed_by_force()
+ {
+    let mut rig = serving_apart(2).await;
+    let lost = claim(&rig);
+    rig.sim
+        .with(|world| world.api.node_claims.remove(&lost.name));
+    let instance = lost.status.provider_id.rsplit('/').next().unwrap().into();
+    let kind = InterruptionKind::SpotInterrupted;
+    rig.announce(&instance, kind, Some(secs(120)))
+        .await
+        .unwrap();
+    let launched = rig.until(secs(60), |world| world.api.node_claims.len() == 2);
+    assert!(launched.await.is_some(), "{:#?}", rig.transcript);
 }
 
 /// A backup without them was restored, say: nobody drains what serves because of that.
