@@ -1,6 +1,7 @@
 //! What others do to a cluster, and how they stop.
 
 mod calm;
+mod people;
 mod relay;
 
 use api::{EC2NodeClass, NodePool};
@@ -22,7 +23,7 @@ use crate::{
     script::{Setting, What},
 };
 
-const POOL: &str = "default";
+pub(crate) const POOL: &str = "default";
 /// What AWS gives a spot instance.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
@@ -205,6 +206,19 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         What::KarpenterLeads { seconds } => {
             lead(&sim, "karpenter-5d8c");
             relieve(play, now, *seconds, what);
+        }
+        What::Paused {
+            level,
+            scope,
+            seconds,
+        } => {
+            let until = now + SignedDuration::from_secs(*seconds);
+            sim.with(|world| people::pause(world, *level, scope, until));
+        }
+        What::Watched { seconds } => {
+            edit(&sim, |pool| people::watch(pool, true));
+            let until = now + SignedDuration::from_secs(*seconds);
+            play.reliefs.push((until, what.clone()));
         }
         What::Down { seconds, .. }
         | What::Faults { seconds, .. }

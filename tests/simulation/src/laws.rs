@@ -3,6 +3,7 @@
 mod acts;
 mod budgets;
 mod endings;
+mod people;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ use model::{
     pod::Pod,
 };
 
+use crate::script::{Script, What};
+
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
 pub struct Laws {
@@ -25,6 +28,8 @@ pub struct Laws {
     /// Nothing has gone wrong for so long.
     pub(crate) clear_for: SignedDuration,
     tokens_ignored: bool,
+    /// A relay watches all the time.
+    has_relay: bool,
     /// Instances that AWS has announced the end of, and when.
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
     /// By the lane's own clock.
@@ -33,6 +38,7 @@ pub struct Laws {
     idle_since: Option<Timestamp>,
     /// Since when we may.
     active_since: Option<Timestamp>,
+    people: people::People,
     /// When EC2 last denied to have the instances that there are.
     hidden_at: Option<Timestamp>,
     initialized: BTreeSet<NodeClaimName>,
@@ -58,6 +64,8 @@ pub struct Laws {
     leaving: BTreeSet<NodeClaimName>,
     /// NodeClaims that the ledger said would go, and when it last did.
     left: BTreeMap<NodeClaimName, Timestamp>,
+    /// When the pods of NodeClaims that go had last held them.
+    let_go: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     /// What was disrupted a second ago.
@@ -83,9 +91,12 @@ const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
 const TURNS_PER_MINUTE: u32 = 150;
 
 impl Laws {
-    pub(crate) fn new(tokens_ignored: bool) -> Self {
+    pub(crate) fn new(script: &Script) -> Self {
+        let mut events = script.events.iter();
+        let dies = events.any(|event| matches!(event.what, What::RelayDead { .. }));
         Self {
-            tokens_ignored,
+            tokens_ignored: script.setting.tokens_ignored,
+            has_relay: script.setting.relay && !dies,
             ..Self::default()
         }
     }

@@ -21,6 +21,8 @@ pub enum Bug {
     ForgetNotices,
     /// C4
     IgnoreMode,
+    IgnorePauses,
+    ActForWatchedPools,
     /// A2
     NeverFreeze,
     /// A2, A3: a call that was not answered is sent again as another one, without looking for what it launched.
@@ -59,7 +61,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::IgnoreLease,
         Self::ForgetDue,
         Self::SwallowFailures,
@@ -70,6 +72,8 @@ impl Bug {
         Self::ForgetIntents,
         Self::ForgetNotices,
         Self::IgnoreMode,
+        Self::IgnorePauses,
+        Self::ActForWatchedPools,
         Self::NeverFreeze,
         Self::NewTokenEachTime,
         Self::ForgetTag,

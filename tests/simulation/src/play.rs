@@ -119,7 +119,7 @@ impl Play {
                 world.account.tokens = Tokens::Ignored;
             }
         });
-        let laws = Laws::new(setting.tokens_ignored);
+        let laws = Laws::new(script);
         Self {
             sim,
             laws: Arc::new(Mutex::new(laws)),

@@ -3,9 +3,12 @@
 use std::fmt;
 
 use fakes::Fault;
-use model::Lane;
+use model::{
+    Lane,
+    ledger::{PauseLevel, PauseScope},
+};
 
-use crate::dice::Dice;
+use crate::{deeds::POOL, dice::Dice};
 
 /// How a cluster is set up, and what happens to it.
 #[derive(Clone, Debug)]
@@ -103,6 +106,16 @@ pub enum What {
     KarpenterLeads {
         seconds: i64,
     },
+    /// A person holds back what is chosen.
+    Paused {
+        level: PauseLevel,
+        scope: PauseScope,
+        seconds: i64,
+    },
+    /// A person lets the NodePools be watched only.
+    Watched {
+        seconds: i64,
+    },
     Down {
         port: Port,
         seconds: i64,
@@ -189,6 +202,14 @@ impl Script {
             events.extend((0..3).map(|_| Event {
                 at: forced.between(1, TROUBLE - 1),
                 what: what.clone(),
+            }));
+        }
+        let mut people = Dice::new(seed, 8);
+        if people.chance(300) {
+            let count = people.between(1, 3);
+            events.extend((0..count).map(|_| Event {
+                at: people.between(1, TROUBLE - 1),
+                what: held_back(&mut people),
             }));
         }
         events.sort_by_key(|event| event.at);
@@ -318,6 +339,24 @@ fn what(kind: usize, dice: &mut Dice) -> What {
         },
         25 => What::SweepsMissed { seconds },
         _ => scale(dice),
+    }
+}
+
+fn held_back(dice: &mut Dice) -> What {
+    let seconds = dice.between(20, 480);
+    if dice.chance(300) {
+        return What::Watched { seconds };
+    }
+    let levels = [PauseLevel::Voluntary, PauseLevel::All];
+    let scopes = [
+        PauseScope::Account,
+        PauseScope::Cluster,
+        PauseScope::NodePool(POOL.into()),
+    ];
+    What::Paused {
+        level: dice.pick(&levels).copied().unwrap_or(PauseLevel::All),
+        scope: dice.pick(&scopes).cloned().unwrap_or(PauseScope::Cluster),
+        seconds,
     }
 }
 

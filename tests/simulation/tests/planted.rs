@@ -19,6 +19,8 @@ fn in_lanes_and_commits() {
         Bug::ForgetInFlight,
         Bug::NeverReread,
         Bug::IgnoreLeader,
+        Bug::IgnorePauses,
+        Bug::ActForWatchedPools,
         Bug::NoJournal,
     ]);
 }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{POOL, budget, edit, lead, offering, register};
+use super::{POOL, budget, edit, lead, offering, people, register};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
@@ -40,6 +40,7 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
             What::Shadow { .. } => register(&sim, "active", None),
             // It steps down: an orderly end leaves the Lease to nobody.
             What::KarpenterLeads { .. } => lead(&sim, ""),
+            What::Watched { .. } => edit(&sim, |pool| people::watch(pool, false)),
             _ => {}
         }
     }
@@ -74,6 +75,7 @@ pub(crate) fn calm(play: &mut Play) {
         budget(pool, 100);
     });
     sim.with(|world| {
+        people::resume(world);
         world.account.no_capacity.clear();
         world.account.describe_lag = SignedDuration::ZERO;
         for claim in world.api.node_claims.values_mut() {

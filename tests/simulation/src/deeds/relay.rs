@@ -3,7 +3,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use api::names::taint::DISRUPTED;
+use api::names::{annotation::MODE, taint::DISRUPTED};
 use fakes::{ApiServer, Sim, World};
 use jiff::SignedDuration;
 use model::{Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node};
@@ -12,7 +12,7 @@ use crate::cluster;
 
 /// The relay in the cluster: counters before wakes, wakes only for what changed, and only of lanes that it concerns (as
 /// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved, the
-/// provisioner for a NodeClaim that is gone while pods wait.
+/// provisioner for a NodeClaim that is gone, or a NodePool that changed, while pods wait.
 pub(crate) struct Relay {
     exists: bool,
     dead_until: i64,
@@ -44,6 +44,7 @@ struct Seen {
     nodes: u64,
     pods: u64,
     claims: BTreeSet<NodeClaimName>,
+    pools: u64,
     /// Whether any pod waits for capacity.
     waits: bool,
     /// Whether any node or NodeClaim is on its way out.
@@ -58,6 +59,7 @@ impl Seen {
             nodes: nothing,
             pods: nothing,
             claims: BTreeSet::new(),
+            pools: nothing,
             waits: false,
             drains: false,
         }
@@ -82,11 +84,17 @@ impl Seen {
         for claim in api.node_claims.values() {
             (&claim.name, &claim.resource_version).hash(&mut nodes);
         }
+        let mut pools = DefaultHasher::new();
+        for pool in api.node_pools.values() {
+            let meta = &pool.metadata;
+            (meta.generation, meta.annotations.get(MODE)).hash(&mut pools);
+        }
         Self {
             pending: pending.finish(),
             nodes: nodes.finish(),
             pods: pods.finish(),
             claims: api.node_claims.keys().cloned().collect(),
+            pools: pools.finish(),
             waits,
             drains: drains(api),
         }
@@ -187,14 +195,18 @@ impl Relay {
         let seen = std::mem::replace(&mut self.seen, now);
         let now = &self.seen;
         let is_freed = !seen.claims.is_subset(&now.claims);
-        let waits = now.pending != seen.pending || (now.waits && is_freed);
+        let pools = now.pools != seen.pools;
+        let waits = now.pending != seen.pending || (now.waits && (is_freed || pools));
         let (nodes, pods) = (now.nodes != seen.nodes, now.pods != seen.pods);
         let drains = now.drains || seen.drains;
         let mut concerns = Vec::new();
         if waits {
             concerns.push((Lane::Provisioner, Some(0)));
         }
-        if nodes {
+        if pools {
+            concerns.push((Lane::Disruption, Some(0)));
+        }
+        if nodes || pools {
             concerns.push((Lane::Lifecycle, Some(0)));
         } else if pods {
             concerns.push((Lane::Lifecycle, self.spaced(seconds)));

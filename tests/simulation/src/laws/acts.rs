@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, Lane,
     launch::{FleetRequest, Instance},
-    ledger::{Command, CommandState, Intent, IntentState, Mode},
+    ledger::{Command, CommandState, Intent, Mode},
     node::Node,
     plan::{Expected, NodeClaimUpdate, Target},
     pod::Pod,
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, instance_of, names, offering};
+use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, instance_of, names, offering, people::has_failed};
 use crate::{rows, watched::Act};
 
 /// An answer has been read after this, and is remembered for three minutes at least.
@@ -36,6 +36,8 @@ impl Laws {
                 act.to_string(),
             );
         }
+        self.watch_people(world);
+        self.judge_held(world, lane, act);
         match act {
             Act::Take { lane, lease } => {
                 let other = self.held.insert(*lane, (*lease).clone());
@@ -113,9 +115,7 @@ impl Laws {
         if lane == Lane::Disruption {
             self.note_initialized(world);
             let rows = rows(world);
-            // A replacement that came to nothing goes without anybody's having chosen it.
-            let intent = rows.and_then(|rows| rows.intents.get(&target.name));
-            if intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. })) {
+            if has_failed(world, &target.name) {
                 return;
             }
             let of_target =

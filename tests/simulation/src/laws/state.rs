@@ -39,6 +39,7 @@ impl Laws {
         } else {
             (self.seen, self.still) = (world.changes, 0);
         }
+        self.watch_people(world);
         // What was to go counts for a second more.
         if self.still < 2 {
             self.leaving = leaving(world);
@@ -246,8 +247,12 @@ impl Laws {
     /// Whatever is to be done is looked after, though nobody is told of it once more.
     fn patience(&mut self, world: &World) {
         let now = world.now;
-        let active_since = self.active_since;
-        let is_active = |least| active_since.is_some_and(|since| now.duration_since(since) > least);
+        let acts = |least| {
+            let active = self.active_since;
+            active.is_some_and(|since| now.duration_since(since) > least)
+                && self.people.have_let_go(self.has_relay, now)
+        };
+        let (serves, ends) = (acts(SERVED_WITHIN), acts(ENDED_WITHIN));
         let long_ago =
             |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
         let lacks = || {
@@ -256,7 +261,7 @@ impl Laws {
             known.any(|one| now.duration_since(one.until) < SERVED_WITHIN)
                 || pools.any(|pool| pool.spec.limits.is_some())
         };
-        if self.clear_for > SERVED_WITHIN && is_active(SERVED_WITHIN) && !lacks() {
+        if self.clear_for > SERVED_WITHIN && serves && !lacks() {
             let mut pods = world.api.pods.values();
             let waits =
                 pods.find(|pod| pod.node_name.is_none() && long_ago(pod.created_at, SERVED_WITHIN));
@@ -264,13 +269,19 @@ impl Laws {
                 self.breaks("L5: pods that wait are served", now, pod.key.to_string());
             }
         }
-        if self.clear_for > ENDED_WITHIN && is_active(ENDED_WITHIN) {
-            let mut claims = world.api.node_claims.values();
-            let late = claims
-                .find(|claim| long_ago(claim.deleted_at, ENDED_WITHIN) && !is_held(world, claim));
-            if let Some(claim) = late {
-                self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
+        let going = world.api.node_claims.values();
+        let mut late = going.filter(|claim| long_ago(claim.deleted_at, ENDED_WITHIN));
+        let is_late = |claim: &&NodeClaim| {
+            if is_held(world, claim) {
+                self.let_go.insert(claim.name.clone(), now);
+                return false;
             }
+            let at = self.let_go.get(&claim.name).copied();
+            at.is_none() || long_ago(at, ENDED_WITHIN)
+        };
+        let late = late.find(is_late);
+        if let Some(claim) = late.filter(|_| self.clear_for > ENDED_WITHIN && ends) {
+            self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
         }
     }
 

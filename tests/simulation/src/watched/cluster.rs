@@ -4,6 +4,7 @@ use api::{
     convert::Scalable,
     karpenter::{CapacityBufferStatus, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus},
     kubernetes::PodTemplate,
+    names::annotation::MODE,
 };
 use async_trait::async_trait;
 use model::{
@@ -46,6 +47,9 @@ hand_on! {
         async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError> {
             let mut pools = self.sim.node_pools().await?;
             for pool in &mut pools.items {
+                if self.has(Bug::ActForWatchedPools) {
+                    pool.metadata.annotations.remove(MODE);
+                }
                 if self.has(Bug::IgnoreLimits) {
                     pool.spec.limits = None;
                 }

@@ -54,6 +54,9 @@ hand_on! {
                 if self.has(Bug::IgnoreMode) {
                     meta.mode = Mode::Active;
                 }
+                if self.has(Bug::IgnorePauses) {
+                    meta.pauses.clear();
+                }
                 if self.has(Bug::NoBrake) {
                     let forever = serde_json::json!({"collectUntil": "2099-01-01T00:00:00Z"});
                     if let Some(entry) = meta.registry.as_object_mut() {

@@ -1,0 +1,56 @@
+//! How people hold back what is chosen, and let go of it.
+
+use api::{NodePool, names::annotation::MODE};
+use fakes::World;
+use jiff::Timestamp;
+use model::{
+    Lane,
+    ledger::{Pause, PauseLevel, PauseScope},
+};
+
+use crate::cluster;
+
+const WHO: &str = "ann";
+
+pub(super) fn pause(world: &mut World, level: PauseLevel, scope: &PauseScope, until: Timestamp) {
+    let pause = Pause {
+        scope: scope.clone(),
+        owner: WHO.to_owned(),
+        level,
+        reason: "a migration".to_owned(),
+        since: world.now,
+        until,
+    };
+    let now = world.now;
+    let all = pauses(world, scope);
+    // There are never more than a few.
+    *all = Pause::put(all, pause, now).unwrap_or_default();
+}
+
+/// Ends what is left of pauses, as `whittle resume` does.
+pub(super) fn resume(world: &mut World) {
+    let now = world.now;
+    let scopes = [PauseScope::Account, PauseScope::Cluster];
+    for scope in &scopes {
+        pauses(world, scope).clear();
+    }
+    for lane in Lane::WOKEN {
+        world.ledger.of(cluster()).make_due(lane, now);
+    }
+}
+
+fn pauses<'a>(world: &'a mut World, scope: &PauseScope) -> &'a mut Vec<Pause> {
+    match scope {
+        PauseScope::Account => &mut world.ledger.pauses,
+        PauseScope::Cluster | PauseScope::NodePool(_) => &mut world.ledger.of(cluster()).pauses,
+    }
+}
+
+pub(super) fn watch(pool: &mut NodePool, only: bool) {
+    let annotations = &mut pool.metadata.annotations;
+    if only {
+        annotations.insert(MODE.to_owned(), "shadow".to_owned());
+    } else {
+        annotations.remove(MODE);
+    }
+}
