@@ -11,6 +11,7 @@ mod budgeted;
 mod cluster;
 mod counting;
 mod dropping;
+mod few;
 mod fitting;
 mod given;
 mod launching;
