@@ -198,6 +198,26 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         Subject::Nomination(0),
         "more than 1 volumes of ebs.csi.aws.com",
     ),
+    (
+        "a node can attach none of the volumes that a class makes",
+        |w| {
+            let storage = &mut w.snapshot.storage;
+            let claim = &mut storage.claims[2];
+            claim.volume = None;
+            claim.bind_completed = false;
+            claim.storage_class = Some("fast".into());
+            storage.classes = vec![model::volume::StorageClass {
+                name: "fast".into(),
+                provisioner: "csi.example.com".into(),
+                wait_for_first_consumer: true,
+                ..Default::default()
+            }];
+            let limits = [("csi.example.com".to_owned(), 0)].into();
+            storage.attach_limits.insert("n-1".into(), limits);
+        },
+        Subject::Nomination(0),
+        "more than 0 volumes of csi.example.com",
+    ),
 ];
 
 /// Two pods want to be near one of their own revision; who is there is of the first.
