@@ -166,6 +166,7 @@ async fn pods_have_another_node_in_time_where_aws_takes_one_back_whose_node_clai
         .unwrap();
     let launched = rig.until(secs(60), |world| world.api.node_claims.len() == 2);
     assert!(launched.await.is_some(), "{:#?}", rig.transcript);
+    transcript!(rig);
 }
 
 /// A backup without them was restored, say: nobody drains what serves because of that.
