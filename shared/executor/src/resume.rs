@@ -23,7 +23,8 @@ pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
 
 impl Executor<'_> {
-    /// Goes on with launches whose lease lapsed: open calls as they were frozen, then intents that have none.
+    /// Goes on with launches whose lease lapsed: open calls as they were frozen, then intents that have none. What was to be launched
+    /// for a NodePool that is `held` back waits (C4).
     pub async fn resume(
         &self,
         intents: &[Intent],
