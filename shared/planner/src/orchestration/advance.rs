@@ -5,15 +5,19 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, NodeClaimName, Snapshot,
     ledger::{Choice, Command, CommandState, Method, PauseLevel},
-    node::Node,
+    node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::Planned,
 };
 
 use super::{Nodes, Replacements, Seen, Step, marks, next};
 use crate::{
-    by_instance::ByInstance, decision::Note, disrupt::cost, do_not_disrupt::must_not_be_disrupted,
-    lifecycle::target, pods_of_nodes::PodsOfNodes,
+    by_instance::ByInstance,
+    decision::Note,
+    disrupt::cost,
+    do_not_disrupt::must_not_be_disrupted,
+    lifecycle::{expiration, target},
+    pods_of_nodes::PodsOfNodes,
 };
 
 /// Where a command stands next, and what is to be done once the ledger says so.
@@ -163,14 +167,26 @@ impl<'a> View<'a> {
         claims
             .map(|claim| {
                 let node = self.nodes.only(&claim.status.provider_id);
-                let choice = command.choice.as_ref();
-                let kept = choice.and_then(|choice| {
-                    let by_node = || self.keeper(choice.method, claim, node?);
-                    self.pause(command.state, claim).or_else(by_node)
-                });
+                let kept = match &command.choice {
+                    Some(choice) => {
+                        let by_node = || self.keeper(choice.method, claim, node?);
+                        self.pause(command.state, claim).or_else(by_node)
+                    }
+                    // What is only too old goes when nobody pauses any more: it is recorded again then.
+                    None if self.is_only_old(claim, node) => self.pause(command.state, claim),
+                    None => None,
+                };
                 Left { claim, node, kept }
             })
             .collect()
+    }
+
+    /// Whether nothing but its age ends it: neither AWS nor its kubelet.
+    fn is_only_old(&self, claim: &NodeClaim, node: Option<&Node>) -> bool {
+        let now = self.snapshot.now;
+        let is_old = expiration::at(claim).is_some_and(|due| due <= now);
+        let lives = node.is_some_and(|node| node.ready.status == ConditionStatus::True);
+        is_old && lives && !marks::is_noticed(self.snapshot, claim)
     }
 
     /// What has begun to delete nodes goes on, unless all is paused.

@@ -68,6 +68,12 @@ pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> 
     actions
 }
 
+/// Whether AWS announced the end of its instance.
+pub(super) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    let mut notices = snapshot.notices.iter().filter(|notice| !notice.done);
+    notices.any(|notice| claim.status.provider_id.ends_with(notice.instance.as_str()))
+}
+
 /// Marks that no command stands for: whoever put them there died, or was told to let go (spec/lifecycle §13.4).
 pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     let nodes = ByInstance::of_nodes(snapshot);
@@ -76,15 +82,11 @@ pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
         .flat_map(|command| &command.delete)
         .map(|target| &target.uid)
         .collect();
-    let is_noticed = |claim: &NodeClaim| {
-        let mut notices = snapshot.notices.iter().filter(|notice| !notice.done);
-        notices.any(|notice| claim.status.provider_id.ends_with(notice.instance.as_str()))
-    };
     let claims = snapshot.node_claims.iter().filter(|claim| {
         is_ours(claim)
             && claim.deleted_at.is_none()
             && !commanded.contains(&claim.uid)
-            && !is_noticed(claim)
+            && !is_noticed(snapshot, claim)
     });
     claims
         .flat_map(|claim| {

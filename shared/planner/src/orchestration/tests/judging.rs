@@ -4,7 +4,8 @@ use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
 use jiff::SignedDuration;
 use model::{
     Action, Snapshot,
-    ledger::{Choice, Command, CommandState, IntentState, Method},
+    ledger::{Choice, Command, CommandState, IntentState, Method, Pause, PauseLevel, PauseScope},
+    node::ConditionStatus,
     plan::Planned,
 };
 
@@ -263,6 +264,33 @@ fn a_pod_that_became_do_not_disrupt_keeps_its_node_unless_that_goes_in_the_end()
     assert_eq!(step(&eventual).0, CommandState::RolledBack);
     snapshot.commands[0].choice = None;
     assert_eq!(step(&snapshot).0, CommandState::Deleting, "nobody chose it");
+}
+
+#[test]
+fn what_was_recorded_for_its_age_alone_waits_while_everything_is_paused() {
+    let mut snapshot = world(Method::Drift);
+    let command = &mut snapshot.commands[0];
+    (command.choice, command.state) = (None, CommandState::Deleting);
+    command.replacements.clear();
+    snapshot.node_claims[0].spec.expire_after = Some("1h".to_owned());
+    snapshot.now += SignedDuration::from_hours(1);
+    let goes = |snapshot: &Snapshot| step(snapshot).1 == ["delete a-claim"];
+    for (level, is_held) in [(PauseLevel::Voluntary, false), (PauseLevel::All, true)] {
+        snapshot.pauses = vec![Pause {
+            scope: PauseScope::Cluster,
+            owner: "ann".to_owned(),
+            level,
+            reason: "a release".to_owned(),
+            since: snapshot.now,
+            until: snapshot.now + SignedDuration::from_hours(1),
+        }];
+        assert_eq!(goes(&snapshot), !is_held, "{level}");
+    }
+    let mut young = snapshot.clone();
+    young.node_claims[0].spec.expire_after = None;
+    assert!(goes(&young), "it was recorded for another reason");
+    snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
+    assert!(goes(&snapshot), "its kubelet is silent");
 }
 
 #[test]
