@@ -56,7 +56,7 @@ impl Executor<'_> {
         self.drop_moved_pods(snapshot, &mut plan).await?;
         // Most commits meet no race.
         let mut snapshot = Cow::Borrowed(snapshot);
-        let pools = node_pools(&snapshot, &plan);
+        let pools = pools_held(&snapshot, &plan, order);
         let pools: Vec<_> = pools.iter().collect();
         if let Some(stop) = self.may_begin(held_by(order), &pools).await? {
             return Ok(Commitment::Stopped(stop));
@@ -176,18 +176,22 @@ fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
     Some(account.with(&snapshot.cluster, own))
 }
 
-/// Disruption is chosen, whatever it is for; pods that wait are not.
-/// Whose nodes come and go.
-fn node_pools(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<NodePoolName> {
-    let come = rebase::launches(plan).map(|launch| launch.node_pool.clone());
+/// The NodePools whose pauses of that level hold a plan back: those that are disrupted, or else those that nodes are launched of.
+/// Nodes come in a NodePool whose disruption is paused.
+fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeSet<NodePoolName> {
+    if order.is_none() {
+        let launches = rebase::launches(plan);
+        return launches.map(|launch| launch.node_pool.clone()).collect();
+    }
     let go = rebase::deletions(plan).filter_map(|target| {
         let mut claims = snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.name == target.name);
         claim.and_then(NodeClaim::node_pool)
     });
-    come.chain(go).collect()
+    go.collect()
 }
 
+/// Disruption is chosen, whatever it is for; pods that wait are not.
 fn held_by(order: Option<&Order>) -> PauseLevel {
     match order {
         Some(_) => PauseLevel::Voluntary,

@@ -7,10 +7,12 @@ use executor::{Commitment, Executor, Order, Proposed};
 use fakes::{Sim, World, settings};
 use jiff::SignedDuration;
 use model::{
-    Action, ClusterName, Lane, Plan, Snapshot,
+    Action, CapacityType, ClusterName, Lane, NanosPerHour, Plan, Resources, Snapshot,
     ids::TurnId,
-    ledger::{Choice, Command, CommandState, Method, Mode},
-    plan::{Planned, Target},
+    labels::NODE_POOL,
+    ledger::{Choice, Command, CommandState, Method, Mode, Pause, PauseLevel, PauseScope},
+    node_claim::{NodeClaim, NodeClaimSpec},
+    plan::{ExpectedOffering, Launch, Planned, Target},
 };
 use ports::{Ledger, cluster::LeaderLease};
 
@@ -184,4 +186,77 @@ async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
     assert_eq!(committed(Method::MultiNode, takes_a).await, (Vec::new(), 0));
     let rest = vec!["b".to_owned()];
     assert_eq!(committed(Method::Emptiness, takes_a).await, (rest, 2));
+}
+
+/// A node of this NodePool is to come.
+fn launch(pool: &str) -> Launch {
+    Launch {
+        name: "new".into(),
+        node_pool: pool.into(),
+        node_pool_uid: "pool".into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        spec: NodeClaimSpec::default(),
+        pods: Vec::new(),
+        instance_types: Vec::new(),
+        cheapest: ExpectedOffering {
+            instance_type: "m5.large".into(),
+            capacity_type: CapacityType::OnDemand,
+            zone: "a".into(),
+            price: NanosPerHour(0),
+            capacity: Resources::default(),
+        },
+    }
+}
+
+/// Somebody pauses a NodePool when a turn that replaces a node of `spot` by one of `steady` has looked.
+#[tokio::test]
+async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does_not() {
+    let paused = [
+        ("spot", PauseLevel::Voluntary, false),
+        ("spot", PauseLevel::All, false),
+        ("steady", PauseLevel::Voluntary, true),
+        ("other", PauseLevel::All, true),
+    ];
+    for (pool, level, is_made) in paused {
+        let sim = world().await;
+        let mut seen = snapshot(&sim);
+        seen.node_claims = vec![NodeClaim {
+            name: "a".into(),
+            labels: [(NODE_POOL.to_owned(), "spot".to_owned())].into(),
+            ..NodeClaim::default()
+        }];
+        sim.with(|world| {
+            let (since, until) = (world.now, world.now + SignedDuration::from_hours(1));
+            world.ledger.of(&cluster()).pauses.push(Pause {
+                scope: PauseScope::NodePool(pool.into()),
+                owner: "ann".into(),
+                level,
+                reason: "a migration".into(),
+                since,
+                until,
+            });
+        });
+        let actions = [
+            Action::DeleteNodeClaim(target("a")),
+            Action::Launch(Box::new(launch("steady"))),
+        ];
+        let actions = actions.map(|action| Planned {
+            action,
+            because: String::new(),
+        });
+        let plan = Plan {
+            actions: actions.into(),
+            ..Plan::default()
+        };
+        let (cluster, turn) = (cluster(), TurnId::from("turn"));
+        let commitment = executor(&sim, &cluster, &turn)
+            .commit(&seen, plan, Some(&order(Method::SingleNode)), &|_, plan| {
+                plan
+            })
+            .await
+            .unwrap();
+        let made = matches!(commitment, Commitment::Made(_));
+        assert_eq!(made, is_made, "{pool} {level}: {commitment:?}");
+    }
 }
