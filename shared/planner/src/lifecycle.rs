@@ -21,7 +21,7 @@ use api::{
 use jiff::Timestamp;
 use model::{
     Action, NodeClaimName, Snapshot,
-    ledger::{IntentState, PauseLevel, Paused},
+    ledger::{IntentState, PauseLevel},
     node::Node,
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Target},
@@ -136,7 +136,7 @@ impl<'a> View<'a> {
         let begun = self.begun.get(&claim.name).copied();
         let pool = claim.node_pool();
         let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
-        match self.launch_paused(claim) {
+        match liveness::paused(self.snapshot, claim) {
             Some(paused) => _ = is_due(paused.until()),
             None if is_due(at) => return Some(timeout),
             None => {}
@@ -164,13 +164,6 @@ impl<'a> View<'a> {
             }
             repair::Verdict::Due => Some(Ending::Unhealthy),
         }
-    }
-
-    /// Whose pause keeps it from being launched.
-    fn launch_paused(&self, claim: &NodeClaim) -> Option<Paused<'a>> {
-        let (pool, now) = (claim.node_pool(), self.snapshot.now);
-        let paused = self.snapshot.paused(pool.as_ref(), PauseLevel::All, now);
-        paused.filter(|_| claim.status.provider_id.is_empty())
     }
 
     fn end(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
@@ -214,7 +207,7 @@ impl<'a> View<'a> {
         if let marks::Consolidatable::At(at) = marks {
             decision.look_again(at);
         }
-        let paused = self.launch_paused(claim);
+        let paused = liveness::paused(self.snapshot, claim);
         let drifted = drift::judge(self.snapshot, claim);
         let issues = registration
             .node()

@@ -20,7 +20,8 @@ use ports::ledger::Moved;
 
 use crate::{TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
 
-/// Puts an intent for every NodeClaim that has neither one nor an instance; answers those that are ours to launch now.
+/// Puts an intent for every NodeClaim that has neither one nor an instance; answers those that are ours to launch now. While
+/// somebody pauses all, they wait (C4).
 pub(crate) async fn adopt(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -29,11 +30,9 @@ pub(crate) async fn adopt(
 ) -> Result<Vec<Intent>, TurnError> {
     let mut adopted = Vec::new();
     let is_held = |claim: &NodeClaim| {
-        let (pool, now) = (claim.node_pool(), turn.now);
-        // C4: those that were made by hand wait, too.
-        snapshot
-            .paused(pool.as_ref(), PauseLevel::All, now)
-            .is_some()
+        let pool = claim.node_pool();
+        let paused = snapshot.paused(pool.as_ref(), PauseLevel::All, turn.now);
+        paused.is_some()
     };
     let orphans = snapshot.node_claims.iter().filter(|claim| {
         claim.deleted_at.is_none()

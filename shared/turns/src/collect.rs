@@ -126,10 +126,12 @@ pub(crate) async fn collect(
     let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
 
     let suspects = due(&memory.orphans, now);
-    let mut pauses = allowed.pauses.to_vec();
-    if !suspects.is_empty() {
-        pauses.extend(shadow::pauses(&api.node_pools().await?, now));
-    }
+    let pauses = if suspects.is_empty() {
+        Vec::new()
+    } else {
+        let watched = shadow::pauses(&api.node_pools().await?, now);
+        [allowed.pauses, &watched].concat()
+    };
     let mut doomed = Vec::new();
     for found in instances.iter().filter(|one| suspects.contains(&one.id)) {
         let pool = found

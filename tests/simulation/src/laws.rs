@@ -13,13 +13,16 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
     launch::{FleetOverride, Instance},
-    ledger::Lease,
+    ledger::{IntentState, Lease},
     node::Node,
     node_claim::NodeClaim,
     pod::Pod,
 };
 
-use crate::script::{Script, What};
+use crate::{
+    rows,
+    script::{Script, What},
+};
 
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
@@ -154,6 +157,12 @@ fn ends(api: &ApiServer, name: &NodeClaimName) -> bool {
         Some(claim) => claim.deleted_at.is_some(),
         None => api.created.contains(name),
     }
+}
+
+/// A replacement that came to nothing goes without anybody's having chosen it.
+fn has_failed(world: &World, name: &NodeClaimName) -> bool {
+    let intent = rows(world).and_then(|rows| rows.intents.get(name));
+    intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. }))
 }
 
 fn claim_of<'a>(world: &'a World, id: &InstanceId) -> Option<&'a NodeClaim> {

@@ -1,3 +1,5 @@
+mod log;
+
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -11,7 +13,7 @@ use std::{
 use fakes::{Process, Sim, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Interruption, Lane, Wake, ids::TurnId};
-use turns::{Heartbeats, Outcome, Report, SweepReport};
+use turns::{Heartbeats, Report, SweepReport};
 
 use crate::{
     Bug, Failure, HOLDER, Laws, Script, cluster, deeds,
@@ -58,8 +60,6 @@ const REDELIVERED: SignedDuration = SignedDuration::from_secs(45);
 const GRACE: SignedDuration = SignedDuration::from_secs(10);
 /// Of so many sweeps one has a process that has just begun, although the last one did not die.
 const BEGUN_AFRESH: u64 = 16;
-/// Lines of a log.
-const LOG_MOST: usize = 400;
 /// More rounds in one second mean that somebody never gives way.
 const ROUNDS_MOST: usize = 20_000;
 
@@ -410,62 +410,6 @@ impl Play {
             let mut laws = self.laws();
             laws.acknowledged(world, &fact);
         });
-    }
-
-    fn report(&mut self, report: &Report) {
-        let turn = &report.turn;
-        let lines = [
-            ("", &report.planned),
-            ("proposed ", &report.proposed),
-            ("refused ", &report.refused),
-            ("launched ", &report.launched),
-            ("unplaced ", &report.unplaced),
-            ("failed ", &report.failed),
-        ];
-        for (kind, lines) in lines {
-            for line in lines {
-                self.note(&format!("{} {turn}: {kind}{line}", report.lane));
-            }
-        }
-        for problem in &report.problems {
-            self.note(&format!("{} {turn}: problem {problem}", report.lane));
-        }
-        if let Outcome::Failed(error) = &report.outcome {
-            self.note(&format!("{} {turn} failed: {error}", report.lane));
-        }
-        if report.committed.is_some() || !report.launched.is_empty() {
-            self.last_change = self.seconds;
-            if let Some(generation) = report.committed {
-                self.note(&format!(
-                    "{} {turn} saw generation {} and committed {generation}",
-                    report.lane, report.generation
-                ));
-            }
-            self.sim.look(|world| {
-                let mut laws = self.laws();
-                laws.journaled(world, turn, &report.problems);
-            });
-        }
-    }
-
-    fn swept(&mut self, report: &SweepReport) {
-        let lines = [
-            ("collected", &report.collected),
-            ("alarm", &report.alarms),
-            ("problem", &report.problems),
-        ];
-        for (kind, lines) in lines {
-            for line in lines {
-                self.note(&format!("sweep: {kind} {line}"));
-            }
-        }
-    }
-
-    pub(crate) fn note(&mut self, line: &str) {
-        if self.log.len() >= LOG_MOST {
-            self.log.drain(..LOG_MOST / 4);
-        }
-        self.log.push(format!("{:>5}s {line}", self.seconds));
     }
 
     pub(crate) fn is_idle(&self) -> bool {

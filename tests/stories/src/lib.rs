@@ -11,12 +11,13 @@ mod transcript;
 
 use std::sync::Arc;
 
-use api::names::tag;
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{
-    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake, ids::TurnId,
+    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake,
+    ids::TurnId,
     ledger::RelayBeat,
+    node_claim::{NodeClaim, NodeClaimStatus},
 };
 use turns::{InterruptionOutcome, PodsFrom, Share, World};
 
@@ -54,6 +55,24 @@ pub fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
+/// Somebody applies another NodeClaim like the first one.
+pub fn add_node_claim(world: &mut fakes::World, name: &str, change: impl Fn(&mut NodeClaim)) {
+    let like = world.api.node_claims.values().next().cloned();
+    let made = like.map(|like| {
+        let mut made = NodeClaim {
+            name: name.into(),
+            uid: format!("{name}-uid").into(),
+            status: NodeClaimStatus::default(),
+            finalizers: Vec::new(),
+            created_at: Some(world.now),
+            ..like
+        };
+        change(&mut made);
+        (made.name.clone(), made)
+    });
+    world.api.node_claims.extend(made);
+}
+
 /// Another instance like the first one, which no NodeClaim names and no launch explains.
 pub fn add_stray(world: &mut fakes::World) -> InstanceId {
     let id = InstanceId::from("i-stray");
@@ -61,7 +80,7 @@ pub fn add_stray(world: &mut fakes::World) -> InstanceId {
     let stray = like.map(|mut stray| {
         stray.id = id.clone();
         stray.private_dns = None;
-        stray.tags.remove(tag::LAUNCH);
+        stray.tags.remove("whittle.sh/launch");
         (id.clone(), stray)
     });
     world.account.instances.extend(stray);

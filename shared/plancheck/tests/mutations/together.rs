@@ -1,5 +1,7 @@
 //! Pods and other pods, pods and volumes.
 
+use model::volume::StorageClass;
+
 use super::*;
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
@@ -165,18 +167,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     (
         "a volume cannot be made there",
         |w| {
-            let storage = &mut w.snapshot.storage;
-            let claim = &mut storage.claims[1];
-            claim.volume = None;
-            claim.bind_completed = false;
-            claim.storage_class = Some("zonal".into());
-            storage.classes = vec![model::volume::StorageClass {
-                name: "zonal".into(),
-                provisioner: EBS.into(),
-                wait_for_first_consumer: true,
-                allowed_topologies: vec![[(ZONE.to_owned(), vec!["c".to_owned()])].into()],
-                ..Default::default()
-            }];
+            let class = made_by(w, 1, EBS);
+            class.allowed_topologies = vec![[(ZONE.to_owned(), vec!["c".to_owned()])].into()];
         },
         at(ZONE_B),
         "cannot have its volume on node zone-b",
@@ -201,24 +193,31 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     (
         "a node can attach none of the volumes that a class makes",
         |w| {
-            let storage = &mut w.snapshot.storage;
-            let claim = &mut storage.claims[2];
-            claim.volume = None;
-            claim.bind_completed = false;
-            claim.storage_class = Some("fast".into());
-            storage.classes = vec![model::volume::StorageClass {
-                name: "fast".into(),
-                provisioner: "csi.example.com".into(),
-                wait_for_first_consumer: true,
-                ..Default::default()
-            }];
+            made_by(w, 2, "csi.example.com");
             let limits = [("csi.example.com".to_owned(), 0)].into();
+            let storage = &mut w.snapshot.storage;
             storage.attach_limits.insert("n-1".into(), limits);
         },
         Subject::Nomination(0),
         "more than 0 volumes of csi.example.com",
     ),
 ];
+
+/// The volume of this claim is still to be made, by a class of its own.
+fn made_by<'w>(w: &'w mut World, claim: usize, provisioner: &str) -> &'w mut StorageClass {
+    let storage = &mut w.snapshot.storage;
+    let claim = &mut storage.claims[claim];
+    claim.volume = None;
+    claim.bind_completed = false;
+    claim.storage_class = Some("own".into());
+    storage.classes = vec![StorageClass {
+        name: "own".into(),
+        provisioner: provisioner.into(),
+        wait_for_first_consumer: true,
+        ..StorageClass::default()
+    }];
+    &mut storage.classes[0]
+}
 
 /// Two pods want to be near one of their own revision; who is there is of the first.
 fn of_revisions(w: &mut World, follower: &str, apart: &str) {

@@ -6,7 +6,8 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ledger::Paused,
+    Snapshot,
+    ledger::{PauseLevel, Paused},
     node_claim::{Condition, NodeClaim},
 };
 
@@ -28,28 +29,6 @@ impl Default for Timeouts {
             registration: SignedDuration::from_mins(15),
         }
     }
-}
-
-/// The reason of `Launched=False` while a pause keeps a NodeClaim from being launched.
-const PAUSED: &str = "Paused";
-
-/// Says whose pause keeps it from being launched; what may not be launched is not late.
-pub(super) fn write(
-    paused: Option<&Paused<'_>>,
-    claim: &NodeClaim,
-    conditions: &mut ConditionSet<'_>,
-) {
-    match paused {
-        Some(paused) => conditions.set_false(LAUNCHED, PAUSED, &paused.to_string()),
-        None if is_paused(claim.condition(LAUNCHED)) => {
-            conditions.set_unknown(LAUNCHED, "AwaitingReconciliation", "the pause is over");
-        }
-        None => conditions.renew(LAUNCHED),
-    }
-}
-
-fn is_paused(launched: Option<&Condition>) -> bool {
-    launched.is_some_and(|condition| condition.reason == PAUSED)
 }
 
 /// What the NodeClaim will have waited too long for, and when; never once it is registered. A launch that began later than
@@ -79,4 +58,33 @@ pub(super) fn deadline(
     let since = since.max(begun);
     let at = since.and_then(|since| since.checked_add(timeout).ok());
     (ending, at)
+}
+
+/// Whose pause keeps a NodeClaim from being launched.
+pub(super) fn paused<'a>(snapshot: &'a Snapshot, claim: &NodeClaim) -> Option<Paused<'a>> {
+    let pool = claim.node_pool();
+    let paused = snapshot.paused(pool.as_ref(), PauseLevel::All, snapshot.now);
+    paused.filter(|_| claim.status.provider_id.is_empty())
+}
+
+/// The reason of `Launched=False` while a pause keeps a NodeClaim from being launched.
+const PAUSED: &str = "Paused";
+
+/// Says whose pause keeps it from being launched; what may not be launched is not late.
+pub(super) fn write(
+    paused: Option<&Paused<'_>>,
+    claim: &NodeClaim,
+    conditions: &mut ConditionSet<'_>,
+) {
+    match paused {
+        Some(paused) => conditions.set_false(LAUNCHED, PAUSED, &paused.to_string()),
+        None if is_paused(claim.condition(LAUNCHED)) => {
+            conditions.set_unknown(LAUNCHED, "AwaitingReconciliation", "the pause is over");
+        }
+        None => conditions.renew(LAUNCHED),
+    }
+}
+
+fn is_paused(launched: Option<&Condition>) -> bool {
+    launched.is_some_and(|condition| condition.reason == PAUSED)
 }

@@ -23,8 +23,9 @@ pub(super) fn pause(world: &mut World, level: PauseLevel, scope: &PauseScope, un
     };
     let now = world.now;
     let all = pauses(world, scope);
-    // There are never more than a few.
-    *all = Pause::put(all, pause, now).unwrap_or_default();
+    if let Ok(put) = Pause::put(all, pause, now) {
+        *all = put;
+    }
 }
 
 /// Ends what is left of pauses, as `whittle resume` does.

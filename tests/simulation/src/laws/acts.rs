@@ -13,7 +13,7 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, instance_of, names, offering, people::has_failed};
+use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, has_failed, instance_of, names, offering};
 use crate::{rows, watched::Act};
 
 /// An answer has been read after this, and is remembered for three minutes at least.

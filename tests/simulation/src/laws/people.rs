@@ -7,13 +7,13 @@ use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Lane, NodeClaimName, NodePoolName,
-    ledger::{IntentState, Pause, PauseLevel},
+    ledger::{Pause, PauseLevel},
     node::ConditionStatus,
     node_claim::NodeClaim,
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, instance_of, names};
+use super::{ACTS_FOR, Laws, has_failed, instance_of, names};
 use crate::{deeds::POOL, rows, watched::Act};
 
 /// So far is the clock of a function off at most, by which a pause ends.
@@ -105,12 +105,14 @@ impl Laws {
                     return;
                 };
                 let is_chosen = lane == Lane::Disruption && !has_failed(world, &claim.name);
+                // Of what is well, lifecycle ends what has reached its age alone.
+                let expires = lane == Lane::Lifecycle && claim.spec.expire_after.is_some();
                 if is_chosen {
                     self.people.chosen.insert(claim.name.clone());
                 }
                 if is_chosen && all {
                     "C4: nothing goes by choice while people hold back everything"
-                } else if voluntary && lane == Lane::Lifecycle && self.expires(world, claim) {
+                } else if voluntary && expires && self.is_well(world, claim) {
                     "C4: nothing expires while people hold that back"
                 } else {
                     return;
@@ -132,12 +134,6 @@ impl Laws {
         self.breaks(law, now, act.to_string());
     }
 
-    /// Whether a NodeClaim goes for its age alone.
-    fn expires(&self, world: &World, claim: &NodeClaim) -> bool {
-        let is_old = claim.spec.expire_after.is_some();
-        is_old && self.is_well(world, claim)
-    }
-
     /// Whether AWS lets it be, and its kubelet speaks.
     fn is_well(&self, world: &World, claim: &NodeClaim) -> bool {
         let provider_id = &claim.status.provider_id;
@@ -154,10 +150,4 @@ impl Laws {
 fn chooses(lane: Lane, commit: &Commit) -> bool {
     let mut commands = commit.commands.iter();
     lane == Lane::Disruption && commands.any(|command| command.choice.is_some())
-}
-
-/// A replacement that came to nothing goes without anybody's having chosen it.
-pub(super) fn has_failed(world: &World, name: &NodeClaimName) -> bool {
-    let intent = rows(world).and_then(|rows| rows.intents.get(name));
-    intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. }))
 }

@@ -1,30 +1,14 @@
 //! NodeClaims that no plan of ours made (DESIGN §6, PROTOCOL A1).
 
 use model::{
-    InstanceId, NodeClaimName,
-    launch::Instance,
-    ledger::IntentState,
-    node_claim::{NodeClaim, NodeClaimStatus},
+    InstanceId, NodeClaimName, launch::Instance, ledger::IntentState, node_claim::NodeClaim,
 };
-use stories::{Rig, secs, transcript};
+use stories::{Rig, add_node_claim, secs, transcript};
 
 use crate::{claim, delete_claim, is_gone, serving, told};
 
-/// Somebody applies a NodeClaim like the first one.
 pub(crate) fn apply(rig: &Rig, name: &str, change: impl Fn(&mut NodeClaim)) {
-    let mut made = claim(rig);
-    rig.sim.with(|world| {
-        made.name = name.into();
-        made.uid = format!("{name}-uid").into();
-        made.status = NodeClaimStatus::default();
-        made.finalizers.clear();
-        made.created_at = Some(world.now);
-        change(&mut made);
-        world
-            .api
-            .node_claims
-            .insert(made.name.clone(), made.clone());
-    });
+    rig.sim.with(|world| add_node_claim(world, name, change));
 }
 
 fn state_of(rig: &Rig, name: &str) -> Option<IntentState> {

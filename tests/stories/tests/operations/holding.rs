@@ -2,30 +2,14 @@
 
 use fakes::{Fault, World};
 use jiff::Timestamp;
-use model::{
-    ledger::{Pause, PauseLevel, PauseScope},
-    node_claim::NodeClaimStatus,
-};
-use stories::{Relay, Rig, all_bound, secs};
+use model::ledger::{PauseLevel, PauseScope};
+use stories::{Relay, Rig, add_node_claim, all_bound, secs};
 
-use crate::alive;
+use crate::{alive, in_service, mode};
 
-/// Five minutes, from now on.
+/// Somebody pauses everything for five minutes.
 fn pause(world: &mut World, scope: PauseScope) {
-    let pause = Pause {
-        scope: scope.clone(),
-        owner: "ann".into(),
-        level: PauseLevel::All,
-        reason: "a migration".into(),
-        since: world.now,
-        until: world.now + secs(300),
-    };
-    match scope {
-        PauseScope::Account => world.ledger.pauses.push(pause),
-        PauseScope::Cluster | PauseScope::NodePool(_) => {
-            world.ledger.of(&Rig::cluster()).pauses.push(pause);
-        }
-    }
+    crate::pause(world, "ann", scope, PauseLevel::All, secs(300));
 }
 
 fn of_pool() -> PauseScope {
@@ -36,18 +20,10 @@ fn scopes() -> [PauseScope; 3] {
     [PauseScope::Account, PauseScope::Cluster, of_pool()]
 }
 
-fn watch(world: &mut World, only: bool) {
-    for pool in world.api.node_pools.values_mut() {
-        let mode = if only { "shadow" } else { "active" };
-        let annotations = &mut pool.metadata.annotations;
-        annotations.insert("whittle.sh/mode".into(), mode.into());
-    }
-}
-
-/// Pods that nobody tells of wait for what is looked at, at the latest.
-async fn pods_are_served(rig: &mut Rig, whose: &str) {
+/// Within three minutes: a full look may come ten minutes later.
+async fn pods_are_served(rig: &mut Rig, story: &str) {
     let bound = rig.until(secs(180), all_bound).await;
-    assert!(bound.is_some(), "{whose}: {:#?}", rig.transcript);
+    assert!(bound.is_some(), "{story}: {:#?}", rig.transcript);
 }
 
 #[tokio::test]
@@ -94,10 +70,10 @@ async fn a_launch_that_a_turn_left_behind_waits_for_the_end_of_the_pause() {
 #[tokio::test]
 async fn a_launch_that_a_turn_left_behind_waits_while_its_node_pool_is_only_watched() {
     let mut rig = left_behind().await;
-    rig.sim.with(|world| watch(world, true));
+    mode(&rig, Some("shadow"));
     rig.pass(secs(600)).await;
     assert_eq!(rig.sim.with(alive), 0, "{:#?}", rig.transcript);
-    rig.sim.with(|world| watch(world, false));
+    mode(&rig, None);
     pods_are_served(&mut rig, "watched").await;
 }
 
@@ -119,16 +95,10 @@ async fn a_pause_counts_from_the_next_step_of_a_turn_on() {
 #[tokio::test]
 async fn node_claims_that_were_made_by_hand_wait_for_the_end_of_the_pause() {
     for scope in scopes() {
-        let mut rig = crate::in_service(1).await;
+        let mut rig = in_service(1).await;
         rig.sim.with(|world| {
             pause(world, scope.clone());
-            let mut made = world.api.node_claims.values().next().unwrap().clone();
-            made.name = "by-hand".into();
-            made.uid = "by-hand-uid".into();
-            made.status = NodeClaimStatus::default();
-            made.finalizers.clear();
-            made.created_at = Some(world.now);
-            world.api.node_claims.insert(made.name.clone(), made);
+            add_node_claim(world, "by-hand", |_| {});
         });
         rig.pass(secs(295)).await;
         assert_eq!(rig.sim.with(alive), 1, "{scope}: {:#?}", rig.transcript);

@@ -14,7 +14,10 @@ mod resting;
 mod shadowing;
 mod telling;
 
+use api::names::annotation::MODE;
 use fakes::World;
+use jiff::SignedDuration;
+use model::ledger::{Pause, PauseLevel, PauseScope};
 use stories::{Relay, Rig, all_bound, secs};
 
 /// Pods on nodes, and nothing more to do.
@@ -38,4 +41,35 @@ fn told(rig: &Rig, reason: &str) -> Vec<String> {
         let own = events.filter(|event| event.reason == reason);
         own.map(|event| event.message.clone()).collect()
     })
+}
+
+/// Somebody pauses the test's cluster, one of its NodePools, or the account, from now on.
+fn pause(world: &mut World, by: &str, scope: PauseScope, level: PauseLevel, time: SignedDuration) {
+    let pause = Pause {
+        scope: scope.clone(),
+        owner: by.into(),
+        level,
+        reason: "a migration".into(),
+        since: world.now,
+        until: world.now + time,
+    };
+    match scope {
+        PauseScope::Account => world.ledger.pauses.push(pause),
+        PauseScope::Cluster | PauseScope::NodePool(_) => {
+            world.ledger.of(&Rig::cluster()).pauses.push(pause);
+        }
+    }
+}
+
+/// Sets the mode of all NodePools.
+fn mode(rig: &Rig, mode: Option<&str>) {
+    rig.sim.with(|world| {
+        for pool in world.api.node_pools.values_mut() {
+            let annotations = &mut pool.metadata.annotations;
+            match mode {
+                Some(mode) => annotations.insert(MODE.to_owned(), mode.to_owned()),
+                None => annotations.remove(MODE),
+            };
+        }
+    });
 }

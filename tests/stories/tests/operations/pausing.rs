@@ -8,25 +8,9 @@ use stories::{Rig, add_stray, all_bound, all_gone, secs};
 
 use crate::{alive, in_service, told};
 
-/// Somebody pauses the test's cluster, one of its NodePools, or the account, from now on.
-fn pause(rig: &Rig, owner: &str, scope: PauseScope, level: PauseLevel, lasting: SignedDuration) {
-    rig.sim.with(|world| {
-        let now = world.now;
-        let pause = Pause {
-            scope: scope.clone(),
-            owner: owner.into(),
-            level,
-            reason: "a migration".into(),
-            since: now,
-            until: now + lasting,
-        };
-        match scope {
-            PauseScope::Account => world.ledger.pauses.push(pause),
-            PauseScope::Cluster | PauseScope::NodePool(_) => {
-                world.ledger.of(&Rig::cluster()).pauses.push(pause);
-            }
-        }
-    });
+fn pause(rig: &Rig, by: &str, scope: PauseScope, level: PauseLevel, time: SignedDuration) {
+    rig.sim
+        .with(|world| crate::pause(world, by, scope, level, time));
 }
 
 fn is_replacing(world: &mut World) -> bool {

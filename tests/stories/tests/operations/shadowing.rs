@@ -3,21 +3,7 @@ use ports::{Journal, cluster::Unreadable, journal::Wanted};
 use stories::{Rig, add_stray, all_bound, secs};
 use turns::Report;
 
-use crate::{alive, in_service, told};
-
-const MODE: &str = "whittle.sh/mode";
-
-fn mode(rig: &Rig, mode: Option<&str>) {
-    rig.sim.with(|world| {
-        for pool in world.api.node_pools.values_mut() {
-            let annotations = &mut pool.metadata.annotations;
-            match mode {
-                Some(mode) => annotations.insert(MODE.to_owned(), mode.to_owned()),
-                None => annotations.remove(MODE),
-            };
-        }
-    });
-}
+use crate::{alive, in_service, mode, told};
 
 /// What would have been done for the NodePool, by the journal.
 async fn would(rig: &Rig) -> Vec<String> {
