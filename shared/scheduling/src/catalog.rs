@@ -85,16 +85,6 @@ impl<'a> Catalog<'a> {
         self.all.get_or_init(|| Bits::all(self.rows.len()))
     }
 
-    /// What the types say about `key`, each distinct answer once; `None` where some are silent.
-    pub(crate) fn answers(&self, key: Sym) -> Vec<Option<ReqId>> {
-        let Some(column) = self.columns.get(&key) else {
-            return vec![None];
-        };
-        let said = column.values.iter().map(|(req, _)| Some(*req));
-        said.chain((!column.silent.is_empty()).then_some(None))
-            .collect()
-    }
-
     /// The concrete answers to `key` with the rows that give them.
     pub(crate) fn column(&self, key: Sym) -> &[(ReqId, Bits)] {
         self.columns

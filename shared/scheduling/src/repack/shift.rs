@@ -164,3 +164,29 @@ fn cheapest_place<'a>(
 fn price<'a>(claim: &Claim<'a>, rows: &Bits, world: &mut World<'a>) -> i64 {
     world.cheapest(claim.template, claim.set, rows).0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Standing,
+        scene::{Scene, kind, pods},
+    };
+
+    /// Where one could leave, nobody would be left whom the node is for.
+    #[test]
+    fn a_pod_that_a_node_is_for_alone_does_not_leave_it() {
+        let leaving = |web, db| {
+            let all = [pods("web", web, 100, 1), pods("db", db, 200, 1)].concat();
+            let waiting = all.len();
+            Scene::new(vec![kind("large", 8, 32, 40)], all).ask(|input| {
+                let solver = Standing::new(input.clone(), waiting, None).solver();
+                kinds(&solver, 0).len()
+            })
+        };
+        assert_eq!(
+            [(1, 0), (2, 0), (2, 2)].map(|(web, db)| leaving(web, db)),
+            [0, 1, 2]
+        );
+    }
+}

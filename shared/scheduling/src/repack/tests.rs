@@ -83,6 +83,16 @@ fn a_node_more_has_to_save_its_upkeep() {
     assert_eq!((answer.new_nodes.len(), cents(&answer)), (1, 5));
 }
 
+/// First fit makes three nodes of ten, eight and four cores, where two of ten would do.
+#[test]
+fn a_node_less_for_the_same_price_is_no_reason_to_buy_again() {
+    let types = [("ten", 10, 100), ("eight", 8, 68), ("four", 4, 32)];
+    let types = types.map(|(name, cores, cents)| kind(name, cores, 64, cents));
+    let all = [pods("four", 2, 4_000, 1), pods("three", 4, 3_000, 1)].concat();
+    let answer = ask(&all, &types, Resources::default());
+    assert_eq!((answer.new_nodes.len(), cents(&answer)), (3, 200));
+}
+
 /// What is bought again by price holds nothing of them.
 #[test]
 fn nothing_is_bought_again_where_reservations_are_counted() {

@@ -71,15 +71,12 @@ impl Universe {
 
 fn values(key: Sym, set: SetId, catalog: &Catalog<'_>, algebra: &mut Algebra) -> Vec<Sym> {
     let pool = algebra.get(set, key);
-    let mut found = Vec::new();
-    for answer in catalog.answers(key) {
-        let both = match (pool, answer) {
-            (Some(pool), Some(answer)) => Some(algebra.intersection(pool, answer)),
-            (pool, answer) => pool.or(answer),
-        };
-        found.extend(both);
-    }
-    found.extend(pool);
+    let answers = catalog.column(key).iter();
+    let both = answers.map(|(answer, _)| match pool {
+        Some(pool) => algebra.intersection(pool, *answer),
+        None => *answer,
+    });
+    let mut found: Vec<_> = both.chain(pool).collect();
     found.sort_unstable();
     found.dedup();
     found

@@ -31,7 +31,7 @@ pub(crate) struct SomeNode {
     labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
     free: i64,
-    pods: Vec<Pod>,
+    pub(crate) pods: Vec<Pod>,
 }
 
 impl Cluster {

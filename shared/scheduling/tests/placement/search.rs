@@ -6,7 +6,6 @@ use model::{
     CapacityType, Resources,
     catalog::Reservation,
     labels::{HOSTNAME, INSTANCE_TYPE, ZONE},
-    pod::Pod,
     resources::NODES,
     selector::Operator,
     snapshot::MinValuesPolicy,
@@ -178,8 +177,8 @@ fn a_zone_that_only_a_node_that_goes_was_in_is_none_to_fill() {
     assert_eq!(without(&cluster, &[0], Resources::default()), ["n-01"]);
 }
 
-#[test]
-fn zones_are_those_that_the_first_who_stays_tolerates() {
+/// Two pods that keep apart in zone a, where nodes have a taint: the first tolerates it, the other one does or not.
+fn apart(tolerates: bool) -> Cluster {
     let mut away = app("db", 100);
     away.pod_anti_affinity.required = vec![term(ZONE, "db")];
     let mut tolerant = away.clone();
@@ -190,19 +189,40 @@ fn zones_are_those_that_the_first_who_stays_tolerates() {
         effect: None,
         toleration_seconds: None,
     });
-    let place = |stays: &Pod| {
-        let mut cluster = Cluster::new()
-            .node(&[(ZONE, "a")], 0, vec![tolerant.clone()])
-            .node(&[(ZONE, "a")], 0, vec![stays.clone()]);
-        cluster.taints = vec![Taint {
-            key: "dedicated".to_owned(),
-            value: "x".to_owned(),
-            effect: TaintEffect::NoSchedule,
-        }];
-        without(&cluster, &[0], Resources::default())
+    let other = if tolerates { tolerant.clone() } else { away };
+    let mut cluster =
+        Cluster::new()
+            .node(&[(ZONE, "a")], 0, vec![tolerant])
+            .node(&[(ZONE, "a")], 0, vec![other]);
+    cluster.taints = vec![Taint {
+        key: "dedicated".to_owned(),
+        value: "x".to_owned(),
+        effect: TaintEffect::NoSchedule,
+    }];
+    cluster
+}
+
+#[test]
+fn zones_are_those_that_the_first_who_stays_tolerates() {
+    let place = |tolerates| without(&apart(tolerates), &[0], Resources::default());
+    assert_eq!(place(true), ["new-0"]);
+    assert_eq!(place(false), ["nowhere"]);
+}
+
+/// That is the one whose name is first. A third pod, which both keep away from, comes last, and tolerates the taint as well.
+#[test]
+fn where_nobody_stays_zones_are_those_that_the_first_who_goes_tolerates() {
+    let places = |other: &str| {
+        let mut cluster = apart(false);
+        let mut plain = cluster.nodes[0].pods[0].clone();
+        plain.pod_anti_affinity.required.clear();
+        plain.key.name = "z".to_owned();
+        cluster.nodes[1].pods[0].key.name = other.to_owned();
+        cluster.nodes[1].pods.push(plain);
+        without(&cluster, &[0, 1], Resources::default())
     };
-    assert_eq!(place(&tolerant), ["new-0"]);
-    assert_eq!(place(&away), ["nowhere"]);
+    assert_eq!(places("y"), ["new-0", "nowhere", "nowhere"]);
+    assert_eq!(places("a"), ["nowhere", "nowhere", "nowhere"]);
 }
 
 #[test]
