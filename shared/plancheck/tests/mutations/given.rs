@@ -131,6 +131,54 @@ fn a_node_on_its_way_is_what_it_is_expected_to_become() {
     assert_eq!(refusals(&world), [""; 0]);
 }
 
+/// What the types of NodePool `default` whose names begin like this say of the label.
+fn say(snapshot: &mut Snapshot, types: &str, said: &model::selector::NodeSelectorRequirement) {
+    let all = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+    let all = std::sync::Arc::make_mut(all).iter_mut();
+    for of_type in all.filter(|one| one.name.starts_with(types)) {
+        of_type.requirements.add(said.into());
+    }
+}
+
+#[test]
+fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
+    let refused = |others: &model::selector::NodeSelectorRequirement| {
+        let mut world = World::valid();
+        let racked = (RACK.to_owned(), "r1".to_owned());
+        world.node("n-1").labels.extend([racked.clone()]);
+        world.claim("claim-n-1").labels.extend([racked]);
+        say(&mut world.snapshot, "m", &one_of(RACK, &["r1"]));
+        say(&mut world.snapshot, "c", others);
+        world.pod("follower-0").pod_affinity.required = vec![near("web", RACK)];
+        refusals(&world)
+    };
+    assert_eq!(refused(&one_of(RACK, &["r1"])), [""; 0]);
+    let refused = refused(&wants(RACK, Operator::NotIn, &["r2"]));
+    assert!(refused[0].contains("follower-0 has no pod"), "{refused:?}");
+}
+
+#[test]
+fn a_daemon_that_wants_a_label_does_not_run_where_that_must_not_be() {
+    let refused = |of_pool: &[model::selector::NodeSelectorRequirement]| {
+        let mut snapshot = snapshot();
+        say(&mut snapshot, "", &wants(RACK, Operator::NotIn, &["r2"]));
+        let requirements = &mut snapshot.node_pools[0].template.requirements;
+        requirements.extend_from_slice(of_pool);
+        let daemon = &mut snapshot.daemon_sets[0].pod;
+        daemon.requests.set("cpu", 100_000);
+        daemon.node_affinity.required = vec![term(&[one_of(RACK, &["r1"])])];
+        snapshot.pods.retain(|pod| pod.owner.is_none());
+        let plan = plan(&snapshot);
+        refusals(&World { snapshot, plan })
+    };
+    assert_eq!(
+        refused(&[wants(RACK, Operator::DoesNotExist, &[])]),
+        [""; 0]
+    );
+    let refused = refused(&[]);
+    assert!(refused[0].contains("do not fit"), "{refused:?}");
+}
+
 /// Pods that want to be together, in zone c, of whose kind one runs in zone a.
 fn herd(selector: &[(&str, &str)]) -> Vec<String> {
     let mut world = World::valid();

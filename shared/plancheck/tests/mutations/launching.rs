@@ -1,6 +1,9 @@
 //! What is launched: the NodePool and the instance types.
 
-use model::caps::{Caps, Spending};
+use model::{
+    caps::{Caps, Spending},
+    snapshot::CapacityBuffer,
+};
 
 use super::{
     allowed::{make_static, require},
@@ -273,4 +276,37 @@ fn no_launch_passes_a_cap() {
         let checked = filter(&world.snapshot, world.plan);
         assert_eq!(check(&world.snapshot, &checked.plan), [], "{told}");
     }
+}
+
+#[test]
+fn a_launch_is_for_nobody_only_where_there_are_buffers() {
+    let is_refused = |gate, buffers: &[CapacityBuffer]| {
+        let mut world = World::valid();
+        world.launch(DIVERSE).pods.clear();
+        let gates = &mut world.snapshot.settings.feature_gates;
+        gates.insert("CapacityBuffer".to_owned(), gate);
+        world.snapshot.capacity_buffers = buffers.to_vec();
+        let offences = check(&world.snapshot, &world.plan);
+        offences
+            .iter()
+            .any(|one| one.text.contains("is for no pod"))
+    };
+    let buffer = [CapacityBuffer::default()];
+    assert!(!is_refused(true, &buffer));
+    assert!(is_refused(true, &[]));
+    assert!(is_refused(false, &buffer));
+}
+
+#[test]
+fn six_hundred_instance_types_are_possible() {
+    let is_refused = |count| {
+        let mut world = World::valid();
+        let types = &mut world.launch(ZONAL).instance_types;
+        types.resize(count, "c.medium".into());
+        let offences = check(&world.snapshot, &world.plan);
+        offences
+            .iter()
+            .any(|one| one.text.contains("600 are possible"))
+    };
+    assert_eq!([600, 601].map(is_refused), [false, true]);
 }
