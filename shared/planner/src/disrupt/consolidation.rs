@@ -241,9 +241,42 @@ fn reprice(scene: &Scene<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use model::{Resources, requirement::Requirements};
 
     use super::*;
+
+    fn new_node(choices: &[i64]) -> NewNode {
+        let price = |price: &i64| Choice::new(0, 0, NanosPerHour(*price));
+        NewNode {
+            pool: 0,
+            pods: Vec::new(),
+            requirements: Requirements::default(),
+            admitted: vec![CapacityType::Spot, CapacityType::OnDemand],
+            requests: Resources::default(),
+            choices: choices.iter().map(price).collect(),
+            min_values_relaxed: false,
+        }
+    }
+
+    #[test]
+    fn what_comes_costs_what_is_known_of_it() {
+        let step = Move {
+            candidates: Vec::new(),
+            simulation: Simulation {
+                pods: Vec::new(),
+                moved: Vec::new(),
+                gone: BTreeSet::new(),
+                wanted: Vec::new(),
+                new_nodes: Vec::new(),
+                existing: Vec::new(),
+                left: Vec::new(),
+            },
+            replacements: [&[3, 4][..], &[i64::MAX, 5], &[2]].map(new_node).to_vec(),
+        };
+        assert_eq!(step.after(), NanosPerHour(5));
+    }
 
     #[test]
     fn what_saves_most_for_what_it_disturbs_comes_first() {
@@ -268,13 +301,8 @@ mod tests {
             ..Requirement::new(CAPACITY_TYPE, Operator::In, both)
         });
         let mut node = NewNode {
-            pool: 0,
-            pods: Vec::new(),
             requirements,
-            admitted: vec![CapacityType::Spot, CapacityType::OnDemand],
-            requests: Resources::default(),
-            choices: Vec::new(),
-            min_values_relaxed: false,
+            ..new_node(&[])
         };
         pin_to_spot(&mut node);
         let pinned = &node.requirements.0[CAPACITY_TYPE];

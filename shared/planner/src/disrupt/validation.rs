@@ -124,9 +124,7 @@ pub(super) fn again<'a>(
     }
     let most = before.max(1);
     let mut step = judged(scene, &still, again, most).map_err(Rejection::scheduling)?;
-    if choice.method == Method::MultiNode
-        && still.len() > 1
-        && multi::leave_out_own_types(scene, &mut step).is_none()
+    if choice.method == Method::MultiNode && multi::leave_out_own_types(scene, &mut step).is_none()
     {
         return unlike("nothing cheaper would replace them any more");
     }

@@ -75,3 +75,24 @@ fn a_node_that_could_never_save_enough_is_not_looked_at() {
     let unpriced = told(ConsolidationPolicy::Balanced, "reserved");
     assert_eq!(unpriced, dear, "of a NodePool that costs nothing");
 }
+
+#[test]
+fn where_nothing_can_be_saved_nothing_is_disturbed() {
+    let world = |mills| {
+        World::new()
+            .with(|snapshot| {
+                let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+                Arc::make_mut(types).push(kind("gift", 2, mills));
+            })
+            .node("n", "gift", &[200])
+            .node("m", "large", &[7_000])
+            .with(|snapshot| {
+                snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
+                let kept = snapshot.pods.last_mut().unwrap();
+                let annotation = (DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+                kept.annotations.extend([annotation]);
+            })
+    };
+    assert_eq!(world(400).removes(), ["n"]);
+    assert!(world(0).removes().is_empty());
+}

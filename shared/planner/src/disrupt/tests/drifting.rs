@@ -143,3 +143,19 @@ fn static_nodes_on_their_way_out_take_room_until_they_are_gone() {
     assert_eq!(world(3), ["a"]);
     assert!(world(2).is_empty());
 }
+
+#[test]
+fn pods_of_a_drifted_node_go_to_nodes_that_consolidation_leaves_alone_for_now() {
+    let world = World::new()
+        .node("n", "small", &[1_000])
+        .node("busy", "large", &[1_000])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(60);
+            snapshot.node_claims[1].status.last_pod_event = Some(snapshot.now);
+            drift(snapshot, "n-claim", 1);
+        });
+    assert_eq!(
+        world.commands(),
+        [(Reason::Drifted, vec!["n".to_owned()], vec![])]
+    );
+}

@@ -1,5 +1,7 @@
 //! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
 
+use std::cell::RefCell;
+
 use model::{
     ids::Uid,
     ledger::{Cursor, Place, Together, Wanted},
@@ -284,6 +286,42 @@ fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
     assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
 }
 
+/// They will when it is judged again, fifteen seconds later.
+#[test]
+fn nothing_of_a_plan_is_done_before_budgets_allow_it() {
+    let nodes = |seconds| {
+        let world = half_done(7_000).with(|snapshot| {
+            snapshot.now += SignedDuration::from_secs(seconds);
+            snapshot.node_pools[0].disruption.budgets = vec![Budget {
+                schedule: Some("0 0 * * *".to_owned()),
+                duration: Some("1m".to_owned()),
+                ..budget("0")
+            }];
+        });
+        world.removes()
+    };
+    assert!(nodes(50).is_empty());
+    assert_eq!(nodes(60), ["one"]);
+}
+
+#[test]
+fn while_budgets_allow_none_of_a_plan_something_else_is_done() {
+    let world = half_done(7_000)
+        .pool("open")
+        .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")])
+        .node("spare", "large", &[800])
+        .belongs("spare", "open")
+        .with(|snapshot| {
+            let pool = ("karpenter.sh/nodepool".to_owned(), "open".to_owned());
+            let own = snapshot.pods.last_mut().unwrap();
+            own.node_selector.extend([pool]);
+        });
+    let pass = disrupt(&world.0);
+    let nodes = pass.commands.iter().map(|command| &command.nodes);
+    assert_eq!(nodes.collect::<Vec<_>>(), [&["spare"]]);
+    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
+}
+
 /// A plan of two steps is begun: either pod finds room where it is to go, not both.
 fn at_odds() -> World {
     let world = World::new()
@@ -330,6 +368,26 @@ fn a_course_has_no_step_that_is_refused_on_the_way() {
     };
     assert_eq!(course.cost, price("large") + price("small"));
     assert_eq!(course.moved, 2);
+}
+
+#[test]
+fn a_course_goes_on_with_what_is_left_of_a_plan_and_looks_at_all_nodes_otherwise() {
+    let World(snapshot) = World::new().node("empty", "small", &[]);
+    let commands = disrupt(&snapshot).commands;
+    let plan = half_done(7_000).0.cursor;
+    let search = Some(Cursor::Single(BTreeMap::new()));
+    let (left, seen) = ([plan.clone(), search, None], RefCell::new(Vec::new()));
+    course::follow(&snapshot, None, None, |snapshot| {
+        let mut seen = seen.borrow_mut();
+        let cursor = left[seen.len()].clone();
+        seen.push(snapshot.cursor.clone());
+        Pass {
+            commands: cursor.iter().flat_map(|_| commands.clone()).collect(),
+            cursor,
+            ..Pass::default()
+        }
+    });
+    assert_eq!(seen.into_inner(), [None, plan, None]);
 }
 
 fn uid_of(world: &World, node: &str) -> Uid {

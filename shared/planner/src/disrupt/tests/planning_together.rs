@@ -149,8 +149,8 @@ fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() 
         let least = |totals: &Totals| [one, other].map(|one| totals.least_saving(one).0);
         assert_eq!(least(totals), [price * 2 * 3 / 8, price * 2 / 8]);
         assert_eq!(
-            least(&totals.scaled(1, 4)),
-            [price * 2 * 3 / 32, price * 2 / 32]
+            least(&totals.scaled(3, 4)),
+            [price * 2 * 9 / 32, price * 2 * 3 / 32]
         );
         let steps = rearranging::kept(scene, candidates, &plan);
         let saved = price - steps[0].after().0;
@@ -298,6 +298,26 @@ fn several_steps_are_one_and_one_is_what_it_is() {
         assert!(rearranging::together(scene, &[one]).is_none());
         assert!(rearranging::together(scene, &[]).is_none());
     });
+}
+
+/// Then it is better that one of them stays.
+#[test]
+fn several_nodes_do_not_go_for_one_of_their_own_type() {
+    let steps = |millicores: [i64; 2]| {
+        let [one, other] = millicores;
+        let world = World::new()
+            .node("one", "medium", &[one])
+            .node("other", "medium", &[other]);
+        let [mut plan, of_other] = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
+        plan.nodes.extend(of_other.nodes);
+        let pods = of_other.wanted.into_iter().flat_map(|wanted| wanted.pods);
+        plan.wanted[0].pods.extend(pods);
+        of(&world, |scene, candidates, _| {
+            rearranging::kept(scene, candidates, &[plan]).len()
+        })
+    };
+    assert_eq!(steps([900, 900]), 1, "for a small one");
+    assert_eq!(steps([1_900, 1_900]), 0, "for a medium one");
 }
 
 /// `few` saves a little for one eviction, `many` more for four, and `team` most, for two new nodes.

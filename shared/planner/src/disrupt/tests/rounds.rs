@@ -237,3 +237,52 @@ fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
     assert_eq!(considered.len(), before.len());
     assert_eq!(considered.into_iter().collect::<BTreeSet<_>>(), before);
 }
+
+#[test]
+fn nodes_that_are_found_together_leave_the_search_where_it_is() {
+    for optimize in [Optimize::Upstream, Optimize::Cost] {
+        let mut world = crowd().with(|snapshot| {
+            snapshot.settings.optimize = optimize;
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).push(kind("dear", 2, 7_000));
+        });
+        world.look(1);
+        let before = world.0.cursor.clone();
+        assert!(before.is_some());
+        let mut world = world
+            .node("one", "dear", &[100])
+            .node("other", "dear", &[100]);
+        let pass = world.look(1);
+        assert_eq!(found(&[pass]), [["one", "other"]], "{optimize:?}");
+        assert_eq!(world.0.cursor, before, "{optimize:?}");
+    }
+}
+
+/// The two nodes could go for a wide one now, and for none when that is judged again: by then nodes may go to the third one.
+#[test]
+fn what_is_judged_again_is_part_of_a_looks_share() {
+    let left = |simulated| {
+        let mut world = World::new()
+            .with(|snapshot| {
+                let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+                Arc::make_mut(types).push(kind("wide", 16, 600));
+                snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(60);
+            })
+            .node("one", "large", &[5_000])
+            .node("other", "large", &[5_000])
+            .node("settling", "wide", &[1_000])
+            .with(|snapshot| {
+                let claim = &mut snapshot.node_claims[2];
+                claim.status.last_pod_event = Some(snapshot.now - SignedDuration::from_secs(50));
+                claim
+                    .status
+                    .conditions
+                    .retain(|one| one.kind != CONSOLIDATABLE);
+            });
+        let pass = world.look(simulated);
+        assert!(pass.commands.is_empty(), "{:?}", pass.commands);
+        pass.left
+    };
+    // Two pods and three machines, twice, and then one pod and three machines.
+    assert_eq!([14, 15].map(left), [1, 0]);
+}
