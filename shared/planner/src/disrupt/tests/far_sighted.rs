@@ -99,6 +99,20 @@ fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
 }
 
 #[test]
+fn where_steps_lead_is_followed_however_small_the_share_of_a_look_is() {
+    let share = Share {
+        simulated: 1,
+        ..Share::WHOLE
+    };
+    for seed in 0..3 {
+        let World(snapshot) = wasteful(seed);
+        let within = disrupt_within(&snapshot, share, &BTreeSet::new());
+        let nodes = |pass: &Pass| pass.commands[0].nodes.clone();
+        assert_eq!(nodes(&within), nodes(&disrupt(&snapshot)), "seed {seed}");
+    }
+}
+
+#[test]
 fn budgets_bound_what_goes_together() {
     for seed in 0..12 {
         let world = wasteful(seed).with(|snapshot| {
