@@ -57,3 +57,22 @@ fn a_key_that_the_nodepool_does_not_declare_has_no_value_unless_one_is_asked_for
     assert_eq!(value(Operator::In, &["a"]), Some("a".to_owned()));
     assert_eq!(value(Operator::NotIn, &["a"]), None);
 }
+
+/// A NodeClaim's name becomes a label's value: 63 characters.
+#[test]
+fn names_of_nodes_begin_with_as_much_of_their_node_pools_as_labels_have_room_for() {
+    let snapshot = test_world::snapshot();
+    let mut names = Names::new(&snapshot);
+    let mut name = |pool: &str| names.next(&test_world::pool(pool, 0)).0;
+    let all = [
+        ("default", "default".to_owned()),
+        (&"n".repeat(54), "n".repeat(54)),
+        (&"n".repeat(63), "n".repeat(54)),
+        (&format!("{}.-n", "n".repeat(52)), "n".repeat(52)),
+    ];
+    for (pool, begins) in all {
+        let name = name(pool);
+        let (base, suffix) = name.rsplit_once('-').unwrap();
+        assert_eq!((base, suffix.len()), (begins.as_str(), 8), "{pool}");
+    }
+}
