@@ -1,11 +1,8 @@
 //! Plans of tests, with as little in them as possible.
 
-use std::collections::BTreeMap;
-
 use model::{
-    Action, CapacityType, NanosPerHour, PodKey, Resources,
-    node_claim::NodeClaimSpec,
-    plan::{Expected, ExpectedOffering, Launch, Nomination, Planned, PodRef, Target},
+    Action, PodKey,
+    plan::{Expected, Launch, Nomination, Planned, PodRef, Target},
 };
 
 pub(crate) fn planned(action: Action) -> Planned {
@@ -24,21 +21,8 @@ pub(crate) fn pod(name: &str) -> PodRef {
 
 pub(crate) fn launch(node_pool: &str, name: &str, pods: &[&str]) -> Planned {
     planned(Action::Launch(Box::new(Launch {
-        name: name.into(),
-        node_pool: node_pool.into(),
-        node_pool_uid: node_pool.into(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        spec: NodeClaimSpec::default(),
         pods: pods.iter().map(|name| pod(name)).collect(),
-        instance_types: Vec::new(),
-        cheapest: ExpectedOffering {
-            instance_type: "m5.large".into(),
-            capacity_type: CapacityType::OnDemand,
-            zone: "a".into(),
-            price: NanosPerHour(0),
-            capacity: Resources::default(),
-        },
+        ..fakes::launch(node_pool, name)
     })))
 }
 

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use executor::{Commitment, Executor, Order, Proposed};
-use fakes::{Sim, World, settings};
+use fakes::{Sim, World, launch, settings};
 use jiff::SignedDuration;
 use model::{
-    Action, CapacityType, ClusterName, Lane, NanosPerHour, Plan, Resources, Snapshot,
+    Action, ClusterName, Lane, Plan, Snapshot,
     ids::TurnId,
     labels::NODE_POOL,
     ledger::{Choice, Command, CommandState, Method, Mode, Pause, PauseLevel, PauseScope},
-    node_claim::{NodeClaim, NodeClaimSpec},
-    plan::{ExpectedOffering, Launch, Planned, Target},
+    node_claim::NodeClaim,
+    plan::{Planned, Target},
 };
 use ports::{Ledger, cluster::LeaderLease};
 
@@ -188,27 +188,6 @@ async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
     assert_eq!(committed(Method::Emptiness, takes_a).await, (rest, 2));
 }
 
-/// A node of this NodePool is to come.
-fn launch(pool: &str) -> Launch {
-    Launch {
-        name: "new".into(),
-        node_pool: pool.into(),
-        node_pool_uid: "pool".into(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        spec: NodeClaimSpec::default(),
-        pods: Vec::new(),
-        instance_types: Vec::new(),
-        cheapest: ExpectedOffering {
-            instance_type: "m5.large".into(),
-            capacity_type: CapacityType::OnDemand,
-            zone: "a".into(),
-            price: NanosPerHour(0),
-            capacity: Resources::default(),
-        },
-    }
-}
-
 /// Somebody pauses a NodePool when a turn that replaces a node of `spot` by one of `steady` has looked.
 #[tokio::test]
 async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does_not() {
@@ -239,7 +218,7 @@ async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does
         });
         let actions = [
             Action::DeleteNodeClaim(target("a")),
-            Action::Launch(Box::new(launch("steady"))),
+            Action::Launch(Box::new(launch("steady", "new"))),
         ];
         let actions = actions.map(|action| Planned {
             action,

@@ -7,12 +7,11 @@ use executor::{Executor, Released};
 use fakes::Sim;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, ClusterName, Lane, NanosPerHour, Resources,
+    CapacityType, ClusterName, Lane,
     ids::TurnId,
     launch::{FleetRequest, Instance, InstanceState},
     ledger::{Call, ClaimPhase, ClaimRow, Holder, InstanceOwner, Intent, IntentState, Lease},
-    node_claim::{NodeClaim, NodeClaimSpec},
-    plan::{ExpectedOffering, Launch},
+    node_claim::NodeClaim,
 };
 
 const TOKEN: &str = "token";
@@ -33,23 +32,7 @@ fn intent(name: &str, state: IntentState, at: Timestamp) -> Intent {
     Intent {
         plan: "plan".into(),
         generation: 1,
-        launch: Launch {
-            name: name.into(),
-            node_pool: "default".into(),
-            node_pool_uid: "pool".into(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            spec: NodeClaimSpec::default(),
-            pods: Vec::new(),
-            instance_types: Vec::new(),
-            cheapest: ExpectedOffering {
-                instance_type: "m5.large".into(),
-                capacity_type: CapacityType::OnDemand,
-                zone: "a".into(),
-                price: NanosPerHour(0),
-                capacity: Resources::default(),
-            },
-        },
+        launch: fakes::launch("default", name),
         state,
         lease: None,
         committed_at: at,

@@ -17,12 +17,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{
-    CapacityType, ClusterName, Lane, NanosPerHour, NodeClaimName, Plan, Resources, Uid,
+    CapacityType, ClusterName, Lane, NodeClaimName, Plan, Uid,
     ids::{PlanId, TurnId},
     launch::{AllocationStrategy, FleetRequest},
     ledger::{Call, Command, CommandState, Intent, IntentState, Lease, Mode, Notice, PauseLevel},
-    node_claim::NodeClaimSpec,
-    plan::{ExpectedOffering, Launch},
+    plan::Launch,
 };
 use ports::{
     Journal, Ledger, Shelf,
@@ -154,23 +153,7 @@ async fn activate(ledger: &dyn Ledger, cluster: &ClusterName) {
 }
 
 fn launch(name: &str) -> Launch {
-    Launch {
-        name: name.into(),
-        node_pool: "default".into(),
-        node_pool_uid: "pool-uid".into(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        spec: NodeClaimSpec::default(),
-        pods: Vec::new(),
-        instance_types: vec!["m5.large".into()],
-        cheapest: ExpectedOffering {
-            instance_type: "m5.large".into(),
-            capacity_type: CapacityType::OnDemand,
-            zone: "us-east-1a".into(),
-            price: NanosPerHour(96_000_000),
-            capacity: Resources::default(),
-        },
-    }
+    crate::launch("default", name)
 }
 
 fn intent(name: &str, owner: &str) -> Intent {

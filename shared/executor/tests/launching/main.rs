@@ -15,12 +15,11 @@ use executor::{ClassFacts, Executor, LaunchFacts, Outcome};
 use fakes::{Fault, Sim, World};
 use jiff::SignedDuration;
 use model::{
-    CapacityType, ClusterName, FreeAddresses, InstanceId, Lane, NanosPerHour, NodeClassName,
-    Resources,
+    ClusterName, FreeAddresses, InstanceId, Lane, NodeClassName,
     ids::TurnId,
     ledger::{Intent, IntentState, Mode},
     node_claim::{NodeClaim, NodeClaimSpec, NodeClassRef},
-    plan::{ExpectedOffering, Launch},
+    plan::Launch,
 };
 use ports::{Launches, Ledger, cluster::LeaderLease};
 
@@ -159,11 +158,6 @@ impl Scene {
 
 fn launch(claim: &str) -> Launch {
     Launch {
-        name: claim.into(),
-        node_pool: "default".into(),
-        node_pool_uid: "default-uid".into(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
         spec: NodeClaimSpec {
             node_class: NodeClassRef {
                 name: "default".into(),
@@ -171,15 +165,7 @@ fn launch(claim: &str) -> Launch {
             },
             ..NodeClaimSpec::default()
         },
-        pods: Vec::new(),
-        instance_types: vec!["m5.large".into()],
-        cheapest: ExpectedOffering {
-            instance_type: "m5.large".into(),
-            capacity_type: CapacityType::OnDemand,
-            zone: "us-east-1a".into(),
-            price: NanosPerHour(96_000_000),
-            capacity: Resources::default(),
-        },
+        ..fakes::launch("default", claim)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Labels that NodePools, launches and types give, and the domains that nodes may turn out to be in by them.
 
+use model::selector::NodeSelectorRequirement;
+
 use super::*;
 
 const RACK: &str = "rack";
@@ -10,7 +12,7 @@ fn refusals(world: &World) -> Vec<String> {
 }
 
 /// A NodePool whose nodes have what is wanted of this label, and a pod that wants the label.
-fn wanting_a_rack(of_pool: &[model::selector::NodeSelectorRequirement]) -> World {
+fn wanting_a_rack(of_pool: &[NodeSelectorRequirement]) -> World {
     let mut snapshot = snapshot();
     snapshot.node_pools[0]
         .template
@@ -132,7 +134,7 @@ fn a_node_on_its_way_is_what_it_is_expected_to_become() {
 }
 
 /// What the types of NodePool `default` whose names begin like this say of the label.
-fn say(snapshot: &mut Snapshot, types: &str, said: &model::selector::NodeSelectorRequirement) {
+fn say(snapshot: &mut Snapshot, types: &str, said: &NodeSelectorRequirement) {
     let all = snapshot.instance_types.get_mut(&"default".into()).unwrap();
     let all = std::sync::Arc::make_mut(all).iter_mut();
     for of_type in all.filter(|one| one.name.starts_with(types)) {
@@ -142,7 +144,7 @@ fn say(snapshot: &mut Snapshot, types: &str, said: &model::selector::NodeSelecto
 
 #[test]
 fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
-    let refused = |others: &model::selector::NodeSelectorRequirement| {
+    let refused = |others: &NodeSelectorRequirement| {
         let mut world = World::valid();
         let racked = (RACK.to_owned(), "r1".to_owned());
         world.node("n-1").labels.extend([racked.clone()]);
@@ -159,7 +161,7 @@ fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
 
 #[test]
 fn a_daemon_that_wants_a_label_does_not_run_where_that_must_not_be() {
-    let refused = |of_pool: &[model::selector::NodeSelectorRequirement]| {
+    let refused = |of_pool: &[NodeSelectorRequirement]| {
         let mut snapshot = snapshot();
         say(&mut snapshot, "", &wants(RACK, Operator::NotIn, &["r2"]));
         let requirements = &mut snapshot.node_pools[0].template.requirements;

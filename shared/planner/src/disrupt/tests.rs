@@ -23,6 +23,7 @@ use crate::test_world;
 
 mod bad_input;
 mod balancing;
+mod begun;
 mod budgets_and_blocking;
 mod commanding;
 mod consolidating;

@@ -1,22 +1,12 @@
 //! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
 
-use std::cell::RefCell;
-
-use model::{
-    ids::Uid,
-    ledger::{Cursor, Place, Together, Wanted},
-};
-
 use super::{
-    super::{
-        course::{self, Course},
-        scene::Sight,
-    },
+    super::{course::Course, scene::Sight},
     *,
 };
 
 /// A dozen nodes of many sizes, hardly two of them alike, about half full.
-fn wasteful(seed: u64) -> World {
+pub(super) fn wasteful(seed: u64) -> World {
     let mut state = seed;
     let mut below = move |limit: u64| {
         state = state
@@ -52,7 +42,11 @@ fn wasteful(seed: u64) -> World {
 }
 
 /// Where looks of this sight lead, and what each saw and decided.
-fn end(world: &World, sight: Sight, at_any_price: bool) -> (Course, Vec<(World, Command)>) {
+pub(super) fn end(
+    world: &World,
+    sight: Sight,
+    at_any_price: bool,
+) -> (Course, Vec<(World, Command)>) {
     let mut world = World(world.0.clone());
     let (mut moved, mut seen) = (0, Vec::new());
     for _ in 0..100 {
@@ -161,251 +155,4 @@ fn a_joint_move_is_judged_again_as_it_was_found() {
     let mut fewer = proposal;
     fewer.choice.as_mut().unwrap().others.pop();
     assert_eq!(validate(&world.0, &fewer).unwrap_err().class, "scheduling");
-}
-
-/// The nodes of each step that is kept.
-fn kept(cursor: Option<&Cursor>) -> Vec<Vec<String>> {
-    let Some(Cursor::Plan(plan)) = cursor else {
-        return Vec::new();
-    };
-    let nodes = plan.iter().map(|together| {
-        let claims = together.nodes.iter();
-        let nodes = claims.map(|claim| claim.0.trim_end_matches("-claim").to_owned());
-        nodes.collect()
-    });
-    nodes.collect()
-}
-
-#[test]
-fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
-    let mut steps = 0;
-    for seed in 0..12 {
-        let pass = disrupt(&wasteful(seed).0);
-        let done = pass.commands.iter().flat_map(|command| &command.nodes);
-        let left = kept(pass.cursor.as_ref());
-        let mut all: Vec<&String> = done.chain(left.iter().flatten()).collect();
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count, "seed {seed}: no node goes twice");
-        steps += left.len();
-    }
-    assert!(steps > 0);
-}
-
-#[test]
-fn a_plan_that_was_begun_is_gone_on_with() {
-    let mut went_on = 0;
-    for (world, command) in (2..10).flat_map(|seed| end(&wasteful(seed), Sight::Far, false).1) {
-        let begun = kept(world.0.cursor.as_ref());
-        if begun.is_empty() {
-            continue;
-        }
-        let mut nodes = command.nodes.clone();
-        for together in begun {
-            if together.iter().all(|one| nodes.contains(one)) {
-                nodes.retain(|one| !together.contains(one));
-            }
-        }
-        assert!(nodes.is_empty(), "{nodes:?} were not planned to go");
-        went_on += 1;
-    }
-    assert!(went_on > 0);
-}
-
-#[test]
-fn a_plan_for_nodes_that_are_gone_is_no_plan() {
-    for seed in 0..12 {
-        let world = wasteful(seed);
-        let commands = world.commands();
-        let stale = Together {
-            nodes: vec!["gone-claim".into()],
-            wanted: Vec::new(),
-        };
-        let world = world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(vec![stale])));
-        assert_eq!(world.commands(), commands, "seed {seed}");
-    }
-}
-
-/// A plan is begun that gives one pod a smaller node, and then, which saves less, moves the other one to a node that stays.
-fn half_done(used: i64) -> World {
-    let world = World::new()
-        .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
-        .node("one", "large", &[800])
-        .node("other", "medium", &[800])
-        .node("roomy", "large", &[used]);
-    let places = [
-        ("one", Place::New("default".into())),
-        ("other", Place::Node("roomy".to_owned())),
-    ];
-    let plan = places.map(|(node, place)| Together {
-        nodes: vec![format!("{node}-claim").as_str().into()],
-        wanted: vec![Wanted {
-            place,
-            pods: vec![uid_of(&world, node)],
-        }],
-    });
-    world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(plan.to_vec())))
-}
-
-#[test]
-fn of_a_plan_that_is_begun_one_step_is_done_after_the_other() {
-    for sight in [Sight::Begun, Sight::Far] {
-        let World(mut snapshot) = half_done(7_000);
-        let mut done = Vec::new();
-        while !kept(snapshot.cursor.as_ref()).is_empty() {
-            let stance = Stance {
-                sight,
-                ..Stance::new(&snapshot)
-            };
-            let pass = first(&snapshot, stance);
-            let [command] = &pass.commands[..] else {
-                panic!("{sight:?}, after {done:?}: {:?}", pass.commands);
-            };
-            done.push((
-                command.nodes.clone(),
-                command.method,
-                command.replacements.len(),
-                kept(pass.cursor.as_ref()),
-            ));
-            foresight::carry_out(command, &mut snapshot);
-            snapshot.cursor = pass.cursor;
-        }
-        let [one, other] = ["one", "other"].map(|name| vec![name.to_owned()]);
-        let expected = [
-            (one, Method::SingleNode, 1, vec![other.clone()]),
-            (other, Method::SingleNode, 0, Vec::new()),
-        ];
-        assert_eq!(done, expected, "{sight:?}");
-        assert_eq!(snapshot.cursor, None, "{sight:?}");
-    }
-}
-
-#[test]
-fn a_plan_that_is_begun_gives_way_to_a_step_that_leads_further() {
-    let commands = half_done(5_000).commands();
-    let [(_, nodes, replacements)] = &commands[..] else {
-        panic!("{commands:?}")
-    };
-    assert_eq!((nodes.len(), replacements.len()), (2, 0), "{commands:?}");
-}
-
-#[test]
-fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
-    let world = half_done(7_000).with(|snapshot| {
-        snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
-    });
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty(), "{:?}", pass.commands);
-    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
-}
-
-/// They will when it is judged again, fifteen seconds later.
-#[test]
-fn nothing_of_a_plan_is_done_before_budgets_allow_it() {
-    let nodes = |seconds| {
-        let world = half_done(7_000).with(|snapshot| {
-            snapshot.now += SignedDuration::from_secs(seconds);
-            snapshot.node_pools[0].disruption.budgets = vec![Budget {
-                schedule: Some("0 0 * * *".to_owned()),
-                duration: Some("1m".to_owned()),
-                ..budget("0")
-            }];
-        });
-        world.removes()
-    };
-    assert!(nodes(50).is_empty());
-    assert_eq!(nodes(60), ["one"]);
-}
-
-#[test]
-fn while_budgets_allow_none_of_a_plan_something_else_is_done() {
-    let world = half_done(7_000)
-        .pool("open")
-        .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")])
-        .node("spare", "large", &[800])
-        .belongs("spare", "open")
-        .with(|snapshot| {
-            let pool = ("karpenter.sh/nodepool".to_owned(), "open".to_owned());
-            let own = snapshot.pods.last_mut().unwrap();
-            own.node_selector.extend([pool]);
-        });
-    let pass = disrupt(&world.0);
-    let nodes = pass.commands.iter().map(|command| &command.nodes);
-    assert_eq!(nodes.collect::<Vec<_>>(), [&["spare"]]);
-    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
-}
-
-/// A plan of two steps is begun: either pod finds room where it is to go, not both.
-fn at_odds() -> World {
-    let world = World::new()
-        .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
-        .node("one", "medium", &[800])
-        .node("other", "medium", &[800])
-        .node("full", "large", &[7_000]);
-    let to_the_full_one = ["one", "other"].map(|node| Together {
-        nodes: vec![format!("{node}-claim").as_str().into()],
-        wanted: vec![Wanted {
-            place: Place::Node("full".to_owned()),
-            pods: vec![uid_of(&world, node)],
-        }],
-    });
-    let begun = Cursor::Plan(to_the_full_one.to_vec());
-    world.with(|snapshot| snapshot.cursor = Some(begun))
-}
-
-#[test]
-fn steps_that_count_on_the_same_room_are_not_taken_together() {
-    let commands = at_odds().commands();
-    let [(_, nodes, replacements)] = &commands[..] else {
-        panic!("{commands:?}")
-    };
-    assert_eq!((nodes.len(), replacements.len()), (1, 0), "{commands:?}");
-}
-
-#[test]
-fn a_course_has_no_step_that_is_refused_on_the_way() {
-    let World(snapshot) = at_odds();
-    let look = |snapshot: &Snapshot| {
-        let stance = Stance {
-            sight: Sight::Begun,
-            ..Stance::new(snapshot)
-        };
-        first(snapshot, stance)
-    };
-    let course = course::follow(&snapshot, None, snapshot.cursor.clone(), look);
-    // One pod moves to the full node. The other one gets a smaller node of its own.
-    let price = |name: &str| {
-        let mut types = snapshot.instance_types[&"default".into()].iter();
-        let kind = types.find(|kind| kind.name == name).unwrap();
-        kind.offerings[0].price.0
-    };
-    assert_eq!(course.cost, price("large") + price("small"));
-    assert_eq!(course.moved, 2);
-}
-
-#[test]
-fn a_course_goes_on_with_what_is_left_of_a_plan_and_looks_at_all_nodes_otherwise() {
-    let World(snapshot) = World::new().node("empty", "small", &[]);
-    let commands = disrupt(&snapshot).commands;
-    let plan = half_done(7_000).0.cursor;
-    let search = Some(Cursor::Single(BTreeMap::new()));
-    let (left, seen) = ([plan.clone(), search, None], RefCell::new(Vec::new()));
-    course::follow(&snapshot, None, None, |snapshot| {
-        let mut seen = seen.borrow_mut();
-        let cursor = left[seen.len()].clone();
-        seen.push(snapshot.cursor.clone());
-        Pass {
-            commands: cursor.iter().flat_map(|_| commands.clone()).collect(),
-            cursor,
-            ..Pass::default()
-        }
-    });
-    assert_eq!(seen.into_inner(), [None, plan, None]);
-}
-
-fn uid_of(world: &World, node: &str) -> Uid {
-    let mut pods = world.0.pods.iter();
-    let on = pods.find(|pod| pod.node_name.as_ref().is_some_and(|name| name.0 == node));
-    on.unwrap().uid.clone()
 }
