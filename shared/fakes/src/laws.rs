@@ -152,8 +152,12 @@ async fn activate(ledger: &dyn Ledger, cluster: &ClusterName) {
         .unwrap();
 }
 
+/// With the UID that it has in the rows that released versions wrote.
 fn launch(name: &str) -> Launch {
-    crate::launch("default", name)
+    Launch {
+        node_pool_uid: "pool-uid".into(),
+        ..crate::launch("default", name)
+    }
 }
 
 fn intent(name: &str, owner: &str) -> Intent {
