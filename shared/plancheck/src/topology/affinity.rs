@@ -15,7 +15,7 @@ use crate::{Findings, node_rules::Wanted, place::PlaceId};
 
 pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
     let mut terms = Terms::default();
-    let mut terms_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut terms_of = TermsOf::new();
     let new = scene
         .located
         .iter()
@@ -27,12 +27,60 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
             terms_of.entry(index).or_default().push(id);
         }
     }
-    if !terms_of.is_empty() {
-        Settling::new(scene, terms.all()).run(terms_of, findings);
+    for (index, term) in left_over(scene, terms.all(), &terms_of) {
+        let (Some(located), Some(term)) = (scene.located.get(index), terms.all().get(term)) else {
+            continue;
+        };
+        if let Some(subject) = located.subject {
+            findings.add(
+                subject,
+                format!(
+                    "pod {} has no pod that it wants to be near in its {}",
+                    located.pod.key, term.key
+                ),
+            );
+        }
     }
 }
 
-/// Puts pods in place one after the other, as the scheduler would, until no further pod finds its peers.
+/// Which terms pods have, by the pods' places in the scene.
+type TermsOf = BTreeMap<usize, Vec<usize>>;
+
+/// How many of the pods that are left over are tried as the first of their kind.
+const FIRSTS: usize = 32;
+
+/// The pods that find no peer in any order that was tried, each with a term that fails it.
+///
+/// Who comes first matters: a pod may begin a group only while no other of its kind is in place. The scheduler may take pods in
+/// any order, so of those that are left over some are tried as the first of their kind, and remain that where it leaves fewer.
+fn left_over(
+    scene: &Scene<'_, '_>,
+    terms: &[Rc<Term>],
+    terms_of: &TermsOf,
+) -> BTreeMap<usize, usize> {
+    if terms_of.is_empty() {
+        return BTreeMap::new();
+    }
+    let settle = |first: &BTreeSet<usize>| Settling::new(scene, terms).run(terms_of, first);
+    let mut first = BTreeSet::new();
+    let mut left = settle(&first);
+    let candidates: Vec<usize> = left.keys().take(FIRSTS).copied().collect();
+    for candidate in candidates {
+        if !left.contains_key(&candidate) {
+            continue;
+        }
+        first.insert(candidate);
+        let now = settle(&first);
+        if now.len() < left.len() {
+            left = now;
+        } else {
+            first.remove(&candidate);
+        }
+    }
+    left
+}
+
+/// Puts pods in place one after the other, until no further pod finds its peers.
 struct Settling<'c, 's, 'a> {
     scene: &'c Scene<'s, 'a>,
     groups: Vec<Group<'c, 's>>,
@@ -75,13 +123,50 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         }
     }
 
-    fn run(&mut self, terms_of: BTreeMap<usize, Vec<usize>>, findings: &mut Findings) {
-        for index in 0..self.scene.located.len() {
-            if !terms_of.contains_key(&index) {
-                self.settle(index);
+    /// Settles what can be, `first` before all others of their kind.
+    fn run(mut self, terms_of: &TermsOf, first: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
+        let held = self.others_of_their_kind(terms_of, first);
+        let mut waiting = BTreeMap::new();
+        for is_turn_of_held in [false, true] {
+            for index in 0..self.scene.located.len() {
+                if held.contains(&index) != is_turn_of_held {
+                    continue;
+                }
+                match terms_of.get(&index) {
+                    Some(terms) => _ = waiting.insert(index, terms.as_slice()),
+                    None => self.settle(index),
+                }
             }
+            self.gather(&mut waiting);
         }
-        let mut waiting = terms_of;
+        let left = waiting.into_iter().filter_map(|(index, terms)| {
+            let failed = terms.iter().find(|term| !self.is_near_peer(index, **term));
+            failed.map(|term| (index, *term))
+        });
+        left.collect()
+    }
+
+    /// The pods of the plan that would keep one of `first` from being the first of its kind.
+    fn others_of_their_kind(&self, terms_of: &TermsOf, first: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let is_placed = |index: &usize| {
+            let located = self.scene.located.get(*index);
+            located.is_some_and(|located| located.subject.is_some())
+        };
+        let about = |index: usize| self.about.get(&index).into_iter().flatten();
+        let own = first.iter().flat_map(|index| {
+            let terms = terms_of.get(index).into_iter().flatten();
+            terms.filter(|term| about(*index).any(|own| own == *term))
+        });
+        let own: BTreeSet<usize> = own.copied().collect();
+        let others = self.about.iter();
+        let others = others.filter(|(_, terms)| terms.iter().any(|term| own.contains(term)));
+        let others = others.map(|(index, _)| *index);
+        let others = others.filter(|index| !first.contains(index));
+        others.filter(is_placed).collect()
+    }
+
+    /// Settles who has a peer, and who may begin a group where nobody has one any more.
+    fn gather(&mut self, waiting: &mut BTreeMap<usize, &[usize]>) {
         loop {
             let before = waiting.len();
             waiting.retain(|index, terms| {
@@ -94,43 +179,16 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
             if waiting.len() < before {
                 continue;
             }
-            // Nobody finds a peer any more: one pod may start its own group.
-            let founder = waiting
-                .iter()
-                .find(|(index, terms)| {
-                    terms.iter().all(|term| {
-                        self.is_near_peer(**index, *term) || self.may_found(**index, *term)
-                    })
-                })
-                .map(|(index, _)| *index);
-            match founder {
-                Some(founder) => {
-                    waiting.remove(&founder);
-                    self.settle(founder);
-                }
-                None => break,
-            }
-        }
-        for (index, terms) in waiting {
-            let (Some(located), Some(term)) = (
-                self.scene.located.get(index),
-                terms.iter().find(|term| !self.is_near_peer(index, **term)),
-            ) else {
-                continue;
+            let founder = waiting.iter().find(|(index, terms)| {
+                terms
+                    .iter()
+                    .all(|term| self.is_near_peer(**index, *term) || self.may_found(**index, *term))
+            });
+            let Some(founder) = founder.map(|(index, _)| *index) else {
+                return;
             };
-            let key = self
-                .groups
-                .get(*term)
-                .map_or("", |group| group.term.key.as_str());
-            if let Some(subject) = located.subject {
-                findings.add(
-                    subject,
-                    format!(
-                        "pod {} has no pod that it wants to be near in its {key}",
-                        located.pod.key
-                    ),
-                );
-            }
+            waiting.remove(&founder);
+            self.settle(founder);
         }
     }
 

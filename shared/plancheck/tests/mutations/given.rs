@@ -6,11 +6,6 @@ use super::*;
 
 const RACK: &str = "rack";
 
-fn refusals(world: &World) -> Vec<String> {
-    let offences = check(&world.snapshot, &world.plan);
-    offences.into_iter().map(|offence| offence.text).collect()
-}
-
 /// A NodePool whose nodes have what is wanted of this label, and a pod that wants the label.
 fn wanting_a_rack(of_pool: &[NodeSelectorRequirement]) -> World {
     let mut snapshot = snapshot();
@@ -27,11 +22,11 @@ fn wanting_a_rack(of_pool: &[NodeSelectorRequirement]) -> World {
 #[test]
 fn a_label_is_there_if_the_node_pool_gives_it_or_the_launch_names_values() {
     let given = wanting_a_rack(&[wants(RACK, Operator::Exists, &[])]);
-    assert_eq!(refusals(&given), [""; 0]);
+    assert_eq!(given.refusals(), [""; 0]);
     let mut named = wanting_a_rack(&[]);
     let of_launch = &mut named.launch(ZONAL).spec.requirements;
     of_launch.push(one_of(RACK, &["r1"]));
-    assert_eq!(refusals(&named), [""; 0]);
+    assert_eq!(named.refusals(), [""; 0]);
 }
 
 #[test]
@@ -40,7 +35,7 @@ fn a_label_that_must_not_have_a_value_may_be_missing() {
     let mut of_launch = wanting_a_rack(&[]);
     of_launch.launch(ZONAL).spec.requirements.push(not_x());
     for world in [of_launch, wanting_a_rack(&[not_x()])] {
-        let refused = refusals(&world);
+        let refused = world.refusals();
         let is_it = |text: &String| text.contains("wants another value of rack");
         assert!(refused.iter().any(is_it), "{refused:?}");
     }
@@ -74,7 +69,7 @@ fn racked(racks: [&str; 3]) -> Vec<String> {
     for pod in ["spread-0", "spread-1", "spread-2"] {
         world.pod(pod).topology_spread = vec![spread("spread", RACK)];
     }
-    refusals(&world)
+    world.refusals()
 }
 
 #[test]
@@ -94,7 +89,7 @@ fn pods_are_spread_by_a_label_that_types_list() {
             world.pod(pod).labels = labels(&[("app", "other")]);
         }
         world.launch(ZONE_A).spec.requirements.extend(requirement);
-        assert_eq!(refusals(&world), [""; 0]);
+        assert_eq!(world.refusals(), [""; 0]);
     }
 }
 
@@ -109,7 +104,7 @@ fn a_value_that_nothing_offers_is_no_domain() {
         let zones = requirements.find(|one| one.key == ZONE).unwrap();
         zones.values.push("nowhere".into());
     }
-    assert_eq!(refusals(&world), [""; 0]);
+    assert_eq!(world.refusals(), [""; 0]);
 }
 
 #[test]
@@ -130,7 +125,7 @@ fn a_node_on_its_way_is_what_it_is_expected_to_become() {
         (RACK, "r1"),
     ];
     world.pod("late-0").node_selector = labels(&expected);
-    assert_eq!(refusals(&world), [""; 0]);
+    assert_eq!(world.refusals(), [""; 0]);
 }
 
 /// What the types of NodePool `default` whose names begin like this say of the label.
@@ -152,7 +147,7 @@ fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
         say(&mut world.snapshot, "m", &one_of(RACK, &["r1"]));
         say(&mut world.snapshot, "c", others);
         world.pod("follower-0").pod_affinity.required = vec![near("web", RACK)];
-        refusals(&world)
+        world.refusals()
     };
     assert_eq!(refused(&one_of(RACK, &["r1"])), [""; 0]);
     let refused = refused(&wants(RACK, Operator::NotIn, &["r2"]));
@@ -171,7 +166,7 @@ fn a_daemon_that_wants_a_label_does_not_run_where_that_must_not_be() {
         daemon.node_affinity.required = vec![term(&[one_of(RACK, &["r1"])])];
         snapshot.pods.retain(|pod| pod.owner.is_none());
         let plan = plan(&snapshot);
-        refusals(&World { snapshot, plan })
+        World { snapshot, plan }.refusals()
     };
     assert_eq!(
         refused(&[wants(RACK, Operator::DoesNotExist, &[])]),
@@ -179,47 +174,4 @@ fn a_daemon_that_wants_a_label_does_not_run_where_that_must_not_be() {
     );
     let refused = refused(&[]);
     assert!(refused[0].contains("do not fit"), "{refused:?}");
-}
-
-/// Pods that want to be together, in zone c, of whose kind one runs in zone a.
-fn herd(selector: &[(&str, &str)]) -> Vec<String> {
-    let mut world = World::valid();
-    let mut old = running("herd-9", 100, "n-1");
-    old.labels = labels(&[("app", "herd")]);
-    world.snapshot.pods.push(old);
-    for pod in ["herd-0", "herd-1"] {
-        world.pod(pod).node_selector = labels(selector);
-    }
-    refusals(&world)
-}
-
-#[test]
-fn the_first_where_its_kind_can_go_needs_no_other() {
-    assert_eq!(herd(&[(ZONE, "c")]), [""; 0]);
-    let refused = herd(&[]);
-    assert!(refused[0].contains("herd-0 has no pod"), "{refused:?}");
-    let refused = herd(&[(CAPACITY_TYPE, "on-demand")]);
-    assert!(refused[0].contains("herd-0 has no pod"), "{refused:?}");
-}
-
-#[test]
-fn pods_find_who_they_want_to_be_near_in_any_order() {
-    let mut world = World::valid();
-    world.plan = Plan::default();
-    for (pod, before) in [
-        ("third-0", Some("second")),
-        ("second-0", Some("first")),
-        ("first-0", None),
-    ] {
-        let mut added = pending(pod, 100);
-        added.pod_affinity.required = before
-            .map(|before| near(before, ZONE))
-            .into_iter()
-            .collect();
-        world.snapshot.pods.push(added);
-        let in_a = [one_of(ZONE, &["a"]), one_of(CAPACITY_TYPE, &["on-demand"])];
-        let launch = launch_of(&world.snapshot, pod, "default", &in_a, &[pod]);
-        world.plan.actions.push(launch);
-    }
-    assert_eq!(refusals(&world), [""; 0]);
 }

@@ -14,6 +14,7 @@ mod dropping;
 mod few;
 mod fitting;
 mod given;
+mod herds;
 mod launching;
 mod moving;
 mod placing;
@@ -48,6 +49,12 @@ impl World {
         let snapshot = snapshot();
         let plan = plan(&snapshot);
         Self { snapshot, plan }
+    }
+
+    /// What the checker says of the plan.
+    fn refusals(&self) -> Vec<String> {
+        let offences = check(&self.snapshot, &self.plan);
+        offences.into_iter().map(|offence| offence.text).collect()
     }
 
     fn launch(&mut self, index: usize) -> &mut Launch {

@@ -104,22 +104,6 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "follower-0 has no pod",
     ),
     (
-        "a herd begins in one zone, although another pod of its kind finds whom it wants to be near in another one",
-        |w| {
-            for (pod, wanted) in [("zonal-0", "herd"), ("apart-0", "follower")] {
-                w.pod(pod).labels = labels(&[("app", "herd")]);
-                w.pod(pod).pod_affinity.required = vec![near(wanted, ZONE)];
-                w.pod(pod).pod_anti_affinity.required.clear();
-            }
-            for pod in ["herd-0", "herd-1"] {
-                w.pod(pod).labels = labels(&[("app", "other")]);
-                w.pod(pod).pod_affinity.required.clear();
-            }
-        },
-        at(ZONAL),
-        "zonal-0 has no pod",
-    ),
-    (
         "a spread is too skewed",
         |w| {
             let pod = w.launch(ZONE_C).pods.remove(0);
