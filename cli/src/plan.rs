@@ -52,7 +52,14 @@ fn gate(text: &str) -> Result<(String, bool), String> {
         .trim()
         .parse()
         .map_err(|_not_a_bool| format!("{on:?} is neither true nor false"))?;
-    Ok((gate.trim().to_owned(), on))
+    let gate = api::feature_gate(gate.trim()).ok_or_else(|| {
+        let known = api::FEATURE_GATES.map(|(gate, _)| gate);
+        format!(
+            "there is no such feature gate: expected one of {}",
+            known.join(", ")
+        )
+    })?;
+    Ok((gate.to_owned(), on))
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -263,4 +270,20 @@ fn names(pods: &[&PodRef]) -> String {
 
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_named_as_in_karpenters_option_or_its_chart() {
+        for name in ["NodeOverlay", "nodeOverlay"] {
+            let read = gate(&format!(" {name} = true "));
+            assert_eq!(read, Ok(("NodeOverlay".to_owned(), true)));
+        }
+        let refused = gate("NodeOverlays=true").unwrap_err();
+        assert!(refused.contains("NodeOverlay, NodeRepair"), "{refused}");
+        assert!(gate("NodeOverlay=on").is_err());
+    }
 }

@@ -220,8 +220,12 @@ async fn mistakes_are_told_and_nothing_is_done() {
             "expected cost or upstream",
         ),
         (
-            &["replay", "demo", &turn, "--set", "colour=red"],
+            &["replay", "demo", &turn, "--set", "NodeRepairs=true"],
             "expected preferencePolicy",
+        ),
+        (
+            &["replay", "demo", &turn, "--set", "nodeRepair=on"],
+            "expected true or false",
         ),
     ] {
         let told = story.refuses(arguments);

@@ -152,13 +152,15 @@ impl Amendment {
                     settings.optimize =
                         enumerated(value).with_context(|| wrong("cost or upstream"))?;
                 }
-                gate if gate.starts_with(char::is_uppercase) => {
+                _ => {
+                    let Some(gate) = api::feature_gate(name) else {
+                        bail!(
+                            "--set {name}={value}: expected preferencePolicy, minValuesPolicy, optimize or the name of a feature gate"
+                        );
+                    };
                     let on = value.parse().with_context(|| wrong("true or false"))?;
                     settings.feature_gates.insert(gate.to_owned(), on);
                 }
-                _ => bail!(
-                    "--set {name}={value}: expected preferencePolicy, minValuesPolicy, optimize or the name of a feature gate"
-                ),
             }
         }
         Ok(())

@@ -11,6 +11,7 @@
 pub mod conditions;
 pub mod convert;
 pub mod duration;
+mod feature_gates;
 pub mod karpenter;
 pub mod kubernetes;
 mod launch;
@@ -26,6 +27,7 @@ mod wire;
 
 pub use conditions::{Condition, ConditionSet, ConditionStatus};
 pub use duration::{GoDuration, NillableDuration};
+pub use feature_gates::{FEATURE_GATES, FeatureGateError, feature_gate, feature_gates};
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 pub use launch::LaunchBuilder;
 pub use meta::{List, ObjectMeta, OwnerReference, PageMetadata, Resource, Scope, page_metadata};

@@ -74,16 +74,16 @@ impl ProviderSettings {
                 "minValuesPolicy \"{other}\": expected Strict or BestEffort"
             )),
         }
-        let gates = [
-            ("featureGates.reservedCapacity", &mut read.reserved_capacity),
-            ("awsFeatureGates.nodeClassCEL", &mut read.node_class_cel),
-        ];
-        for (name, gate) in gates {
-            match settings.pointer(&format!("/{}", name.replace('.', "/"))) {
-                None | Some(Value::Null) => {}
-                Some(Value::Bool(on)) => *gate = *on,
-                Some(other) => problems.push(format!("{name} {other}: expected true or false")),
-            }
+        match api::feature_gates(settings) {
+            Ok(gates) => read.reserved_capacity = gates.get("ReservedCapacity") != Some(&false),
+            Err(error) => problems.push(error.to_string()),
+        }
+        match settings.pointer("/awsFeatureGates/nodeClassCEL") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(on)) => read.node_class_cel = *on,
+            Some(other) => problems.push(format!(
+                "awsFeatureGates.nodeClassCEL {other}: expected true or false"
+            )),
         }
         let mut disable_dry_run = false;
         let switches = [
@@ -189,9 +189,16 @@ mod tests {
     fn everything_wrong_with_settings_is_told_at_once() {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": "7%", "reservedENIs": -1, "minValuesPolicy": "strict",
+            "featureGates": {"reservedCapacity": 1}, "awsFeatureGates": {"nodeClassCEL": 1},
         });
         let problems = ProviderSettings::read(&settings).unwrap_err().0;
-        let names = ["vmMemoryOverheadPercent", "reservedENIs", "minValuesPolicy"];
+        let names = [
+            "vmMemoryOverheadPercent",
+            "reservedENIs",
+            "minValuesPolicy",
+            "featureGates.reservedCapacity",
+            "awsFeatureGates.nodeClassCEL",
+        ];
         for (name, problem) in names.iter().zip(&problems) {
             assert!(problem.starts_with(name), "{problem}");
         }

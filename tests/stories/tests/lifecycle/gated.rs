@@ -10,7 +10,7 @@ async fn with_gates(on: bool) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
-        let gates = json!({"NodeOverlay": on, "CapacityBuffer": on});
+        let gates = json!({"nodeOverlay": on, "capacityBuffer": on});
         entry["settings"] = json!({"featureGates": gates});
     });
     rig.pass(secs(150)).await;

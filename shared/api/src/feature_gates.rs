@@ -1,0 +1,135 @@
+//! Karpenter's feature gates, as a cluster's settings switch them (spec/aws §21).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Each as Karpenter's option `FEATURE_GATES` names it, by which decisions ask for it, and as its chart does, under
+/// `settings.featureGates`.
+pub const FEATURE_GATES: [(&str, &str); 6] = [
+    ("CapacityBuffer", "capacityBuffer"),
+    ("NodeOverlay", "nodeOverlay"),
+    ("NodeRepair", "nodeRepair"),
+    ("ReservedCapacity", "reservedCapacity"),
+    ("SpotToSpotConsolidation", "spotToSpotConsolidation"),
+    ("StaticCapacity", "staticCapacity"),
+];
+
+const SETTING: &str = "featureGates";
+
+/// A gate that is neither on nor off.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {value}: expected {expected}")]
+pub struct FeatureGateError {
+    /// Below the settings, such as `featureGates.nodeRepair`.
+    pub field: String,
+    pub value: Value,
+    pub expected: &'static str,
+}
+
+/// The gate that either of its names is for, as `FEATURE_GATES` names it.
+pub fn feature_gate(name: &str) -> Option<&'static str> {
+    let mut gates = FEATURE_GATES.iter();
+    let found = gates.find(|(option, chart)| *option == name || *chart == name);
+    found.map(|(option, _)| *option)
+}
+
+/// The gates that a cluster's settings (`featureGates` among them) switch, named as in `FEATURE_GATES`; `true` and `false` may be
+/// written as text. As upstream, names that are not known have no effect.
+///
+/// # Errors
+///
+/// The first value that is no switch, or a gate that both of its names switch otherwise.
+pub fn feature_gates(settings: &Value) -> Result<BTreeMap<String, bool>, FeatureGateError> {
+    let refused = |field: String, value: &Value, expected| FeatureGateError {
+        field,
+        value: value.clone(),
+        expected,
+    };
+    let gates = match settings.get(SETTING) {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(gates)) => gates,
+        Some(other) => {
+            let expected = "a JSON object such as {\"nodeRepair\": true}";
+            return Err(refused(SETTING.to_owned(), other, expected));
+        }
+    };
+    let mut read = BTreeMap::new();
+    for (name, value) in gates {
+        let field = || format!("{SETTING}.{name}");
+        let Some(gate) = feature_gate(name) else {
+            continue;
+        };
+        let on = match (value, value.as_str()) {
+            (Value::Null, _) | (_, Some("")) => continue,
+            (Value::Bool(on), _) => *on,
+            (_, Some("true")) => true,
+            (_, Some("false")) => false,
+            _ => return Err(refused(field(), value, "true or false")),
+        };
+        if read
+            .insert(gate.to_owned(), on)
+            .is_some_and(|other| other != on)
+        {
+            let expected = "the same under both of its names";
+            return Err(refused(field(), value, expected));
+        }
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(gates: Value) -> String {
+        match feature_gates(&json!({ "featureGates": gates })) {
+            Ok(gates) => format!("{gates:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn gates_are_switched_by_the_names_of_the_chart_and_of_the_option() {
+        for (option, chart) in FEATURE_GATES {
+            let on = format!("{{{option:?}: true}}");
+            assert_eq!(told(json!({ chart: true })), on);
+            assert_eq!(told(json!({ option: "true" })), on);
+            assert_eq!(told(json!({ chart: true, option: true })), on);
+        }
+        assert_eq!(
+            told(json!({"nodeRepair": "false"})),
+            r#"{"NodeRepair": false}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_given_or_not_known_switches_nothing() {
+        for gates in [
+            json!(null),
+            json!({}),
+            json!({"nodeRepair": null, "nodeOverlay": "", "dynamicResources": 7}),
+        ] {
+            assert_eq!(told(gates), "{}");
+        }
+        assert_eq!(feature_gates(&Value::Null), Ok(BTreeMap::new()));
+    }
+
+    #[test]
+    fn what_is_no_switch_is_told() {
+        assert_eq!(
+            told(json!("NodeRepair=true")),
+            r#"featureGates is "NodeRepair=true": expected a JSON object such as {"nodeRepair": true}"#
+        );
+        assert_eq!(
+            told(json!({"nodeRepair": "on"})),
+            r#"featureGates.nodeRepair is "on": expected true or false"#
+        );
+        assert_eq!(
+            told(json!({"nodeRepair": false, "NodeRepair": true})),
+            "featureGates.nodeRepair is false: expected the same under both of its names"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! `settings.nodeTerminationHandler` of an entry.
+
+use model::{interruption::Course, taint::TaintEffect};
+use planner::Foreign;
+use serde_json::Value;
+
+use super::{EntryError, error};
+
+/// A day: no pod that is to leave its node takes longer.
+const MOST_GRACE: i64 = 86_400;
+
+/// The options of NTH that concern nodes of groups (spec/migrate §4.2). One that is not known may be meant to hold something
+/// back, so it is refused.
+pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
+    const FIELD: &str = "nodeTerminationHandler";
+    let Some(options) = raw.get(FIELD) else {
+        return Ok(Foreign::default());
+    };
+    let refused = |key: &str, value: &Value, expected| {
+        error(&format!("settings.{FIELD}.{key}"), value, expected)
+    };
+    let Some(options) = options.as_object() else {
+        return Err(error(
+            &format!("settings.{FIELD}"),
+            options,
+            "a JSON object",
+        ));
+    };
+    let mut foreign = Foreign::default();
+    let (mut taints, mut effect) = (false, TaintEffect::NoSchedule);
+    for (key, value) in options {
+        let switch = || {
+            let on = value.as_bool();
+            on.ok_or_else(|| refused(key, value, "true or false"))
+        };
+        match key.as_str() {
+            "managedTag" => match value.as_str() {
+                Some(tag) if !tag.is_empty() => foreign.managed_tag = tag.to_owned(),
+                _ => return Err(refused(key, value, "the key of a tag")),
+            },
+            "dryRun" => foreign.dry_run = switch()?,
+            "cordonOnly" => foreign.cordon_only = switch()?,
+            "enableOutOfServiceTaint" => foreign.out_of_service_taint = switch()?,
+            "podTerminationGracePeriod" => {
+                foreign.pod_grace_seconds = match value.as_i64() {
+                    Some(-1) => None,
+                    Some(seconds @ 0..=MOST_GRACE) => Some(seconds),
+                    _ => return Err(refused(key, value, "seconds, at most 86400, or -1")),
+                }
+            }
+            "taintNode" => taints = switch()?,
+            "taintEffect" => {
+                effect = match value.as_str() {
+                    Some("NoSchedule") => TaintEffect::NoSchedule,
+                    Some("PreferNoSchedule") => TaintEffect::PreferNoSchedule,
+                    Some("NoExecute") => TaintEffect::NoExecute,
+                    _ => {
+                        return Err(refused(
+                            key,
+                            value,
+                            "NoSchedule, PreferNoSchedule or NoExecute",
+                        ));
+                    }
+                }
+            }
+            "rebalance" => {
+                foreign.rebalance = match value.as_str() {
+                    Some("ignore") => None,
+                    Some("cordon") => Some(Course::Cordon),
+                    Some("drain") => Some(Course::Drain),
+                    _ => return Err(refused(key, value, "\"ignore\", \"cordon\" or \"drain\"")),
+                }
+            }
+            "checkTagBeforeDraining" if *value == Value::Bool(true) => {}
+            "checkTagBeforeDraining" => {
+                return Err(refused(
+                    key,
+                    value,
+                    "true: nodes of groups are opted in one by one",
+                ));
+            }
+            _ => {
+                return Err(refused(
+                    key,
+                    value,
+                    "no such option: docs/node-termination-handler.md has them all",
+                ));
+            }
+        }
+    }
+    foreign.taint = taints.then_some(effect);
+    Ok(foreign)
+}
