@@ -34,6 +34,7 @@ mod registry;
 mod rehearsal;
 mod replay;
 mod review;
+mod settings;
 mod stack;
 mod timing;
 mod workloads;

@@ -38,8 +38,8 @@ pub(crate) struct Register {
     /// From where its API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC.
     #[arg(long, default_value = "public", value_parser = reach)]
     reach: String,
-    /// The cluster's settings, as JSON.
-    #[arg(long, value_name = "JSON", value_parser = object)]
+    /// The cluster's settings, as JSON: docs/settings.md has them all.
+    #[arg(long, value_name = "JSON", value_parser = crate::settings::read)]
     settings: Option<Value>,
     #[command(flatten)]
     stack: crate::stack::Stack,
@@ -143,13 +143,6 @@ fn base64(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err("expected a certificate: PEM in base64, as in a kubeconfig".to_owned()),
     }
-}
-
-fn object(text: &str) -> Result<Value, String> {
-    let settings: Value =
-        serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let read = turns::Entry::read(&json!({ "settings": settings }));
-    read.map(|_| settings).map_err(|error| error.to_string())
 }
 
 #[cfg(feature = "aws")]

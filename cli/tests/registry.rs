@@ -47,6 +47,10 @@ fn mistakes_are_told_before_anything_is_asked() {
             ],
             "settings.preferencePolicy is \"Never\"",
         ),
+        (
+            &["register", "demo", "--settings", r#"{"reservedENIs": -1}"#],
+            "reservedENIs \"-1\": expected a number from 0",
+        ),
         (&["unregister", ""], "expected the name of a cluster"),
     ] {
         let refused = whittle(arguments, &[]);
@@ -226,7 +230,7 @@ mod with_aws {
             "resourcesVpcConfig": { "subnetIds": moto.seed.subnets.values().collect::<Vec<_>>() },
         });
         moto.call("eks", "create_cluster", cluster);
-        let settings = r#"{"reservedENIs": "0"}"#;
+        let settings = r#"{"reservedENIs": "0", "batchIdleDuration": "1s"}"#;
         let registered = run(&["register", "prod", "--settings", settings]);
         assert!(registered.status.success(), "{}", told(&registered));
         let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
@@ -240,13 +244,14 @@ mod with_aws {
             "45. EC2NodeClasses without subnets or security groups",
             "the API server is not reached from here",
             "44. quotas",
+            "settings.batchIdleDuration: a value of the relay's chart",
             "provision: https://sqs.us-east-1.amazonaws.com/123456789012/whittle-provision\n",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert_eq!(
             entry(&moto, "prod"),
-            json!({"type": "eks", "reach": "public", "mode": "shadow", "settings": {"reservedENIs": "0"}})
+            json!({"type": "eks", "reach": "public", "mode": "shadow", "settings": {"reservedENIs": "0", "batchIdleDuration": "1s"}})
         );
 
         let role =

@@ -15,6 +15,7 @@ use crate::{
     doctor,
     finding::{Finding, found},
     objects::Objects,
+    settings,
 };
 
 /// What is wrong; what makes it impossible to work with the cluster is an error. Objects that are not given are read from the
@@ -29,7 +30,7 @@ pub(super) async fn all(
     let from_outside = entry
         .get("reach")
         .is_none_or(|reach| *reach == json!("public"));
-    let mut findings = Vec::new();
+    let mut findings = vec![settings::without_effect(entry)];
     let mut described = None;
     if is_eks(entry) {
         let eks = eks(account, cluster).await?;

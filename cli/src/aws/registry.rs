@@ -22,6 +22,7 @@ use crate::{
     journal::source::block_on,
     moment::now,
     objects::Objects,
+    settings,
     stack::Stack,
 };
 
@@ -192,9 +193,7 @@ pub(crate) fn doctor(
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?.body;
         let refused = match &entry {
-            Ok(entry) => turns::Entry::read(entry)
-                .err()
-                .map(|error| error.to_string()),
+            Ok(entry) => settings::refusal(entry),
             Err(why) => Some(why.clone()),
         };
         let mut findings = found([Finding::new(
