@@ -3,6 +3,7 @@
 
 mod access;
 mod capacity;
+mod settings;
 
 use anyhow::{Context, Result, bail};
 use ec2::{Account, ClusterAccess, ClusterCredentials, EksCluster};
@@ -15,7 +16,6 @@ use crate::{
     doctor,
     finding::{Finding, found},
     objects::Objects,
-    settings,
 };
 
 /// What is wrong; what makes it impossible to work with the cluster is an error. Objects that are not given are read from the

@@ -1,0 +1,127 @@
+//! Settings of an entry that nothing reads (docs/settings.md).
+
+use serde_json::Value;
+
+use crate::finding::Finding;
+
+pub(super) fn without_effect(entry: &Value) -> Finding {
+    let below = |pointer: &str| {
+        let object = entry.pointer(pointer).and_then(Value::as_object);
+        object.into_iter().flatten().map(|(key, _)| key.as_str())
+    };
+    let settings = below("/settings").filter(|key| !KNOWN.contains(key));
+    let settings = settings.map(|key| {
+        let known = ELSEWHERE.iter().find(|(name, _)| *name == key);
+        match known {
+            Some((_, instead)) => format!("settings.{key}: {instead}"),
+            None => format!("settings.{key}: there is none of this name"),
+        }
+    });
+    let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
+    let gates =
+        gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
+    Finding::new(
+        "settings of the entry have no effect",
+        settings.chain(gates).collect(),
+        "look at their names, or take them out: docs/settings.md has them all",
+    )
+}
+
+/// Those that a registry entry may have.
+const KNOWN: &[&str] = &[
+    "awsFeatureGates",
+    "clusterDNS",
+    "disableDryRun",
+    "enableZonalShift",
+    "featureGates",
+    "guards",
+    "isolatedVPC",
+    "kubernetesVersion",
+    "launchTimeout",
+    "minValuesPolicy",
+    "nodeTerminationHandler",
+    "notifications",
+    "optimize",
+    "preferencePolicy",
+    "registrationTimeout",
+    "reservedENIs",
+    "serviceCIDR",
+    "vmMemoryOverheadPercent",
+];
+
+/// Those of Karpenter's chart that have no effect in an entry, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "amiRefreshInterval",
+        "it is asked anew whenever an EC2NodeClass is looked at",
+    ),
+    ("batchIdleDuration", "a value of the relay's chart"),
+    ("batchMaxDuration", "a value of the relay's chart"),
+    (
+        "clusterCABundle",
+        "certificateAuthority of the entry, or EKS",
+    ),
+    ("clusterEndpoint", "endpoint of the entry, or EKS"),
+    ("clusterName", "the name of the entry"),
+    (
+        "disableClusterStateObservability",
+        "a turn tells what it saw",
+    ),
+    ("eksControlPlane", "type of the entry"),
+    (
+        "ignoreDRARequests",
+        "pods with resource claims are left to others",
+    ),
+    ("interruptionQueue", "the stack has its own queue"),
+    (
+        "subnetRefreshInterval",
+        "it is asked anew whenever an EC2NodeClass is looked at",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::refusal;
+
+    const PAGE: &str = include_str!("../../../../docs/settings.md");
+
+    #[test]
+    fn the_page_has_every_setting_and_every_feature_gate() {
+        let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
+        let gates = api::FEATURE_GATES.map(|(_, name)| name);
+        for name in KNOWN.iter().copied().chain(elsewhere).chain(gates) {
+            assert!(PAGE.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_page_shows_is_accepted() {
+        let mut shown = 0;
+        for block in PAGE.split("```json\n").skip(1) {
+            let (sample, _) = block.split_once("```").unwrap();
+            let entry: Value = serde_json::from_str(sample).unwrap();
+            assert_eq!(refusal(&entry), None, "{sample}");
+            assert_eq!(without_effect(&entry).objects, [""; 0], "{sample}");
+            shown += 1;
+        }
+        assert!(shown > 0);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let entry = json!({"settings": {
+            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true},
+        }});
+        assert_eq!(
+            without_effect(&entry).objects,
+            [
+                "settings.batchIdleDuration: a value of the relay's chart",
+                "settings.preferencePolcy: there is none of this name",
+                "settings.featureGates.nodeRepairs: there is none of this name",
+            ]
+        );
+    }
+}
