@@ -177,6 +177,11 @@ impl Laws {
         }
     }
 
+    /// A turn that began then has ended in the midst of its work: what EC2 refused it may be written down nowhere.
+    pub(crate) fn turn_died(&mut self, begun: Timestamp) {
+        self.refused.retain(|_, at| *at < begun);
+    }
+
     fn launch(&mut self, world: &World, request: &FleetRequest) {
         let now = world.now;
         let overrides = request

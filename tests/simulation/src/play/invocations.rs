@@ -162,12 +162,14 @@ impl Play {
         let Invocation {
             process,
             lane,
+            until,
             fact,
             ..
         } = invocation;
         let kept = match ended {
             None => {
                 self.note(&format!("{lane} turn-{process} died"));
+                self.laws().turn_died(until - turns::budget(lane) - GRACE);
                 if lane == Lane::Housekeeper {
                     self.heartbeats = Arc::default();
                 }
