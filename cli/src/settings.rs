@@ -3,7 +3,7 @@
 use aws_rules::ProviderSettings;
 use serde_json::{Value, json};
 
-/// Why functions do not work with an entry.
+/// Why functions do not work with an entry, or not with its settings.
 pub(crate) fn refusal(entry: &Value) -> Option<String> {
     let read = turns::Entry::read(entry).map_err(|error| error.to_string());
     let settings = entry.get("settings").unwrap_or(&Value::Null);

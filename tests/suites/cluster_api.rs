@@ -12,9 +12,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
 use model::{
-    CapacityType, NanosPerHour, PodKey, Resources, Uid,
+    PodKey, Resources, Uid,
     node_claim::{NodeClaimSpec, NodeClassRef},
-    plan::{ExpectedOffering, Launch, NodeClaimUpdate, NodeUpdate, Target},
+    plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
 };
 use ports::{
     Cluster, ClusterError,
@@ -123,11 +123,8 @@ fn node_pool(server: &Sandbox) -> Uid {
 
 fn launch(server: &Sandbox, name: &str) -> Launch {
     Launch {
-        name: name.into(),
-        node_pool: "default".into(),
         node_pool_uid: node_pool(server),
         labels: [("karpenter.sh/nodepool".to_owned(), "default".to_owned())].into(),
-        annotations: [].into(),
         spec: NodeClaimSpec {
             node_class: NodeClassRef {
                 group: "karpenter.k8s.aws".into(),
@@ -136,15 +133,7 @@ fn launch(server: &Sandbox, name: &str) -> Launch {
             },
             ..NodeClaimSpec::default()
         },
-        pods: Vec::new(),
-        instance_types: vec!["m5.large".into()],
-        cheapest: ExpectedOffering {
-            instance_type: "m5.large".into(),
-            capacity_type: CapacityType::OnDemand,
-            zone: "us-east-1a".into(),
-            price: NanosPerHour(96_000_000),
-            capacity: Resources::default(),
-        },
+        ..fakes::launch("default", name)
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn all(
     let from_outside = entry
         .get("reach")
         .is_none_or(|reach| *reach == json!("public"));
-    let mut findings = vec![settings::without_effect(entry)];
+    let mut findings = vec![settings::unusable(entry), settings::without_effect(entry)];
     let mut described = None;
     if is_eks(entry) {
         let eks = eks(account, cluster).await?;

@@ -22,7 +22,6 @@ use crate::{
     journal::source::block_on,
     moment::now,
     objects::Objects,
-    settings,
     stack::Stack,
 };
 
@@ -193,7 +192,9 @@ pub(crate) fn doctor(
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?.body;
         let refused = match &entry {
-            Ok(entry) => settings::refusal(entry),
+            Ok(entry) => turns::Entry::read(entry)
+                .err()
+                .map(|error| error.to_string()),
             Err(why) => Some(why.clone()),
         };
         let mut findings = found([Finding::new(

@@ -1,8 +1,20 @@
-//! Settings of an entry that nothing reads (docs/settings.md).
+//! Settings of an entry that cannot be used, or that nothing reads (docs/settings.md).
 
+use aws_rules::ProviderSettings;
 use serde_json::Value;
 
 use crate::finding::Finding;
+
+/// The entry is taken over with these all the same.
+pub(super) fn unusable(entry: &Value) -> Finding {
+    let settings = entry.get("settings").unwrap_or(&Value::Null);
+    let read = ProviderSettings::read(settings);
+    Finding::new(
+        "settings of the entry keep its EC2NodeClasses from being used",
+        read.err().map(|error| error.0).unwrap_or_default(),
+        "mend them in the parameter: docs/settings.md says what they may be",
+    )
+}
 
 pub(super) fn without_effect(entry: &Value) -> Finding {
     let below = |pointer: &str| {
@@ -108,6 +120,19 @@ mod tests {
             shown += 1;
         }
         assert!(shown > 0);
+    }
+
+    #[test]
+    fn what_launches_cannot_read_is_told() {
+        let entry = json!({"settings": {"reservedENIs": "some", "disableDryRun": "no"}});
+        assert_eq!(
+            unusable(&entry).objects,
+            [
+                "reservedENIs \"some\": expected a number from 0",
+                "disableDryRun \"no\": expected true or false",
+            ]
+        );
+        assert_eq!(unusable(&json!({})).objects, [""; 0]);
     }
 
     #[test]
