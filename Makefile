@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
-check unit test functions e2e invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e world invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e control-plane sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,13 @@ e2e: functions ## Deploy the stack into a local AWS and watch it work (KUBEBUILD
 KUBERNETES ?= 1.37.2
 control-plane: ## Build a real control plane of KUBERNETES=1.37.2 for KUBEBUILDER_ASSETS
 	infra/tools/control-plane $(KUBERNETES) $(CARGO_TARGET_DIR)/control-plane-$(KUBERNETES)
+
+# A real control plane, unless SIMULATED=1. Whatever is pointed at it finds it by the lines that it prints.
+WORLD ?=
+world: functions $(if $(SIMULATED),,control-plane) ## Keep the deployed stack up with a cluster, for any client or test suite, until interrupted (SIMULATED=1, WORLD="--sweep-every 60 --no-relay")
+	cargo build --locked --workspace $(WITH_AWS) --bins
+	exec env -u KUBECONFIG $(if $(SIMULATED),-u KUBEBUILDER_ASSETS,KUBEBUILDER_ASSETS=$(CARGO_TARGET_DIR)/control-plane-$(KUBERNETES)) \
+		$(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/world $(WORLD)
 
 # Optimized, and of the simulation alone: it links no AWS SDK. SIM_PROFILE=dev where it is built for tests anyway.
 SIM_PROFILE ?= sim

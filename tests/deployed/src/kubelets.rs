@@ -68,6 +68,7 @@ impl Kubelets {
 }
 
 async fn serve(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
+    let mut terminating = BTreeMap::new();
     loop {
         let now = machines.lock().unwrap().clone();
         for (name, machine) in &now {
@@ -84,7 +85,7 @@ async fn serve(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) 
                 _ => drop(machines.remove(name)),
             }
         }
-        if let Err(error) = run_pods(&client, &now).await {
+        if let Err(error) = run_pods(&client, &now, &mut terminating).await {
             eprintln!("the kubelets' pods: {error}");
         }
         sleep(LOOK_EVERY).await;
@@ -161,13 +162,22 @@ async fn heartbeat(client: &Client, name: &str) -> Result<(), kube::Error> {
     }
 }
 
-/// Bound pods start, and deleted pods end.
+/// Starts bound pods, and ends deleted ones when their preStop hooks have run or their grace period is over.
+///
+/// `terminating` has the deleted pods by UID, with when their kubelet saw the deletion.
 async fn run_pods(
     client: &Client,
     machines: &BTreeMap<String, Machine>,
+    terminating: &mut BTreeMap<String, Instant>,
 ) -> Result<(), kube::Error> {
     let bound = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
     let mut pods = call(client, Method::GET, bound, &Value::Null).await?;
+    let is_there = |uid: &String| {
+        let pods = pods["items"].as_array().into_iter().flatten();
+        pods.filter_map(|pod| pod["metadata"]["uid"].as_str())
+            .any(|pod| pod == uid)
+    };
+    terminating.retain(|uid, _| is_there(uid));
     for pod in pods["items"].as_array_mut().into_iter().flatten() {
         let serves = |machine: &Machine| matches!(machine.state, State::Ready(_));
         let node = pod["spec"]["nodeName"].as_str().unwrap_or("");
@@ -180,7 +190,13 @@ async fn run_pods(
             field("namespace"),
             field("name")
         );
-        if !pod["metadata"]["deletionTimestamp"].is_null() {
+        if let Some(deadline) = pod["metadata"]["deletionTimestamp"].as_str() {
+            let uid = field("uid").to_owned();
+            let since = terminating.entry(uid).or_insert_with(Instant::now);
+            let deadline: Timestamp = deadline.parse().unwrap();
+            if since.elapsed() < pre_stop(&pod["spec"]) && now() < deadline {
+                continue;
+            }
             let end = json!({
                 "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
                 "preconditions": {"uid": field("uid")},
@@ -197,6 +213,23 @@ async fn run_pods(
         }
     }
     Ok(())
+}
+
+/// How long the longest preStop hook of a pod takes: `sleep` as an action or as the last words of a command. Containers end as
+/// soon as it is over.
+fn pre_stop(spec: &Value) -> Duration {
+    let containers = spec["containers"].as_array().into_iter().flatten();
+    let seconds = containers.filter_map(|container| {
+        let hook = &container["lifecycle"]["preStop"];
+        let command = hook["exec"]["command"].as_array();
+        let last_word = || {
+            let words = command?.iter().filter_map(Value::as_str);
+            let line = words.collect::<Vec<_>>().join(" ");
+            line.rsplit_once("sleep ")?.1.trim().parse().ok()
+        };
+        hook["sleep"]["seconds"].as_u64().or_else(last_word)
+    });
+    Duration::from_secs(seconds.max().unwrap_or(0))
 }
 
 /// An answer of this code is as good as success.
@@ -226,4 +259,19 @@ async fn call(
     client
         .request(request.map_err(kube::Error::HttpError)?)
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pre_stop_hooks_delay_the_end_of_a_pod() {
+        let hook = |hook: Value| json!({"containers": [{}, {"lifecycle": {"preStop": hook}}]});
+        let command = json!({"exec": {"command": ["/bin/sh", "-c", "sleep 30"]}});
+        assert_eq!(pre_stop(&hook(command)), Duration::from_secs(30));
+        let action = json!({"sleep": {"seconds": 7}});
+        assert_eq!(pre_stop(&hook(action)), Duration::from_secs(7));
+        assert_eq!(pre_stop(&json!({"containers": [{}]})), Duration::ZERO);
+    }
 }

@@ -15,6 +15,7 @@ mod kubelets;
 mod machines;
 pub mod permissions;
 pub mod relay;
+mod user_data;
 pub mod wire;
 
 use std::{
@@ -169,12 +170,18 @@ impl<'a> Deployed<'a> {
 
     /// Invokes every housekeeper as its schedule does.
     pub fn sweep(&mut self) {
+        self.try_sweep().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn try_sweep(&mut self) -> Result<(), String> {
         self.swept = Instant::now();
         let event = json!({"source": "aws.scheduler"});
-        for housekeeper in &self.housekeepers {
+        self.housekeepers.iter().try_for_each(|housekeeper| {
             let swept = self.stack.invoke(housekeeper, &event);
-            swept.unwrap_or_else(|error| panic!("the sweep of {housekeeper} failed: {error}"));
-        }
+            swept
+                .map(drop)
+                .map_err(|error| format!("the sweep of {housekeeper} failed: {error}"))
+        })
     }
 
     /// Deploys the functions of a VPC's reach too.
@@ -200,7 +207,7 @@ impl<'a> Deployed<'a> {
     ) -> T {
         let started = Instant::now();
         loop {
-            self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
+            self.attend();
             let missing = match look(self) {
                 Ok(found) => {
                     eprintln!("{what}: after {:.0?}", started.elapsed());
@@ -219,6 +226,24 @@ impl<'a> Deployed<'a> {
             }
             thread::sleep(LOOK_EVERY);
         }
+    }
+
+    /// Lets time pass until `ended` says so, with a sweep so often. A sweep that fails is reported, and the next one comes.
+    pub fn serve(&mut self, sweep_every: Duration, ended: impl Fn() -> bool) {
+        while !ended() {
+            self.attend();
+            if self.swept.elapsed() > sweep_every
+                && let Err(error) = self.try_sweep()
+            {
+                eprintln!("{error}");
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Boots the machines of new instances, and ends those of instances that are gone.
+    fn attend(&mut self) {
+        self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
     }
 
     /// Deletes the stack, as `sam delete` does.

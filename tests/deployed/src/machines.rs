@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use harness::Moto;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use super::{
     given::STAND_IN,
     kubelets::{Kubelets, ready},
     tags,
+    user_data::{Registration, registration},
 };
 
 /// What the kubelet keeps for itself and the system.
@@ -37,7 +39,10 @@ impl Machines {
             if !self.nodes.contains_key(id) {
                 self.nodes
                     .insert(id.clone(), text(&instance["PrivateDnsName"]));
-                kubelets.boot(self.node(moto, instance));
+                // Without a kubelet the instance runs, and no Node comes of it.
+                if let Some(registration) = registration(&user_data(moto, id)) {
+                    kubelets.boot(self.node(moto, instance, &registration));
+                }
             }
         }
         self.nodes.retain(|id, node| {
@@ -49,7 +54,7 @@ impl Machines {
         });
     }
 
-    fn node(&mut self, moto: &Moto, instance: &Value) -> Value {
+    fn node(&mut self, moto: &Moto, instance: &Value, registration: &Registration) -> Value {
         let kind = text(&instance["InstanceType"]);
         let zone = text(&instance["Placement"]["AvailabilityZone"]);
         let described = self.types.entry(kind.clone()).or_insert_with(|| {
@@ -62,10 +67,13 @@ impl Machines {
         let memory = (mebibytes << 20) / 100 * MEMORY_LEFT_PERCENT;
         let network = &described["NetworkInfo"];
         let addresses = number(&network["Ipv4AddressesPerInterface"]) - 1;
-        let pods = number(&network["MaximumNetworkInterfaces"]) * addresses + 2;
+        let most = number(&network["MaximumNetworkInterfaces"]) * addresses + 2;
+        let pods = registration
+            .max_pods
+            .map_or(most.to_string(), |pods| pods.to_string());
         let resources = |cpu: i64, memory: i64| {
             json!({
-                "cpu": format!("{cpu}m"), "memory": memory.to_string(), "pods": pods.to_string(),
+                "cpu": format!("{cpu}m"), "memory": memory.to_string(), "pods": pods,
                 "ephemeral-storage": "20Gi",
             })
         };
@@ -75,20 +83,24 @@ impl Machines {
         };
         let name = &instance["PrivateDnsName"];
         let id = text(&instance["InstanceId"]);
+        // The kubelet's own labels win over those that it is told to register with.
+        let mut labels = json!(registration.labels);
+        let own = json!({
+            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture,
+            "node.kubernetes.io/instance-type": kind, "topology.kubernetes.io/zone": zone,
+            "topology.kubernetes.io/region": harness::REGION, (STAND_IN): "true",
+        });
+        labels
+            .as_object_mut()
+            .unwrap()
+            .extend(own.as_object().unwrap().clone());
         json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": {
-                    "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture,
-                    "node.kubernetes.io/instance-type": kind, "topology.kubernetes.io/zone": zone,
-                    "topology.kubernetes.io/region": harness::REGION, (STAND_IN): "true",
-                },
-            },
+            "metadata": {"name": name, "labels": labels},
             "spec": {
                 "providerID": format!("aws:///{zone}/{id}"),
-                "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}],
+                "taints": registration.taints,
             },
             "status": {
                 "capacity": resources(cpu, memory),
@@ -106,6 +118,15 @@ impl Machines {
             },
         })
     }
+}
+
+/// As the instance's metadata service answers.
+fn user_data(moto: &Moto, instance: &str) -> String {
+    let asked = json!({"InstanceId": instance, "Attribute": "userData"});
+    let answer = moto.call("ec2", "describe_instance_attribute", asked);
+    let encoded = answer["UserData"]["Value"].as_str().unwrap_or_default();
+    let decoded = BASE64_STANDARD.decode(encoded).unwrap();
+    String::from_utf8(decoded).unwrap()
 }
 
 pub(crate) fn alive(moto: &Moto) -> Vec<Value> {

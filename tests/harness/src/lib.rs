@@ -54,13 +54,14 @@ pub fn built_function(logical_id: &str) -> PathBuf {
     built(&format!("{logical_id}/bootstrap"))
 }
 
-/// A program of this workspace that was built together with the running test, such as `relay`.
+/// A program of this workspace that was built together with the running test or program, such as `relay`.
 #[must_use]
 pub fn built_program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap_or_else(|error| panic!("this test: {error}"));
+    let running = std::env::current_exe().unwrap_or_else(|error| panic!("this program: {error}"));
     // Tests lie in `deps` beside the programs.
-    let programs = test.ancestors().nth(2);
-    let program = programs.unwrap_or_else(|| panic!("no directory above {}", test.display()));
+    let mut folders = running.ancestors().skip(1);
+    let programs = folders.find(|folder| !folder.ends_with("deps"));
+    let program = programs.unwrap_or_else(|| panic!("no directory above {}", running.display()));
     let program = program.join(name);
     assert!(
         program.exists(),
