@@ -20,7 +20,7 @@ use serde_json::Value;
 const PROGRAM: &str = "whittle";
 
 /// Where a stack keeps what its functions decided.
-pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::DynamoLedger, ec2::Bucket)> {
+pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::TableLedger, ec2::Bucket)> {
     let config = ec2::sdk_config(PROGRAM).await;
     let clock: Arc<dyn Clock> = Arc::new(At(crate::moment::now()));
     let account = ec2::Account::new(&config, ec2::Options::default(), Arc::clone(&clock));
@@ -30,8 +30,7 @@ pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::DynamoLedger, ec2:
             account.region()
         )
     })?;
-    let ledger =
-        ledger::DynamoLedger::new(&config, &memory.table, &memory.account, account.region());
+    let ledger = dynamo::ledger(&config, &memory.table, &memory.account, account.region());
     Ok((ledger, ec2::Bucket::new(&config, &memory.bucket, clock)))
 }
 

@@ -25,6 +25,19 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
 }
 
 #[tokio::test]
+async fn plan_that_lost_leaves_no_staged_row() {
+    let LocalLedger { ledger, dynamodb } = LocalLedger::start();
+    laws::lose_race_with_thousand_launches(&ledger, &"lost".into()).await;
+    let rows = dynamodb.call("dynamodb", "scan", json!({"TableName": TABLE}));
+    let rows = rows["Items"].as_array().unwrap();
+    let staged = rows.iter().filter(|row| {
+        let sort = row["sk"]["S"].as_str().unwrap_or_default();
+        sort.starts_with("STAGED")
+    });
+    assert_eq!(staged.count(), 0);
+}
+
+#[tokio::test]
 async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
     let LocalLedger { ledger, dynamodb } = LocalLedger::start();
     let (cluster, claim) = ("recorded".into(), "launched".into());

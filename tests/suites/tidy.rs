@@ -45,12 +45,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     // It keeps pods in as little room as they are published in.
     ("k8s", &["api", "model", "ports", "view"]),
     ("ledger", &["model", "ports"]),
-    ("fakes", &["api", "model", "ports"]),
+    ("dynamo", &["ledger", "model", "ports"]),
+    // Its ledger is the real one, over a table in memory.
+    ("fakes", &["api", "ledger", "model", "ports"]),
     ("sandbox", &["api", "aws-rules", "model", "ports"]),
     // What runs.
     (
         "shell",
-        &["ec2", "k8s", "ledger", "model", "ports", "turns"],
+        &["dynamo", "ec2", "k8s", "ledger", "model", "ports", "turns"],
     ),
     ("provisioner", &["model", "shell"]),
     ("lifecycle", &["model", "shell"]),
@@ -65,7 +67,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "api",
             "aws-rules",
-            // Only with the feature `aws`, as is `ledger`.
+            // Only with the feature `aws`, as are `ec2` and `ledger`.
+            "dynamo",
             "ec2",
             "fakes",
             "k8s",
@@ -119,8 +122,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-eks", &["ec2"]),
     ("aws-sdk-iam", &["ec2"]),
     ("aws-sdk-pricing", &["ec2"]),
-    ("aws-sdk-dynamodb", &["ledger", "relay"]),
-    ("aws-sdk-sqs", &["ledger", "relay"]),
+    ("aws-sdk-dynamodb", &["dynamo", "relay"]),
+    ("aws-sdk-sqs", &["dynamo", "relay"]),
     // The suites that deploy the stack ask the cluster as its administrator.
     ("kube", &["deployed", "k8s", "relay"]),
 ];

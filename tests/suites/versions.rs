@@ -201,10 +201,15 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
+    let others = world.ledger.intents(cluster).await.unwrap().len() - 1;
     let row = renew(&world, "INTENT#", |row| {
         row["state"] = json!({"S": r#"{"state":"auctioned"}"#});
     });
-    let error = world.ledger.intents(cluster).await.unwrap_err();
+    let claim = row["sk"]["S"].as_str().unwrap();
+    let claim = claim.strip_prefix("INTENT#").unwrap().into();
+    let intents = world.ledger.intents(cluster).await.unwrap();
+    assert_eq!(intents.len(), others, "it hides no other");
+    let error = world.ledger.intent(cluster, &claim).await.unwrap_err();
     assert!(
         matches!(error, LedgerError::Newer { schema: 99, .. }),
         "{error:?}"
@@ -215,8 +220,9 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
     let mut unmarked = row.clone();
     unmarked.as_object_mut().unwrap().remove("schema");
     world.put(&unmarked);
-    let error = world.ledger.intents(cluster).await.unwrap_err();
+    let error = world.ledger.intent(cluster, &claim).await.unwrap_err();
     assert!(matches!(error, LedgerError::Corrupt { .. }), "{error:?}");
+    assert_eq!(world.ledger.intents(cluster).await.unwrap(), intents);
 }
 
 #[tokio::test]

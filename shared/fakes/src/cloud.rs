@@ -175,12 +175,12 @@ impl World {
             return Ok(());
         }
         let now = self.now;
-        let buckets = &mut self.ledger.buckets;
-        let bucket = buckets
-            .entry(api)
-            .or_insert_with(|| TokenBucket::full(api, now));
+        self.ledger.refresh();
+        let bucket = self.ledger.buckets.get(&api).cloned();
+        let bucket = bucket.unwrap_or_else(|| TokenBucket::full(api, now));
         let (after, draw) = bucket.draw(api, 1, Priority::Provisioning, now);
-        *bucket = after;
+        self.ledger.buckets.insert(api, after);
+        self.ledger.settle();
         match draw.again {
             None => Ok(()),
             Some(until) => Err(CloudError::Postponed {

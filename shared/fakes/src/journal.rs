@@ -2,15 +2,15 @@ use async_trait::async_trait;
 use model::{ClusterName, ids::TurnId};
 use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::Wanted};
 
-use crate::Sim;
+use crate::{Sim, rows::kept};
 
 #[async_trait]
 impl Journal for Sim {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
         self.aside("record", |world| {
+            let entry = kept(cluster, entry)?;
             let key = (entry.at, entry.turn.clone(), entry.lane);
-            let rows = world.ledger.of(cluster);
-            rows.journal.insert(key, entry.clone());
+            world.ledger.journal(cluster).insert(key, entry);
             Ok(())
         })
         .await
@@ -22,7 +22,7 @@ impl Journal for Sim {
         wanted: &Wanted,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
         self.aside("latest", |world| {
-            let entries = world.ledger.of(cluster).journal.values().rev();
+            let entries = world.ledger.journal(cluster).values().rev();
             let within = entries.filter(|entry| wanted.from <= entry.at && entry.at < wanted.until);
             let about = within.filter(|entry| match &wanted.about {
                 Some(subject) => entry.about.contains(subject),
@@ -39,7 +39,7 @@ impl Journal for Sim {
         turn: &TurnId,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
         self.aside("of_turn", |world| {
-            let entries = world.ledger.of(cluster).journal.values();
+            let entries = world.ledger.journal(cluster).values();
             Ok(entries
                 .filter(|entry| entry.turn == *turn)
                 .cloned()

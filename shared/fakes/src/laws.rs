@@ -2,6 +2,7 @@
 //! hold new clusters. Each law is one rule of the protocol; a law that does not hold panics with the rule's name.
 #![expect(clippy::unwrap_used, reason = "a law that cannot be tested has failed")]
 
+pub mod bounds;
 pub mod commits;
 pub mod glances;
 pub mod journal;
@@ -28,6 +29,7 @@ use ports::{
     ledger::{Commit, Committed, LaneEnd, Moved},
 };
 
+pub use bounds::lose_race_with_thousand_launches;
 pub use released::one_of_each;
 
 /// All laws, each with a cluster of its own whose name begins with `prefix`.
@@ -48,6 +50,16 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     commits::c1_a_large_plan_is_committed_whole(ledger, &cluster("c1-large")).await;
     commits::c2_what_was_committed_since_is_answered_in_order(ledger, &cluster("c2")).await;
     commits::c3_unfenced_acts_bump_the_generation_once(ledger, &cluster("c3")).await;
+    bounds::c3_unfenced_acts_of_any_number_are_recorded(ledger, &cluster("c3-many")).await;
+    bounds::c3_acts_with_thousands_of_targets_are_recorded(ledger, &cluster("c3-targets")).await;
+    bounds::c3_notice_that_is_done_opens_again_for_another_event(ledger, &cluster("c3-again"))
+        .await;
+    bounds::c1_plan_of_250_launches_is_committed_whole(ledger, &cluster("c1-250")).await;
+    bounds::a1_forgetting_spares_the_launch_of_another_claim_of_that_name(
+        ledger,
+        &cluster("a1-forgotten"),
+    )
+    .await;
     commits::the_mirror_of_the_registry_keeps_the_generation(ledger, &cluster("mirror")).await;
     pauses::c4_a_pause_refuses_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
     pauses::two_people_who_pause_at_once_see_each_other(ledger, &cluster("pauses")).await;

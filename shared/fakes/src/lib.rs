@@ -6,7 +6,8 @@
 //! every call of a [`Process`]) and the account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this one
 //! and the real one.
 //!
-//! It stands in for adapters, so it must never depend on one, nor on planning or executing.
+//! The ledger is the real one over a table in memory, which refuses what DynamoDB refuses. Otherwise this crate stands in for adapters, so
+//! it must never depend on one, nor on planning or executing.
 
 mod account;
 mod api_server;
@@ -25,6 +26,7 @@ mod rows;
 mod seconds;
 mod sim;
 mod stand_ins;
+mod table;
 mod told;
 
 pub use account::{Account, Tokens};
@@ -34,6 +36,7 @@ pub use launch::launch;
 pub use notifier::Told;
 pub use offered::Offered;
 pub use provider::{instance_type, node_class, node_pool, settings};
-pub use rows::{ClusterRows, Rows};
+pub use rows::{AccountRows, ClusterRows, Rows};
 pub use sim::{Happening, Sim, World};
+pub use table::{MemoryTable, TableCounts, TableFaults};
 pub use told::ToldStatus;

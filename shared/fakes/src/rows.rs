@@ -1,27 +1,62 @@
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+//! The ledger's rows as tests look at them: decoded, and encoded again where a test changes them.
+//!
+//! What counts is the table. A view follows the rows that changed when a test takes hold of the world, and rows follow a view that was
+//! changed when the test lets go of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    ops::{Deref, DerefMut},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use jiff::Timestamp;
+use ledger::{
+    TableLedger,
+    records::{
+        AccountRecord, ClusterRecord, cluster_of, read_account, read_cluster, registered,
+        write_account, write_cluster, write_generation,
+    },
+    table::{Item, Key},
+};
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, InstanceId, Lane, NodeClaimName, Notification,
     budget::{Api, TokenBucket},
     caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
     ledger::{
-        Call, ClaimPhase, ClaimRow, Command, CommandState, Holder, InstanceOwner, Intent,
-        IntentState, LaneRow, Lease, Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request,
-        SweepMemory, UnavailableOffering,
+        Call, ClaimRow, Command, InstanceOwner, Intent, LaneRow, Meta, Notice, OfferingKey, Pause,
+        RelayBeat, Request, SweepMemory, UnavailableOffering,
     },
+    plan::Expected,
 };
-use ports::{
-    JournalEntry, LedgerError,
-    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
-};
+use ports::{JournalEntry, LedgerError, ledger::Record};
 
-/// The ledger's rows, with each conditional write as PROTOCOL words it.
-#[derive(Default)]
+use crate::table::MemoryTable;
+
+const ACCOUNT: &str = "123456789012";
+const REGION: &str = "us-east-1";
+
+/// The table, and what its rows come to.
 pub struct Rows {
-    pub clusters: BTreeMap<ClusterName, ClusterRows>,
+    table: Arc<MemoryTable>,
+    account: AccountRows,
+    clusters: BTreeMap<ClusterName, ClusterRows>,
+    /// Views that a test may be changing, as they were before.
+    lent: BTreeMap<ClusterName, ClusterRows>,
+    lent_account: Option<AccountRows>,
+    /// Objects that are published for all functions.
+    pub shelf: BTreeMap<String, Vec<u8>>,
+    /// Objects that are too large for the ledger.
+    pub archive: BTreeMap<String, Vec<u8>>,
+}
+
+/// The rows of the account.
+#[derive(Clone, Default, PartialEq)]
+pub struct AccountRows {
     pub owners: BTreeMap<InstanceId, InstanceOwner>,
     pub unavailable: BTreeMap<OfferingKey, UnavailableOffering>,
     pub full_subnets: BTreeMap<String, FullSubnet>,
@@ -32,21 +67,17 @@ pub struct Rows {
     /// The account's.
     pub pauses: Vec<Pause>,
     pub spending: AccountSpending,
-    /// What is published for all functions.
-    pub shelf: BTreeMap<String, Vec<u8>>,
-    /// What is too large for the ledger.
-    pub archive: BTreeMap<String, Vec<u8>>,
 }
 
 /// The rows of one cluster.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct ClusterRows {
+    /// Without pauses and requests, which are beside it.
     pub meta: Option<Meta>,
     pub pauses: Vec<Pause>,
     pub requests: Vec<Request>,
     pub lanes: BTreeMap<Lane, LaneRow>,
     pub beat: Option<RelayBeat>,
-    pub records: Vec<Record>,
     pub intents: BTreeMap<NodeClaimName, Intent>,
     pub calls: BTreeMap<LaunchToken, Call>,
     pub claims: BTreeMap<NodeClaimName, ClaimRow>,
@@ -54,529 +85,405 @@ pub struct ClusterRows {
     pub notices: BTreeMap<(InstanceId, String), Notice>,
     /// By id, with whether they are told.
     pub notifications: BTreeMap<String, (Notification, bool)>,
-    pub nominated: BTreeMap<NodeName, Timestamp>,
+    pub nominated: BTreeMap<Expected, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
     pub sweep: SweepMemory,
-    /// One of its rows cannot be read: so do `meta` and `glances` answer.
-    pub unreadable: Option<LedgerError>,
     pub shifts: Vec<ZonalShift>,
-    /// By the beginning of their turns.
+    /// Generations that a test adds; those of turns are not shown.
+    pub records: Vec<Record>,
+    /// By the beginning of their turns; no rows of the table.
     pub journal: BTreeMap<(Timestamp, TurnId, Lane), JournalEntry>,
-    /// Plans committed, so that a repeated commit is recognised.
-    commits: BTreeMap<model::ids::PlanId, u64>,
 }
 
 impl Rows {
+    pub(crate) fn new(table: Arc<MemoryTable>) -> Self {
+        Self {
+            table,
+            account: AccountRows::default(),
+            clusters: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            lent_account: None,
+            shelf: BTreeMap::new(),
+            archive: BTreeMap::new(),
+        }
+    }
+
+    /// The ledger over a table of this account.
+    pub(crate) fn ledger(table: Arc<MemoryTable>) -> TableLedger {
+        TableLedger::new(table, ACCOUNT, REGION)
+    }
+
+    pub fn table(&self) -> &MemoryTable {
+        &self.table
+    }
+
+    /// The rows of a cluster, to be looked at or changed.
     pub fn of(&mut self, cluster: &ClusterName) -> &mut ClusterRows {
-        self.clusters.entry(cluster.clone()).or_default()
+        let rows = self.clusters.entry(cluster.clone()).or_default();
+        let lent = self.lent.entry(cluster.clone());
+        lent.or_insert_with(|| rows.clone());
+        rows
     }
 
-    pub(crate) fn meta(&mut self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        let (of_account, account) = (self.pauses.clone(), self.spending.clone());
-        let rows = self.of(cluster);
-        if let Some(error) = &rows.unreadable {
-            return Err(error.clone());
-        }
-        let Some(mut meta) = rows.meta.clone() else {
-            return Ok(None);
-        };
-        meta.pauses = rows.pauses.iter().cloned().chain(of_account).collect();
-        meta.requests.clone_from(&rows.requests);
-        meta.account = account;
-        Ok(Some(meta))
+    /// Where there are any.
+    pub fn cluster(&self, cluster: &ClusterName) -> Option<&ClusterRows> {
+        self.clusters.get(cluster)
     }
 
-    pub(crate) fn glance(&mut self, cluster: &ClusterName) -> Result<Glance, LedgerError> {
-        if !self.clusters.contains_key(cluster) {
-            return Ok(Glance::default());
-        }
-        let meta = self.meta(cluster)?;
-        let rows = self.of(cluster);
-        let lanes = rows.lanes.iter();
-        Ok(Glance {
-            meta,
-            beat: rows.beat.clone(),
-            lanes: lanes.map(|(lane, row)| (*lane, row.clone())).collect(),
-            memory: rows.sweep.clone(),
-        })
-    }
-
-    pub(crate) fn pauses(&mut self, of: Option<&ClusterName>) -> &mut Vec<Pause> {
-        match of {
-            Some(cluster) => &mut self.of(cluster).pauses,
-            None => &mut self.pauses,
-        }
-    }
-
-    pub(crate) fn store_pauses(
-        &mut self,
-        of: Option<&ClusterName>,
-        from: &[Pause],
-        to: &[Pause],
-    ) -> Moved {
-        if of.is_some_and(|cluster| self.of(cluster).meta.is_none()) {
-            return Moved::No;
-        }
-        let pauses = self.pauses(of);
-        if *pauses != to && *pauses != from {
-            return Moved::No;
-        }
-        *pauses = to.to_vec();
-        Moved::Yes
-    }
-
-    pub(crate) fn store_spending(&mut self, next: &AccountSpending) -> Moved {
-        let follows = next.revision == self.spending.revision.saturating_add(1);
-        if self.spending != *next && !follows {
-            return Moved::No;
-        }
-        self.spending = next.clone();
-        Moved::Yes
-    }
-
-    /// C1, and the account's next revision with it.
-    pub(crate) fn commit(&mut self, cluster: &ClusterName, commit: &Commit) -> Committed {
-        let account = self.spending.clone();
-        let rows = self.of(cluster);
-        if let Some(generation) = rows.commits.get(&commit.id) {
-            return Committed::At(*generation);
-        }
-        if let Some(refused) = rows.refuses(commit) {
-            return refused;
-        }
-        if let Some(next) = &commit.spending {
-            if next.revision != account.revision.saturating_add(1) {
-                return Committed::Overtaken { account };
-            }
-            self.spending = next.clone();
-        }
-        self.of(cluster).commit(commit)
-    }
-
-    pub(crate) fn experience(&mut self, cluster: &ClusterName, now: Timestamp) -> Experience {
-        let shifts = self.of(cluster).shifts.clone();
-        let shifted = shifts.into_iter().filter(|shift| shift.until > now);
-        let offerings = self.unavailable.values().filter(|entry| entry.until > now);
-        let subnets = self.full_subnets.values().filter(|entry| entry.until > now);
-        let memory = self.memory.values().filter(|entry| entry.until > now);
-        Experience {
-            shifted_zones: shifted.map(|shift| shift.zone_id).collect(),
-            unavailable: offerings.cloned().collect(),
-            full_subnets: subnets.cloned().collect(),
-            memory: memory.cloned().collect(),
-        }
-    }
-
-    /// A4.
-    pub(crate) fn own(
+    /// Where a record of this turn is kept.
+    pub(crate) fn journal(
         &mut self,
         cluster: &ClusterName,
-        claim: &NodeClaimName,
-        instance: &InstanceId,
-        token: &LaunchToken,
-    ) -> Moved {
-        let owner = InstanceOwner {
-            cluster: cluster.clone(),
-            holder: Holder::Claim(claim.clone()),
-        };
-        let owner_fits = self
-            .owners
-            .get(instance)
-            .is_none_or(|other| *other == owner);
-        let rows = self.of(cluster);
-        let claim_fits = rows
-            .claims
-            .get(claim)
-            .is_none_or(|row| row.instance == *instance);
-        let launching = rows.intents.get(claim).is_some_and(
-            |intent| matches!(&intent.state, IntentState::Launching { token: current, .. } if current == token),
-        );
-        if !(owner_fits && claim_fits && launching) {
-            return Moved::No;
-        }
-        let open = ClaimRow {
-            instance: instance.clone(),
-            phase: ClaimPhase::Open,
-        };
-        rows.claims.entry(claim.clone()).or_insert(open);
-        self.owners.insert(instance.clone(), owner);
-        Moved::Yes
+    ) -> &mut BTreeMap<(Timestamp, TurnId, Lane), JournalEntry> {
+        &mut self.clusters.entry(cluster.clone()).or_default().journal
     }
 
-    /// G1.
-    pub(crate) fn collect(&mut self, cluster: &ClusterName, instance: &InstanceId) -> Moved {
-        let held = match self.owners.get(instance).map(|owner| &owner.holder) {
-            None | Some(Holder::Collector) => false,
-            Some(Holder::Claim(claim)) => {
-                let claim = claim.clone();
-                self.of(cluster)
-                    .claims
-                    .get(&claim)
-                    .is_some_and(|row| row.phase != ClaimPhase::Closed)
+    /// Takes away what a row holds besides its key, so that nobody can read it.
+    pub fn spoil(&mut self, pk: &str, sk: &str) {
+        let key = Key {
+            pk: pk.to_owned(),
+            sk: sk.to_owned(),
+        };
+        self.table.store(&key, Some(key.attributes()));
+    }
+
+    /// Runs a request of the ledger to its end, which waits for nothing but the table.
+    pub(crate) fn act<T>(&mut self, now: Timestamp, request: impl Future<Output = T>) -> T {
+        self.settle();
+        self.table.set_now(now);
+        let mut request = pin!(request);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..POLLS_MAX {
+            if let Poll::Ready(answer) = request.as_mut().poll(&mut context) {
+                return answer;
             }
-        };
-        if held {
-            return Moved::No;
         }
-        let owner = InstanceOwner {
-            cluster: cluster.clone(),
-            holder: Holder::Collector,
+        panic!("a request of the ledger waits for something else than its table");
+    }
+
+    /// Views follow the rows that have changed.
+    pub(crate) fn refresh(&mut self) {
+        self.settle();
+        for key in self.table.take_changed() {
+            self.follow(&key);
+        }
+    }
+
+    /// Rows follow the views that were changed.
+    pub(crate) fn settle(&mut self) {
+        if let Some(before) = self.lent_account.take()
+            && before != self.account
+        {
+            let (before, after) = (before.records(), self.account.records());
+            let key = |record: &AccountRecord| {
+                let row = write_account(ACCOUNT, REGION, record);
+                row.unwrap_or_else(|error| panic!("{error}"))
+            };
+            replace(&self.table, &before, &after, key);
+        }
+        for (cluster, before) in std::mem::take(&mut self.lent) {
+            let Some(rows) = self.clusters.get_mut(&cluster) else {
+                continue;
+            };
+            for record in std::mem::take(&mut rows.records) {
+                let added = write_generation(&cluster, &record);
+                for (key, row) in added.unwrap_or_else(|error| panic!("{error}")) {
+                    self.table.store(&key, Some(row));
+                }
+            }
+            if before.meta.is_none() && rows.meta.is_some() {
+                let (key, row) = registered(&cluster);
+                self.table.store(&key, Some(row));
+            }
+            if before != *rows {
+                let (before, after) = (before.records(), rows.records());
+                let key = |record: &ClusterRecord| {
+                    let row = write_cluster(&cluster, record);
+                    row.unwrap_or_else(|error| panic!("{error}"))
+                };
+                replace(&self.table, &before, &after, key);
+            }
+        }
+    }
+
+    /// One row that changed. One that cannot be read is shown by none.
+    fn follow(&mut self, key: &Key) {
+        let row = self.table.row(key);
+        if let Some(cluster) = cluster_of(key) {
+            let record = row.and_then(|row| read_cluster(key, &row).ok().flatten());
+            let rows = self.clusters.entry(cluster).or_default();
+            match record {
+                Some(record) => rows.show(record),
+                None => rows.hide(key),
+            }
+            return;
+        }
+        let record = row.and_then(|row| read_account(key, &row).ok().flatten());
+        match record {
+            Some(record) => self.account.show(record),
+            None => self.account.hide(key),
+        }
+    }
+}
+
+/// Upper bound on polls of one request: each is woken by itself alone, and batches of hundreds give way now and then.
+const POLLS_MAX: usize = 100_000;
+
+/// Writes what is other than it was.
+fn replace<R: PartialEq>(
+    table: &MemoryTable,
+    before: &[R],
+    after: &[R],
+    row: impl Fn(&R) -> (Key, Item),
+) {
+    let new = after.iter().filter(|record| !before.contains(record));
+    let new: BTreeMap<Key, Item> = new.map(&row).collect();
+    let kept: BTreeSet<Key> = after.iter().map(|record| row(record).0).collect();
+    for record in before {
+        let (key, _) = row(record);
+        if !kept.contains(&key) {
+            table.store(&key, None);
+        }
+    }
+    for (key, row) in new {
+        table.store(&key, Some(row));
+    }
+}
+
+impl Deref for Rows {
+    type Target = AccountRows;
+
+    fn deref(&self) -> &AccountRows {
+        &self.account
+    }
+}
+
+/// Whoever may change the account's rows is taken to have.
+impl DerefMut for Rows {
+    fn deref_mut(&mut self) -> &mut AccountRows {
+        if self.lent_account.is_none() {
+            self.lent_account = Some(self.account.clone());
+        }
+        &mut self.account
+    }
+}
+
+impl AccountRows {
+    fn records(&self) -> Vec<AccountRecord> {
+        let owners = self.owners.iter();
+        let owners = owners.map(|(id, owner)| AccountRecord::Owner(id.clone(), owner.clone()));
+        let not_ours = self.not_ours.iter();
+        let not_ours = not_ours.map(|(id, until)| AccountRecord::NotOurs(id.clone(), *until));
+        let offerings = self.unavailable.values().cloned();
+        let subnets = self.full_subnets.values().cloned();
+        let memory = self.memory.values().cloned();
+        let buckets = self.buckets.iter();
+        let buckets = buckets.map(|(api, bucket)| AccountRecord::Bucket(*api, bucket.clone()));
+        let pauses = AccountRecord::Pauses(self.pauses.clone(), self.spending.clone());
+        owners
+            .chain(not_ours)
+            .chain(offerings.map(AccountRecord::Unavailable))
+            .chain(subnets.map(AccountRecord::FullSubnet))
+            .chain(memory.map(AccountRecord::Memory))
+            .chain(buckets)
+            .chain([pauses])
+            .collect()
+    }
+
+    fn show(&mut self, record: AccountRecord) {
+        match record {
+            AccountRecord::Owner(id, owner) => {
+                self.owners.insert(id, owner);
+            }
+            AccountRecord::NotOurs(id, until) => {
+                self.not_ours.insert(id, until);
+            }
+            AccountRecord::Unavailable(entry) => {
+                self.unavailable.insert(entry.offering.clone(), entry);
+            }
+            AccountRecord::FullSubnet(entry) => {
+                self.full_subnets.insert(entry.subnet.clone(), entry);
+            }
+            AccountRecord::Memory(entry) => {
+                let key = (entry.instance_type.clone(), entry.image.clone());
+                self.memory.insert(key, entry);
+            }
+            AccountRecord::Bucket(api, bucket) => {
+                self.buckets.insert(api, bucket);
+            }
+            AccountRecord::Pauses(pauses, spending) => {
+                self.pauses = pauses;
+                self.spending = spending;
+            }
+        }
+    }
+
+    fn hide(&mut self, key: &Key) {
+        let gone = |record: &AccountRecord| {
+            write_account(ACCOUNT, REGION, record).is_ok_and(|(own, _)| own == *key)
         };
-        self.owners.insert(instance.clone(), owner);
-        Moved::Yes
+        self.owners
+            .retain(|id, owner| !gone(&AccountRecord::Owner(id.clone(), owner.clone())));
+        self.not_ours
+            .retain(|id, until| !gone(&AccountRecord::NotOurs(id.clone(), *until)));
+        self.unavailable
+            .retain(|_, entry| !gone(&AccountRecord::Unavailable(entry.clone())));
+        self.full_subnets
+            .retain(|_, entry| !gone(&AccountRecord::FullSubnet(entry.clone())));
+        self.memory
+            .retain(|_, entry| !gone(&AccountRecord::Memory(entry.clone())));
+        self.buckets
+            .retain(|api, bucket| !gone(&AccountRecord::Bucket(*api, bucket.clone())));
     }
 }
 
 impl ClusterRows {
-    pub(crate) fn take_lane(&mut self, lane: Lane, lease: &Lease, now: Timestamp) -> Taken {
-        let row = self.lanes.entry(lane).or_default();
-        let free = row
-            .lease
-            .as_ref()
-            .is_none_or(|held| !held.is_live(now) || held.owner == lease.owner);
-        if !free {
-            row.again = true;
-            return Taken::Held;
-        }
-        row.lease = Some(lease.clone());
-        let taken = row.clone();
-        row.due = None;
-        Taken::Mine(Box::new(taken))
-    }
-
-    pub(crate) fn end_lane(&mut self, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Ended {
-        let row = self.lanes.entry(lane).or_default();
-        if row.lease.as_ref().is_none_or(|lease| lease.owner != *turn) {
-            return Ended { again: false };
-        }
-        row.lease = None;
-        let again = std::mem::take(&mut row.again);
-        row.due = earliest(row.due, end.due);
-        if again {
-            row.due = Some(end.now);
-        }
-        row.failures = if end.error.is_some() {
-            row.failures.saturating_add(1)
-        } else {
-            0
-        };
-        row.last_error.clone_from(&end.error);
-        row.cursor.clone_from(&end.cursor);
-        if let Some(seen) = &end.full_look {
-            row.seen = Some(seen.clone());
-            row.last_full_look = Some(end.now);
-        }
-        Ended { again }
-    }
-
+    /// L3: `due = min(due, when)`.
     pub fn make_due(&mut self, lane: Lane, when: Timestamp) {
         let row = self.lanes.entry(lane).or_default();
-        row.due = earliest(row.due, Some(when));
+        row.due = Some(row.due.map_or(when, |due| due.min(when)));
     }
 
-    fn make_all_due(&mut self, due: &[(Lane, Timestamp)]) {
-        for (lane, when) in due {
-            self.make_due(*lane, *when);
-        }
-    }
-
-    pub(crate) fn mirror_registry(&mut self, registry: &serde_json::Value, mode: &Mode) {
-        match &mut self.meta {
-            None => {
-                self.meta = Some(Meta {
-                    generation: 0,
-                    mode: *mode,
-                    registry: registry.clone(),
-                    pauses: Vec::new(),
-                    account: AccountSpending::default(),
-                    requests: Vec::new(),
-                })
-            }
-            Some(meta) => {
-                meta.registry = registry.clone();
-                meta.mode = *mode;
-            }
-        }
-    }
-
-    pub(crate) fn store_requests(&mut self, from: &[Request], to: &[Request]) -> Moved {
-        let known = self.meta.is_some() && (self.requests == from || self.requests == to);
-        if !known {
-            return Moved::No;
-        }
-        self.requests = to.to_vec();
-        Moved::Yes
-    }
-
-    fn refuses(&self, commit: &Commit) -> Option<Committed> {
-        let Some(meta) = &self.meta else {
-            return Some(Committed::NotActive);
-        };
-        let paused = Pause::of_cluster(&self.pauses, commit.held_by, commit.now);
-        if meta.mode != Mode::Active || paused.is_some() {
-            return Some(Committed::NotActive);
-        }
-        let generation = meta.generation;
-        (generation != commit.base).then_some(Committed::Raced { generation })
-    }
-
-    fn commit(&mut self, commit: &Commit) -> Committed {
-        let Some(meta) = self.meta.as_mut() else {
-            return Committed::NotActive;
-        };
-        meta.generation += 1;
-        let generation = meta.generation;
-        self.records.push(Record::Plan {
-            generation,
-            plan: Box::new(commit.plan.clone()),
-        });
-        for intent in &commit.intents {
-            self.intents.insert(intent.name().clone(), intent.clone());
-        }
-        for command in &commit.commands {
-            self.commands.insert(command.id.clone(), command.clone());
-        }
-        self.make_all_due(&commit.due);
-        self.commits.insert(commit.id.clone(), generation);
-        Committed::At(generation)
-    }
-
-    pub(crate) fn committed_since(&self, generation: u64) -> Vec<Record> {
-        let later = |record: &&Record| match record {
-            Record::Plan { generation: at, .. } | Record::Unfenced { generation: at, .. } => {
-                *at > generation
-            }
-        };
-        self.records.iter().filter(later).cloned().collect()
-    }
-
-    pub(crate) fn lease_intent(
-        &mut self,
-        claim: &NodeClaimName,
-        lease: &Lease,
-        now: Timestamp,
-    ) -> Option<Intent> {
-        let intent = self.intents.get_mut(claim)?;
-        if is_launched(intent) {
-            return None;
-        }
-        take_lease(&mut intent.lease, lease, now).then(|| intent.clone())
-    }
-
-    pub(crate) fn move_intent(&mut self, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved {
-        let Some(intent) = self.intents.get_mut(from.name()) else {
-            return Moved::No;
-        };
-        if intent.state == *to {
-            return Moved::Yes;
-        }
-        if intent.state != from.state || !is_mine(intent.lease.as_ref(), turn) {
-            return Moved::No;
-        }
-        intent.state = to.clone();
-        if !intent.is_in_flight() {
-            intent.lease = None;
-        }
-        Moved::Yes
-    }
-
-    pub(crate) fn adopt_intent(&mut self, intent: &Intent, lane: Lane, due: Timestamp) -> Moved {
-        match self.intents.get(intent.name()) {
-            Some(other) if other == intent => Moved::Yes,
-            Some(_) => Moved::No,
-            None => {
-                self.intents.insert(intent.name().clone(), intent.clone());
-                self.make_due(lane, due);
-                Moved::Yes
-            }
-        }
-    }
-
-    /// A2.
-    pub(crate) fn freeze(&mut self, turn: &TurnId, call: &Call) -> Moved {
-        let token = &call.request.token;
-        if self.calls.contains_key(token) {
-            let mine = |known: &Call| {
-                known.frozen_at == call.frozen_at && is_mine(known.lease.as_ref(), turn)
-            };
-            return if self.calls.get(token).is_some_and(mine) {
-                Moved::Yes
-            } else {
-                Moved::No
-            };
-        }
-        let ready = |name: &NodeClaimName| {
-            self.intents.get(name).is_some_and(|intent| {
-                is_mine(intent.lease.as_ref(), turn)
-                    && matches!(intent.state, IntentState::Claimed { attempt, .. } if attempt == call.attempt)
+    fn records(&self) -> Vec<ClusterRecord> {
+        let meta = self.meta.iter().map(|meta| {
+            ClusterRecord::Meta(Meta {
+                pauses: self.pauses.clone(),
+                requests: self.requests.clone(),
+                account: AccountSpending::default(),
+                ..meta.clone()
             })
-        };
-        if call.members.len() > Call::MEMBERS_MAX || !call.members.iter().all(ready) {
-            return Moved::No;
-        }
-        for name in &call.members {
-            if let Some(intent) = self.intents.get_mut(name)
-                && let IntentState::Claimed { uid, attempt } = intent.state.clone()
-            {
-                intent.state = IntentState::Launching {
-                    uid,
-                    attempt,
-                    token: token.clone(),
-                };
-            }
-        }
-        self.calls.insert(token.clone(), call.clone());
-        Moved::Yes
-    }
-
-    pub(crate) fn lease_call(
-        &mut self,
-        token: &LaunchToken,
-        lease: &Lease,
-        now: Timestamp,
-    ) -> Option<Call> {
-        let call = self.calls.get_mut(token).filter(|call| !call.closed)?;
-        take_lease(&mut call.lease, lease, now).then(|| call.clone())
-    }
-
-    pub(crate) fn close_call(&mut self, token: &LaunchToken, turn: &TurnId) -> Moved {
-        match self.calls.get_mut(token) {
-            Some(call) if call.closed => Moved::Yes,
-            Some(call) if is_mine(call.lease.as_ref(), turn) => {
-                call.closed = true;
-                call.lease = None;
-                Moved::Yes
-            }
-            Some(_) | None => Moved::No,
-        }
-    }
-
-    /// C3.
-    pub(crate) fn record_unfenced(&mut self, acts: &Unfenced) -> u64 {
-        let mut new = Unfenced {
-            commands: Vec::new(),
-            notices: Vec::new(),
-            ..acts.clone()
-        };
-        for command in &acts.commands {
-            if !self.commands.contains_key(&command.id) {
-                self.commands.insert(command.id.clone(), command.clone());
-                new.commands.push(command.clone());
-            }
-        }
-        for notice in &acts.notices {
-            let key = (notice.instance.clone(), notice.kind.clone());
-            if let Entry::Vacant(free) = self.notices.entry(key) {
-                free.insert(notice.clone());
-                new.notices.push(notice.clone());
-            }
-        }
-        self.make_all_due(&acts.due);
-        self.record(new.commands, new.notices)
-    }
-
-    /// Moves the generation, if there is something new.
-    fn record(&mut self, commands: Vec<Command>, notices: Vec<Notice>) -> u64 {
-        let meta = self.meta.get_or_insert(Meta {
-            generation: 0,
-            mode: Mode::Shadow,
-            registry: serde_json::Value::Null,
-            pauses: Vec::new(),
-            account: AccountSpending::default(),
-            requests: Vec::new(),
         });
-        if !(commands.is_empty() && notices.is_empty()) {
-            meta.generation += 1;
-            let generation = meta.generation;
-            self.records.push(Record::Unfenced {
-                generation,
-                commands,
-                notices,
-            });
-        }
-        meta.generation
-    }
-
-    pub(crate) fn move_command(&mut self, from: &Command, to: CommandState) -> Moved {
-        match self.commands.get_mut(&from.id) {
-            Some(command) if command.state == to => Moved::Yes,
-            Some(command) if command.state == from.state => {
-                command.state = to;
-                if (from.state, to) == (CommandState::Replacing, CommandState::RolledBack) {
-                    let command = command.clone();
-                    self.record(vec![command], Vec::new());
-                }
-                Moved::Yes
-            }
-            Some(_) | None => Moved::No,
-        }
-    }
-
-    pub(crate) fn note_initialized(
-        &mut self,
-        command: &Command,
-        replacements: &[NodeClaimName],
-    ) -> Moved {
-        match self.commands.get_mut(&command.id) {
-            Some(known) if known.state == command.state => {
-                for name in replacements {
-                    if !known.initialized.contains(name) {
-                        known.initialized.push(name.clone());
-                    }
-                }
-                Moved::Yes
-            }
-            Some(_) | None => Moved::No,
-        }
-    }
-
-    pub(crate) fn nominate(&mut self, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) {
-        self.nominated.retain(|_, until| *until > now);
-        for (node, until) in nodes {
-            let entry = self.nominated.entry(node.clone()).or_insert(*until);
-            *entry = (*entry).max(*until);
-        }
-    }
-
-    pub(crate) fn once(&mut self, key: &str, now: Timestamp, until: Timestamp) -> bool {
-        self.said.retain(|_, until| *until > now);
-        if self.said.contains_key(key) {
-            return false;
-        }
-        self.said.insert(key.to_owned(), until);
-        true
-    }
-
-    pub(crate) fn said(&self, prefix: &str, now: Timestamp) -> BTreeSet<String> {
-        let holds = self.said.iter().filter(|(_, until)| **until > now);
-        let keys = holds.map(|(key, _)| key);
-        keys.filter(|key| key.starts_with(prefix))
-            .cloned()
+        let lanes = self.lanes.iter();
+        let lanes = lanes.map(|(lane, row)| ClusterRecord::Lane(*lane, row.clone()));
+        let claims = self.claims.iter();
+        let claims = claims.map(|(name, row)| ClusterRecord::Claim(name.clone(), row.clone()));
+        let notifications = self.notifications.values().cloned();
+        let notifications = notifications.map(|(one, told)| ClusterRecord::Notification(one, told));
+        let nominated = self.nominated.iter();
+        let nominated =
+            nominated.map(|(node, until)| ClusterRecord::Nominated(node.clone(), *until));
+        let said = self.said.iter();
+        let said = said.map(|(what, until)| ClusterRecord::Said(what.clone(), *until));
+        let sweep = (self.sweep != SweepMemory::default())
+            .then(|| ClusterRecord::Sweep(self.sweep.clone()));
+        let shifts = (!self.shifts.is_empty()).then(|| ClusterRecord::Shifts(self.shifts.clone()));
+        meta.chain(lanes)
+            .chain(self.intents.values().cloned().map(ClusterRecord::Intent))
+            .chain(self.calls.values().cloned().map(ClusterRecord::Call))
+            .chain(claims)
+            .chain(self.commands.values().cloned().map(ClusterRecord::Command))
+            .chain(self.notices.values().cloned().map(ClusterRecord::Notice))
+            .chain(notifications)
+            .chain(nominated)
+            .chain(said)
+            .chain(sweep)
+            .chain(shifts)
+            .chain(self.beat.iter().cloned().map(ClusterRecord::Beat))
             .collect()
     }
-}
 
-fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
+    fn show(&mut self, record: ClusterRecord) {
+        match record {
+            ClusterRecord::Meta(mut meta) => {
+                self.pauses = std::mem::take(&mut meta.pauses);
+                self.requests = std::mem::take(&mut meta.requests);
+                self.meta = Some(meta);
+            }
+            ClusterRecord::Lane(lane, row) => {
+                self.lanes.insert(lane, row);
+            }
+            ClusterRecord::Intent(intent) => {
+                self.intents.insert(intent.name().clone(), intent);
+            }
+            ClusterRecord::Call(call) => {
+                self.calls.insert(call.request.token.clone(), call);
+            }
+            ClusterRecord::Claim(name, row) => {
+                self.claims.insert(name, row);
+            }
+            ClusterRecord::Command(command) => {
+                self.commands.insert(command.id.clone(), command);
+            }
+            ClusterRecord::Notice(notice) => {
+                let key = (notice.instance.clone(), notice.kind.clone());
+                self.notices.insert(key, notice);
+            }
+            ClusterRecord::Notification(one, told) => {
+                self.notifications.insert(one.id.clone(), (one, told));
+            }
+            ClusterRecord::Nominated(node, until) => {
+                self.nominated.insert(node, until);
+            }
+            ClusterRecord::Said(what, until) => {
+                self.said.insert(what, until);
+            }
+            ClusterRecord::Sweep(memory) => self.sweep = memory,
+            ClusterRecord::Shifts(shifts) => self.shifts = shifts,
+            ClusterRecord::Beat(beat) => self.beat = Some(beat),
+        }
+    }
+
+    /// Of a launch or a call two rows may tell: the one that is gone is not the last word.
+    fn hide(&mut self, key: &Key) {
+        if key.pk.starts_with("RELAY#") {
+            self.beat = None;
+            return;
+        }
+        let (kind, name) = key.sk.split_once('#').unwrap_or((key.sk.as_str(), ""));
+        let launched =
+            |intent: &Intent| matches!(intent.state, model::ledger::IntentState::Launched { .. });
+        match kind {
+            "META" => {
+                self.meta = None;
+                self.pauses.clear();
+                self.requests.clear();
+            }
+            "LANE" => self.lanes.retain(|lane, _| lane.as_str() != name),
+            "INTENT" => self
+                .intents
+                .retain(|own, intent| own.as_str() != name || launched(intent)),
+            "LAUNCHED" => self
+                .intents
+                .retain(|own, intent| own.as_str() != name || !launched(intent)),
+            "CALL" => self
+                .calls
+                .retain(|token, call| token.as_str() != name || call.closed),
+            "CLOSED" => self
+                .calls
+                .retain(|token, call| token.as_str() != name || !call.closed),
+            "CLAIM" => {
+                self.claims.remove(&NodeClaimName::from(name));
+            }
+            "COMMAND" => {
+                self.commands.remove(name);
+            }
+            "NOTICE" => self
+                .notices
+                .retain(|(instance, kind), _| name != format!("{instance}#{kind}")),
+            "OUTBOX" => {
+                self.notifications.remove(name);
+            }
+            "NOMINATED" => {
+                let expected = name.strip_prefix("nodeclaim/").map_or_else(
+                    || Expected::Node(name.into()),
+                    |claim| Expected::NodeClaim(claim.into()),
+                );
+                self.nominated.remove(&expected);
+            }
+            "ONCE" => {
+                self.said.remove(name);
+            }
+            "SWEEP" => self.sweep = SweepMemory::default(),
+            "SHIFT" => self.shifts.clear(),
+            _ => {}
+        }
     }
 }
 
-pub(crate) fn is_launched(intent: &Intent) -> bool {
-    matches!(intent.state, IntentState::Launched { .. })
-}
-
-fn is_mine(lease: Option<&Lease>, turn: &TurnId) -> bool {
-    lease.is_some_and(|lease| lease.owner == *turn)
-}
-
-fn take_lease(held: &mut Option<Lease>, lease: &Lease, now: Timestamp) -> bool {
-    let free = held
-        .as_ref()
-        .is_none_or(|held| !held.is_live(now) || held.owner == lease.owner);
-    if free {
-        *held = Some(lease.clone());
-    }
-    free
+/// What a journal keeps of an entry, as it is read back.
+pub(crate) fn kept(
+    cluster: &ClusterName,
+    entry: &JournalEntry,
+) -> Result<JournalEntry, LedgerError> {
+    ledger::records::journal_entry(cluster, entry)
 }

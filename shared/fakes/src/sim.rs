@@ -8,6 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use ledger::TableLedger;
 use model::{ClusterName, Wake, ledger::RelayBeat};
 use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
@@ -20,6 +21,7 @@ use crate::{
     provider,
     rows::Rows,
     seconds::Settled,
+    table::MemoryTable,
     told::ToldStatus,
 };
 
@@ -27,6 +29,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Sim {
     world: Arc<Mutex<World>>,
+    /// The real one, over the world's table.
+    ledger: Arc<TableLedger>,
     process: Option<Process>,
 }
 
@@ -97,11 +101,12 @@ impl Sim {
                 serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"}),
             ),
         };
+        let table = Arc::new(MemoryTable::default());
         let mut world = World {
             now,
             account: Account::default(),
             api: ApiServer::default(),
-            ledger: Rows::default(),
+            ledger: Rows::new(Arc::clone(&table)),
             wakes: Vec::new(),
             registry: vec![entry],
             secrets: BTreeMap::new(),
@@ -129,6 +134,7 @@ impl Sim {
         world.api.status = Some(ToldStatus::default());
         Self {
             world: Arc::new(Mutex::new(world)),
+            ledger: Arc::new(Rows::ledger(table)),
             process: None,
         }
     }
@@ -137,20 +143,30 @@ impl Sim {
     pub fn of(&self, process: Process) -> Self {
         Self {
             world: self.world.clone(),
+            ledger: Arc::clone(&self.ledger),
             process: Some(process),
         }
     }
 
     /// Looks at the world directly, without passing a port.
     pub fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&self.lock())
+        let mut world = self.lock();
+        world.ledger.refresh();
+        look(&world)
     }
 
     /// Looks at or changes the world directly, without passing a port.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.lock();
         world.changes += 1;
-        act(&mut world)
+        world.ledger.refresh();
+        let answer = act(&mut world);
+        world.ledger.settle();
+        answer
+    }
+
+    pub(crate) fn table_ledger(&self) -> &TableLedger {
+        &self.ledger
     }
 
     /// For what is no part of the world: the course of calls, and the clock.
@@ -222,7 +238,10 @@ impl Sim {
 
     /// What the relay writes. Nobody but turns looks at it.
     pub fn beat(&self, cluster: &ClusterName, beat: RelayBeat) {
-        self.lock().ledger.of(cluster).beat = Some(beat);
+        let mut world = self.lock();
+        world.ledger.refresh();
+        world.ledger.of(cluster).beat = Some(beat);
+        world.ledger.settle();
     }
 
     /// One call through a port: the fuse, a fault, the act, the fuse again.
@@ -269,7 +288,9 @@ impl Sim {
         world.calls.push(call);
         if let Some((_, happens)) = world.on_call.take_if(|(name, _)| *name == call) {
             world.changes += 1;
+            world.ledger.refresh();
             happens(world);
+            world.ledger.settle();
         }
         if !world.overlapping {
             world.now += world.latency;
@@ -307,8 +328,8 @@ impl Sim {
         if time.is_zero() {
             return;
         }
-        let until = self.look(|world| world.now + time);
-        while self.look(|world| world.now < until) {
+        let until = self.lock().now + time;
+        while self.lock().now < until {
             Yield(1).await;
         }
     }
@@ -394,7 +415,7 @@ impl Clock for Sim {
         let skew = self
             .process
             .map_or(SignedDuration::ZERO, |process| process.skew);
-        self.look(|world| world.now + skew)
+        self.lock().now + skew
     }
 }
 

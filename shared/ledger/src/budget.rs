@@ -5,29 +5,31 @@ use model::budget::{Api, Draw, Priority, TokenBucket};
 use ports::LedgerError;
 
 use crate::{
-    key::{Account, Key},
+    key::Account,
     row::{NewRow, json},
-    table::{Table, Write, Written},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// Others draw at the same moment; whoever loses so often looks again a little later.
-const TRIES: usize = 5;
+const TRIES: u32 = 5;
 const BUSY: SignedDuration = SignedDuration::from_millis(200);
 
 pub(crate) async fn draw(
-    table: &Table,
+    table: &Store,
     account: &Account,
     api: Api,
     wanted: u32,
     priority: Priority,
     now: Timestamp,
 ) -> Result<Draw, LedgerError> {
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let (before, bucket) = read(table, account, api, now).await?;
         let (after, draw) = bucket.draw(api, wanted, priority, now);
         if draw.granted == 0 || write(table, account, api, before, &after).await? {
             return Ok(draw);
         }
+        table.pause(tries).await;
     }
     Ok(Draw {
         granted: 0,
@@ -36,17 +38,18 @@ pub(crate) async fn draw(
 }
 
 pub(crate) async fn throttled(
-    table: &Table,
+    table: &Store,
     account: &Account,
     api: Api,
     now: Timestamp,
 ) -> Result<(), LedgerError> {
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let (before, bucket) = read(table, account, api, now).await?;
         let after = bucket.refused(api, now);
         if write(table, account, api, before, &after).await? {
             return Ok(());
         }
+        table.pause(tries).await;
     }
     // Others were refused too, and one of them has slowed the bucket down.
     Ok(())
@@ -54,7 +57,7 @@ pub(crate) async fn throttled(
 
 /// The row's bucket, if there is one, and what it stands for.
 async fn read(
-    table: &Table,
+    table: &Store,
     account: &Account,
     api: Api,
     now: Timestamp,
@@ -72,7 +75,7 @@ async fn read(
 
 /// Whether nobody wrote in between.
 async fn write(
-    table: &Table,
+    table: &Store,
     account: &Account,
     api: Api,
     before: Option<TokenBucket>,

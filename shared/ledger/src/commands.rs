@@ -1,5 +1,7 @@
 //! Commands and notices: facts that oblige someone to act (PROTOCOL C3, D1).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::SignedDuration;
 use model::{
     ClusterName, InstanceId, NodeClaimName,
@@ -13,10 +15,10 @@ use ports::{
 use serde::Deserialize;
 
 use crate::{
-    commit,
-    key::{self, Key},
-    row::{NewRow, Row, json},
-    table::{Table, Write, Written},
+    commit, key,
+    row::{NewRow, Row, json, readable},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// A finished notice is kept for its late doubles.
@@ -39,14 +41,14 @@ pub(crate) fn notice_row(cluster: &ClusterName, notice: &Notice) -> Result<NewRo
 }
 
 pub(crate) async fn commands(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<Command>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::COMMAND).await?;
     rows.iter().map(command_of).collect()
 }
 
-fn command_of(row: &Row) -> Result<Command, LedgerError> {
+pub(crate) fn command_of(row: &Row) -> Result<Command, LedgerError> {
     match row.json::<Command>("body") {
         Ok(body) => Ok(Command {
             state: row.json("state")?,
@@ -56,8 +58,10 @@ fn command_of(row: &Row) -> Result<Command, LedgerError> {
             },
             ..body
         }),
-        Err(LedgerError::Newer { .. }) => {
-            let outline: Outline = row.json("body")?;
+        Err(error) => {
+            tracing::warn!(%error, "command left alone");
+            let outline = row.json::<Outline>("body");
+            let outline = outline.unwrap_or_else(|_| Outline::of_key(row));
             Ok(Command {
                 id: outline.id,
                 reason: outline.reason,
@@ -67,7 +71,6 @@ fn command_of(row: &Row) -> Result<Command, LedgerError> {
                 ..Command::default()
             })
         }
-        Err(error) => Err(error),
     }
 }
 
@@ -82,8 +85,21 @@ struct Outline {
     replacements: Vec<NodeClaimName>,
 }
 
+impl Outline {
+    /// All that is known of one that cannot be read at all: that it is there.
+    fn of_key(row: &Row) -> Self {
+        let id = row.sort_key().strip_prefix(key::COMMAND);
+        Self {
+            id: id.unwrap_or_default().to_owned(),
+            reason: String::new(),
+            delete: Vec::new(),
+            replacements: Vec::new(),
+        }
+    }
+}
+
 pub(crate) async fn move_command(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     from: &Command,
     to: CommandState,
@@ -119,7 +135,7 @@ pub(crate) fn moving(
 }
 
 pub(crate) async fn forget(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     command: &Command,
 ) -> Result<(), LedgerError> {
@@ -132,7 +148,7 @@ pub(crate) async fn forget(
 
 /// Where a command stands; `None` if there is none of this id.
 pub(crate) async fn state(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     id: &str,
 ) -> Result<Option<CommandState>, LedgerError> {
@@ -141,7 +157,7 @@ pub(crate) async fn state(
 }
 
 pub(crate) async fn note_initialized(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     command: &Command,
     replacements: &[NodeClaimName],
@@ -161,18 +177,17 @@ pub(crate) async fn note_initialized(
 }
 
 pub(crate) async fn notices(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<Notice>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::NOTICE).await?;
-    rows.iter()
-        .filter(|row| !row.flag("done"))
-        .map(|row| row.json("body"))
-        .collect()
+    let open = rows.iter().filter(|row| !row.flag("done"));
+    // Whoever can read the others sees to them; their instances go with or without that.
+    Ok(readable(open, |row| row.json("body")).collect())
 }
 
 pub(crate) async fn finish_notice(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     instance: &InstanceId,
     kind: &str,
@@ -201,31 +216,68 @@ pub(crate) async fn finish_notice(
     table.write(write).await.map(drop)
 }
 
-/// Those of the acts that no row stands for yet.
+/// Acts that no row stands for yet, with the writes that make rows of them.
+#[derive(Default)]
+pub(crate) struct NotRecorded {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) writes: Vec<Write>,
+}
+
+impl NotRecorded {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
 pub(crate) async fn not_recorded(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     acts: &Unfenced,
-) -> Result<(Vec<Command>, Vec<Notice>), LedgerError> {
-    let mut commands = Vec::new();
+) -> Result<NotRecorded, LedgerError> {
+    let commands = acts.commands.iter();
+    let commands = commands.map(|command| Key::command(cluster, &command.id));
+    let notices = acts.notices.iter();
+    let notices = notices.map(|notice| Key::notice(cluster, &notice.instance, &notice.kind));
+    // A request that names a row twice is refused.
+    let keys: BTreeSet<Key> = commands.chain(notices).collect();
+    let keys: Vec<Key> = keys.into_iter().collect();
+    let rows = table.get_together(&keys).await?;
+    let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.sort_key(), row)).collect();
+    let mut new = NotRecorded::default();
+    let mut seen = BTreeSet::new();
     for command in &acts.commands {
-        if table
-            .get(&Key::command(cluster, &command.id))
-            .await?
-            .is_none()
-        {
-            commands.push(command.clone());
+        let key = Key::command(cluster, &command.id);
+        if !rows.contains_key(key.sk.as_str()) && seen.insert(key.clone()) {
+            let put = Write::put(&key, command_row(cluster, command)?);
+            new.writes.push(put.when("attribute_not_exists(#pk)"));
+            new.commands.push(command.clone());
         }
     }
-    let mut notices = Vec::new();
     for notice in &acts.notices {
-        if table
-            .get(&Key::notice(cluster, &notice.instance, &notice.kind))
-            .await?
-            .is_none()
-        {
-            notices.push(notice.clone());
+        let key = Key::notice(cluster, &notice.instance, &notice.kind);
+        let put = Write::put(&key, notice_row(cluster, notice)?);
+        let put = match rows.get(key.sk.as_str()) {
+            None => put.when("attribute_not_exists(#pk)"),
+            Some(row) if is_news(row, notice) => put
+                .when("#done = :yes AND #body = :body")
+                .value("yes", true)
+                .value("body", row.text("body").unwrap_or_default()),
+            Some(_) => continue,
+        };
+        if seen.insert(key) {
+            new.writes.push(put);
+            new.notices.push(notice.clone());
         }
     }
-    Ok((commands, notices))
+    Ok(new)
+}
+
+/// Whether the notice that stands is done, and this one is of another event, later than it: AWS delivers an event more than once.
+fn is_news(row: &Row, notice: &Notice) -> bool {
+    let Ok(before) = row.json::<Notice>("body") else {
+        return false;
+    };
+    let another = !notice.event.is_empty() && notice.event != before.event;
+    row.flag("done") && another && notice.at > before.at
 }

@@ -5,22 +5,24 @@ use model::{
     ClusterName,
     caps::AccountSpending,
     ids::PlanId,
-    ledger::{Command, CommandState, Intent, Meta, Mode, Notice, PauseLevel},
+    ledger::{Command, CommandState, Meta, Mode, Notice, PauseLevel},
     plan::Plan,
 };
 use ports::{
     LedgerError,
     ledger::{Commit, Committed, Moved, Record, Unfenced},
+    limits::dynamodb::{ITEM_BYTES, TRANSACTION_BYTES},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     commands,
-    key::{self, Account, Key},
+    key::{self, Account},
     lanes, launches, pauses, requests,
-    row::{NewRow, Row},
-    spending,
-    table::{Table, Write},
+    row::{NewRow, Row, pack, unpack},
+    spending, staging,
+    store::Store,
+    table::{Key, Write},
 };
 
 /// Plans are read back by turns that lost a race, and by people for a while.
@@ -29,13 +31,17 @@ const PLANS_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 const CHUNK_BYTES: usize = 350_000;
 /// A transaction holds 100 items; the generation, the plan's row, the account's and the lanes take up to nine.
 const ROWS_IN_TRANSACTION: usize = 90;
+/// Upper bound on the bytes of the intents in a transaction, which holds 4 MB: commands, the plan's row and the lanes take the rest.
+const BYTES_IN_TRANSACTION: usize = TRANSACTION_BYTES * 3 / 4;
+/// Upper bound on the bytes of an unfenced record, which is one item of 400 KB with its key and attributes.
+const RECORD_BYTES: usize = ITEM_BYTES * 3 / 4;
 /// Unfenced records and lanes move all the time; each round starts from what is there now.
-const TRIES: usize = 10;
+const TRIES: u32 = 10;
 
 /// What one generation stands for, as its row says.
-#[derive(Deserialize, Serialize)]
+#[derive(Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Header {
+pub(crate) enum Header {
     Plan {
         id: PlanId,
         chunks: usize,
@@ -47,7 +53,7 @@ enum Header {
 }
 
 pub(crate) async fn meta(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Option<Meta>, LedgerError> {
     let row = table.get(&Key::meta(cluster)).await?;
@@ -67,7 +73,7 @@ pub(crate) fn meta_of(row: &Row) -> Result<Meta, LedgerError> {
 }
 
 pub(crate) async fn mirror_registry(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     registry: &serde_json::Value,
     mode: &Mode,
@@ -89,7 +95,7 @@ pub(crate) async fn mirror_registry(
 
 const ACTIVE: &str = "active";
 
-fn mode_name(mode: Mode) -> &'static str {
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Active => ACTIVE,
         Mode::Shadow => "shadow",
@@ -97,63 +103,76 @@ fn mode_name(mode: Mode) -> &'static str {
 }
 
 pub(crate) async fn commit(
-    table: &Table,
+    table: &Store,
     account: &Account,
     cluster: &ClusterName,
     commit: &Commit,
 ) -> Result<Committed, LedgerError> {
     let chunks = put_body(table, cluster, commit).await?;
     let generation = commit.base + 1;
-    let (now, later) = commit.intents.split_at(
-        commit
-            .intents
-            .len()
-            .min(ROWS_IN_TRANSACTION.saturating_sub(commit.commands.len())),
-    );
-    launches::stage(table, cluster, &commit.id, later, commit.now).await?;
-    for _ in 0..TRIES {
-        let mut writes = vec![
-            next_generation(cluster, commit),
-            Write::put(
-                &Key::plan(cluster, generation),
-                header(
-                    cluster,
-                    generation,
-                    &Header::Plan {
-                        id: commit.id.clone(),
-                        chunks,
-                    },
-                    Some(commit.now),
-                )?,
-            )
-            .when("attribute_not_exists(#pk)"),
-        ];
-        for intent in now {
-            writes.push(
-                Write::put(
-                    &Key::intent(cluster, intent.name()),
-                    launches::intent_row(cluster, intent)?,
-                )
-                .when("attribute_not_exists(#pk)"),
-            );
+    let room = ROWS_IN_TRANSACTION.saturating_sub(commit.commands.len());
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    for intent in commit.intents.iter().take(room) {
+        let row = launches::intent_row(cluster, intent)?;
+        bytes += row.size();
+        if bytes > BYTES_IN_TRANSACTION {
+            break;
         }
-        for command in &commit.commands {
-            writes.push(
-                Write::put(
-                    &Key::command(cluster, &command.id),
-                    commands::command_row(cluster, command)?,
-                )
-                .when("attribute_not_exists(#pk)"),
-            );
+        rows.push((Key::intent(cluster, intent.name()), row));
+    }
+    let later = commit.intents.get(rows.len()..).unwrap_or_default();
+    let staged = staging::stage(table, cluster, &commit.id, generation, later, commit.now).await?;
+    let committed = transact(table, account, cluster, commit, chunks, &rows).await;
+    match &committed {
+        Ok(Committed::At(_)) if !staged.is_empty() => staging::materialize(table, cluster).await?,
+        // Whether it was committed is not known after an error.
+        Ok(Committed::At(_)) | Err(_) => {}
+        Ok(Committed::Raced { .. } | Committed::Overtaken { .. } | Committed::NotActive) => {
+            // Whoever reads them next does the same.
+            if let Err(error) = staged.discard(table).await {
+                tracing::warn!(%cluster, %error, "staged rows of a lost plan not deleted");
+            }
         }
-        if let Some(next) = &commit.spending {
-            writes.push(spending::next(account, next)?);
-        }
+    }
+    committed
+}
+
+/// The transaction that makes a plan everybody's, with these intents.
+async fn transact(
+    table: &Store,
+    account: &Account,
+    cluster: &ClusterName,
+    commit: &Commit,
+    chunks: usize,
+    intents: &[(Key, NewRow)],
+) -> Result<Committed, LedgerError> {
+    let generation = commit.base + 1;
+    let plan = Header::Plan {
+        id: commit.id.clone(),
+        chunks,
+    };
+    let plan = header(cluster, generation, &plan, Some(commit.now))?;
+    let mut fixed = vec![
+        next_generation(cluster, commit),
+        put_once(&Key::plan(cluster, generation), plan),
+    ];
+    for (key, row) in intents {
+        fixed.push(put_once(key, row.clone()));
+    }
+    for command in &commit.commands {
+        let row = commands::command_row(cluster, command)?;
+        fixed.push(put_once(&Key::command(cluster, &command.id), row));
+    }
+    if let Some(next) = &commit.spending {
+        fixed.push(spending::next(account, next)?);
+    }
+    for tries in 1..=TRIES {
+        let mut writes = fixed.clone();
         writes.extend(lanes::due_in_transaction(table, cluster, &commit.due).await?);
         if table.transact(writes).await? == Moved::Yes
-            || is_committed(table, cluster, generation, &commit.id).await?
+            || fate(table, cluster, generation, &commit.id).await? == Fate::Committed
         {
-            launches::materialize(table, cluster).await?;
             return Ok(Committed::At(generation));
         }
         let meta = table.get(&Key::meta(cluster)).await?;
@@ -180,10 +199,15 @@ pub(crate) async fn commit(
             }
         }
         // Only a lane's due time moved: once more.
+        table.pause(tries).await;
     }
     Err(LedgerError::Throttled {
         action: format!("commit plan {}: lanes moved {TRIES} times", commit.id),
     })
+}
+
+fn put_once(key: &Key, row: NewRow) -> Write {
+    Write::put(key, row).when("attribute_not_exists(#pk)")
 }
 
 fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
@@ -203,25 +227,28 @@ fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
         .value("now", commit.now)
 }
 
-async fn is_committed(
-    table: &Table,
+/// What became of a plan that was to be committed at a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Committed,
+    /// The generation stands for something else: it never will be.
+    Lost,
+    Open,
+}
+
+pub(crate) async fn fate(
+    table: &Store,
     cluster: &ClusterName,
     generation: u64,
     id: &PlanId,
-) -> Result<bool, LedgerError> {
+) -> Result<Fate, LedgerError> {
     let Some(row) = table.get(&Key::plan(cluster, generation)).await? else {
-        return Ok(false);
+        return Ok(Fate::Open);
     };
-    Ok(matches!(row.json("header")?, Header::Plan { id: found, .. } if found == *id))
-}
-
-/// Whether the plan that staged rows belong to was committed at this generation.
-pub(crate) async fn stands(
-    table: &Table,
-    cluster: &ClusterName,
-    intent: &Intent,
-) -> Result<bool, LedgerError> {
-    is_committed(table, cluster, intent.generation, &intent.plan).await
+    Ok(match row.json("header")? {
+        Header::Plan { id: found, .. } if found == *id => Fate::Committed,
+        Header::Plan { .. } | Header::Unfenced { .. } => Fate::Lost,
+    })
 }
 
 fn header(
@@ -240,17 +267,11 @@ fn header(
 }
 
 async fn put_body(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     commit: &Commit,
 ) -> Result<usize, LedgerError> {
-    let encode = |message: String| LedgerError::Unavailable {
-        action: "encode a plan".to_owned(),
-        message,
-    };
-    let json = serde_json::to_vec(&commit.plan).map_err(|error| encode(error.to_string()))?;
-    let packed = zstd::encode_all(json.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL)
-        .map_err(|error| encode(error.to_string()))?;
+    let packed = pack(&commit.plan)?;
     let kept = commit.now.saturating_add(PLANS_KEPT).unwrap_or(commit.now);
     let mut chunks = 0;
     for bytes in packed.chunks(CHUNK_BYTES) {
@@ -267,7 +288,7 @@ async fn put_body(
 }
 
 async fn body(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     row: &Row,
     id: &PlanId,
@@ -284,13 +305,44 @@ async fn body(
         .copied()
         .collect();
     let unreadable = |message: String| row.corrupt(format!("body of plan {id}: {message}"));
-    let json =
-        zstd::decode_all(packed.as_slice()).map_err(|error| unreadable(error.to_string()))?;
-    serde_json::from_slice(&json).map_err(|error| unreadable(error.to_string()))
+    unpack(&packed).map_err(unreadable)
+}
+
+/// The rows that a generation's record is read back from.
+pub(crate) fn record_rows(
+    cluster: &ClusterName,
+    record: &Record,
+    id: &PlanId,
+) -> Result<Vec<(Key, NewRow)>, LedgerError> {
+    let mut rows = Vec::new();
+    let (generation, stands_for) = match record {
+        Record::Plan { generation, plan } => {
+            let id = PlanId(format!("{id}-{generation}"));
+            let packed = pack(plan)?;
+            for (chunk, bytes) in packed.chunks(CHUNK_BYTES).enumerate() {
+                let key = Key::plan_body(cluster, &id, chunk);
+                let row = NewRow::new(&key).with("body", bytes.to_vec());
+                rows.push((key, row));
+            }
+            let chunks = rows.len();
+            (*generation, Header::Plan { id, chunks })
+        }
+        Record::Unfenced {
+            generation,
+            commands,
+            notices,
+        } => {
+            let (commands, notices) = (commands.clone(), notices.clone());
+            (*generation, Header::Unfenced { commands, notices })
+        }
+    };
+    let row = header(cluster, generation, &stands_for, None)?;
+    rows.push((Key::plan(cluster, generation), row));
+    Ok(rows)
 }
 
 pub(crate) async fn since(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     generation: u64,
 ) -> Result<Vec<Record>, LedgerError> {
@@ -315,51 +367,92 @@ pub(crate) async fn since(
     Ok(records)
 }
 
+/// In pieces: one that is refused takes no other with it.
 pub(crate) async fn record_unfenced(
-    table: &Table,
+    table: &Store,
+    cluster: &ClusterName,
+    acts: &Unfenced,
+) -> Result<u64, LedgerError> {
+    if acts.commands.is_empty() && acts.notices.is_empty() {
+        return record_piece(table, cluster, acts).await;
+    }
+    let mut recorded = Ok(0);
+    for piece in acts.pieces().flat_map(within_a_header) {
+        let piece = record_piece(table, cluster, &piece).await;
+        recorded = match (recorded, piece) {
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+            (Ok(_), Ok(generation)) => Ok(generation),
+        };
+    }
+    recorded
+}
+
+/// Halves of the acts, and halves of those, until one item holds the record of each. What is too large alone stays alone.
+fn within_a_header(acts: Unfenced) -> Vec<Unfenced> {
+    let count = acts.commands.len() + acts.notices.len();
+    let record = Header::Unfenced {
+        commands: acts.commands.clone(),
+        notices: acts.notices.clone(),
+    };
+    let bytes = serde_json::to_vec(&record).map_or(0, |json| json.len());
+    if bytes <= RECORD_BYTES || count < 2 {
+        return vec![acts];
+    }
+    let Unfenced {
+        turn,
+        mut commands,
+        mut notices,
+        due,
+    } = acts;
+    let more_commands = commands.split_off(commands.len() / 2);
+    let more_notices = notices.split_off(notices.len().div_ceil(2));
+    let first = Unfenced {
+        turn: turn.clone(),
+        commands,
+        notices,
+        due: due.clone(),
+    };
+    let second = Unfenced {
+        turn,
+        commands: more_commands,
+        notices: more_notices,
+        due,
+    };
+    [first, second]
+        .into_iter()
+        .flat_map(within_a_header)
+        .collect()
+}
+
+async fn record_piece(
+    table: &Store,
     cluster: &ClusterName,
     acts: &Unfenced,
 ) -> Result<u64, LedgerError> {
     // The turn's own time; without a lane to wake the record is kept for good.
     let now = acts.due.iter().map(|(_, due)| *due).max();
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let base = generation(table, cluster).await?;
-        let (commands, notices) = commands::not_recorded(table, cluster, acts).await?;
+        let new = commands::not_recorded(table, cluster, acts).await?;
         let mut writes = lanes::due_in_transaction(table, cluster, &acts.due).await?;
-        let generation = if commands.is_empty() && notices.is_empty() {
+        let generation = if new.is_empty() {
             base
         } else {
             let generation = base + 1;
             writes.push(bump(cluster, base));
-            for command in &commands {
-                writes.push(
-                    Write::put(
-                        &Key::command(cluster, &command.id),
-                        commands::command_row(cluster, command)?,
-                    )
-                    .when("attribute_not_exists(#pk)"),
-                );
-            }
-            for notice in &notices {
-                let key = Key::notice(cluster, &notice.instance, &notice.kind);
-                writes.push(
-                    Write::put(&key, commands::notice_row(cluster, notice)?)
-                        .when("attribute_not_exists(#pk)"),
-                );
-            }
-            let record = Header::Unfenced { commands, notices };
-            writes.push(
-                Write::put(
-                    &Key::plan(cluster, generation),
-                    header(cluster, generation, &record, now)?,
-                )
-                .when("attribute_not_exists(#pk)"),
-            );
+            writes.extend(new.writes);
+            let record = Header::Unfenced {
+                commands: new.commands,
+                notices: new.notices,
+            };
+            let record = header(cluster, generation, &record, now)?;
+            writes.push(put_once(&Key::plan(cluster, generation), record));
             generation
         };
         if table.transact(writes).await? == Moved::Yes {
             return Ok(generation);
         }
+        table.pause(tries).await;
     }
     Err(LedgerError::Throttled {
         action: format!("record unfenced acts of {cluster}: others were faster {TRIES} times"),
@@ -368,7 +461,7 @@ pub(crate) async fn record_unfenced(
 
 /// A command that was replacing is given up (D1). Plans made until now count on its nodes to leave, so they lose a race for it.
 pub(crate) async fn roll_back(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     command: &Command,
 ) -> Result<Moved, LedgerError> {
@@ -380,20 +473,20 @@ pub(crate) async fn roll_back(
         }],
         notices: Vec::new(),
     };
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let base = generation(table, cluster).await?;
         let at = base + 1;
         let record = header(cluster, at, &record, Some(command.committed_at))?;
         let writes = vec![
             bump(cluster, base),
             commands::moving(cluster, command, to)?,
-            Write::put(&Key::plan(cluster, at), record).when("attribute_not_exists(#pk)"),
+            put_once(&Key::plan(cluster, at), record),
         ];
         if table.transact(writes).await? == Moved::Yes {
             return Ok(Moved::Yes);
         }
         match commands::state(table, cluster, &command.id).await? {
-            Some(state) if state == command.state => {}
+            Some(state) if state == command.state => table.pause(tries).await,
             Some(state) if state == to => return Ok(Moved::Yes),
             Some(_) | None => return Ok(Moved::No),
         }
@@ -406,7 +499,7 @@ pub(crate) async fn roll_back(
     })
 }
 
-async fn generation(table: &Table, cluster: &ClusterName) -> Result<u64, LedgerError> {
+async fn generation(table: &Store, cluster: &ClusterName) -> Result<u64, LedgerError> {
     let meta = table.get(&Key::meta(cluster)).await?;
     let generation = meta.as_ref().and_then(|row| row.unsigned("generation"));
     Ok(generation.unwrap_or(0))

@@ -10,17 +10,18 @@ use ports::LedgerError;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    key::{Account, Key},
-    row::{NewRow, json},
-    table::{Table, Write, Written},
+    key::Account,
+    row::{NewRow, readable},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// Back-off starts over after its longest wait, so older rows mean nothing.
 const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
-const TRIES: usize = 5;
+const TRIES: u32 = 5;
 
 pub(crate) async fn all(
-    table: &Table,
+    table: &Store,
     account: &Account,
     cluster: &ClusterName,
     now: Timestamp,
@@ -44,15 +45,15 @@ pub(crate) async fn all(
 }
 
 async fn bodies<T: DeserializeOwned>(
-    table: &Table,
+    table: &Store,
     partition: String,
 ) -> Result<Vec<T>, LedgerError> {
     let rows = table.query(&partition, "").await?;
-    rows.iter().map(|row| row.json("body")).collect()
+    Ok(readable(&rows, |row| row.json("body")).collect())
 }
 
 pub(crate) async fn mark_unavailable(
-    table: &Table,
+    table: &Store,
     account: &Account,
     offering: &OfferingKey,
     now: Timestamp,
@@ -67,7 +68,7 @@ pub(crate) async fn mark_unavailable(
 }
 
 pub(crate) async fn mark_full(
-    table: &Table,
+    table: &Store,
     account: &Account,
     subnet: &str,
     now: Timestamp,
@@ -79,7 +80,7 @@ pub(crate) async fn mark_full(
 }
 
 pub(crate) async fn measure_memory(
-    table: &Table,
+    table: &Store,
     key: &Key,
     after: impl Fn(Option<&MeasuredMemory>) -> Option<MeasuredMemory>,
 ) -> Result<(), LedgerError> {
@@ -93,39 +94,45 @@ pub(crate) async fn measure_memory(
 
 /// Puts what follows from what stands, if anything, together with when the row may go; again if it changed meanwhile.
 async fn change<T: DeserializeOwned + serde::Serialize>(
-    table: &Table,
+    table: &Store,
     key: &Key,
     after: impl Fn(Option<&T>) -> Option<(T, Timestamp)>,
 ) -> Result<(), LedgerError> {
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let row = table.get(key).await?;
-        let before: Option<T> = row.as_ref().map(|row| row.json("body")).transpose()?;
+        // One that cannot be read is as good as none: it is about what is seen again, and written anew.
+        let before: Option<T> = readable(&row, |row| row.json("body")).next();
         let Some((after, kept)) = after(before.as_ref()) else {
             return Ok(());
         };
         let put = Write::put(key, NewRow::new(key).json("body", &after)?.expires(kept));
-        let put = match before {
+        let put = match row.as_ref().map(|row| row.text("body")) {
             None => put.when("attribute_not_exists(#pk)"),
-            Some(before) => put.when("#body = :before").value("before", json(&before)?),
+            Some(None) => put.when("attribute_not_exists(#body)"),
+            Some(Some(before)) => put.when("#body = :before").value("before", before),
         };
         if let Written::Done(_) = table.write(put).await? {
             return Ok(());
         }
+        table.pause(tries).await;
     }
     // Others saw the very same thing, and one of them has written it.
     Ok(())
 }
 
 pub(crate) async fn zonal_shifts(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<ZonalShift>, LedgerError> {
     let row = table.get(&Key::shifts(cluster)).await?;
-    row.map_or_else(|| Ok(Vec::new()), |row| row.json("body"))
+    // One that cannot be read is told anew by AWS, and written again.
+    Ok(readable(&row, |row| row.json("body"))
+        .next()
+        .unwrap_or_default())
 }
 
 pub(crate) async fn store_zonal_shifts(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     shifts: &[ZonalShift],
 ) -> Result<(), LedgerError> {

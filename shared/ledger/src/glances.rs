@@ -3,15 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ClusterName, Lane, caps::AccountSpending, ledger::Pause};
-use ports::{LedgerError, ledger::Glance};
+use ports::{LedgerError, ledger::Glance, limits::dynamodb::BATCH_KEYS};
 
-use crate::{
-    commit,
-    key::{Account, Key},
-    lanes, memory, pauses,
-    row::Row,
-    table::{TOGETHER, Table},
-};
+use crate::{commit, key::Account, lanes, memory, pauses, row::Row, store::Store, table::Key};
 
 /// Lanes that are ever taken.
 const LANES: [Lane; 5] = [
@@ -28,7 +22,7 @@ const ROWS: usize = LANES.len() + 3;
 type Rows = BTreeMap<(String, String), Row>;
 
 pub(crate) async fn glances(
-    table: &Table,
+    table: &Store,
     account: &Account,
     clusters: &BTreeSet<ClusterName>,
 ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
@@ -36,7 +30,7 @@ pub(crate) async fn glances(
     let clusters: Vec<&ClusterName> = clusters.iter().collect();
     let mut glances = BTreeMap::new();
     // Whole clusters, so that a request that fails says nothing of others.
-    for together in clusters.chunks(TOGETHER / ROWS) {
+    for together in clusters.chunks(BATCH_KEYS / ROWS) {
         let keys: Vec<Key> = together.iter().flat_map(|cluster| keys(cluster)).collect();
         let rows = read(table, &keys).await;
         for cluster in together {
@@ -56,7 +50,7 @@ fn keys(cluster: &ClusterName) -> Vec<Key> {
     keys
 }
 
-async fn read(table: &Table, keys: &[Key]) -> Result<Rows, LedgerError> {
+async fn read(table: &Store, keys: &[Key]) -> Result<Rows, LedgerError> {
     let rows = table.get_together(keys).await?.into_iter();
     let keyed = rows.map(|row| {
         let pk = row.text("pk").unwrap_or_default().to_owned();

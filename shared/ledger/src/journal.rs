@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, ids::TurnId, journal::Subject};
-use ports::{Journal, JournalEntry, LedgerError, journal::Wanted};
+use ports::{Journal, JournalEntry, LedgerError, journal::Wanted, limits::dynamodb::ITEM_BYTES};
 
 use crate::{
-    DynamoLedger,
-    key::{self, Key},
+    TableLedger, key,
     row::{NewRow, Row, json},
-    table::{Table, Write},
+    store::Store,
+    table::{Key, Write},
 };
 
 /// DESIGN §4.
@@ -23,12 +23,12 @@ const INDEXED_MAX: usize = 1_000;
 const LOOKED_THROUGH: usize = 100;
 /// Rows of one record that are written, or read, at once.
 const AT_ONCE: usize = 32;
-/// DynamoDB's items end at 400 KB.
-const PACKED_MAX: usize = 380 << 10;
+/// Upper bound on the bytes of a packed record, which is one item with its key.
+const PACKED_MAX: usize = ITEM_BYTES - (20 << 10);
 const UNPACKED_MAX: u64 = 64 << 20;
 
 #[async_trait]
-impl Journal for DynamoLedger {
+impl Journal for TableLedger {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
         record(self.shelf().0, cluster, entry).await
     }
@@ -60,31 +60,14 @@ impl Journal for DynamoLedger {
 }
 
 async fn record(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     entry: &JournalEntry,
 ) -> Result<(), LedgerError> {
-    // Fixed width, so that keys sort by time. One turn may record what it did for several lanes.
-    let sk = format!("{:.3}#{}#{}", entry.at, entry.turn, entry.lane.as_str());
-    let expires = entry.at.saturating_add(KEPT).unwrap_or(entry.at);
-    let unpackable = |message: String| LedgerError::Unavailable {
-        action: "pack a journal record".to_owned(),
-        message,
-    };
-    let packed = zstd::encode_all(
-        json(&entry.body)?.as_bytes(),
-        zstd::DEFAULT_COMPRESSION_LEVEL,
-    );
-    let packed = packed.map_err(|error| unpackable(error.to_string()))?;
-    if packed.len() > PACKED_MAX {
-        let size = packed.len();
-        return Err(unpackable(format!("it takes {size} bytes of {PACKED_MAX}")));
-    }
-    let own = Key {
-        pk: key::journal(cluster),
-        sk: sk.clone(),
-    };
-    let row = NewRow::new(&own).with("body", packed).expires(expires);
+    let own = own_key(cluster, entry);
+    let sk = own.sk.clone();
+    let expires = expiry(entry);
+    let row = row(cluster, entry)?;
     table.write(Write::put(&own, row)).await?;
     let partitions = match entry.about.len() {
         0..=INDEXED_MAX => {
@@ -103,8 +86,38 @@ async fn record(
     writes.try_for_each(|_| async { Ok(()) }).await
 }
 
+fn own_key(cluster: &ClusterName, entry: &JournalEntry) -> Key {
+    Key {
+        pk: key::journal(cluster),
+        // Fixed width, so that keys sort by time. One turn may record what it did for several lanes.
+        sk: format!("{:.3}#{}#{}", entry.at, entry.turn, entry.lane.as_str()),
+    }
+}
+
+fn expiry(entry: &JournalEntry) -> Timestamp {
+    entry.at.saturating_add(KEPT).unwrap_or(entry.at)
+}
+
+pub(crate) fn row(cluster: &ClusterName, entry: &JournalEntry) -> Result<NewRow, LedgerError> {
+    let unpackable = |message: String| LedgerError::Unavailable {
+        action: "pack a journal record".to_owned(),
+        message,
+    };
+    let packed = zstd::encode_all(
+        json(&entry.body)?.as_bytes(),
+        zstd::DEFAULT_COMPRESSION_LEVEL,
+    );
+    let packed = packed.map_err(|error| unpackable(error.to_string()))?;
+    if packed.len() > PACKED_MAX {
+        let size = packed.len();
+        return Err(unpackable(format!("it takes {size} bytes of {PACKED_MAX}")));
+    }
+    let row = NewRow::new(&own_key(cluster, entry));
+    Ok(row.with("body", packed).expires(expiry(entry)))
+}
+
 async fn latest(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     wanted: &Wanted,
 ) -> Result<Vec<JournalEntry>, LedgerError> {
@@ -140,7 +153,7 @@ async fn latest(
 }
 
 async fn read(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     sk: String,
 ) -> Result<Option<JournalEntry>, LedgerError> {
@@ -152,7 +165,7 @@ async fn read(
     row.as_ref().map(entry).transpose()
 }
 
-fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
+pub(crate) fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
     let corrupt = |message: &str| row.corrupt(message.to_owned());
     let parts: Vec<&str> = row.sort_key().split('#').collect();
     let [at, turn, lane] = *parts else {

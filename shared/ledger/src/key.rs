@@ -8,12 +8,7 @@ use model::{
     ledger::OfferingKey,
 };
 
-/// A row's partition and sort key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    pub(crate) pk: String,
-    pub(crate) sk: String,
-}
+use crate::table::Key;
 
 impl Key {
     fn cluster(cluster: &ClusterName, sk: String) -> Self {
@@ -206,17 +201,21 @@ impl Account {
 
     /// A partition for each API, because all turns write here.
     pub(crate) fn bucket(&self, api: Api) -> Key {
-        let name = match api {
-            Api::Describe => "Describe",
-            Api::CreateFleet => "CreateFleet",
-            Api::TerminateInstances => "TerminateInstances",
-            Api::CreateTags => "CreateTags",
-            Api::Mutating => "Mutating",
-        };
+        let name = api_name(api);
         Key {
             pk: self.partition(&format!("BUCKET#{name}")),
             sk: "BUCKET".to_owned(),
         }
+    }
+}
+
+pub(crate) fn api_name(api: Api) -> &'static str {
+    match api {
+        Api::Describe => "Describe",
+        Api::CreateFleet => "CreateFleet",
+        Api::TerminateInstances => "TerminateInstances",
+        Api::CreateTags => "CreateTags",
+        Api::Mutating => "Mutating",
     }
 }
 

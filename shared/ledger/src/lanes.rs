@@ -1,5 +1,7 @@
 //! Lanes: one turn at a time per function and cluster, and the time each is due (PROTOCOL L1–L4).
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use model::{
     ClusterName, Lane,
@@ -12,23 +14,24 @@ use ports::{
 };
 
 use crate::{
-    key::{self, Key},
-    row::{Row, json},
-    table::{Table, Write, Written},
+    key,
+    row::{Row, json, readable},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// Between reading a row and writing it on condition, others may be faster this often.
-const TRIES: usize = 8;
+const TRIES: u32 = 8;
 
 pub(crate) async fn take(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     lane: Lane,
     lease: &Lease,
     now: Timestamp,
 ) -> Result<Taken, LedgerError> {
     let key = Key::lane(cluster, lane);
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let before = table.get(&key).await?;
         // The due time is consumed only as it was read: what is asked for in between is not lost.
         let due = before.as_ref().and_then(|row| row.number("due"));
@@ -48,7 +51,8 @@ pub(crate) async fn take(
             .value("now", now);
         match table.write(take).await? {
             Written::Done(row) => {
-                let mut row = lane_row(&row.unwrap_or_else(|| Row::new(key.attributes())));
+                let mut row =
+                    lane_row(&row.unwrap_or_else(|| Row::new(Arc::new(key.attributes()))));
                 row.due = due.and_then(|due| Timestamp::from_millisecond(due).ok());
                 return Ok(Taken::Mine(Box::new(row)));
             }
@@ -70,6 +74,7 @@ pub(crate) async fn take(
             }
             Written::Refused(None) => {}
         }
+        table.pause(tries).await;
     }
     Err(busy(&key))
 }
@@ -80,14 +85,14 @@ const FREE_DUE: &str = "(attribute_not_exists(#leaseOwner) OR #leaseUntil <= :no
      AND #due = :due";
 
 pub(crate) async fn end(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     lane: Lane,
     turn: &TurnId,
     end: &LaneEnd,
 ) -> Result<Ended, LedgerError> {
     let key = Key::lane(cluster, lane);
-    for _ in 0..TRIES {
+    for tries in 1..=TRIES {
         let Some(row) = table.get(&key).await? else {
             return Ok(Ended { again: false });
         };
@@ -102,6 +107,7 @@ pub(crate) async fn end(
         if let Written::Done(_) = table.write(release).await? {
             return Ok(Ended { again });
         }
+        table.pause(tries).await;
     }
     Err(busy(&key))
 }
@@ -178,22 +184,22 @@ fn release(
 }
 
 pub(crate) async fn all(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::LANE).await?;
-    rows.iter()
-        .map(|row| {
-            let name = row.sort_key().strip_prefix(key::LANE).unwrap_or_default();
-            let lane = serde_json::from_value(name.into())
-                .map_err(|error| row.corrupt(error.to_string()))?;
-            Ok((lane, lane_row(row)))
-        })
-        .collect()
+    // A lane that is not known here is served by functions of another version.
+    let lane = |row: &Row| {
+        let name = row.sort_key().strip_prefix(key::LANE).unwrap_or_default();
+        let lane = serde_json::from_value(name.into());
+        let lane = lane.map_err(|error: serde_json::Error| row.unreadable(error.to_string()))?;
+        Ok((lane, lane_row(row)))
+    };
+    Ok(readable(&rows, lane).collect())
 }
 
 pub(crate) async fn make_due(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     lane: Lane,
     when: Timestamp,
@@ -214,7 +220,7 @@ fn due(key: &Key, when: Timestamp) -> Write {
 /// The same within a transaction, where a refused condition would undo the rest: only lanes that are not due earlier are
 /// written, the others are held to what was read (L4).
 pub(crate) async fn due_in_transaction(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     due_times: &[(Lane, Timestamp)],
 ) -> Result<Vec<Write>, LedgerError> {

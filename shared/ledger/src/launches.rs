@@ -10,18 +10,15 @@ use ports::{LedgerError, ledger::Moved};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    commit,
-    key::{self, Key},
-    lanes,
-    row::{NewRow, Row, json},
-    table::{Table, Write, Written},
+    key, lanes,
+    row::{NewRow, Row, json, readable},
+    staging,
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// A closed call explains its instances to garbage collection for this long (G3).
 const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
-/// Staged rows of a plan that lost are of no use to anyone.
-const STAGED_KEPT: SignedDuration = SignedDuration::from_hours(24);
-const STAGED: &str = "STAGED#";
 
 /// What of an intent is never compared.
 #[derive(Deserialize, Serialize)]
@@ -49,7 +46,7 @@ fn fill(row: NewRow, intent: &Intent) -> Result<NewRow, LedgerError> {
         .lease(intent.lease.as_ref()))
 }
 
-fn intent_of(row: &Row) -> Result<Intent, LedgerError> {
+pub(crate) fn intent_of(row: &Row) -> Result<Intent, LedgerError> {
     let body: IntentBody = row.json("body")?;
     Ok(Intent {
         plan: body.plan,
@@ -62,27 +59,29 @@ fn intent_of(row: &Row) -> Result<Intent, LedgerError> {
 }
 
 pub(crate) async fn intents(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<Intent>, LedgerError> {
-    materialize(table, cluster).await?;
+    staging::materialize(table, cluster).await?;
     let rows = table.query(&key::partition(cluster), key::INTENT).await?;
-    let intents = rows.iter().map(intent_of);
+    // One that cannot be read may be a launch under way. Nobody here advances it, and its pods may get another node; but no
+    // NodeClaim of its name is adopted while the row stands, and its call explains its instance to garbage collection.
+    let intents = readable(&rows, intent_of);
     // Functions of an earlier version leave them here.
     let shown = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
-    intents
-        .filter(|intent| intent.as_ref().map_or(true, |intent| !shown(intent)))
-        .collect()
+    Ok(intents.filter(|intent| !shown(intent)).collect())
 }
 
 /// Those whose row is still among the others, because an earlier version of the functions left it there, are moved.
 pub(crate) async fn launched(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<NodeClaimName>, LedgerError> {
     let partition = key::partition(cluster);
     for row in table.query(&partition, key::INTENT).await? {
-        let intent = intent_of(&row)?;
+        let Some(intent) = readable([&row], intent_of).next() else {
+            continue;
+        };
         if let IntentState::Launched { .. } = intent.state {
             let there = Key::launched(cluster, intent.name());
             let left = Write::delete(&Key::intent(cluster, intent.name()))
@@ -99,7 +98,7 @@ pub(crate) async fn launched(
 }
 
 pub(crate) async fn intent(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     claim: &NodeClaimName,
 ) -> Result<Option<Intent>, LedgerError> {
@@ -110,55 +109,8 @@ pub(crate) async fn intent(
     row.as_ref().map(intent_of).transpose()
 }
 
-/// Intents beyond what one transaction holds are written before it, under their plan; they count once its header stands (C1).
-pub(crate) async fn stage(
-    table: &Table,
-    cluster: &ClusterName,
-    plan: &PlanId,
-    intents: &[Intent],
-    now: Timestamp,
-) -> Result<(), LedgerError> {
-    let kept = now.saturating_add(STAGED_KEPT).unwrap_or(now);
-    for intent in intents {
-        let key = Key {
-            pk: key::partition(cluster),
-            sk: format!("{STAGED}{plan}#{}", intent.name()),
-        };
-        table
-            .write(Write::put(
-                &key,
-                fill(NewRow::new(&key), intent)?.expires(kept),
-            ))
-            .await?;
-    }
-    Ok(())
-}
-
-/// Turns staged intents of committed plans into rows of their own; any turn may finish what another began. One that has come to
-/// an instance meanwhile never begins anew: its staged row and its own change places in one transaction.
-pub(crate) async fn materialize(table: &Table, cluster: &ClusterName) -> Result<(), LedgerError> {
-    for row in table.query(&key::partition(cluster), STAGED).await? {
-        let staged = intent_of(&row)?;
-        if !commit::stands(table, cluster, &staged).await? {
-            continue;
-        }
-        let done = Key {
-            pk: key::partition(cluster),
-            sk: row.sort_key().to_owned(),
-        };
-        let mut writes = put_new(cluster, &staged)?;
-        writes.push(Write::delete(&done).when("attribute_exists(#pk)"));
-        if table.transact(writes).await? == Moved::No
-            && intent(table, cluster, staged.name()).await?.is_some()
-        {
-            table.write(Write::delete(&done)).await?;
-        }
-    }
-    Ok(())
-}
-
 /// The row of an intent whose NodeClaim has none yet.
-fn put_new(cluster: &ClusterName, intent: &Intent) -> Result<Vec<Write>, LedgerError> {
+pub(crate) fn put_new(cluster: &ClusterName, intent: &Intent) -> Result<Vec<Write>, LedgerError> {
     let key = Key::intent(cluster, intent.name());
     Ok(vec![
         Write::put(&key, intent_row(cluster, intent)?).when("attribute_not_exists(#pk)"),
@@ -167,7 +119,7 @@ fn put_new(cluster: &ClusterName, intent: &Intent) -> Result<Vec<Write>, LedgerE
 }
 
 pub(crate) async fn lease_intent(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     claim: &NodeClaimName,
     lease: &Lease,
@@ -191,7 +143,7 @@ fn take(key: &Key, lease: &Lease, now: Timestamp) -> Write {
 }
 
 pub(crate) async fn move_intent(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     turn: &TurnId,
     from: &Intent,
@@ -227,7 +179,7 @@ pub(crate) async fn move_intent(
 
 /// From here on the NodeClaim speaks for the node (O2): the row leaves those that every turn reads.
 async fn end_with_instance(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     turn: &TurnId,
     from: &Intent,
@@ -256,7 +208,7 @@ async fn end_with_instance(
 }
 
 pub(crate) async fn adopt(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     intent: &Intent,
     lane: Lane,
@@ -277,7 +229,7 @@ pub(crate) async fn adopt(
 }
 
 pub(crate) async fn freeze(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     turn: &TurnId,
     call: &Call,
@@ -316,7 +268,7 @@ pub(crate) async fn freeze(
 
 /// Whether the very same call stands already: an earlier try whose answer was lost.
 async fn frozen_before(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     call: &Call,
 ) -> Result<Moved, LedgerError> {
@@ -338,7 +290,7 @@ struct CallBody {
     frozen_at: Timestamp,
 }
 
-fn call_row(cluster: &ClusterName, call: &Call) -> Result<NewRow, LedgerError> {
+pub(crate) fn call_row(cluster: &ClusterName, call: &Call) -> Result<NewRow, LedgerError> {
     let body = CallBody {
         request: call.request.clone(),
         attempt: call.attempt,
@@ -356,7 +308,7 @@ fn call_row(cluster: &ClusterName, call: &Call) -> Result<NewRow, LedgerError> {
         .lease(call.lease.as_ref()))
 }
 
-fn call_of(row: &Row) -> Result<Call, LedgerError> {
+pub(crate) fn call_of(row: &Row) -> Result<Call, LedgerError> {
     let body: CallBody = row.json("body")?;
     Ok(Call {
         request: body.request,
@@ -369,7 +321,7 @@ fn call_of(row: &Row) -> Result<Call, LedgerError> {
 }
 
 pub(crate) async fn call(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     token: &LaunchToken,
 ) -> Result<Option<Call>, LedgerError> {
@@ -381,19 +333,18 @@ pub(crate) async fn call(
 }
 
 pub(crate) async fn open_calls(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<Call>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::CALL).await?;
     // Functions of an earlier version leave those that are over here for their day.
-    rows.iter()
-        .filter(|row| !row.flag("closed"))
-        .map(call_of)
-        .collect()
+    let open = rows.iter().filter(|row| !row.flag("closed"));
+    // Whose row cannot be read is asked for by its token before one of its instances is collected.
+    Ok(readable(open, call_of).collect())
 }
 
 pub(crate) async fn lease_call(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     token: &LaunchToken,
     lease: &Lease,
@@ -414,7 +365,7 @@ pub(crate) async fn lease_call(
 
 /// The row leaves those that turns read, and stays for whoever asks for this one (G3).
 pub(crate) async fn close_call(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     token: &LaunchToken,
     turn: &TurnId,

@@ -1,18 +1,15 @@
-//! The ledger in DynamoDB and the wakes in SQS: [`ports::Ledger`], [`ports::Journal`], [`ports::Shelf`] and [`ports::Wakes`]
-//! on AWS (DESIGN §4, PROTOCOL).
+//! The ledger's protocol over one table of rows: [`ports::Ledger`], [`ports::Journal`] and [`ports::Shelf`] (DESIGN §4, PROTOCOL).
 //!
 //! One table, `pk` and `sk`, on-demand. Every write is conditional or idempotent and every read strongly consistent;
-//! expiry is a number compared in conditions, DynamoDB's TTL (`expires`) only collects garbage. This crate translates:
-//! it must never decide, and never depend on planning.
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the SDK's enums are not exhaustive"
-)]
+//! expiry is a number compared in conditions, DynamoDB's TTL (`expires`) only collects garbage. This crate says which rows there
+//! are and how they change; [`table::Table`] is what it needs of DynamoDB. It must never decide, and never depend on planning or
+//! on an SDK: the same code runs over DynamoDB and over the tests' table in memory.
 
+#[cfg(test)]
+mod arbitrary;
 mod budget;
 mod commands;
 mod commit;
-mod dynamo;
 mod experience;
 mod glances;
 mod journal;
@@ -22,14 +19,18 @@ mod launches;
 mod memory;
 mod ownership;
 mod pauses;
+mod protocol;
 mod purse;
+pub mod records;
 mod requests;
+#[cfg(test)]
+mod round_trips;
 mod row;
 mod shelf;
 mod spending;
-mod table;
-mod wakes;
+mod staging;
+mod store;
+pub mod table;
 
-pub use dynamo::DynamoLedger;
+pub use protocol::TableLedger;
 pub use purse::Purse;
-pub use wakes::SqsWakes;

@@ -2,71 +2,96 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, NodeName, Notification,
+    ClusterName, Notification,
     ledger::{RelayBeat, SweepMemory},
+    plan::Expected,
 };
 use ports::LedgerError;
 
 use crate::{
-    key::{self, Key},
-    row::{NewRow, Row},
-    table::{Table, Write, Written},
+    key,
+    row::{NewRow, Row, readable},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 const NOMINATED: &str = "NOMINATED#";
 const ONCE: &str = "ONCE#";
+/// Nominations that are written at a time.
+const AT_ONCE: usize = 16;
+
+/// Of a NodeClaim whose Node is not there yet. No Node has such a name.
+const OF_CLAIM: &str = "nodeclaim/";
+
+pub(crate) fn nomination(cluster: &ClusterName, expected: &Expected) -> Key {
+    let name = match expected {
+        Expected::Node(name) => name.to_string(),
+        Expected::NodeClaim(name) => format!("{OF_CLAIM}{name}"),
+    };
+    Key {
+        pk: key::partition(cluster),
+        sk: format!("{NOMINATED}{name}"),
+    }
+}
+
+pub(crate) fn nominated(row: &Row) -> Option<(Expected, Timestamp)> {
+    let name = row.sort_key().strip_prefix(NOMINATED)?;
+    let expected = match name.strip_prefix(OF_CLAIM) {
+        Some(claim) => Expected::NodeClaim(claim.into()),
+        None => Expected::Node(name.into()),
+    };
+    Some((expected, row.time("until")?))
+}
 
 pub(crate) async fn nominate(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
-    nodes: &BTreeMap<NodeName, Timestamp>,
+    expected: &BTreeMap<Expected, Timestamp>,
 ) -> Result<(), LedgerError> {
-    for (node, until) in nodes {
-        let key = Key {
-            pk: key::partition(cluster),
-            sk: format!("{NOMINATED}{node}"),
-        };
-        let write = Write::update(&key, "SET #until = :until, #expires = :expires")
-            .when("attribute_not_exists(#until) OR #until < :until")
-            .value("until", *until)
-            .value("expires", until.as_second());
-        table.write(write).await?;
-    }
-    Ok(())
+    // Made before anything is awaited, so that the future can be sent between threads.
+    let writes: Vec<_> = expected
+        .iter()
+        .map(|(expected, until)| {
+            let key = nomination(cluster, expected);
+            let write = Write::update(&key, "SET #until = :until, #expires = :expires")
+                .when("attribute_not_exists(#until) OR #until < :until")
+                .value("until", *until)
+                .value("expires", until.as_second());
+            table.write(write)
+        })
+        .collect();
+    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+    writes.try_for_each(|_| async { Ok(()) }).await
 }
 
 pub(crate) async fn nominations(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     now: Timestamp,
-) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
+) -> Result<BTreeMap<Expected, Timestamp>, LedgerError> {
     let rows = table.query(&key::partition(cluster), NOMINATED).await?;
-    let nominated = |row: &Row| {
-        Some((
-            row.sort_key().strip_prefix(NOMINATED)?.into(),
-            row.time("until")?,
-        ))
-    };
-    Ok(rows
-        .iter()
-        .filter_map(nominated)
-        .filter(|(_, until)| *until > now)
-        .collect())
+    let found = rows.iter().filter_map(nominated);
+    Ok(found.filter(|(_, until)| *until > now).collect())
+}
+
+pub(crate) fn once_key(cluster: &ClusterName, what: &str) -> Key {
+    Key {
+        pk: key::partition(cluster),
+        sk: format!("{ONCE}{what}"),
+    }
 }
 
 pub(crate) async fn once(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     what: &str,
     now: Timestamp,
     until: Timestamp,
 ) -> Result<bool, LedgerError> {
-    let key = Key {
-        pk: key::partition(cluster),
-        sk: format!("{ONCE}{what}"),
-    };
+    let key = once_key(cluster, what);
     let write = Write::put(&key, NewRow::new(&key).with("until", until).expires(until))
         .when("attribute_not_exists(#until) OR #until <= :now")
         .value("now", now);
@@ -74,7 +99,7 @@ pub(crate) async fn once(
 }
 
 pub(crate) async fn said(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     prefix: &str,
     now: Timestamp,
@@ -90,7 +115,7 @@ pub(crate) async fn said(
 }
 
 pub(crate) async fn sweep_memory(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<SweepMemory, LedgerError> {
     let row = table.get(&Key::sweep(cluster)).await?;
@@ -103,13 +128,14 @@ pub(crate) fn sweep_of(row: Option<&Row>) -> Result<SweepMemory, LedgerError> {
 }
 
 pub(crate) async fn store_sweep_memory(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     memory: &SweepMemory,
 ) -> Result<(), LedgerError> {
     let key = Key::sweep(cluster);
+    let memory = memory.clone().bounded();
     table
-        .write(Write::put(&key, NewRow::new(&key).json("body", memory)?))
+        .write(Write::put(&key, NewRow::new(&key).json("body", &memory)?))
         .await
         .map(drop)
 }
@@ -118,25 +144,27 @@ const OUTBOX: &str = "OUTBOX#";
 /// What is told is kept for its late doubles.
 const NOTIFICATIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-fn outbox(cluster: &ClusterName, notification: &Notification) -> Key {
+pub(crate) fn outbox(cluster: &ClusterName, notification: &Notification) -> Key {
     Key {
         pk: key::partition(cluster),
         sk: format!("{OUTBOX}{}", notification.id),
     }
 }
 
+pub(crate) fn notification_row(key: &Key, one: &Notification) -> Result<NewRow, LedgerError> {
+    let kept = one.at.saturating_add(NOTIFICATIONS_KEPT).unwrap_or(one.at);
+    let row = NewRow::new(key).json("body", one)?;
+    Ok(row.with("done", false).expires(kept))
+}
+
 pub(crate) async fn put_notifications(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     notifications: &[Notification],
 ) -> Result<(), LedgerError> {
     for one in notifications {
         let key = outbox(cluster, one);
-        let kept = one.at.saturating_add(NOTIFICATIONS_KEPT).unwrap_or(one.at);
-        let row = NewRow::new(&key)
-            .json("body", one)?
-            .with("done", false)
-            .expires(kept);
+        let row = notification_row(&key, one)?;
         let write = Write::put(&key, row).when("attribute_not_exists(#pk)");
         table.write(write).await?;
     }
@@ -144,16 +172,16 @@ pub(crate) async fn put_notifications(
 }
 
 pub(crate) async fn notifications(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Vec<Notification>, LedgerError> {
     let rows = table.query(&key::partition(cluster), OUTBOX).await?;
     let open = rows.iter().filter(|row| !row.flag("done"));
-    open.map(|row| row.json("body")).collect()
+    Ok(readable(open, |row| row.json("body")).collect())
 }
 
 pub(crate) async fn finish_notification(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     notification: &Notification,
 ) -> Result<(), LedgerError> {
@@ -164,7 +192,7 @@ pub(crate) async fn finish_notification(
 }
 
 pub(crate) async fn relay_beat(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
 ) -> Result<Option<RelayBeat>, LedgerError> {
     let row = table.get(&Key::relay(cluster)).await?;
@@ -173,9 +201,9 @@ pub(crate) async fn relay_beat(
 
 pub(crate) fn beat_of(row: &Row) -> RelayBeat {
     let text = |name: &str| row.text(name).unwrap_or_default().to_owned();
-    let counters = row
-        .map("counters")
-        .filter_map(|(lane, value)| Some((lane.clone(), value.as_n().ok()?.parse().ok()?)))
+    let counters = row.numbers("counters");
+    let counters = counters
+        .map(|(lane, count)| (lane.clone(), count))
         .collect();
     RelayBeat {
         epoch: text("epoch"),

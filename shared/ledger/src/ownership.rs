@@ -9,24 +9,31 @@ use model::{
 use ports::{LedgerError, ledger::Moved};
 
 use crate::{
-    key::Key,
     launches,
     row::{NewRow, Row, json},
-    table::{Table, Write, Written},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 /// AWS tells of an instance late, and more than once; a launch that asks for one has long timed out.
 const OWNERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) async fn own(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     claim: &NodeClaimName,
     instance: &InstanceId,
     token: &LaunchToken,
 ) -> Result<Moved, LedgerError> {
-    let Some(intent) = launches::intent(table, cluster, claim).await? else {
-        return Ok(Moved::No);
+    let intent = match launches::intent(table, cluster, claim).await {
+        Ok(Some(intent)) => intent,
+        // One that cannot be read is no launch of ours: what it was to get goes to another member of its call.
+        Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
+            tracing::warn!(%cluster, %error, "intent cannot own an instance");
+            return Ok(Moved::No);
+        }
+        Ok(None) => return Ok(Moved::No),
+        Err(error) => return Err(error),
     };
     let launching =
         matches!(&intent.state, IntentState::Launching { token: found, .. } if found == token);
@@ -59,7 +66,7 @@ pub(crate) async fn own(
 
 /// Owned means that both rows name each other.
 async fn owned(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     name: &NodeClaimName,
     instance: &InstanceId,
@@ -78,7 +85,7 @@ async fn owned(
 }
 
 pub(crate) async fn owner(
-    table: &Table,
+    table: &Store,
     instance: &InstanceId,
 ) -> Result<Option<InstanceOwner>, LedgerError> {
     table
@@ -89,21 +96,23 @@ pub(crate) async fn owner(
 }
 
 pub(crate) async fn claim(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     claim: &NodeClaimName,
 ) -> Result<Option<ClaimRow>, LedgerError> {
-    let Some(row) = table.get(&Key::claim(cluster, claim)).await? else {
-        return Ok(None);
-    };
-    Ok(Some(ClaimRow {
+    let row = table.get(&Key::claim(cluster, claim)).await?;
+    row.as_ref().map(claim_of).transpose()
+}
+
+pub(crate) fn claim_of(row: &Row) -> Result<ClaimRow, LedgerError> {
+    Ok(ClaimRow {
         instance: row.text("instance").unwrap_or_default().into(),
         phase: row.json("phase")?,
-    }))
+    })
 }
 
 pub(crate) async fn close(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     claim: &NodeClaimName,
 ) -> Result<(), LedgerError> {
@@ -115,7 +124,7 @@ pub(crate) async fn close(
 }
 
 pub(crate) async fn collect(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     instance: &InstanceId,
     now: Timestamp,
@@ -159,41 +168,62 @@ pub(crate) async fn collect(
     })
 }
 
-/// The rows of a NodeClaim that is gone. Its CLAIM row goes last: it leads to the owner's.
+/// The rows of a NodeClaim that is gone, as they are read here. Where a launch under that name is under way, another NodeClaim has
+/// come to it meanwhile, and all of them are its own. The CLAIM row goes last: it leads to the owner's.
 pub(crate) async fn forget(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     name: &NodeClaimName,
     now: Timestamp,
 ) -> Result<(), LedgerError> {
-    if let Some(row) = claim(table, cluster, name).await? {
+    let keys = [
+        Key::intent(cluster, name),
+        Key::launched(cluster, name),
+        Key::claim(cluster, name),
+    ];
+    let rows = table.get_together(&keys).await?;
+    let found = |key: &Key| rows.iter().find(|row| row.sort_key() == key.sk);
+    let [intent_key, launched_key, claim_key] = &keys;
+    if let Some(row) = found(intent_key) {
+        if launches::intent_of(row)?.is_in_flight() {
+            return Ok(());
+        }
+    }
+    let instance = found(claim_key).and_then(|row| row.text("instance"));
+    if let Some(instance) = instance {
         let held = InstanceOwner {
             cluster: cluster.clone(),
             holder: Holder::Claim(name.clone()),
         };
         let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
-        let write = Write::update(&Key::owner(&row.instance), "SET #expires = :expires")
+        let write = Write::update(&Key::owner(&instance.into()), "SET #expires = :expires")
             // A collector's row has an end of its own.
             .when("#owner = :held")
             .value("held", json(&held)?)
             .value("expires", kept.as_second());
         table.write(write).await?;
     }
-    for key in [
-        Key::intent(cluster, name),
-        Key::launched(cluster, name),
-        Key::claim(cluster, name),
-    ] {
-        table.write(Write::delete(&key)).await?;
+    for key in [intent_key, launched_key] {
+        if let Some(state) = found(key).and_then(|row| row.text("state")) {
+            let write = Write::delete(key).when("#state = :state");
+            table.write(write.value("state", state)).await?;
+        }
+    }
+    if let Some(instance) = instance {
+        let write = Write::delete(claim_key).when("#instance = :instance");
+        table.write(write.value("instance", instance)).await?;
     }
     Ok(())
 }
 
-fn owner_row(instance: &InstanceId, owner: &InstanceOwner) -> Result<NewRow, LedgerError> {
+pub(crate) fn owner_row(
+    instance: &InstanceId,
+    owner: &InstanceOwner,
+) -> Result<NewRow, LedgerError> {
     NewRow::new(&Key::owner(instance)).json("owner", owner)
 }
 
-fn claim_row(
+pub(crate) fn claim_row(
     cluster: &ClusterName,
     claim: &NodeClaimName,
     instance: &InstanceId,
@@ -204,7 +234,7 @@ fn claim_row(
         .json("phase", &phase)
 }
 
-fn not_ours(instance: &InstanceId) -> Key {
+pub(crate) fn not_ours(instance: &InstanceId) -> Key {
     Key {
         pk: format!("INSTANCE#{instance}"),
         sk: "NOTOURS".to_owned(),
@@ -212,7 +242,7 @@ fn not_ours(instance: &InstanceId) -> Key {
 }
 
 pub(crate) async fn remember_not_ours(
-    table: &Table,
+    table: &Store,
     instance: &InstanceId,
     until: Timestamp,
 ) -> Result<(), LedgerError> {
@@ -227,7 +257,7 @@ pub(crate) async fn remember_not_ours(
 }
 
 pub(crate) async fn is_not_ours(
-    table: &Table,
+    table: &Store,
     instance: &InstanceId,
     now: Timestamp,
 ) -> Result<bool, LedgerError> {

@@ -9,10 +9,11 @@ use model::{
 use ports::{LedgerError, ledger::Moved};
 
 use crate::{
-    key::{Account, Key},
+    key::Account,
     row::{self, Row},
     spending,
-    table::{Table, Write, Written},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
 fn key(account: &Account, of: Option<&ClusterName>) -> Key {
@@ -20,7 +21,7 @@ fn key(account: &Account, of: Option<&ClusterName>) -> Key {
 }
 
 pub(crate) async fn pauses(
-    table: &Table,
+    table: &Store,
     account: &Account,
     of: Option<&ClusterName>,
 ) -> Result<Vec<Pause>, LedgerError> {
@@ -32,7 +33,7 @@ pub(crate) async fn pauses(
 
 /// What concerns every cluster of the account, in one read.
 pub(crate) async fn of_account(
-    table: &Table,
+    table: &Store,
     account: &Account,
 ) -> Result<(Vec<Pause>, AccountSpending), LedgerError> {
     match table.get(&account.pauses()).await? {
@@ -48,7 +49,7 @@ pub(crate) fn of_row(row: &Row) -> Result<Vec<Pause>, LedgerError> {
     }
 }
 
-const LIST: &str = "pauses";
+pub(crate) const LIST: &str = "pauses";
 
 /// Until when the whole cluster is paused; in attributes of their own, for the condition of commits.
 pub(crate) fn held_until(row: &Row, level: PauseLevel) -> Option<Timestamp> {
@@ -59,7 +60,7 @@ pub(crate) fn held_until(row: &Row, level: PauseLevel) -> Option<Timestamp> {
 }
 
 pub(crate) async fn store(
-    table: &Table,
+    table: &Store,
     account: &Account,
     of: Option<&ClusterName>,
     from: &[Pause],
@@ -90,7 +91,7 @@ pub(crate) async fn store(
 }
 
 /// When the last pause of the whole cluster ends that holds back what this level stands for.
-fn last(pauses: &[Pause], level: PauseLevel) -> Timestamp {
+pub(crate) fn last(pauses: &[Pause], level: PauseLevel) -> Timestamp {
     let whole = pauses
         .iter()
         .filter(|pause| pause.scope == PauseScope::Cluster && pause.level >= level);

@@ -4,12 +4,12 @@ use model::{ClusterName, ledger::Request};
 use ports::{LedgerError, ledger::Moved};
 
 use crate::{
-    key::Key,
     row::{self, Row},
-    table::{Table, Write, Written},
+    store::{Store, Written},
+    table::{Key, Write},
 };
 
-const LIST: &str = "requests";
+pub(crate) const LIST: &str = "requests";
 
 pub(crate) fn of_row(row: &Row) -> Result<Vec<Request>, LedgerError> {
     match row.text(LIST) {
@@ -19,7 +19,7 @@ pub(crate) fn of_row(row: &Row) -> Result<Vec<Request>, LedgerError> {
 }
 
 pub(crate) async fn store(
-    table: &Table,
+    table: &Store,
     cluster: &ClusterName,
     from: &[Request],
     to: &[Request],

@@ -1,45 +1,52 @@
-//! Rows as DynamoDB holds them: what conditions compare are attributes of their own, the rest is JSON.
+//! Rows as the table holds them: what conditions compare are attributes of their own, the rest is JSON.
 
-use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
+use std::{io::Read, sync::Arc};
+
 use jiff::Timestamp;
 use model::ledger::{Lease, SCHEMA};
 use ports::LedgerError;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::key::Key;
-
-#[expect(clippy::disallowed_types, reason = "the SDK's own type for a row")]
-pub(crate) type Attributes = std::collections::HashMap<String, AttributeValue>;
+use crate::table::{Item, Key, Value, item_bytes};
 
 /// Where a row says which version of the records it holds.
 pub(crate) const SCHEMA_OF_ROW: &str = "schema";
 
+/// Upper bound on what a packed attribute unpacks to, in bytes: a hundred times what an item may hold.
+const UNPACKED_MAX: u64 = 64 << 20;
+
 /// A row that was read.
-pub(crate) struct Row(Attributes);
+pub(crate) struct Row(Arc<Item>);
 
 impl Row {
-    pub(crate) fn new(attributes: Attributes) -> Self {
+    pub(crate) fn new(attributes: Arc<Item>) -> Self {
         Self(attributes)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_s().ok().map(String::as_str)
+        match self.0.get(name)? {
+            Value::S(text) => Some(text),
+            Value::N(_) | Value::B(_) | Value::Bool(_) | Value::M(_) => None,
+        }
+    }
+
+    fn digits(&self, name: &str) -> Option<&str> {
+        match self.0.get(name)? {
+            Value::N(digits) => Some(digits),
+            Value::S(_) | Value::B(_) | Value::Bool(_) | Value::M(_) => None,
+        }
     }
 
     pub(crate) fn number(&self, name: &str) -> Option<i64> {
-        self.0.get(name)?.as_n().ok()?.parse().ok()
+        self.digits(name)?.parse().ok()
     }
 
     pub(crate) fn unsigned(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.as_n().ok()?.parse().ok()
+        self.digits(name)?.parse().ok()
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0
-            .get(name)
-            .and_then(|value| value.as_bool().ok())
-            .copied()
-            .unwrap_or(false)
+        matches!(self.0.get(name), Some(Value::Bool(true)))
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
@@ -47,15 +54,23 @@ impl Row {
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
-        self.0.get(name)?.as_b().ok().map(Blob::as_ref)
+        match self.0.get(name)? {
+            Value::B(bytes) => Some(bytes),
+            Value::S(_) | Value::N(_) | Value::Bool(_) | Value::M(_) => None,
+        }
     }
 
-    pub(crate) fn map(&self, name: &str) -> impl Iterator<Item = (&String, &AttributeValue)> {
-        self.0
-            .get(name)
-            .and_then(|value| value.as_m().ok())
-            .into_iter()
-            .flatten()
+    /// The numbers of a map.
+    pub(crate) fn numbers(&self, name: &str) -> impl Iterator<Item = (&String, u64)> {
+        let map = match self.0.get(name) {
+            Some(Value::M(map)) => Some(map),
+            Some(Value::S(_) | Value::N(_) | Value::B(_) | Value::Bool(_)) | None => None,
+        };
+        let entries = map.into_iter().flatten();
+        entries.filter_map(|(name, value)| match value {
+            Value::N(digits) => Some((name, digits.parse().ok()?)),
+            Value::S(_) | Value::B(_) | Value::Bool(_) | Value::M(_) => None,
+        })
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, LedgerError> {
@@ -66,7 +81,8 @@ impl Row {
             .map_err(|error| self.unreadable(format!("attribute {name}: {error}")))
     }
 
-    fn unreadable(&self, message: String) -> LedgerError {
+    /// What was written by a newer version, if the row says so.
+    pub(crate) fn unreadable(&self, message: String) -> LedgerError {
         match self.unsigned(SCHEMA_OF_ROW) {
             Some(schema) if schema > u64::from(SCHEMA) => LedgerError::Newer {
                 pk: self.text("pk").unwrap_or_default().to_owned(),
@@ -90,9 +106,10 @@ impl Row {
     }
 
     /// The same row under another key, with what is not known here.
-    pub(crate) fn at(mut self, key: &Key) -> NewRow {
-        self.0.extend(key.attributes());
-        NewRow(self.0)
+    pub(crate) fn at(self, key: &Key) -> NewRow {
+        let mut row = Arc::unwrap_or_clone(self.0);
+        row.extend(key.attributes());
+        NewRow(row)
     }
 
     pub(crate) fn corrupt(&self, message: String) -> LedgerError {
@@ -105,7 +122,8 @@ impl Row {
 }
 
 /// A row to put.
-pub(crate) struct NewRow(pub(crate) Attributes);
+#[derive(Clone)]
+pub(crate) struct NewRow(pub(crate) Item);
 
 impl NewRow {
     pub(crate) fn new(key: &Key) -> Self {
@@ -113,13 +131,17 @@ impl NewRow {
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let Value(value) = value.into();
-        self.0.insert(name.to_owned(), value);
+        self.0.insert(name.to_owned(), value.into());
         self
     }
 
     pub(crate) fn json(self, name: &str, value: &impl Serialize) -> Result<Self, LedgerError> {
         Ok(self.with(name, json(value)?))
+    }
+
+    /// Bytes of its names and values, about.
+    pub(crate) fn size(&self) -> usize {
+        item_bytes(&self.0)
     }
 
     pub(crate) fn lease(self, lease: Option<&Lease>) -> Self {
@@ -145,45 +167,42 @@ impl NewRow {
 }
 
 impl Key {
-    pub(crate) fn attributes(&self) -> Attributes {
+    /// The row's key as the attributes that every row has.
+    pub fn attributes(&self) -> Item {
         [("pk", &self.pk), ("sk", &self.sk)]
             .into_iter()
-            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.clone())))
+            .map(|(name, value)| (name.to_owned(), Value::S(value.clone())))
             .collect()
     }
 }
 
-/// An attribute's value.
-#[derive(Clone)]
-pub(crate) struct Value(pub(crate) AttributeValue);
-
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self(AttributeValue::S(text.to_owned()))
+        Self::S(text.to_owned())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self(AttributeValue::S(text))
+        Self::S(text)
     }
 }
 
 impl From<i64> for Value {
     fn from(number: i64) -> Self {
-        Self(AttributeValue::N(number.to_string()))
+        Self::N(number.to_string())
     }
 }
 
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        Self(AttributeValue::N(number.to_string()))
+        Self::N(number.to_string())
     }
 }
 
 impl From<bool> for Value {
     fn from(flag: bool) -> Self {
-        Self(AttributeValue::Bool(flag))
+        Self::Bool(flag)
     }
 }
 
@@ -196,7 +215,7 @@ impl From<Timestamp> for Value {
 
 impl From<Vec<u8>> for Value {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(AttributeValue::B(Blob::new(bytes)))
+        Self::B(bytes)
     }
 }
 
@@ -204,5 +223,39 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String, LedgerError> {
     serde_json::to_string(value).map_err(|error| LedgerError::Unavailable {
         action: "encode a row".to_owned(),
         message: error.to_string(),
+    })
+}
+
+/// A value that is too large for an attribute of its own: compressed JSON.
+pub(crate) fn pack(value: &impl Serialize) -> Result<Vec<u8>, LedgerError> {
+    let json = json(value)?;
+    zstd::encode_all(json.as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|error| {
+        LedgerError::Unavailable {
+            action: "pack a row".to_owned(),
+            message: error.to_string(),
+        }
+    })
+}
+
+pub(crate) fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
+    let mut json = Vec::new();
+    zstd::Decoder::new(packed)
+        .and_then(|reader| reader.take(UNPACKED_MAX).read_to_end(&mut json))
+        .map_err(|error| error.to_string())?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
+/// What can be read of these rows. The others are reported, and left to functions that can read them: they hide no row but
+/// themselves.
+pub(crate) fn readable<'r, T>(
+    rows: impl IntoIterator<Item = &'r Row>,
+    read: impl Fn(&Row) -> Result<T, LedgerError>,
+) -> impl Iterator<Item = T> {
+    rows.into_iter().filter_map(move |row| match read(row) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::warn!(%error, "row skipped");
+            None
+        }
     })
 }

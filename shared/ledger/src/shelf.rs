@@ -3,22 +3,22 @@
 use std::io::Read;
 
 use async_trait::async_trait;
-use ports::{LedgerError, Shelf, ShelfError};
+use ports::{LedgerError, Shelf, ShelfError, limits::dynamodb::ITEM_BYTES};
 
 use crate::{
-    DynamoLedger,
-    key::Key,
+    TableLedger,
     row::NewRow,
-    table::{Table, Write},
+    store::Store,
+    table::{Key, Write},
 };
 
-/// DynamoDB's items end at 400 KB; a Region's prices take a tenth of it.
-const PACKED_MAX: usize = 350 << 10;
+/// Upper bound on the bytes of a packed object, which is one item with its key; a Region's prices take a tenth of it.
+const PACKED_MAX: usize = ITEM_BYTES - (50 << 10);
 /// Nothing here comes near it; what does is not ours.
 const UNPACKED_MAX: u64 = 64 << 20;
 
 #[async_trait]
-impl Shelf for DynamoLedger {
+impl Shelf for TableLedger {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
         let (table, account) = self.shelf();
         get(table, &account.shelved(name)).await
@@ -30,7 +30,7 @@ impl Shelf for DynamoLedger {
     }
 }
 
-async fn get(table: &Table, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
+async fn get(table: &Store, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
     let Some(row) = table.get(key).await? else {
         return Ok(None);
     };
@@ -43,7 +43,7 @@ async fn get(table: &Table, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
     Ok(Some(object))
 }
 
-async fn put(table: &Table, key: &Key, object: &[u8]) -> Result<(), ShelfError> {
+async fn put(table: &Store, key: &Key, object: &[u8]) -> Result<(), ShelfError> {
     let packed = zstd::encode_all(object, zstd::DEFAULT_COMPRESSION_LEVEL);
     let packed = packed.map_err(|error| LedgerError::Unavailable {
         action: format!("pack {}", key.sk),

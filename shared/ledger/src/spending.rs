@@ -6,14 +6,15 @@ use ports::{LedgerError, ledger::Moved};
 use crate::{
     key::Account,
     row::{self, Row},
-    table::{Table, Write},
+    store::Store,
+    table::Write,
 };
 
-const BODY: &str = "spending";
-const REVISION: &str = "spendingRevision";
+pub(crate) const BODY: &str = "spending";
+pub(crate) const REVISION: &str = "spendingRevision";
 
 pub(crate) async fn spending(
-    table: &Table,
+    table: &Store,
     account: &Account,
 ) -> Result<AccountSpending, LedgerError> {
     let row = table.get(&account.pauses()).await?;
@@ -29,7 +30,7 @@ pub(crate) fn of_row(row: &Row) -> Result<AccountSpending, LedgerError> {
 }
 
 pub(crate) async fn store(
-    table: &Table,
+    table: &Store,
     account: &Account,
     to: &AccountSpending,
 ) -> Result<Moved, LedgerError> {

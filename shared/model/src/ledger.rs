@@ -351,6 +351,38 @@ pub struct SweepMemory {
     pub cluster_gone: Option<Absence>,
 }
 
+impl SweepMemory {
+    /// Upper bound on the objects of each kind: all of the memory is one item of 400 KB, and each takes up to a hundred bytes.
+    pub const OBJECTS_MAX: usize = 1_000;
+
+    /// The same with no more than that: those known longest stay, because they are to be seen to first, and the others are found
+    /// again once there is room.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        keep_oldest(&mut self.orphans);
+        keep_oldest(&mut self.instance_gone);
+        let excess = self.unexplained.len().saturating_sub(Self::OBJECTS_MAX);
+        self.unexplained.drain(..excess);
+        while self.counted.len() > Self::OBJECTS_MAX {
+            self.counted.pop_last();
+        }
+        self
+    }
+}
+
+fn keep_oldest<K: Ord + Clone>(since: &mut BTreeMap<K, Timestamp>) {
+    let excess = since.len().saturating_sub(SweepMemory::OBJECTS_MAX);
+    if excess == 0 {
+        return;
+    }
+    let mut newest: Vec<(Timestamp, K)> =
+        since.iter().map(|(key, at)| (*at, key.clone())).collect();
+    newest.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, key) in newest.into_iter().take(excess) {
+        since.remove(&key);
+    }
+}
+
 /// Something that was looked for again and again and not found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
@@ -389,6 +421,18 @@ mod tests {
             UnavailableOffering::after(key, last.as_ref(), later).count,
             1
         );
+    }
+
+    #[test]
+    fn sweep_memory_keeps_what_it_has_known_longest() {
+        let orphan = |number: i64| (InstanceId(format!("i-{number:04}")), at(5_000 - number));
+        let memory = SweepMemory {
+            orphans: (0..5_000).map(orphan).collect(),
+            ..SweepMemory::default()
+        };
+        let bounded = memory.bounded();
+        assert_eq!(bounded.orphans.len(), SweepMemory::OBJECTS_MAX);
+        assert!(bounded.orphans.values().all(|since| *since <= at(1_000)));
     }
 
     #[test]

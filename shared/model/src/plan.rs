@@ -27,7 +27,11 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub postponed: Vec<PodRef>,
     /// CapacityBuffers whose pods were all looked at.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        with = "crate::pairs",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub buffers: BTreeMap<PodKey, Room>,
     /// NodePools that no pod can use, because no instance type is left for them, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -153,7 +157,7 @@ pub struct Nomination {
 }
 
 /// Where a pod is expected: a Node, or a NodeClaim that has no registered Node yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Expected {
     Node(NodeName),
     NodeClaim(NodeClaimName),

@@ -52,6 +52,9 @@ pub struct Snapshot {
     pub notices: Vec<Notice>,
     /// Nodes that pending pods are expected on, until when.
     pub nominated: BTreeMap<NodeName, Timestamp>,
+    /// NodeClaims that had no registered Node when pending pods were expected on them, until when they are.
+    #[serde(default)]
+    pub nominated_claims: BTreeMap<NodeClaimName, Timestamp>,
     /// NodeClaims that were compared with their NodeClass: how their node differs, if at all.
     #[serde(default)]
     pub drift: BTreeMap<NodeClaimName, Option<String>>,
@@ -94,6 +97,7 @@ impl Snapshot {
             commands: Vec::new(),
             notices: Vec::new(),
             nominated: BTreeMap::new(),
+            nominated_claims: BTreeMap::new(),
             drift: BTreeMap::new(),
             caps: Caps::default(),
             account: AccountSpending::default(),

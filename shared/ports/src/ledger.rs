@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -13,7 +13,7 @@ use model::{
         Lease, Meta, Mode, Notice, OfferingKey, Pause, PauseLevel, RelayBeat, RelayCounter,
         Request, SweepMemory,
     },
-    plan::Plan,
+    plan::{Expected, Plan},
 };
 use thiserror::Error;
 
@@ -199,7 +199,9 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Moved, LedgerError>;
 
     /// C3: records unfenced acts, bumps the generation once and makes lanes due, in one transaction. Acts that are recorded
-    /// already are left as they are; if all are, the generation stays. Answers the generation.
+    /// already are left as they are, but for notices that are done and of which a later fact tells; if all are, the generation stays.
+    /// Answers the generation. More than [`Unfenced::TOGETHER`] acts take a transaction and a generation for each of their pieces: an error
+    /// says that some piece was not recorded, and others may be.
     async fn record_unfenced(
         &self,
         cluster: &ClusterName,
@@ -278,18 +280,18 @@ pub trait Ledger: Send + Sync {
     /// EC2 refused a call for there being too many: everybody slows down.
     async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError>;
 
-    /// Pods are expected on these nodes until then: they must not be removed as empty. Later times win.
+    /// Pods are expected on these nodes until then, or on the nodes of these NodeClaims: they must not be removed. Later times win.
     async fn nominate(
         &self,
         cluster: &ClusterName,
-        nodes: &BTreeMap<NodeName, Timestamp>,
+        expected: &BTreeMap<Expected, Timestamp>,
         now: Timestamp,
     ) -> Result<(), LedgerError>;
     async fn nominations(
         &self,
         cluster: &ClusterName,
         now: Timestamp,
-    ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError>;
+    ) -> Result<BTreeMap<Expected, Timestamp>, LedgerError>;
 
     /// Whether this is the first time for `key` since the last `until` given lapsed; used to say things once.
     async fn once(
@@ -438,6 +440,30 @@ pub struct Unfenced {
     pub due: Vec<(Lane, Timestamp)>,
 }
 
+impl Unfenced {
+    /// Most acts of one transaction, which has a row for each besides the generation's, the record's and the lanes', and holds a
+    /// hundred: those that cannot be recorded take no more than this many others with them.
+    pub const TOGETHER: usize = 40;
+
+    /// The same acts in pieces that are recorded one by one.
+    pub fn pieces(&self) -> impl Iterator<Item = Self> {
+        let count = self.commands.len() + self.notices.len();
+        (0..count).step_by(Self::TOGETHER).map(|from| {
+            let commands = self.commands.iter().skip(from).take(Self::TOGETHER);
+            let commands: Vec<Command> = commands.cloned().collect();
+            let notices = self.notices.iter();
+            let notices = notices.skip(from.saturating_sub(self.commands.len()));
+            let room = Self::TOGETHER - commands.len();
+            Self {
+                turn: self.turn.clone(),
+                notices: notices.take(room).cloned().collect(),
+                commands,
+                due: self.due.clone(),
+            }
+        })
+    }
+}
+
 /// The answer of a conditional write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -452,6 +478,9 @@ pub enum LedgerError {
     Throttled { action: String },
     #[error("the ledger denied {action}: {message}")]
     Denied { action: String, message: String },
+    /// It never succeeds as it is, such as what is larger than the ledger keeps.
+    #[error("the ledger refuses {action}: {message}")]
+    Invalid { action: String, message: String },
     #[error("the ledger did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
     /// Left alone: functions of the newer version see to it.

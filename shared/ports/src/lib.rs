@@ -27,6 +27,7 @@ pub use cluster::{Cluster, ClusterError};
 pub use journal::{Archive, ArchiveError, Journal, JournalEntry, MakeObject};
 pub use ledger::{Ledger, LedgerError};
 pub use metrics::{Metric, Metrics};
+pub use model::limits;
 pub use notifier::{Notifier, NotifyError};
 pub use provider::{Catalog, Launches, NodeClassResolver, Resolved, StaticHash};
 pub use queue::{QueueError, Wakes};

@@ -10,8 +10,7 @@ pub trait Wakes: Send + Sync {
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError>;
 }
 
-/// SQS' own limit for DelaySeconds.
-pub const DELAY_MAX: SignedDuration = SignedDuration::from_secs(900);
+pub use crate::limits::sqs::DELAY_MAX;
 
 #[derive(Debug, Error)]
 pub enum QueueError {

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use ledger::{DynamoLedger, Purse, SqsWakes};
+use dynamo::SqsWakes;
+use ledger::Purse;
 use model::{Lane, budget::Priority, ledger::SCHEMA};
 use ports::Clock;
 use turns::{Share, World};
@@ -12,7 +13,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
     let sdk = ec2::sdk_config(&format!("whittle-{lane}")).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ledger = DynamoLedger::new(&sdk, &config.table, &config.account, &config.region);
+    let ledger = dynamo::ledger(&sdk, &config.table, &config.account, &config.region);
     let ledger = Arc::new(ledger.stamping(config.schema.unwrap_or(SCHEMA)));
     let purse = Purse::new(ledger.clone(), Arc::clone(&clock), Priority::of(lane));
     let options = ec2::Options {

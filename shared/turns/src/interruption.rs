@@ -73,9 +73,6 @@ impl InterruptionReport {
 /// An error means that the fact may not be on record: its message must stay in the queue.
 pub type InterruptionOutcome = Result<InterruptionReport, Arc<TurnError>>;
 
-/// So many notices fit one transaction with what goes with them.
-const NOTICES_MAX: usize = 40;
-
 /// Handles interruptions of any clusters together; answers in their order. What fails for one cluster or instance keeps
 /// none of the others waiting.
 pub async fn interrupt(
@@ -268,7 +265,7 @@ impl Work<'_> {
         foreign: bool,
     ) -> Result<(), TurnError> {
         let now = self.world.clock.now();
-        for some in facts.chunks(NOTICES_MAX) {
+        for some in facts.chunks(Unfenced::TOGETHER) {
             let notices = some.iter().map(|(fact, course)| Notice {
                 instance: fact.instance.clone(),
                 kind: fact.kind.as_str().to_owned(),

@@ -1,14 +1,15 @@
 //! NodeClaims from launched to initialized, NodePool and NodeClass status, and launches that were made by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED},
     names::{annotation, tag},
 };
 use executor::Executor;
+use jiff::SignedDuration;
 use model::{
-    Action, InstanceId, Lane, NodeClaimName,
+    Action, InstanceId, Lane, NodeClaimName, Plan, Uid,
     ledger::{Command, CommandState, PauseLevel},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Planned},
@@ -27,6 +28,9 @@ use crate::{
     provisioner::seen,
     registrations, spending,
 };
+
+/// Longest time until deletions that could not be recorded are tried again.
+const RECORD_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
@@ -68,11 +72,18 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             cursor: None,
         });
     }
-    let judged = decision.plan.actions.len();
-    let mut actions = decision.plan.actions;
-    actions.extend(fixed.plan.actions);
-    actions.extend(rebooted.plan.actions);
-    record_deletions(turn, &actions).await?;
+    let plans = [decision.plan, fixed.plan, rebooted.plan];
+    let unrecorded = record_deletions(turn, &plans, &mut report).await;
+    let may_act = |planned: &Planned| {
+        let deletion = planned.action.deletion();
+        deletion.is_none_or(|target| !unrecorded.contains(&target.uid))
+    };
+    let [own, fixed, others] = plans.map(|plan| {
+        let actions = plan.actions.into_iter();
+        actions.filter(may_act).collect::<Vec<_>>()
+    });
+    let judged = own.len();
+    let actions = [own, fixed, others].concat();
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
     let ended = applied.done.iter().filter_map(|index| {
         let name = &actions.get(*index)?.action.deletion()?.name;
@@ -115,10 +126,11 @@ async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// C3: deletions here are no choices, so they are not fenced: recorded, and then done.
-async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), TurnError> {
+/// C3: deletions here are no choices, so they are not fenced: recorded, and then done. Answers those that are not on record: they are
+/// left to a later turn, and hold up nothing else.
+async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) -> BTreeSet<Uid> {
+    let actions = plans.iter().flat_map(|plan| &plan.actions);
     let commands: Vec<Command> = actions
-        .iter()
         .filter_map(|planned| {
             let target = planned.action.deletion()?;
             Some(Command {
@@ -133,20 +145,30 @@ async fn record_deletions(turn: &Turn<'_>, actions: &[Planned]) -> Result<(), Tu
             })
         })
         .collect();
-    if commands.is_empty() {
-        return Ok(());
-    }
     let acts = Unfenced {
         turn: turn.id.clone(),
         commands,
         notices: Vec::new(),
         due: vec![(Lane::Disruption, turn.now), (Lane::Terminator, turn.now)],
     };
-    turn.world
-        .ledger
-        .record_unfenced(turn.cluster, &acts)
-        .await?;
-    Ok(())
+    let mut unrecorded = BTreeSet::new();
+    for piece in acts.pieces() {
+        if let Err(error) = turn
+            .world
+            .ledger
+            .record_unfenced(turn.cluster, &piece)
+            .await
+        {
+            let targets = piece.commands.iter().flat_map(|command| &command.delete);
+            unrecorded.extend(targets.map(|target| target.uid.clone()));
+            let count = piece.commands.len();
+            report
+                .problems
+                .push(format!("{count} deletions are not on record: {error}"));
+            report.look_again(turn.now + RECORD_AGAIN);
+        }
+    }
+    unrecorded
 }
 
 /// Makes the NodeClaims that static NodePools lack. They are launched as any other that no plan has committed: what the API

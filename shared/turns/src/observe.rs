@@ -10,6 +10,7 @@ use model::{
     Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     ledger::{Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
+    plan::Expected,
     share_shapes,
 };
 use ports::{CloudError, cluster::Unreadable};
@@ -73,6 +74,17 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         ledger.nominations(cluster, now),
         ledger.experience(cluster, now),
     )?;
+    let mut nominated_claims = BTreeMap::new();
+    let nominated = nominated
+        .into_iter()
+        .filter_map(|(expected, until)| match expected {
+            Expected::Node(name) => Some((name, until)),
+            Expected::NodeClaim(name) => {
+                nominated_claims.insert(name, until);
+                None
+            }
+        })
+        .collect();
 
     let api = &turn.api;
     let (viewed, doubt) = match pods {
@@ -173,6 +185,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         commands,
         notices,
         nominated,
+        nominated_claims,
         drift: BTreeMap::new(),
         caps: turn.entry.caps,
         account: meta.account,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use executor::{Commitment, LaunchFacts, Stop};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     FreeAddresses, Lane, NodeName, Plan, PodKey, Snapshot,
     journal::{Line, Subject},
@@ -242,7 +242,7 @@ async fn finish(
 }
 
 /// When the next lease on a launch under way lapses.
-fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<jiff::Timestamp> {
+fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Timestamp> {
     let leases = snapshot
         .intents
         .iter()
@@ -254,21 +254,18 @@ fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<jiff::Timestamp> {
         .min()
 }
 
-/// Keeps the nodes that pods are expected on from being removed as empty meanwhile.
+/// Keeps the nodes that pods are expected on from being removed meanwhile. One that joins while it is waited for is known by its
+/// NodeClaim.
 pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
     let now = turn.world.clock.now();
-    let nodes: BTreeMap<NodeName, jiff::Timestamp> = plan
-        .nominations
-        .iter()
-        .filter_map(|nomination| match &nomination.node {
-            Expected::Node(name) => Some((name.clone(), now + NOMINATED_FOR)),
-            Expected::NodeClaim(_) => None,
-        })
+    let nominations = plan.nominations.iter();
+    let expected: BTreeMap<Expected, Timestamp> = nominations
+        .map(|nomination| (nomination.node.clone(), now + NOMINATED_FOR))
         .collect();
-    if !nodes.is_empty() {
+    if !expected.is_empty() {
         turn.world
             .ledger
-            .nominate(turn.cluster, &nodes, now)
+            .nominate(turn.cluster, &expected, now)
             .await?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use fakes::Sim;
 use harness::{ACCOUNT, CREDENTIALS, Ministack, REGION};
 use jiff::SignedDuration;
-use ledger::DynamoLedger;
+use ledger::TableLedger;
 use model::{ClusterName, Lane, PodKey, ids::TurnId};
 use ports::cluster::LeaderLease;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ pub(crate) type Counts = BTreeMap<Lane, Count>;
 
 pub(crate) struct Stack {
     pub(crate) sim: Sim,
-    pub(crate) ledger: Arc<DynamoLedger>,
+    pub(crate) ledger: Arc<TableLedger>,
     pub(crate) meter: Meter,
     pub(crate) world: World,
     pub(crate) dynamodb: Ministack,
@@ -86,7 +86,7 @@ impl Stack {
         dynamodb.call("dynamodb", "create_table", table);
         let meter = Meter::default();
         let config = sdk_config(dynamodb.endpoint(), &meter);
-        let ledger = Arc::new(DynamoLedger::new(&config, TABLE, ACCOUNT, REGION));
+        let ledger = Arc::new(dynamo::ledger(&config, TABLE, ACCOUNT, REGION));
         let rig = Rig::new(Relay::Dead);
         rig.sim.with(|world| {
             let entry = world.registry.remove(0);

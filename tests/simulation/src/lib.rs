@@ -42,7 +42,7 @@ pub(crate) fn cluster() -> &'static ClusterName {
 
 /// The cluster's rows in the ledger, once it has any.
 pub(crate) fn rows(world: &World) -> Option<&ClusterRows> {
-    world.ledger.clusters.get(cluster())
+    world.ledger.cluster(cluster())
 }
 
 /// A run that broke a law.

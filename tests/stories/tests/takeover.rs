@@ -24,7 +24,6 @@ async fn karpenters() -> Rig {
         rows.calls.clear();
         rows.claims.clear();
         rows.commands.clear();
-        rows.records.clear();
         world.ledger.owners.clear();
         for instance in world.account.instances.values_mut() {
             instance.tags.remove("whittle.sh/launch");

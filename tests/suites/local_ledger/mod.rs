@@ -3,7 +3,7 @@
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use harness::{ACCOUNT, CREDENTIALS, Ministack, REGION};
-use ledger::DynamoLedger;
+use ledger::TableLedger;
 use serde_json::json;
 
 pub(crate) const TABLE: &str = "whittle-ledger";
@@ -11,7 +11,7 @@ pub(crate) const TABLE: &str = "whittle-ledger";
 /// A ledger of its own, which ends with it.
 pub(crate) struct LocalLedger {
     pub(crate) dynamodb: Ministack,
-    pub(crate) ledger: DynamoLedger,
+    pub(crate) ledger: TableLedger,
 }
 
 impl LocalLedger {
@@ -31,8 +31,8 @@ impl LocalLedger {
     }
 }
 
-pub(crate) fn connect(dynamodb: &Ministack) -> DynamoLedger {
-    DynamoLedger::new(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION)
+pub(crate) fn connect(dynamodb: &Ministack) -> TableLedger {
+    dynamo::ledger(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION)
 }
 
 fn sdk_config(endpoint: &str) -> SdkConfig {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// EC2's limit, before base64.
-const USER_DATA_MAX: usize = 16_384;
+const USER_DATA_MAX: usize = model::limits::ec2::USER_DATA_BYTES;
 
 /// What two types must share to boot from the same template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

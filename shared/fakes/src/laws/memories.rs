@@ -8,6 +8,7 @@ use model::{
     budget::{Api, Priority},
     experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
+    plan::Expected,
 };
 use ports::Ledger;
 
@@ -184,10 +185,16 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
     assert_eq!(said(119).await, ["failedscheduling/uid".to_owned()].into());
     assert_eq!(said(120).await, [].into(), "as `once` would answer");
 
+    let node = |name: &str| Expected::Node(name.into());
+    let claim = Expected::NodeClaim("n1".into());
     ledger
         .nominate(
             c,
-            &BTreeMap::from([("n1".into(), at(20)), ("n2".into(), at(30))]),
+            &BTreeMap::from([
+                (node("n1"), at(20)),
+                (node("n2"), at(30)),
+                (claim.clone(), at(30)),
+            ]),
             at(0),
         )
         .await
@@ -195,7 +202,7 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
     ledger
         .nominate(
             c,
-            &BTreeMap::from([("n1".into(), at(40)), ("n2".into(), at(10))]),
+            &BTreeMap::from([(node("n1"), at(40)), (node("n2"), at(10))]),
             at(1),
         )
         .await
@@ -203,8 +210,8 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
     let nominated = ledger.nominations(c, at(25)).await.unwrap();
     assert_eq!(
         nominated,
-        BTreeMap::from([("n1".into(), at(40)), ("n2".into(), at(30))]),
-        "later times win"
+        BTreeMap::from([(node("n1"), at(40)), (node("n2"), at(30)), (claim, at(30))]),
+        "later times win, and a NodeClaim is no Node"
     );
     assert_eq!(ledger.nominations(c, at(35)).await.unwrap().len(), 1);
 

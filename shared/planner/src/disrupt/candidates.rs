@@ -120,8 +120,16 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     if machine.deleting {
         return blocked("Node is deleting or marked for deletion");
     }
-    let nominated = scene.snapshot.nominated.get(&node.name);
-    if nominated.is_some_and(|until| *until > scene.now) {
+    // Pods may have been expected on its NodeClaim before its Node was there.
+    let nominated = [
+        scene.snapshot.nominated.get(&node.name),
+        scene.snapshot.nominated_claims.get(&claim.name),
+    ];
+    if nominated
+        .into_iter()
+        .flatten()
+        .any(|until| *until > scene.now)
+    {
         return blocked("Node is nominated for a pending pod");
     }
     if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {

@@ -37,13 +37,19 @@ pub(super) fn expecting(scene: &Scene<'_>) -> BTreeSet<usize> {
     existing.map(|(at, _)| *at).collect()
 }
 
-/// All that budgets allow, the dearest first.
+/// Most nodes of one command: its row in the ledger and the record of its generation name each of them, and hold 400 KB. The next look
+/// takes the others.
+const TARGETS_MAX: usize = 500;
+
+/// All that budgets allow and one command names, the dearest first.
 pub(super) fn choose<'a>(
     candidates: &[&Candidate<'a>],
     budgets: &mut Budgets,
 ) -> Vec<Candidate<'a>> {
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
-    order.retain(|candidate| budgets.take(candidate));
-    order.into_iter().cloned().collect()
+    let allowed = order
+        .into_iter()
+        .filter(|candidate| budgets.take(candidate));
+    allowed.take(TARGETS_MAX).cloned().collect()
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -11,6 +11,7 @@ use model::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
         Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
     },
+    plan::Expected,
 };
 use ports::{
     Archive, ArchiveError, Journal, JournalEntry, Ledger, LedgerError, MakeObject,
@@ -176,8 +177,8 @@ hand_on! {
     fn zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
     fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;
     fn throttled(api: Api, now: Timestamp) -> ();
-    fn nominate(cluster: &ClusterName, nodes: &BTreeMap<NodeName, Timestamp>, now: Timestamp) -> ();
-    fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<NodeName, Timestamp>;
+    fn nominate(cluster: &ClusterName, expected: &BTreeMap<Expected, Timestamp>, now: Timestamp) -> ();
+    fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<Expected, Timestamp>;
     fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
     fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();

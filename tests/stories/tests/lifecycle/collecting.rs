@@ -211,7 +211,7 @@ async fn nodes_that_are_back_after_their_launches_were_given_up_do_not_all_go() 
     });
     rig.pass(secs(900)).await;
     rig.sim.with(|world| {
-        let rows = &world.ledger.clusters[&"demo".into()];
+        let rows = world.ledger.of(&Rig::cluster());
         assert_eq!(rows.claims.len(), 2, "two launches are over");
         world.account.blind = false;
         world.api.silent.clear();

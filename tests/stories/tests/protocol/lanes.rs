@@ -300,7 +300,7 @@ async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there(
         run(&mut rig, Lane::Provisioner).await;
         let until = rig.sim.with(|world| {
             assert_eq!(world.account.instances.len(), 1, "there is room");
-            let due = world.ledger.clusters[&"demo".into()].lanes[&Lane::Provisioner].due;
+            let due = world.ledger.of(&Rig::cluster()).lanes[&Lane::Provisioner].due;
             due.unwrap().duration_since(world.now).as_secs()
         });
         assert_eq!(until, expected, "after {later} s");

@@ -367,7 +367,7 @@ async fn a_cluster_that_cannot_be_read_is_told_of_and_hides_no_other() {
         let mut entry = world.registry[0].clone();
         entry.cluster = "broken".into();
         world.registry.insert(0, entry);
-        world.ledger.of(&"broken".into()).unreadable = Some(error);
+        world.ledger.spoil("CLUSTER#broken", "SWEEP");
         let now = world.now;
         let rows = world.ledger.of(&Rig::cluster());
         rows.lanes.get_mut(&Lane::Provisioner).unwrap().due = Some(now);

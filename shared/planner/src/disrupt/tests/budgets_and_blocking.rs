@@ -24,7 +24,7 @@ fn nodes_that_are_not_ready_or_on_their_way_out_use_up_the_budget() {
 #[test]
 fn each_reason_to_leave_a_node_alone_is_told() {
     type Block = fn(&mut Snapshot);
-    let protections: [(Block, &str); 9] = [
+    let protections: [(Block, &str); 10] = [
         (
             |world| {
                 world.nodes[0].labels.remove("karpenter.sh/initialized");
@@ -39,6 +39,15 @@ fn each_reason_to_leave_a_node_alone_is_told() {
             |world| {
                 let until = world.now + SignedDuration::from_secs(1);
                 world.nominated.insert("n".into(), until);
+            },
+            "Node is nominated for a pending pod",
+        ),
+        // As before it had a Node.
+        (
+            |world| {
+                let until = world.now + SignedDuration::from_secs(1);
+                let claim = world.node_claims[0].name.clone();
+                world.nominated_claims.insert(claim, until);
             },
             "Node is nominated for a pending pod",
         ),
@@ -139,6 +148,19 @@ fn a_budget_that_lets_unhealthy_pods_go_blocks_only_healthy_ones() {
             .len()
     };
     assert_eq!((world(true), world(false)), (1, 0));
+}
+
+#[test]
+fn command_names_five_hundred_nodes_at_most() {
+    let empty = (0..510).fold(World::new(), |world, number| {
+        world.node(&format!("n{number:03}"), "small", &[])
+    });
+    let empty = empty.with(|snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![budget("100%")];
+    });
+    let commands = empty.commands();
+    assert_eq!(commands[0].1.len(), 500);
+    assert!(commands.iter().all(|(_, nodes, _)| nodes.len() <= 500));
 }
 
 #[test]

@@ -1,11 +1,12 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
-use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
@@ -14,6 +15,7 @@ use model::{
         Call, ClaimRow, Command, CommandState, InstanceOwner, Intent, IntentState, LaneRow, Lease,
         Meta, Mode, Notice, OfferingKey, Pause, RelayBeat, Request, SweepMemory,
     },
+    plan::Expected,
 };
 use ports::{
     Ledger, LedgerError,
@@ -22,19 +24,19 @@ use ports::{
 
 use crate::{
     budget, commands, commit, experience, glances, key, lanes, launches, memory, ownership, pauses,
-    requests, spending, table::Table,
+    requests, spending, store::Store, table::Table,
 };
 
-/// The ledger of one account and Region.
-pub struct DynamoLedger {
-    table: Table,
+/// The ledger of one account and Region, in one table.
+pub struct TableLedger {
+    table: Store,
     account: key::Account,
 }
 
-impl DynamoLedger {
-    pub fn new(config: &SdkConfig, table: &str, account: &str, region: &str) -> Self {
+impl TableLedger {
+    pub fn new(table: Arc<dyn Table>, account: &str, region: &str) -> Self {
         Self {
-            table: Table::new(Client::new(config), table.to_owned()),
+            table: Store::new(table),
             account: key::Account::new(account, region),
         }
     }
@@ -48,13 +50,13 @@ impl DynamoLedger {
         }
     }
 
-    pub(crate) fn shelf(&self) -> (&Table, &key::Account) {
+    pub(crate) fn shelf(&self) -> (&Store, &key::Account) {
         (&self.table, &self.account)
     }
 }
 
 #[async_trait]
-impl Ledger for DynamoLedger {
+impl Ledger for TableLedger {
     async fn take_lane(
         &self,
         cluster: &ClusterName,
@@ -94,7 +96,7 @@ impl Ledger for DynamoLedger {
     }
 
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
-        let (meta, (of_account, account)) = tokio::try_join!(
+        let (meta, (of_account, account)) = futures::try_join!(
             commit::meta(&self.table, cluster),
             pauses::of_account(&self.table, &self.account),
         )?;
@@ -432,17 +434,17 @@ impl Ledger for DynamoLedger {
     async fn nominate(
         &self,
         cluster: &ClusterName,
-        nodes: &BTreeMap<NodeName, Timestamp>,
+        expected: &BTreeMap<Expected, Timestamp>,
         _now: Timestamp,
     ) -> Result<(), LedgerError> {
-        memory::nominate(&self.table, cluster, nodes).await
+        memory::nominate(&self.table, cluster, expected).await
     }
 
     async fn nominations(
         &self,
         cluster: &ClusterName,
         now: Timestamp,
-    ) -> Result<BTreeMap<NodeName, Timestamp>, LedgerError> {
+    ) -> Result<BTreeMap<Expected, Timestamp>, LedgerError> {
         memory::nominations(&self.table, cluster, now).await
     }
 

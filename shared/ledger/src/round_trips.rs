@@ -1,0 +1,162 @@
+//! Every record is read back as it was written, whatever its fields hold.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use model::{
+    Notification,
+    budget::TokenBucket,
+    caps::AccountSpending,
+    experience::{FullSubnet, MeasuredMemory, ZonalShift},
+    journal::Subject,
+    launch::FleetRequest,
+    ledger::{
+        Call, ClaimPhase, Command, Cursor, InstanceOwner, Intent, IntentState, Lease, Mode, Notice,
+        OfferingKey, Pause, Request, SweepMemory, UnavailableOffering,
+    },
+    plan::{Launch, Plan},
+    view::ViewPointer,
+};
+use ports::JournalEntry;
+use proptest::{collection::vec, prelude::*};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    arbitrary::arbitrary,
+    commands::{command_of, command_row, notice_row},
+    commit::Header,
+    journal,
+    launches::{call_of, call_row, intent_of, intent_row},
+    row::{NewRow, Row, pack, unpack},
+    table::Key,
+};
+
+fn read_back(row: NewRow) -> Row {
+    Row::new(std::sync::Arc::new(row.0))
+}
+
+/// A record that is one attribute of its row.
+fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let row = NewRow::new(&Key::meta(&"c".into()));
+    let row = read_back(row.json("body", value).unwrap());
+    assert_eq!(&row.json::<T>("body").unwrap(), value);
+}
+
+/// States are compared as they are written, so they have tags within their content.
+fn intent_state(words: &[u64]) -> IntentState {
+    let (choice, words) = words.split_first().unwrap_or((&0, &[]));
+    let (uid, attempt) = arbitrary(words);
+    let (token, text): (_, String) = arbitrary(words);
+    match choice % 6 {
+        0 => IntentState::Intended,
+        1 => IntentState::Claimed { uid, attempt },
+        2 => IntentState::Launching {
+            uid,
+            attempt,
+            token,
+        },
+        3 => IntentState::Launched {
+            instance: text.into(),
+        },
+        4 => IntentState::Failed { why: text },
+        _ => IntentState::Void { why: text },
+    }
+}
+
+proptest! {
+    #[test]
+    fn plan_is_read_back_as_written(words in vec(any::<u64>(), 0..400)) {
+        let plan: Plan = arbitrary(&words);
+        let packed = pack(&plan).unwrap();
+        prop_assert_eq!(unpack::<Plan>(&packed).unwrap(), plan);
+    }
+
+    #[test]
+    fn intent_is_read_back_as_written(words in vec(any::<u64>(), 0..200)) {
+        let launch: Launch = arbitrary(&words);
+        let (plan, generation, lease, committed_at) = arbitrary(&words);
+        let intent = Intent { plan, generation, launch, state: intent_state(&words), lease, committed_at };
+        let row = read_back(intent_row(&"c".into(), &intent).unwrap());
+        prop_assert_eq!(intent_of(&row).unwrap(), intent);
+    }
+
+    #[test]
+    fn call_is_read_back_as_written(words in vec(any::<u64>(), 0..200)) {
+        let request: FleetRequest = arbitrary(&words);
+        let (attempt, members, frozen_at, lease, closed): (_, _, Timestamp, Option<Lease>, _) = arbitrary(&words);
+        let call = Call { request, attempt, members, frozen_at, lease, closed };
+        let row = read_back(call_row(&"c".into(), &call).unwrap());
+        prop_assert_eq!(call_of(&row).unwrap(), call);
+    }
+
+    #[test]
+    fn command_is_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
+        let command: Command = arbitrary(&words);
+        let row = read_back(command_row(&"c".into(), &command).unwrap());
+        prop_assert_eq!(command_of(&row).unwrap(), command);
+    }
+
+    #[test]
+    fn notice_is_read_back_as_written(words in vec(any::<u64>(), 0..40)) {
+        let notice: Notice = arbitrary(&words);
+        let row = read_back(notice_row(&"c".into(), &notice).unwrap());
+        prop_assert_eq!(row.flag("done"), notice.done);
+        prop_assert_eq!(row.json::<Notice>("body").unwrap(), notice);
+    }
+
+    #[test]
+    fn header_is_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
+        let (commands, notices) = arbitrary(&words);
+        kept(&Header::Unfenced { commands, notices });
+        let (id, chunks) = arbitrary(&words);
+        kept(&Header::Plan { id, chunks });
+    }
+
+    #[test]
+    fn memories_are_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
+        kept(&arbitrary::<SweepMemory>(&words));
+        kept(&arbitrary::<Cursor>(&words));
+        kept(&arbitrary::<Notification>(&words));
+        kept(&arbitrary::<ViewPointer>(&words));
+        kept(&arbitrary::<InstanceOwner>(&words));
+        kept(&arbitrary::<ClaimPhase>(&words));
+        kept(&arbitrary::<TokenBucket>(&words));
+    }
+
+    #[test]
+    fn meta_is_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
+        for mode in [Mode::Active, Mode::Shadow] {
+            kept(&mode);
+        }
+        kept(&arbitrary::<serde_json::Value>(&words));
+        kept(&arbitrary::<Vec<Pause>>(&words));
+        kept(&arbitrary::<Vec<Request>>(&words));
+        kept(&arbitrary::<AccountSpending>(&words));
+    }
+
+    #[test]
+    fn experience_is_read_back_as_written(words in vec(any::<u64>(), 0..40)) {
+        let offering: OfferingKey = arbitrary(&words);
+        let (until, count) = arbitrary(&words);
+        kept(&UnavailableOffering { offering, until, count });
+        kept(&arbitrary::<FullSubnet>(&words));
+        kept(&arbitrary::<MeasuredMemory>(&words));
+        kept(&arbitrary::<Vec<ZonalShift>>(&words));
+    }
+
+    #[test]
+    fn journal_entry_is_read_back_as_written(words in vec(any::<u64>(), 0..100), pod in "[a-z]{1,8}") {
+        let about = Subject::Pod(model::PodKey::new("default", pod));
+        let line = serde_json::json!([{"text": "left waiting", "about": [about.to_string()]}]);
+        let body: serde_json::Value = arbitrary(&words);
+        let entry = JournalEntry {
+            turn: "turn-1".into(),
+            at: Timestamp::from_millisecond(1_767_225_600_123).unwrap(),
+            lane: arbitrary(&words),
+            about: [about].into(),
+            body: serde_json::json!({"decided": line, "other": body.to_string()}),
+        };
+        let row = read_back(journal::row(&"c".into(), &entry).unwrap());
+        prop_assert_eq!(journal::entry(&row).unwrap(), entry);
+    }
+}
