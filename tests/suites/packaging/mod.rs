@@ -171,7 +171,7 @@ fn healthy() -> Value {
         "the-DisruptionRoleArn --action-names ec2:TerminateInstances",
         "whittle-provision --output",
         "the-InterruptionRoleArn --action-names sts:AssumeRole",
-        "whittle-interrupt --output",
+        "the-HousekeeperRoleArn --action-names sqs:SendMessage",
         "whittle-interrupt --context-entries",
         "ContextKeyValues=other",
     ]
@@ -180,8 +180,6 @@ fn healthy() -> Value {
     .collect();
     let mut simulated = decided("allowed");
     simulated["when"] = Value::Object(denied);
-    simulated["when"]["the-InterruptionRoleArn --action-names sqs:ReceiveMessage"] =
-        decided("allowed");
     json!({
         "cloudformation describe-stacks": {"Stacks": [{"StackId": ARN, "StackStatus": "CREATE_COMPLETE", "Outputs": outputs}]},
         "cloudformation list-stack-resources": {"StackResourceSummaries": resources},
