@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e world invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image invoke sbom advisories tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,8 @@ check: tools ## Formatting, lints, dependency rules, template
 	for apart in bench fuzz mutants; do cargo metadata --locked --format-version 1 --manifest-path $$apart/Cargo.toml > /dev/null; done
 	cargo clippy --locked -p scheduling --features inner-loops -- -D warnings
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
+	infra/tools/check-templates --self-test
+	infra/tools/check-templates
 
 unit: tools ## The pure crates only: seconds
 	cargo nextest run --locked
@@ -134,8 +136,13 @@ crds: ## Generate infra/chart/charts/crds/templates from the API types
 
 # ARCHITECTURE is the functions' processor; another one than this machine's also needs `rustup target add`.
 ARCHITECTURE ?= arm64
-package: tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64); then `sam deploy --guided`
+package: tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64), and write samconfig.toml; then `sam deploy`
 	sam build --template sam-template.yaml --parameter-overrides Architecture=$(ARCHITECTURE)
+	infra/tools/sam-config $(ARCHITECTURE)
+
+# With --template-file, SAM deploys the folders that the template names: sources, if the template is not the one that was built.
+package-lane: tools ## Build the functions of a further VPC into .aws-sam/lane (ARCHITECTURE=…, the stack's); docs/deployment.md deploys them
+	sam build --template infra/vpc-lane.yaml --build-dir .aws-sam/lane --parameter-overrides Architecture=$(ARCHITECTURE)
 
 # Without a container engine. The C library is linked in: an image needs no other file but certificates.
 IMAGE ?= $(CARGO_TARGET_DIR)/relay-image.tar

@@ -1,8 +1,11 @@
 //! The ground the other suites stand on: the emulators start, know what they should, and leave nothing behind.
 
-use std::net::TcpStream;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
 
-use harness::{Ministack, Moto};
+use harness::{Emulator, Ministack, Moto};
 use serde_json::json;
 
 #[test]
@@ -49,4 +52,55 @@ fn an_emulator_ends_with_its_value() {
         address
     };
     TcpStream::connect(&address).unwrap_err();
+}
+
+/// The answer to a request that is signed for a service, as text.
+fn answer(emulator: &Emulator, service: &str, header: &str, body: &str) -> String {
+    let address = emulator.endpoint().trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "POST / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{header}\r\ncontent-length: {length}\r\n\
+         authorization: AWS4-HMAC-SHA256 Credential={}/20260101/{}/{service}/aws4_request, SignedHeaders=host, Signature=0\r\n\r\n{body}",
+        harness::ACCOUNT,
+        harness::REGION,
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn requests_that_break_the_model_of_their_service_are_refused() {
+    let (moto, ministack) = (Moto::start("demo"), Ministack::start(&[]));
+    let form = "content-type: application/x-www-form-urlencoded";
+    let fleet = "Action=CreateFleet&Version=2016-11-15&Type=instanta";
+    let refused = answer(&moto, "ec2", form, fleet);
+    for wrong in [
+        "ModelViolation",
+        "TargetCapacitySpecification is missing",
+        "none of request, maintain, instant",
+    ] {
+        assert!(refused.contains(wrong), "{refused}");
+    }
+    let described = answer(&moto, "ec2", form, "Action=DescribeVpcs&Version=2016-11-15");
+    assert!(described.starts_with("HTTP/1.1 200"), "{described}");
+
+    let target = |operation: &str| {
+        format!("content-type: application/x-amz-json-1.0\r\nx-amz-target: {operation}")
+    };
+    let puts = vec![json!({"Put": {"TableName": "table", "Item": {"pk": {"S": "a"}}}}); 101];
+    let body = json!({"TransactItems": puts}).to_string();
+    let operation = target("DynamoDB_20120810.TransactWriteItems");
+    let refused = answer(&ministack, "dynamodb", &operation, &body);
+    let wrong = "TransactItems has 101 elements, at most 100 are allowed";
+    assert!(refused.contains(wrong), "{refused}");
+    let listed = answer(
+        &ministack,
+        "dynamodb",
+        &target("DynamoDB_20120810.ListTables"),
+        "{}",
+    );
+    assert!(listed.starts_with("HTTP/1.1 200"), "{listed}");
 }

@@ -11,12 +11,17 @@ use std::{
     path::Path,
 };
 
+use cloudformation::Deployed;
 use harness::{ACCOUNT, REGION};
 use iam_rs::{
     Arn, Context, ContextValue, IAMPolicy, IAMRequest, PolicyEvaluator, Principal, PrincipalId,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+mod cloudformation;
+mod queue_policies;
+mod trust;
 
 const TEMPLATE: &str = "sam-template.yaml";
 
@@ -31,6 +36,9 @@ struct Role {
     /// Of the caller's session.
     #[serde(default)]
     tags: BTreeMap<String, String>,
+    /// Of the stack; all others have their defaults.
+    #[serde(default)]
+    parameters: BTreeMap<String, String>,
     may: Vec<Call>,
     may_not: Vec<Call>,
 }
@@ -49,7 +57,7 @@ fn each_role_may_do_its_work_and_nothing_else() {
     let template = harness::template(TEMPLATE);
     let mut wrong = Vec::new();
     for role in roles() {
-        let policies = policies(&template, &role.role);
+        let policies = policies(&template, &role);
         let judged = |calls: &[Call], expected: bool| {
             let calls = calls
                 .iter()
@@ -131,7 +139,7 @@ fn every_condition_keeps_something_out() {
     let roles: Vec<(Role, Vec<Value>)> = roles()
         .into_iter()
         .map(|role| {
-            let policies = policies(&template, &role.role);
+            let policies = policies(&template, &role);
             (role, policies)
         })
         .collect();
@@ -198,9 +206,10 @@ fn policies_are_small_enough_whatever_the_names_and_however_many_clusters() {
                 .replace("whittle-", &"s".repeat(51))
                 .replace("${aws:PrincipalTag/cluster}", &cluster)
         };
+        let deployed = Deployed::new(&template, "whittle");
         let sizes = documents
             .into_iter()
-            .map(|document| long(resolve(&template, document).to_string()).len());
+            .map(|document| long(deployed.resolve(document).to_string()).len());
         let size: usize = sizes.sum();
         assert!(
             size < limit,
@@ -259,8 +268,13 @@ fn roles() -> Vec<Role> {
 }
 
 /// Inline and managed policies of a role, with names in place of references.
-fn policies(template: &Value, role: &str) -> Vec<Value> {
+fn policies(template: &Value, role: &Role) -> Vec<Value> {
+    let mut deployed = Deployed::new(template, "whittle");
+    for (parameter, value) in &role.parameters {
+        deployed = deployed.with(parameter, value);
+    }
     let resources = template["Resources"].as_object().unwrap();
+    let role = role.role.as_str();
     let inline = resources[role]["Properties"]["Policies"].as_array();
     let inline = inline
         .into_iter()
@@ -271,117 +285,15 @@ fn policies(template: &Value, role: &str) -> Vec<Value> {
             .as_array()
             .into_iter()
             .flatten();
-        resource["Type"] == "AWS::IAM::ManagedPolicy" && roles.any(|other| other["Ref"] == role)
+        resource["Type"] == "AWS::IAM::ManagedPolicy"
+            && deployed.has(resource)
+            && roles.any(|other| other["Ref"] == role)
     });
     let managed = managed.map(|resource| &resource["Properties"]["PolicyDocument"]);
     let all: Vec<Value> = inline
         .chain(managed)
-        .map(|policy| resolve(template, policy))
+        .map(|policy| deployed.resolve(policy))
         .collect();
     assert!(!all.is_empty(), "{role} has no policy");
     all
-}
-
-/// The value that CloudFormation would make of this, with every parameter at its default.
-fn resolve(template: &Value, value: &Value) -> Value {
-    match value {
-        Value::Array(items) => items
-            .iter()
-            .map(|item| resolve(template, item))
-            .filter(|item| !item.is_null())
-            .collect(),
-        Value::Object(object) => match object.iter().next() {
-            Some((key, of)) if object.len() == 1 => match key.as_str() {
-                "Ref" => named(template, of.as_str().unwrap(), false),
-                "Fn::GetAtt" => named(template, &attribute(of), true),
-                "Fn::Sub" => substituted(template, of.as_str().unwrap()),
-                "Fn::If" => resolve(
-                    template,
-                    &of[if holds(template, of[0].as_str().unwrap()) {
-                        1
-                    } else {
-                        2
-                    }],
-                ),
-                _ => json!({ key: resolve(template, of) }),
-            },
-            _ => object
-                .iter()
-                .map(|(key, of)| (key.clone(), resolve(template, of)))
-                .collect(),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-    }
-}
-
-/// Of `Name.Attribute` or `[Name, Attribute]`.
-fn attribute(of: &Value) -> String {
-    let text = of.as_str().or_else(|| of[0].as_str()).unwrap();
-    text.split('.').next().unwrap().to_owned()
-}
-
-/// Of the template's conditions, with every parameter at its default.
-fn holds(template: &Value, condition: &str) -> bool {
-    is_true(template, &template["Conditions"][condition])
-}
-
-fn is_true(template: &Value, condition: &Value) -> bool {
-    match (&condition["Fn::Not"], &condition["Fn::Equals"]) {
-        (Value::Array(one), _) => !is_true(template, &one[0]),
-        (_, Value::Array(two)) => resolve(template, &two[0]) == resolve(template, &two[1]),
-        _ => panic!("{condition} is not known here"),
-    }
-}
-
-fn substituted(template: &Value, text: &str) -> Value {
-    let mut done = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let (name, after) = after.split_once('}').unwrap();
-        done.push_str(before);
-        // IAM's own variables stay: CloudFormation writes ${!aws:PrincipalTag/cluster} as ${aws:PrincipalTag/cluster}.
-        if let Some(variable) = name.strip_prefix('!') {
-            done.push_str(&format!("${{{variable}}}"));
-        } else if name.starts_with("aws:") {
-            done.push_str(&format!("${{{name}}}"));
-        } else {
-            let (name, arn) = match name.split_once('.') {
-                Some((name, _)) => (name, true),
-                None => (name, false),
-            };
-            done.push_str(named(template, name, arn).as_str().unwrap());
-        }
-        rest = after;
-    }
-    done.push_str(rest);
-    json!(done)
-}
-
-/// A pseudo parameter, a parameter's default, or a resource by its logical name.
-fn named(template: &Value, name: &str, arn: bool) -> Value {
-    match name {
-        "AWS::Partition" => return json!("aws"),
-        "AWS::Region" => return json!(REGION),
-        "AWS::AccountId" => return json!(ACCOUNT),
-        "AWS::StackName" => return json!("whittle"),
-        "AWS::NoValue" => return Value::Null,
-        _ => {}
-    }
-    if let Some(parameter) = template["Parameters"].get(name) {
-        return parameter["Default"].clone();
-    }
-    let kind = template["Resources"][name]["Type"].as_str();
-    if !arn {
-        return json!(name);
-    }
-    json!(
-        match kind.unwrap_or_else(|| panic!("the template has no {name}")) {
-            "AWS::SQS::Queue" => format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"),
-            "AWS::DynamoDB::Table" => format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}"),
-            "AWS::S3::Bucket" => format!("arn:aws:s3:::{name}"),
-            "AWS::IAM::Role" => format!("arn:aws:iam::{ACCOUNT}:role/{name}"),
-            "AWS::Logs::LogGroup" => format!("arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"),
-            other => panic!("the ARN of {name}, a {other}, is not known here"),
-        }
-    )
 }

@@ -6,6 +6,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use harness::{Ministack, template, translated};
 use serde_json::{Value, json};
 
+mod packaging;
+
 const STACK: &str = "sam-template.yaml";
 const LANE: &str = "infra/vpc-lane.yaml";
 
@@ -161,6 +163,22 @@ fn every_function_and_dead_letter_queue_has_an_alarm_that_says_what_to_do() {
             let function = name.trim_end_matches("Function").to_lowercase();
             assert!(watched(&format!("-{function}\"")), "{path}: {name}");
         }
+    }
+}
+
+#[test]
+fn events_that_cannot_be_delivered_are_an_alarm() {
+    for path in [STACK, LANE] {
+        let template = template(path);
+        let alarms = of_type(&template, "AWS::CloudWatch::Alarm").into_iter();
+        let failed = alarms.filter(|(_, alarm)| {
+            alarm["Namespace"] == "AWS/Events" && alarm["MetricName"] == "FailedInvocations"
+        });
+        let rules: BTreeSet<String> = failed
+            .map(|(_, alarm)| alarm["Dimensions"][0]["Value"]["Ref"].to_string())
+            .collect();
+        let rules: Vec<&str> = rules.iter().map(|rule| rule.trim_matches('"')).collect();
+        assert_eq!(rules, ["SpotInterruptionRule", "StateChangeRule"], "{path}");
     }
 }
 

@@ -58,7 +58,8 @@ fn unreadable_volumes(objects: &Objects) -> Finding {
     Finding::new(
         "32. instances that EC2 ended because it could not use a volume's key",
         events(objects, "InstanceTerminating", &words),
-        "let the key's policy allow kms:CreateGrant and kms:Decrypt to the service-linked role that launches",
+        "name the key in the stack's parameter VolumeKeyArns, and let the key's policy leave permissions to IAM or name the stack's \
+         cluster role: EC2 takes the key in its name",
     )
 }
 

@@ -83,6 +83,7 @@ impl Sink for AwsSink {
             .send_message()
             .queue_url(queue)
             .message_body(body)
+            .set_message_group_id(wake.group())
             .send();
         sent.await
             .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;

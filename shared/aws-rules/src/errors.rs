@@ -24,6 +24,9 @@ pub const TEMPLATE_EXISTS: &str = "InvalidLaunchTemplateName.AlreadyExistsExcept
 pub const RESERVATION_EXCEEDED: &str = "ReservationCapacityExceeded";
 pub const REQUEST_LIMIT_EXCEEDED: &str = "RequestLimitExceeded";
 pub const UNAUTHORIZED: &str = "UnauthorizedOperation";
+/// The instance that an earlier request with this client token launched is terminated. EC2 launches nothing under the token any
+/// more: the attempt has ended, and the next one has a token of its own.
+pub const TOKEN_SPENT: &str = "IdempotentInstanceTerminated";
 /// A dry run's way to say that the call would have worked.
 pub const DRY_RUN: &str = "DryRunOperation";
 
@@ -181,7 +184,12 @@ fn denied(text: &str) -> (&'static str, &'static str) {
 }
 
 /// Part of the error text, reason, message; in the order in which they are looked for.
-const REASONS: [(&str, &str, &str); 13] = [
+const REASONS: [(&str, &str, &str); 14] = [
+    (
+        TOKEN_SPENT,
+        "InstanceTerminated",
+        "The instance of this launch is terminated already; another attempt launches another one",
+    ),
     (
         "iamInstanceProfile.name is invalid",
         "InstanceProfileNameInvalid",
@@ -294,10 +302,17 @@ mod tests {
             (SERVICE_LINKED_ROLE, ErrorClass::Denied),
             ("InternalError", ErrorClass::Unknown),
             ("IdempotentParameterMismatch", ErrorClass::Invalid),
+            (TOKEN_SPENT, ErrorClass::Invalid),
             ("NeverSeenBefore", ErrorClass::Invalid),
         ] {
             assert_eq!(class(code), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn terminated_instance_of_a_token_ends_the_attempt_by_name() {
+        let failure = launch_failure(&format!("{TOKEN_SPENT}: the instance is terminated"));
+        assert_eq!(failure.reason, "InstanceTerminated");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use jiff::SignedDuration;
 use model::{Lane, Wake};
 use ports::{QueueError, Wakes, queue::DELAY_MAX};
 
-/// Wakes through one standard SQS queue per lane.
+/// Wakes through one standard SQS queue per lane. The message group is the cluster, so that SQS serves the others first where
+/// one cluster has a backlog.
 pub struct SqsWakes {
     client: Client,
     queues: BTreeMap<Lane, String>,
@@ -40,6 +41,7 @@ impl Wakes for SqsWakes {
             .send_message()
             .queue_url(queue)
             .message_body(body)
+            .set_message_group_id(wake.group())
             .delay_seconds(i32::try_from(seconds).unwrap_or(0))
             .send()
             .await

@@ -10,6 +10,7 @@ use crate::{
     discovery::{ProfileCache, ValidationCache},
     meter::metered,
     prices::PriceCache,
+    sdk::impatient,
     session::Sessions,
 };
 
@@ -59,7 +60,7 @@ impl Account {
             autoscaling: aws_sdk_autoscaling::Client::new(config),
             ec2: aws_sdk_ec2::Client::new(&metered(config, options.budget.as_ref())),
             eks: aws_sdk_eks::Client::new(config),
-            iam: aws_sdk_iam::Client::new(config),
+            iam: aws_sdk_iam::Client::new(&impatient(config)),
             pricing: aws_sdk_pricing::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             config: config.clone(),

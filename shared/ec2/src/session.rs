@@ -8,7 +8,7 @@ use model::ClusterName;
 use ports::Budget;
 use tokio::sync::Mutex;
 
-use crate::meter::metered;
+use crate::{meter::metered, sdk::impatient};
 
 /// STS' limit for session names.
 const SESSION_NAME_MAX: usize = 64;
@@ -57,7 +57,7 @@ impl Sessions {
         let config = self.config_of(cluster).await;
         let made = Clients {
             ec2: aws_sdk_ec2::Client::new(&metered(&config, self.budget.as_ref())),
-            iam: aws_sdk_iam::Client::new(&config),
+            iam: aws_sdk_iam::Client::new(&impatient(&config)),
         };
         clients.insert(cluster.clone(), made.clone());
         made

@@ -27,6 +27,17 @@ impl Wake {
     /// Keeps a wake far below SQS' message size, however long the names are.
     pub const HINTS_MAX: usize = 100;
 
+    /// Longest message group that SQS takes, in characters.
+    const GROUP_MAX: usize = 128;
+
+    /// The wake's message group in a queue that all clusters share: its cluster. `None` where SQS would refuse the name.
+    pub fn group(&self) -> Option<String> {
+        let name = self.cluster.as_str();
+        let is_group = (1..=Self::GROUP_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_graphic());
+        is_group.then(|| name.to_owned())
+    }
+
     pub fn new(cluster: ClusterName, lane: Lane, reason: &str) -> Self {
         Self {
             version: Self::VERSION,
@@ -75,5 +86,27 @@ impl Lane {
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(cluster: &str) -> Option<String> {
+        Wake::new(cluster.into(), Lane::Provisioner, "test").group()
+    }
+
+    #[test]
+    fn message_group_is_a_name_that_sqs_takes() {
+        assert_eq!(group("team-a.prod_1"), Some("team-a.prod_1".to_owned()));
+        for refused in [
+            String::new(),
+            "c".repeat(129),
+            "with space".to_owned(),
+            "é".to_owned(),
+        ] {
+            assert_eq!(group(&refused), None, "{refused}");
+        }
     }
 }

@@ -23,6 +23,8 @@ pub struct Config {
     pub schema: Option<u32>,
     /// The reach of the clusters that the function works for: `public` or `vpc:<id>`.
     pub reach: String,
+    /// Least severe level that Lambda hands on to CloudWatch. Lines of metrics carry it, so that no setting drops them.
+    pub log_level: String,
 }
 
 /// Everything that is wrong with the environment, at once.
@@ -85,6 +87,9 @@ impl Config {
             reach: variable("WHITTLE_REACH")
                 .filter(|reach| !reach.is_empty())
                 .unwrap_or_else(|| turns::PUBLIC.to_owned()),
+            log_level: variable("AWS_LAMBDA_LOG_LEVEL")
+                .filter(|level| !level.is_empty())
+                .unwrap_or_else(|| "ERROR".to_owned()),
         };
         if let Some(schema) = variable("WHITTLE_LEDGER_SCHEMA").filter(|schema| !schema.is_empty())
         {
@@ -159,6 +164,7 @@ mod tests {
         assert_eq!(config.registry_prefix, "/teams/a");
         assert_eq!(config.cluster_role, None);
         assert_eq!(config.reach, "public");
+        assert_eq!(config.log_level, "ERROR");
     }
 
     #[test]

@@ -13,6 +13,9 @@ const NAMESPACE: &str = "Whittle";
 /// properties, which Logs Insights groups by.
 pub(crate) struct EmbeddedMetrics {
     pub(crate) stack: String,
+    /// Level of each line. Lambda takes lines without a level or an RFC 3339 timestamp for INFO, and drops what is below the
+    /// function's log level.
+    pub(crate) level: String,
 }
 
 impl Metrics for EmbeddedMetrics {
@@ -23,7 +26,7 @@ impl Metrics for EmbeddedMetrics {
             None => ("stack", self.stack.as_str()),
         };
         for metric in metrics {
-            lines.push_str(&line(about, at, metric).to_string());
+            lines.push_str(&line(&self.level, about, at, metric).to_string());
             lines.push('\n');
         }
         // There is nobody to tell, and nothing to stop for it.
@@ -31,7 +34,7 @@ impl Metrics for EmbeddedMetrics {
     }
 }
 
-fn line((dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Value {
+fn line(level: &str, (dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Value {
     let (unit, value) = match metric.value {
         Measured::Count(count) => ("Count", json!(count)),
         Measured::Took(took) => ("Seconds", json!(took.as_secs_f64())),
@@ -51,6 +54,8 @@ fn line((dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Val
     );
     let labels = metric.labels.iter();
     line.extend(labels.map(|(label, value)| ((*label).to_owned(), json!(value))));
+    line.insert("level".to_owned(), json!(level));
+    line.insert("timestamp".to_owned(), json!(at.to_string()));
     line.insert(dimension.to_owned(), json!(about));
     line.insert(metric.name.to_owned(), value);
     Value::Object(line)
@@ -87,9 +92,38 @@ mod tests {
             },
             "cluster": "demo",
             "nodepool": "general",
+            "level": "INFO",
+            "timestamp": "2026-01-01T00:00:00.123Z",
             "karpenter_nodeclaims_created_total": 2,
         });
-        assert_eq!(line(("cluster", "demo"), at, &metric), expected);
+        assert_eq!(line("INFO", ("cluster", "demo"), at, &metric), expected);
+    }
+
+    /// Levels of Lambda's logging controls, least severe first.
+    const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
+
+    /// Whether Lambda hands a line of a custom runtime on to CloudWatch: without a level, or without a timestamp in the form of
+    /// RFC 3339, a line counts as INFO.
+    fn lambda_keeps(line: &Value, configured: &str) -> bool {
+        let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+        let timestamp = line["timestamp"].as_str();
+        let is_timed = timestamp.is_some_and(|text| text.parse::<Timestamp>().is_ok());
+        let level = line["level"].as_str().and_then(|level| rank(level));
+        level.filter(|_| is_timed).or(rank("INFO")) >= rank(configured)
+    }
+
+    #[test]
+    fn no_log_level_drops_metrics() {
+        let metric = Metric {
+            name: "whittle_turn_errors_total",
+            labels: [].into(),
+            value: Measured::Count(1),
+        };
+        // The values that the templates allow for LogLevel.
+        for level in LEVELS.into_iter().filter(|level| *level != "FATAL") {
+            let line = line(level, ("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
+            assert!(lambda_keeps(&line, level), "{level}: {line}");
+        }
     }
 
     #[test]
@@ -99,7 +133,7 @@ mod tests {
             labels: [].into(),
             value: Measured::Costs(NanosPerHour(12_500_000_000)),
         };
-        let line = line(("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
+        let line = line("INFO", ("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
         assert_eq!(line[metric.name], json!(12.5));
     }
 
@@ -110,7 +144,7 @@ mod tests {
             labels: [].into(),
             value: Measured::Took(jiff::SignedDuration::from_millis(1_500)),
         };
-        let line = line(("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
+        let line = line("INFO", ("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
         assert_eq!(line[metric.name], json!(1.5));
         assert_eq!(line["stack"], "whittle");
     }

@@ -16,8 +16,9 @@ use crate::{batch, world};
 
 /// Serves one lane's wakes.
 ///
-/// A wake is done when its turn's outcome is recorded, also a failed one. What cannot be read, belongs to another lane or
-/// could not be recorded stays in the queue and reaches its dead-letter queue in the end.
+/// A wake is done when its turn's outcome is recorded, also a failed one; a wake whose outcome could not be recorded stays in the
+/// queue and reaches its dead-letter queue in the end. A message that is no wake of this lane is logged and done: kept, it would
+/// be received again and again in the place of wakes, and a lost wake costs no more than the time until the next sweep.
 pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
     serve(
         lane,
@@ -49,14 +50,13 @@ async fn take_turn(
     ends: Timestamp,
     body: &str,
 ) -> Result<(), String> {
-    let wake: Wake =
-        serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
-    if wake.lane != lane {
-        return Err(format!(
-            "the wake is for {}, but this is {lane}: a queue is mapped to the wrong function",
-            wake.lane
-        ));
-    }
+    let wake = match wake_of(lane, body) {
+        Ok(wake) => wake,
+        Err(error) => {
+            tracing::error!(error, "a message is dropped");
+            return Ok(());
+        }
+    };
     tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
     let deadline =
         (world.clock.now() + turns::budget(lane)).min(ends.saturating_sub(TO_END).unwrap_or(ends));
@@ -64,6 +64,19 @@ async fn take_turn(
         .await
         .map(drop)
         .map_err(|error| chain(&error))
+}
+
+/// The wake that a message of a lane's queue holds.
+fn wake_of(lane: Lane, body: &str) -> Result<Wake, String> {
+    let wake: Wake =
+        serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
+    if wake.lane == lane {
+        return Ok(wake);
+    }
+    Err(format!(
+        "the wake is for {}, but this is {lane}: a queue is mapped to the wrong function",
+        wake.lane
+    ))
 }
 
 /// Serves the minute sweep.

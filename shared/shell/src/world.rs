@@ -39,6 +39,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         clock,
         metrics: Arc::new(EmbeddedMetrics {
             stack: config.stack.clone(),
+            level: config.log_level,
         }),
         holder: format!(
             "whittle/{}/{}/{}",

@@ -9,11 +9,21 @@ mod request;
 pub use bucket::Bucket;
 pub use request::{Request, escaped, exchange, send};
 
-/// Where a Region's endpoints are.
+/// Beginnings of the names of Regions, with the domain of their endpoints. All other Regions are of the partitions `aws` and
+/// `aws-us-gov`.
+const DOMAINS: [(&str, &str); 6] = [
+    ("cn-", "amazonaws.com.cn"),
+    ("eusc-", "amazonaws.eu"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("us-isof-", "csp.hci.ic.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+];
+
+/// The domain of a Region's endpoints.
 pub fn domain(region: &str) -> &'static str {
-    if region.starts_with("cn-") {
-        "amazonaws.com.cn"
-    } else {
-        "amazonaws.com"
-    }
+    let of_partition = DOMAINS
+        .iter()
+        .find(|(prefix, _)| region.starts_with(prefix));
+    of_partition.map_or("amazonaws.com", |(_, domain)| domain)
 }

@@ -1,4 +1,7 @@
-use std::{fmt, time::SystemTime};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use aws_config::SdkConfig;
 use aws_credential_types::provider::ProvideCredentials;
@@ -9,11 +12,19 @@ use aws_sigv4::{
     },
     sign::v4,
 };
+use aws_smithy_async::rt::sleep::AsyncSleep as _;
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
 use aws_smithy_types::{body::SdkBody, error::display::DisplayErrorContext};
 
+/// Attempts of a request that may be repeated: S3 answers 503 while it makes room, and a connection may be gone after a function was
+/// frozen.
+const ATTEMPTS: u32 = 3;
+/// Time before the second attempt, doubled before the third.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
 /// What is sent.
+#[derive(Clone)]
 pub struct Request {
     /// As logs name it, such as `sns:Publish`.
     pub operation: &'static str,
@@ -46,7 +57,8 @@ pub async fn send(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// As [`send`], for answers that are no text.
+/// As [`send`], for answers that are no text. Requests that may be repeated are, as often as the configuration allows: those that read,
+/// and those that put the whole of something.
 pub async fn exchange(
     config: &SdkConfig,
     region: &str,
@@ -62,6 +74,34 @@ pub async fn exchange(
         let signed = signed.map_err(|error| format!("it cannot be signed: {error}"))?;
         request.headers.extend(signed);
     }
+    let allowed = config
+        .retry_config()
+        .map_or(ATTEMPTS, |retry| retry.max_attempts());
+    let attempts = match request.method {
+        "GET" | "PUT" => allowed.min(ATTEMPTS),
+        _ => 1,
+    };
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..attempts {
+        let answer = once(config, request.clone()).await;
+        let Some(sleep) = config.sleep_impl().filter(|_| is_transient(&answer)) else {
+            return answer;
+        };
+        sleep.sleep(pause).await;
+        pause *= 2;
+    }
+    once(config, request).await
+}
+
+/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own.
+fn is_transient(answer: &Result<(u16, Vec<u8>), String>) -> bool {
+    match answer {
+        Ok((status, _)) => matches!(status, 500 | 502 | 503 | 504),
+        Err(_) => true,
+    }
+}
+
+async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), String> {
     let http = config.http_client();
     let http = http.ok_or_else(|| "there is no HTTP client".to_owned())?;
     let mut operation = Operation::builder()

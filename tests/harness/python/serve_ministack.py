@@ -6,6 +6,7 @@ Worth knowing about ministack 1.5.33:
   warm for five minutes; one that dies fails its message, which returns after the queue's visibility time-out.
 - It sets neither AWS_LAMBDA_LOG_FORMAT nor AWS_LAMBDA_LOG_LEVEL from LoggingConfig; they come from the environment too.
 - Logs are in CloudWatch Logs under the function's log group, written when an invocation ends, and in ministack's own log.
+- It takes requests that AWS would refuse: models.py holds them against the services' own models before ministack sees them.
 - Credentials of an account's functions are its 12 digits; permissions are not enforced; AssumeRole takes session tags.
 - CloudFormation knows every resource of our template but does not apply the table's TTL and encryption.
 - It does not transform the templates of nested stacks.
@@ -74,10 +75,12 @@ os.environ.update(
 del sys.argv[1:]
 tempfile.tempdir = None
 
-from ministack.app import main  # noqa: E402
+import models  # noqa: E402
+from ministack import app  # noqa: E402
 
+app.app = models.judging_asgi(app.app)
 wire.in_background(serve_calls, endpoint, announcements, scratch)
 try:
-    main()
+    app.main()
 finally:
     shutil.rmtree(scratch, ignore_errors=True)

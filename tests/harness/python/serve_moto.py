@@ -3,6 +3,7 @@
 Worth knowing about moto 5.2.5:
 - EC2 is wide: 1,395 instance types, offerings, spot prices, launch templates, CreateFleet of type `instant`. It never runs
   out of capacity, does not know ClientToken and answers 500 for capacity reservations; prices (Pricing) are 500 too.
+- It takes requests that AWS would refuse: models.py holds them against the services' own models before moto sees them.
 - Permissions are not enforced; any credentials do, and unknown ones belong to MOTO_ACCOUNT_ID.
 - SSM refuses to put /aws/…, and RegisterImage forgets the architecture: both are put behind its back.
 - DescribeInstanceTypes for all its types takes four seconds of a core and is not paged, so only FAMILIES are left of them.
@@ -21,9 +22,11 @@ announcements = wire.take_standard_output()
 os.environ["MOTO_ACCOUNT_ID"] = wire.ACCOUNT
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
+import models  # noqa: E402
 import seed  # noqa: E402
 import moto.ec2.models.instance_types as instance_types  # noqa: E402
 from moto.core.utils import utcnow  # noqa: E402
+from moto.moto_server import threaded_moto_server  # noqa: E402
 from moto.ec2.models import ec2_backends  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from moto.ssm.models import Parameter, ssm_backends  # noqa: E402
@@ -57,7 +60,13 @@ def put_parameter_behind_motos_back(name: str, value: str) -> None:
     parameters[name].append(parameter)
 
 
+def judge_requests() -> None:
+    dispatcher = threaded_moto_server.DomainDispatcherApplication
+    threaded_moto_server.DomainDispatcherApplication = lambda create: models.judging_wsgi(dispatcher(create))
+
+
 keep_few_families()
+judge_requests()
 # One line per request would bury what went wrong.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

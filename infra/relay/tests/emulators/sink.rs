@@ -55,6 +55,16 @@ async fn a_wake_arrives_as_the_functions_read_it() {
 }
 
 #[tokio::test]
+async fn wake_is_sent_in_message_group_of_its_cluster() {
+    let stack = Stack::start().await;
+    let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
+    let wake = Wake::new(ClusterName::from("demo"), Lane::Terminator, "pdb-allows");
+    sink.send(&wake).await.unwrap();
+    let received = stack.received(Lane::Terminator).await;
+    assert_eq!(received, [(wake, Some("demo".to_owned()))]);
+}
+
+#[tokio::test]
 async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
     let stack = Stack::start().await;
     let text = |text: &str| AttributeValue::S(text.to_owned());

@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
+use aws_sdk_sqs::types::MessageSystemAttributeName;
 use model::{Lane, Wake};
 use relay::config::{Config, QUEUES};
 
@@ -78,19 +79,28 @@ impl Stack {
     }
 
     pub(crate) async fn messages(&self, lane: Lane) -> Vec<Wake> {
-        let queue = &self.config().queues[&lane];
+        let received = self.received(lane).await;
+        received.into_iter().map(|(wake, _)| wake).collect()
+    }
+
+    /// Wakes with the message group that each was sent in.
+    pub(crate) async fn received(&self, lane: Lane) -> Vec<(Wake, Option<String>)> {
+        let group = MessageSystemAttributeName::MessageGroupId;
         let received = self
             .sqs
             .receive_message()
-            .queue_url(queue)
+            .queue_url(&self.config().queues[&lane])
+            .message_system_attribute_names(group.clone())
             .send()
             .await
             .unwrap();
-        received
-            .messages()
-            .iter()
-            .map(|message| serde_json::from_str(message.body().unwrap()).unwrap())
-            .collect()
+        let read = received.messages().iter().map(|message| {
+            let wake = serde_json::from_str(message.body().unwrap()).unwrap();
+            let attributes = message.attributes();
+            let group = attributes.and_then(|attributes| attributes.get(&group));
+            (wake, group.cloned())
+        });
+        read.collect()
     }
 
     pub(crate) async fn row(&self) -> Option<BTreeMap<String, AttributeValue>> {

@@ -147,6 +147,39 @@ fn the_relay_runs_with_nothing_it_does_not_need() {
 }
 
 #[test]
+fn relay_runs_only_on_nodes_that_its_image_is_built_for() {
+    let selector = |sets: &[&str]| {
+        let objects = render(sets);
+        let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
+        deployment["spec"]["template"]["spec"]["nodeSelector"].clone()
+    };
+    let linux = |arch: &str| json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": arch});
+    assert_eq!(selector(&[]), linux("amd64"));
+    let arm = selector(&["relay.image.architecture=arm64"]);
+    assert_eq!(arm, linux("arm64"));
+    let every = selector(&["relay.image.architecture="]);
+    assert_eq!(every, json!({"kubernetes.io/os": "linux"}));
+    // A selector of the user's own counts.
+    let own = selector(&["relay.nodeSelector.kubernetes\\.io/arch=arm64"]);
+    assert_eq!(own, linux("arm64"));
+}
+
+#[test]
+fn regions_of_every_partition_are_taken() {
+    for region in [
+        "eu-central-1",
+        "cn-northwest-1",
+        "us-gov-west-1",
+        "us-isob-east-1",
+        "eu-isoe-west-1",
+        "eusc-de-east-1",
+    ] {
+        let objects = render(&[&format!("stack.region={region}")]);
+        assert!(find(&objects, "Deployment", "whittle-relay").is_some());
+    }
+}
+
+#[test]
 fn the_relay_may_watch_its_kinds_and_do_nothing_else() {
     let objects = render(&[]);
     let role = find(&objects, "ClusterRole", "whittle-relay").unwrap();

@@ -63,13 +63,18 @@ fn time_left(account: &Account, not_after: Timestamp) -> Result<Duration, CloudE
     }
 }
 
-/// The SDK's own repetitions end with the time-out of the operation, so no request starts after it.
+/// The SDK's own repetitions end with the time-out of the operation, so no request starts after it. One attempt may take all of that
+/// time: with many overrides and little capacity an answer takes long, and a request that is repeated while EC2 still works on it
+/// gains nothing.
 async fn send(
     ec2: &Client,
     request: &FleetRequest,
     left: Duration,
 ) -> Result<CreateFleetOutput, SendError> {
-    let timeouts = TimeoutConfig::builder().operation_timeout(left).build();
+    let timeouts = TimeoutConfig::builder()
+        .operation_timeout(left)
+        .operation_attempt_timeout(left)
+        .build();
     let config = aws_sdk_ec2::config::Builder::new().timeout_config(timeouts);
     let call = call(ec2, request).customize().config_override(config);
     call.send().await

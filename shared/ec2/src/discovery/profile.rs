@@ -130,12 +130,18 @@ impl Account {
         }
     }
 
+    /// Deletes the profiles that were made for this NodeClass. Where IAM cannot be reached, a NodeClass that no profile was made for is
+    /// not held up by that; a profile of an earlier `spec.role` is left to the housekeeper's collection.
     pub(super) async fn release_profiles(
         &self,
         cluster: &ClusterName,
         class: &EC2NodeClass,
     ) -> Result<(), CloudError> {
-        for profile in self.profiles(cluster, class).await? {
+        let profiles = match self.profiles(cluster, class).await {
+            Err(CloudError::Unknown { .. }) if !has_made_profile(class) => return Ok(()),
+            profiles => profiles?,
+        };
+        for profile in profiles {
             let roles = profile.roles.into_iter().map(|role| role.role_name);
             let roles: Vec<String> = roles.collect();
             self.delete_profile(cluster, &profile.instance_profile_name, &roles)
@@ -185,6 +191,13 @@ impl Account {
     fn profile_path(&self, cluster: &ClusterName, class: &EC2NodeClass) -> String {
         profile_path(cluster.as_str(), &self.region, &class.metadata.uid)
     }
+}
+
+/// Whether the profile in the status is one that was made for `spec.role`.
+fn has_made_profile(class: &EC2NodeClass) -> bool {
+    let status = class.status.as_ref();
+    let found = status.and_then(|status| status.instance_profile.as_ref());
+    class.spec.instance_profile.is_none() && found.is_some()
 }
 
 fn tag((key, value): (&String, &String)) -> Result<Tag, CloudError> {

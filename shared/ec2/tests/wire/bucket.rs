@@ -1,12 +1,55 @@
 //! Whole objects by name, kept and read back.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
+use aws_config::retry::RetryConfig;
+use aws_smithy_async::rt::sleep::{SharedAsyncSleep, TokioSleep};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
 use ec2::Bucket;
 use ports::Archive;
 use serde_json::json;
 
 use crate::aws::{FixedClock, MOTO, config};
+
+/// Answers 503 as often as it is told to, then 200.
+#[derive(Clone, Debug)]
+struct Busy(Arc<AtomicUsize>);
+
+impl HttpConnector for Busy {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        let status = if left > 0 { 503 } else { 200 };
+        let answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::from("an object"));
+        HttpConnectorFuture::ready(Ok(answer))
+    }
+}
+
+fn busy(answers: usize) -> Bucket {
+    let busy = Busy(Arc::new(AtomicUsize::new(answers)));
+    let http = http_client_fn(move |_, _| SharedHttpConnector::new(busy.clone()));
+    let config = config().to_builder().http_client(http);
+    let config = config
+        .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
+        .retry_config(RetryConfig::standard());
+    Bucket::new(&config.build(), "whittle-bucket", Arc::new(FixedClock))
+}
+
+#[tokio::test]
+async fn requests_of_a_busy_bucket_are_repeated_a_few_times() {
+    let object = busy(2).get("journal/a").await.unwrap();
+    assert_eq!(object, Some(b"an object".to_vec()));
+    busy(2).put("journal/a", Vec::new()).await.unwrap();
+    let error = busy(3).get("journal/a").await.unwrap_err().to_string();
+    assert!(error.contains("HTTP 503"), "{error}");
+}
 
 #[tokio::test]
 async fn objects_are_read_back_as_they_were_kept() {

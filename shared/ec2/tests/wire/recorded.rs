@@ -1,12 +1,13 @@
 //! What moto cannot do, with answers as EC2 words them: no capacity, throttling, denials, misused tokens.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use aws_smithy_async::rt::sleep::{SharedAsyncSleep, TokioSleep};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::{body::SdkBody, timeout::TimeoutConfig};
 use ec2::{Account, Options};
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -135,6 +136,48 @@ async fn an_answer_may_hold_instances_and_failures() {
             failure.zone.as_str()
         ),
         ("InsufficientInstanceCapacity", "m5.large", "us-east-1a")
+    );
+}
+
+/// Answers later than the configuration lets an attempt take.
+#[derive(Clone, Copy, Debug)]
+struct Slow;
+
+/// Time-out of an attempt, and what EC2 takes.
+const ATTEMPT: Duration = Duration::from_millis(100);
+const ANSWERS_AFTER: Duration = Duration::from_millis(400);
+
+impl HttpConnector for Slow {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let ec2 = Ec2 {
+            status: 200,
+            answer: PARTLY_FILLED,
+        };
+        HttpConnectorFuture::new(async move {
+            tokio::time::sleep(ANSWERS_AFTER).await;
+            ec2.call(request).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn create_fleet_may_take_all_the_time_that_is_left() {
+    let http = http_client_fn(|_, _| SharedHttpConnector::new(Slow));
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT);
+    let config = config()
+        .to_builder()
+        .http_client(http)
+        .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
+        .timeout_config(timeouts.build())
+        .build();
+    let account = Account::new(&config, Options::default(), Arc::new(FixedClock));
+    let not_after = NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(30);
+    let answer = account.launch(&request(), not_after).await.unwrap();
+    assert_eq!(answer.instances.len(), 2);
+    let error = account.describe_instances(&["i-1".into()]).await;
+    assert!(
+        matches!(error, Err(CloudError::Unknown { .. })),
+        "{error:?}"
     );
 }
 
