@@ -256,7 +256,10 @@ fn announce(
         play.doomed.push((deadline, id.clone()));
     }
     if kind != InterruptionKind::RebalanceRecommendation {
-        play.laws().announced.insert(id.clone(), now);
+        let mut laws = play.laws();
+        laws.announced.insert(id.clone(), now);
+        // What is dead already has no time left.
+        laws.deadlines.insert(id.clone(), deadline.unwrap_or(now));
     }
     play.facts.push((
         now,

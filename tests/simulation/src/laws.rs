@@ -12,6 +12,7 @@ use fakes::{ApiServer, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    ids::TurnId,
     launch::{FleetOverride, Instance},
     ledger::{IntentState, Lease},
     node::Node,
@@ -35,6 +36,13 @@ pub struct Laws {
     has_relay: bool,
     /// Instances that AWS has announced the end of, and when.
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
+    /// When instances are gone whose end AWS announced.
+    pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
+    /// When processes began, and the generation that they read before what they plan on.
+    begun: BTreeMap<u64, Timestamp>,
+    generations: BTreeMap<u64, u64>,
+    /// The turn that took each lane last.
+    taken: BTreeMap<Lane, TurnId>,
     /// By the lane's own clock.
     held: BTreeMap<Lane, Lease>,
     /// Since when nobody may act.
@@ -110,6 +118,23 @@ impl Laws {
             at,
             what: what.into(),
         });
+    }
+
+    pub(crate) fn process_begins(&mut self, world: &World, process: u64) {
+        self.watch_mode(world);
+        self.begun.insert(process, world.now);
+    }
+
+    pub(crate) fn process_ends(&mut self, process: u64) {
+        self.begun.remove(&process);
+        self.generations.remove(&process);
+    }
+
+    /// A process is about to read what it plans on, or has read what others committed meanwhile.
+    pub(crate) fn reads(&mut self, world: &World, process: u64) {
+        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
+        let generation = meta.map(|meta| meta.generation).unwrap_or_default();
+        self.generations.insert(process, generation);
     }
 
     pub(crate) fn turn_begins(&mut self, now: Timestamp) {

@@ -42,6 +42,7 @@ pub(crate) enum Act<'a> {
 pub(crate) struct Watched {
     pub(crate) sim: Sim,
     pub(crate) lane: Lane,
+    process: u64,
     pub(crate) bug: Option<Bug>,
     laws: Arc<Mutex<Laws>>,
 }
@@ -57,6 +58,7 @@ impl Watched {
         Self {
             sim: sim.of(process),
             lane,
+            process: process.id,
             bug,
             laws: laws.clone(),
         }
@@ -96,6 +98,14 @@ impl Watched {
         });
     }
 
+    /// C1: everything is read that the next plan is made on.
+    fn reads(&self) {
+        self.sim.look(|world| {
+            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+            laws.reads(world, self.process);
+        });
+    }
+
     fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
@@ -104,7 +114,7 @@ impl Watched {
         let clock = ports::Clock::now(&self.sim);
         self.sim.look(|world| {
             let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-            laws.judge(world, self.lane, clock, act);
+            laws.judge(world, self.process, self.lane, clock, act);
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use api::names::taint;
 use fakes::World;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
 
 use super::{Laws, SEEN_AFTER, claim_of, node_of};
@@ -11,7 +11,14 @@ use super::{Laws, SEEN_AFTER, claim_of, node_of};
 const REREAD: SignedDuration = SignedDuration::from_secs(30);
 
 impl Laws {
-    pub(super) fn terminate(&mut self, world: &World, lane: Lane, id: &InstanceId) {
+    /// `clock` is the actor's own.
+    pub(super) fn terminate(
+        &mut self,
+        world: &World,
+        lane: Lane,
+        clock: Timestamp,
+        id: &InstanceId,
+    ) {
         let now = world.now;
         if world
             .account
@@ -57,15 +64,16 @@ impl Laws {
             let at = pod.started_at;
             at.is_none_or(|at| now.duration_since(at) <= REREAD)
         };
+        // A deadline, too, is kept by hastening pods, never by ending the instance under them.
         let runs = |pod: &&Pod| {
+            let deletion = pod.deletion.as_ref();
             pod.node_name.as_ref() == Some(&node.name)
-                && pod.deletion.is_none()
+                && deletion.is_none_or(|deletion| deletion.at > clock)
                 && !came_meanwhile(pod)
         };
         if let Some(pod) = pods.find(runs)
             && ready
             && claim.is_some()
-            && !self.is_limited(world, node)
         {
             self.breaks(
                 "an instance is ended only when its pods are gone",

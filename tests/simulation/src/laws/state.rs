@@ -12,6 +12,7 @@ use model::{
     pod::Pod,
     quantity::Quantity,
 };
+use turns::{Outcome, Report};
 
 use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends};
 use crate::{HOLDER, rows};
@@ -282,6 +283,29 @@ impl Laws {
         let late = late.find(is_late);
         if let Some(claim) = late.filter(|_| self.clear_for > ENDED_WITHIN && ends) {
             self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
+        }
+    }
+
+    /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
+    pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
+        let lanes = rows(world).map(|rows| &rows.lanes);
+        let row = lanes.and_then(|lanes| lanes.get(&report.lane));
+        let is_last = self.taken.get(&report.lane) == Some(&report.turn);
+        let Some(row) = row.filter(|row| is_last && row.lease.is_none()) else {
+            return;
+        };
+        let what = format!("{} {}: {:?}", report.lane, report.turn, report.outcome);
+        if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
+            self.breaks("L2: a turn that fails is on record", world.now, what);
+        } else if let Some(due) = report.due
+            && row.due.is_none_or(|at| at > due)
+        {
+            let what = format!("{what}, at {due}, due {:?}", row.due);
+            self.breaks(
+                "L2: a lane is due when its turn wants to look again",
+                world.now,
+                what,
+            );
         }
     }
 

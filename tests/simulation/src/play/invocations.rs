@@ -53,6 +53,8 @@ impl Play {
             skew: SignedDuration::from_secs(skew),
         };
         let watched = Watched::new(&self.sim, process, lane, self.bug, &self.laws);
+        self.sim
+            .look(|world| self.laws().process_begins(world, process.id));
         (process, TurnId(format!("turn-{}", self.started)), watched)
     }
 
@@ -166,6 +168,7 @@ impl Play {
             fact,
             ..
         } = invocation;
+        self.laws().process_ends(process);
         let kept = match ended {
             None => {
                 self.note(&format!("{lane} turn-{process} died"));
@@ -173,7 +176,7 @@ impl Play {
                 if lane == Lane::Housekeeper {
                     self.heartbeats = Arc::default();
                 }
-                true
+                self.bug != Some(Bug::AcknowledgeFirst)
             }
             Some(Ended::Turn(report)) => {
                 self.report(&report);

@@ -10,6 +10,7 @@ const MOST: usize = 400;
 impl Play {
     pub(super) fn report(&mut self, report: &Report) {
         let turn = &report.turn;
+        self.sim.look(|world| self.laws().lane_ended(world, report));
         let lines = [
             ("", &report.planned),
             ("proposed ", &report.proposed),

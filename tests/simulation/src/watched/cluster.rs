@@ -40,6 +40,19 @@ impl Watched {
     fn seen(&self, key: &PodKey) -> Option<Pod> {
         self.sim.look(|world| world.api.pods.get(key).cloned())
     }
+
+    /// Whether the pod's node has a terminationGracePeriod.
+    fn gives_time(&self, key: &PodKey) -> bool {
+        let node = self.seen(key).and_then(|pod| pod.node_name);
+        self.sim.look(|world| {
+            let mut claims = world.api.node_claims.values();
+            claims.any(|claim| {
+                node.is_some()
+                    && claim.status.node_name == node
+                    && claim.spec.termination_grace_period.is_some()
+            })
+        })
+    }
 }
 
 hand_on! {
@@ -76,6 +89,9 @@ hand_on! {
             let mut pods = self.sim.pods().await?;
             if self.has(Bug::NeverDrain) && self.lane == Lane::Terminator {
                 pods.clear();
+            }
+            if self.has(Bug::EndWithinGracePeriod) && self.lane == Lane::Terminator {
+                pods.retain(|pod| pod.deletion.is_none());
             }
             if self.has(Bug::IgnoreDoNotDisrupt) {
                 for pod in &mut pods {
@@ -120,7 +136,8 @@ hand_on! {
         }
 
         async fn evict(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
-            if self.has(Bug::DeleteForEvict) {
+            let has_period = || self.gives_time(pod);
+            if self.has(Bug::DeleteForEvict) || self.has(Bug::DeleteWithinGracePeriod) && has_period() {
                 return self.delete_pod(pod, uid, grace_seconds).await;
             }
             self.before(&Act::Evict(self.seen(pod)));

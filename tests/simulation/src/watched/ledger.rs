@@ -80,6 +80,12 @@ hand_on! {
             self.sim.commit(cluster, &commit).await
         }
 
+        async fn committed_since(&self, cluster: &ClusterName, generation: u64) -> Result<Vec<Record>, LedgerError> {
+            let records = self.sim.committed_since(cluster, generation).await?;
+            self.reads();
+            Ok(records)
+        }
+
         async fn freeze(&self, cluster: &ClusterName, turn: &TurnId, call: &Call) -> Result<Moved, LedgerError> {
             if self.has(Bug::NeverFreeze) {
                 return Ok(Moved::Yes);
@@ -95,6 +101,7 @@ hand_on! {
         }
 
         async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+            self.reads();
             let intents = self.sim.intents(cluster).await?;
             Ok(if self.has(Bug::ForgetInFlight) { Vec::new() } else { intents })
         }
@@ -152,7 +159,6 @@ hand_on! {
     fn clusters() -> Vec<ClusterName>;
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
-    fn committed_since(cluster: &ClusterName, generation: u64) -> Vec<Record>;
     fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;
     fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
     fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;
