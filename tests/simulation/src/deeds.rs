@@ -2,14 +2,14 @@
 
 mod calm;
 mod people;
+mod pools;
 mod relay;
 
-use api::{EC2NodeClass, NodePool};
+use api::NodePool;
 use fakes::{Sim, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, InstanceId, Interruption, InterruptionKind, NodeClaimName, PodKey, Resources,
-    launch::InstanceState, selector::LabelSelector, snapshot::PodDisruptionBudget,
+    CapacityType, InstanceId, Interruption, InterruptionKind, NodeClaimName, launch::InstanceState,
 };
 use ports::cluster::LeaderLease;
 
@@ -23,88 +23,11 @@ use crate::{
     script::{Setting, What},
 };
 
-pub(crate) const POOL: &str = "default";
 /// What AWS gives a spot instance.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
-    sim.with(|world| {
-        let class: EC2NodeClass = fakes::node_class("default");
-        world.api.node_classes.insert("default".into(), class);
-        let mut pool = fakes::node_pool(POOL, setting.consolidate_after);
-        shape(&mut pool, setting);
-        world.api.node_pools.insert(POOL.into(), pool);
-        if setting.disruption_budget {
-            world.api.disruption_budgets.push(PodDisruptionBudget {
-                key: PodKey::new("default", "web"),
-                selector: Some(LabelSelector {
-                    match_labels: [("app".to_owned(), "web".to_owned())].into(),
-                    match_expressions: Vec::new(),
-                }),
-                disruptions_allowed: 0,
-                max_unavailable: None,
-                min_available: Some("1".to_owned()),
-                always_allow_unhealthy: false,
-            });
-        }
-        if setting.do_not_disrupt {
-            let held = world.api.deployments.entry("held".into()).or_default();
-            held.requests = requests("held");
-            let key = api::names::annotation::DO_NOT_DISRUPT.to_owned();
-            held.annotations.insert(key, "true".to_owned());
-        }
-    });
-}
-
-fn shape(pool: &mut NodePool, setting: &Setting) {
-    let template = &mut pool.spec.template.spec;
-    if setting.spot {
-        for requirement in &mut template.requirements {
-            if requirement.key == model::labels::CAPACITY_TYPE {
-                requirement.values = vec!["spot".to_owned(), "on-demand".to_owned()];
-            }
-        }
-    }
-    let json = |text: &str| serde_json::Value::from(text);
-    if let Some(period) = setting.termination_grace_period {
-        template.termination_grace_period = serde_json::from_value(json(period)).ok();
-    }
-    if let Some(after) = setting.expire_after
-        && let Ok(after) = serde_json::from_value(json(after))
-    {
-        template.expire_after = after;
-    }
-    budget(pool, setting.budget);
-    if let Some(cores) = setting.limit {
-        limit(pool, cores);
-    }
-}
-
-fn budget(pool: &mut NodePool, nodes: i64) {
-    for budget in &mut pool.spec.disruption.budgets {
-        budget.nodes = nodes.to_string();
-    }
-    touch(pool);
-}
-
-fn limit(pool: &mut NodePool, cores: i64) {
-    let limits = serde_json::json!({"cpu": cores.to_string()});
-    pool.spec.limits = serde_json::from_value(limits).ok();
-    touch(pool);
-}
-
-/// What an API server does when a spec changes.
-fn touch(pool: &mut NodePool) {
-    pool.metadata.generation = pool.metadata.generation.map(|generation| generation + 1);
-}
-
-fn requests(deployment: &str) -> Resources {
-    let cores = match deployment {
-        "web" => 1_500,
-        "batch" => 700,
-        _ => 300,
-    };
-    Resources::from([("cpu", cores), ("memory", 512 << 20)])
+    sim.with(|world| pools::set_up(world, setting));
 }
 
 pub(crate) fn happen(play: &mut Play, what: &What) {
@@ -116,7 +39,10 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         What::Scale {
             deployment,
             replicas,
-        } => sim.with(|world| world.api.scale(deployment, *replicas, requests(deployment))),
+        } => sim.with(|world| {
+            let requests = pools::requests(deployment);
+            world.api.scale(deployment, *replicas, requests);
+        }),
         What::SpotStorm { nodes } => {
             for _ in 0..*nodes {
                 let id = sim.look(|world| some_instance(world, &mut dice, true));
@@ -163,11 +89,19 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
                     class.metadata.generation.map(|generation| generation + 1);
             }
         }),
-        What::LimitEdited { cores } => edit(&sim, |pool| limit(pool, *cores)),
-        What::BudgetEdited { nodes } => edit(&sim, |pool| budget(pool, *nodes)),
+        What::LimitEdited { cores } => edit(&sim, |pool| pools::limit(pool, *cores)),
+        What::BudgetEdited { nodes } => edit(&sim, |pool| pools::edit_budget(pool, nodes)),
         What::NoCapacity { choice, seconds } => {
             let offering = offering(*choice);
             sim.with(|world| world.account.no_capacity.insert(offering));
+            relieve(play, now, *seconds, what);
+        }
+        What::OutOfCapacity {
+            capacity_type,
+            seconds,
+        } => {
+            let all = offerings(*capacity_type);
+            sim.with(|world| world.account.no_capacity.extend(all));
             relieve(play, now, *seconds, what);
         }
         What::Blind { seconds } => {
@@ -215,8 +149,8 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             sim.with(|world| people::pause(world, *level, scope, until));
         }
-        What::Watched { seconds } => {
-            edit(&sim, |pool| people::watch(pool, true));
+        What::Watched { pool, seconds } => {
+            sim.with(|world| people::watch(world, pool, true));
             let until = now + SignedDuration::from_secs(*seconds);
             play.reliefs.push((until, what.clone()));
         }
@@ -238,7 +172,7 @@ fn relieve(play: &mut Play, now: Timestamp, seconds: i64, what: &What) {
     let until = now + SignedDuration::from_secs(seconds);
     play.reliefs.push((until, what.clone()));
     // Missing capacity hinders nobody from acting.
-    if !matches!(what, What::NoCapacity { .. }) {
+    if !matches!(what, What::NoCapacity { .. } | What::OutOfCapacity { .. }) {
         play.sky.add(until, what.clone());
     }
 }
@@ -295,6 +229,9 @@ fn some_instance(world: &World, dice: &mut Dice, spot: bool) -> Option<InstanceI
     dice.pick(&ids).cloned()
 }
 
+/// Offerings of the small catalog.
+const OFFERINGS: usize = 12;
+
 /// Of the small catalog: three types in two zones, spot and on-demand.
 fn offering(choice: usize) -> (CapacityType, String, String) {
     let types = ["m5.large", "m5.xlarge", "m5.2xlarge"];
@@ -307,6 +244,12 @@ fn offering(choice: usize) -> (CapacityType, String, String) {
     let kind = types.get(choice / 2 % 3).copied().unwrap_or_default();
     let zone = zones.get(choice / 6 % 2).copied().unwrap_or_default();
     (capacity_type, kind.to_owned(), zone.to_owned())
+}
+
+fn offerings(of: CapacityType) -> impl Iterator<Item = (CapacityType, String, String)> {
+    (0..OFFERINGS)
+        .map(offering)
+        .filter(move |(capacity_type, _, _)| *capacity_type == of)
 }
 
 fn edit(sim: &Sim, change: impl Fn(&mut NodePool)) {

@@ -4,6 +4,7 @@ mod acts;
 mod budgets;
 mod endings;
 mod people;
+mod room;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +79,8 @@ pub struct Laws {
     /// When the pods of NodeClaims that go had last held them.
     let_go: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
+    /// When a NodePool last had no room for one more node.
+    full: BTreeMap<NodePoolName, Timestamp>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     /// What was disrupted a second ago.
     chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,

@@ -29,7 +29,7 @@ use model::ClusterName;
 pub use laws::{Broken, Laws};
 pub use planted::Bug;
 pub use play::Played;
-pub use script::{Event, Port, Script, Setting, What};
+pub use script::{BudgetSetting, Event, PoolSetting, Port, Script, Setting, What};
 pub use shrink::shrink;
 
 /// Our name in the leader Lease.

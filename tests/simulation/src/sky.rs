@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fakes::{Death, Fate, Weather};
 use jiff::{SignedDuration, Timestamp};
+use model::ClusterName;
 
 use crate::{
     dice::Dice,
@@ -76,7 +77,7 @@ impl Sky {
 }
 
 impl Weather for Sky {
-    fn fate(&mut self, _: u64, call: &'static str, _: Timestamp) -> Fate {
+    fn fate(&mut self, _: u64, _: Option<&ClusterName>, call: &'static str, _: Timestamp) -> Fate {
         self.with(|state| {
             let State {
                 dice,

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{POOL, budget, edit, lead, offering, people, register};
+use super::{edit, lead, offering, offerings, people, pools, register};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
@@ -27,6 +27,11 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
             What::NoCapacity { choice, .. } => {
                 world.account.no_capacity.remove(&offering(*choice));
             }
+            What::OutOfCapacity { capacity_type, .. } => {
+                for offering in offerings(*capacity_type) {
+                    world.account.no_capacity.remove(&offering);
+                }
+            }
             What::Blind { .. } => world.account.blind = false,
             What::Truncated { .. } => world.account.unlisted.clear(),
             What::ZoneOutage { .. } => {
@@ -40,7 +45,7 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
             What::Shadow { .. } => register(&sim, "active", None),
             // It steps down: an orderly end leaves the Lease to nobody.
             What::KarpenterLeads { .. } => lead(&sim, ""),
-            What::Watched { .. } => edit(&sim, |pool| people::watch(pool, false)),
+            What::Watched { pool, .. } => sim.with(|world| people::watch(world, pool, false)),
             _ => {}
         }
     }
@@ -67,12 +72,9 @@ pub(crate) fn calm(play: &mut Play) {
     play.laws().approved = true;
     edit(&sim, |pool| {
         pool.spec.limits = None;
-        pool.spec.template.spec.expire_after = fakes::node_pool(POOL, "Never")
-            .spec
-            .template
-            .spec
-            .expire_after;
-        budget(pool, 100);
+        let fresh = fakes::node_pool(&pool.metadata.name, "Never");
+        pool.spec.template.spec.expire_after = fresh.spec.template.spec.expire_after;
+        pools::free(pool);
     });
     sim.with(|world| {
         people::resume(world);

@@ -1,6 +1,6 @@
 //! How people hold back what is chosen, and let go of it.
 
-use api::{NodePool, names::annotation::MODE};
+use api::names::annotation::MODE;
 use fakes::World;
 use jiff::Timestamp;
 use model::{
@@ -47,7 +47,11 @@ fn pauses<'a>(world: &'a mut World, scope: &PauseScope) -> &'a mut Vec<Pause> {
     }
 }
 
-pub(super) fn watch(pool: &mut NodePool, only: bool) {
+/// Lets a NodePool be watched only, or acted for again.
+pub(super) fn watch(world: &mut World, pool: &str, only: bool) {
+    let Some(pool) = world.api.node_pools.get_mut(pool) else {
+        return;
+    };
     let annotations = &mut pool.metadata.annotations;
     if only {
         annotations.insert(MODE.to_owned(), "shadow".to_owned());

@@ -55,6 +55,7 @@ impl Laws {
             }
         }
         self.notices(world);
+        self.watch_room(world);
         self.patience(world);
     }
 
@@ -256,16 +257,13 @@ impl Laws {
         let (serves, ends) = (acts(SERVED_WITHIN), acts(ENDED_WITHIN));
         let long_ago =
             |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
-        let lacks = || {
-            let mut known = world.ledger.unavailable.values();
-            let mut pools = world.api.node_pools.values();
-            known.any(|one| now.duration_since(one.until) < SERVED_WITHIN)
-                || pools.any(|pool| pool.spec.limits.is_some())
-        };
-        if self.clear_for > SERVED_WITHIN && serves && !lacks() {
+        if self.clear_for > SERVED_WITHIN && serves {
             let mut pods = world.api.pods.values();
-            let waits =
-                pods.find(|pod| pod.node_name.is_none() && long_ago(pod.created_at, SERVED_WITHIN));
+            let waits = pods.find(|pod| {
+                pod.node_name.is_none()
+                    && long_ago(pod.created_at, SERVED_WITHIN)
+                    && self.could_serve(world, pod, SERVED_WITHIN)
+            });
             if let Some(pod) = waits {
                 self.breaks("L5: pods that wait are served", now, pod.key.to_string());
             }
