@@ -106,7 +106,7 @@ impl Sim {
             others: BTreeMap::new(),
             ledger: Rows::default(),
             wakes: Vec::new(),
-            registry: vec![registered(cluster)],
+            registry: vec![registered(cluster, "https://127.0.0.1")],
             secrets: BTreeMap::new(),
             told: Vec::new(),
             catalog: provider::small_catalog().into(),
@@ -143,7 +143,8 @@ impl Sim {
             let mut api = ApiServer::default();
             api.status = Some(ToldStatus::default());
             world.others.insert(cluster.into(), api);
-            world.registry.push(registered(cluster));
+            let endpoint = format!("https://{cluster}.test");
+            world.registry.push(registered(cluster, &endpoint));
         });
     }
 
@@ -350,9 +351,8 @@ impl Sim {
     }
 }
 
-fn registered(cluster: &str) -> RegistryEntry {
-    let body =
-        serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"});
+fn registered(cluster: &str, endpoint: &str) -> RegistryEntry {
+    let body = serde_json::json!({"type": "endpoint", "endpoint": endpoint, "mode": "active"});
     RegistryEntry {
         cluster: ClusterName::from(cluster),
         body: Ok(body),

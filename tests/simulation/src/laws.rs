@@ -7,12 +7,15 @@ mod people;
 mod room;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use fakes::{ApiServer, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
     ids::TurnId,
     launch::{FleetOverride, Instance},
     ledger::{IntentState, Lease},
@@ -25,6 +28,29 @@ use crate::{
     rows,
     script::{Script, What},
 };
+
+/// The laws of every cluster, shared by all who act there.
+#[derive(Clone)]
+pub(crate) struct AllLaws(Arc<BTreeMap<ClusterName, Mutex<Laws>>>);
+
+impl AllLaws {
+    pub(crate) fn new(script: &Script) -> Self {
+        let names = script.setting.cluster_names().enumerate();
+        let each = names.map(|(index, name)| (name.into(), Mutex::new(Laws::new(script, index))));
+        Self(Arc::new(each.collect()))
+    }
+
+    /// Does something with the laws of one cluster.
+    pub(crate) fn with<T: Default>(
+        &self,
+        cluster: &ClusterName,
+        act: impl FnOnce(&mut Laws) -> T,
+    ) -> T {
+        let laws = self.0.get(cluster);
+        let laws = laws.map(|laws| laws.lock().unwrap_or_else(PoisonError::into_inner));
+        laws.map(|mut laws| act(&mut laws)).unwrap_or_default()
+    }
+}
 
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
@@ -105,9 +131,10 @@ const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
 const TURNS_PER_MINUTE: u32 = 150;
 
 impl Laws {
-    pub(crate) fn new(script: &Script) -> Self {
+    fn new(script: &Script, cluster: usize) -> Self {
         let mut events = script.events.iter();
-        let dies = events.any(|event| matches!(event.what, What::RelayDead { .. }));
+        let dies = events
+            .any(|event| event.cluster == cluster && matches!(event.what, What::RelayDead { .. }));
         Self {
             tokens_ignored: script.setting.tokens_ignored,
             has_relay: script.setting.relay && !dies,
@@ -138,6 +165,12 @@ impl Laws {
         let meta = rows(world).and_then(|rows| rows.meta.as_ref());
         let generation = meta.map(|meta| meta.generation).unwrap_or_default();
         self.generations.insert(process, generation);
+    }
+
+    /// A process is told that it lost a race, and to which generation.
+    pub(crate) fn raced(&mut self, process: u64, generation: u64) {
+        let seen = self.generations.entry(process).or_default();
+        *seen = generation.max(*seen);
     }
 
     pub(crate) fn turn_begins(&mut self, now: Timestamp) {

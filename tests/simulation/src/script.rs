@@ -193,6 +193,9 @@ impl Script {
                 events.extend(combined::draw(&mut combined, cluster));
             }
         }
+        if setting.wave {
+            events.extend(wave(&mut Dice::new(seed, 10)));
+        }
         events.sort_by_key(|event| event.at);
         Self {
             seed,
@@ -200,6 +203,23 @@ impl Script {
             events,
         }
     }
+}
+
+/// Hundreds of pods come, each of which needs a node of its own, and most of them go again.
+fn wave(dice: &mut Dice) -> [Event; 2] {
+    let begin = dice.between(30, TROUBLE / 3);
+    let event = |at, replicas| Event {
+        at,
+        cluster: 0,
+        what: What::Scale {
+            deployment: "web",
+            replicas,
+        },
+    };
+    [
+        event(begin, dice.index(130) + 120),
+        event(begin + dice.between(120, TROUBLE / 2), dice.index(20)),
+    ]
 }
 
 /// Events that know nothing of each other. Each run knows only some of what can happen, so that rare things meet.

@@ -1,5 +1,6 @@
 //! How what others do ends.
 
+use fakes::Sim;
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
@@ -11,18 +12,22 @@ use crate::{
 
 /// Ends what lasts for a while, and what AWS announced.
 pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
-    let mut due = play.reliefs.iter().map(|(at, _)| at);
+    let mut due = play.reliefs.iter().map(|(at, ..)| at);
     let mut gone = play.doomed.iter().map(|(at, _)| at);
     if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {
         return;
     }
     let sim = play.sim.clone();
-    let over: Vec<What> = play
+    let over: Vec<(usize, What)> = play
         .reliefs
-        .extract_if(.., |(at, _)| *at <= now)
-        .map(|(_, what)| what)
+        .extract_if(.., |(at, ..)| *at <= now)
+        .map(|(_, cluster, what)| (cluster, what))
         .collect();
-    for what in over {
+    for (cluster, what) in over {
+        let Some(place) = play.clusters.get(cluster) else {
+            continue;
+        };
+        let sim = place.sim.clone();
         sim.with(|world| match &what {
             What::NoCapacity { choice, .. } => {
                 world.account.no_capacity.remove(&offering(*choice));
@@ -60,17 +65,22 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
 /// Nothing goes wrong any more, and a person sees to what needs one.
 pub(crate) fn calm(play: &mut Play) {
     let now = play.now();
-    let sim = play.sim.clone();
-    for (at, _) in &mut play.reliefs {
+    for (at, ..) in &mut play.reliefs {
         *at = now;
     }
     proceed(play, now);
-    play.relay.dead_until(0);
     play.last_change = play.seconds;
     play.sky.end(now);
-    register(&sim, "active", Some(now + SignedDuration::from_hours(2)));
-    play.laws().approved = true;
-    edit(&sim, |pool| {
+    for place in &mut play.clusters {
+        place.relay.dead_until(0);
+        play.laws.with(&place.name, |laws| laws.approved = true);
+        calm_cluster(&place.sim, now);
+    }
+}
+
+fn calm_cluster(sim: &Sim, now: Timestamp) {
+    register(sim, "active", Some(now + SignedDuration::from_hours(2)));
+    edit(sim, |pool| {
         pool.spec.limits = None;
         let fresh = fakes::node_pool(&pool.metadata.name, "Never");
         pool.spec.template.spec.expire_after = fresh.spec.template.spec.expire_after;

@@ -8,8 +8,6 @@ use model::{
     ledger::{Pause, PauseLevel, PauseScope},
 };
 
-use crate::cluster;
-
 const WHO: &str = "ann";
 
 pub(super) fn pause(world: &mut World, level: PauseLevel, scope: &PauseScope, until: Timestamp) {
@@ -36,14 +34,18 @@ pub(super) fn resume(world: &mut World) {
         pauses(world, scope).clear();
     }
     for lane in Lane::WOKEN {
-        world.ledger.of(cluster()).make_due(lane, now);
+        let cluster = world.cluster.clone();
+        world.ledger.of(&cluster).make_due(lane, now);
     }
 }
 
 fn pauses<'a>(world: &'a mut World, scope: &PauseScope) -> &'a mut Vec<Pause> {
     match scope {
         PauseScope::Account => &mut world.ledger.pauses,
-        PauseScope::Cluster | PauseScope::NodePool(_) => &mut world.ledger.of(cluster()).pauses,
+        PauseScope::Cluster | PauseScope::NodePool(_) => {
+            let cluster = world.cluster.clone();
+            &mut world.ledger.of(&cluster).pauses
+        }
     }
 }
 

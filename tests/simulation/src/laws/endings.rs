@@ -5,7 +5,8 @@ use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
 
-use super::{Laws, SEEN_AFTER, claim_of, node_of};
+use super::{Laws, SEEN_AFTER, claim_of, node_of, state::instances};
+use crate::is_own;
 
 /// What is read again before an act may be so old when the act takes place.
 const REREAD: SignedDuration = SignedDuration::from_secs(30);
@@ -20,13 +21,16 @@ impl Laws {
         id: &InstanceId,
     ) {
         let now = world.now;
-        if world
-            .account
-            .instances
-            .get(id)
-            .is_none_or(|instance| !instance.state.is_alive())
-        {
+        let instance = world.account.instances.get(id);
+        let Some(instance) = instance.filter(|instance| instance.state.is_alive()) else {
             return;
+        };
+        if !is_own(world, instance) {
+            self.breaks(
+                "turns of a cluster end no instance of another one",
+                now,
+                id.to_string(),
+            );
         }
         let claim = claim_of(world, id);
         if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
@@ -108,7 +112,7 @@ impl Laws {
         self.lost
             .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
         self.lost.insert(name.to_owned(), now);
-        self.most_instances = self.most_instances.max(world.account.alive().count());
+        self.most_instances = self.most_instances.max(instances(world));
         let (count, most) = (self.lost.len(), self.most_instances);
         if !self.approved && (count > (most / 10).max(1) || count >= most) {
             let what = format!("{count} of {most} within an hour, {name} last");

@@ -18,7 +18,7 @@ use super::{ACTS_FOR, Laws, has_failed, instance_of, names};
 use crate::{rows, watched::Act};
 
 /// So far is the clock of a function off at most, by which a pause ends.
-const SKEW: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
 /// What they held back is done after this, once somebody knows that they do no longer.
 const RESUMED_WITHIN: SignedDuration = SignedDuration::from_mins(5);

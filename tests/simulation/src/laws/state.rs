@@ -14,8 +14,8 @@ use model::{
 };
 use turns::{Outcome, Report};
 
-use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends};
-use crate::{HOLDER, rows};
+use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends, people::SKEW};
+use crate::{HOLDER, is_own, rows};
 
 /// A spot instance is on its way out after this, if nothing hinders.
 const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
@@ -25,8 +25,8 @@ const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 /// The world is looked at so often.
 pub(super) const EACH: SignedDuration = SignedDuration::from_secs(1);
-/// A lower limit or budget counts from then on.
-pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(6);
+/// Longest time after which a turn commits what a budget allowed when it looked: its own time and that of a validation.
+pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(2);
 
 impl Laws {
     /// Judges what there is now. Where nothing has changed since, time alone can have broken a law.
@@ -62,7 +62,7 @@ impl Laws {
     fn look_at_all(&mut self, world: &World) {
         self.watch_mode(world);
         self.note_initialized(world);
-        self.most_instances = self.most_instances.max(world.account.alive().count());
+        self.most_instances = self.most_instances.max(instances(world));
         self.names(world);
         self.launches(world);
         self.limits(world);
@@ -296,7 +296,8 @@ impl Laws {
         if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
             self.breaks("L2: a turn that fails is on record", world.now, what);
         } else if let Some(due) = report.due
-            && row.due.is_none_or(|at| at > due)
+            // What somebody asked for meanwhile is due by the clock of the turn that ended.
+            && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
         {
             let what = format!("{what}, at {due}, due {:?}", row.due);
             self.breaks(
@@ -310,7 +311,8 @@ impl Laws {
     /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
     pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
         let id = &fact.instance;
-        let owned = world.ledger.owners.contains_key(id);
+        let owner = world.ledger.owners.get(id);
+        let owned = owner.is_some_and(|owner| owner.cluster == world.cluster);
         let (now, rows) = (world.now, rows(world));
         let meta = rows.and_then(|rows| rows.meta.as_ref());
         let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
@@ -350,6 +352,12 @@ impl Laws {
             );
         }
     }
+}
+
+/// How many instances of the cluster cost money.
+pub(super) fn instances(world: &World) -> usize {
+    let alive = world.account.alive();
+    alive.filter(|instance| is_own(world, instance)).count()
 }
 
 /// Whether pods do not let the node go: for as long as they like, where nothing gives it a deadline.

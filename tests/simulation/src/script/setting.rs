@@ -8,6 +8,10 @@ use crate::dice::Dice;
 pub(crate) const TEAM: &str = "team";
 /// NodePools in the order in which settings have them.
 const POOLS: [&str; 3] = ["default", "second", TEAM];
+/// Clusters of the account, in the order in which settings have them.
+const CLUSTERS: [&str; 2] = ["demo", "other"];
+/// Seeds with a wave of nodes, per mille: each takes as long as dozens of others.
+const WAVES: u64 = 4;
 /// Minutes of each hour that a budget with a schedule is in force.
 pub(crate) const WINDOW: i64 = 10;
 
@@ -69,15 +73,27 @@ impl Setting {
         let lanes = Lane::WOKEN
             .into_iter()
             .chain([Lane::Interruption, Lane::Housekeeper]);
-        let count = dice.pick(&[1, 1, 1, 2, 3, 3]).copied().unwrap_or(1);
+        let wave = dice.chance(WAVES);
+        let count = match wave {
+            true => 1,
+            false => dice.pick(&[1, 1, 1, 2, 3, 3]).copied().unwrap_or(1),
+        };
         let pools = POOLS.into_iter().take(count);
         Self {
-            clusters: 1,
-            budgeted: false,
+            clusters: if dice.chance(120) { CLUSTERS.len() } else { 1 },
+            budgeted: dice.chance(300),
             relay: dice.chance(700),
-            publishes: false,
-            pools: pools.map(|name| PoolSetting::draw(name, dice)).collect(),
-            wave: false,
+            publishes: dice.chance(300),
+            pools: pools
+                .map(|name| PoolSetting {
+                    limit: dice
+                        .chance(400)
+                        .then(|| dice.between(6, 24))
+                        .filter(|_| !wave),
+                    ..PoolSetting::draw(name, dice)
+                })
+                .collect(),
+            wave,
             do_not_disrupt: dice.chance(300),
             disruption_budget: dice.chance(500),
             tokens_ignored: dice.chance(200),
@@ -95,6 +111,10 @@ impl Setting {
                 .map(|lane| (lane, if skewed { dice.between(-20, 20) } else { 0 }))
                 .collect(),
         }
+    }
+
+    pub(crate) fn cluster_names(&self) -> impl Iterator<Item = &'static str> {
+        CLUSTERS.into_iter().take(self.clusters)
     }
 
     pub(crate) fn has_team(&self) -> bool {
@@ -121,7 +141,7 @@ impl PoolSetting {
                 .copied()
                 .unwrap_or("Never"),
             budgets: [always].into_iter().chain(at_times).collect(),
-            limit: dice.chance(400).then(|| dice.between(6, 24)),
+            limit: None,
             termination_grace_period: dice
                 .chance(300)
                 .then(|| dice.pick(&["1m", "5m"]).copied().unwrap_or("5m")),

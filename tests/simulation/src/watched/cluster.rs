@@ -32,7 +32,7 @@ impl Clusters for Watched {
         entry: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
         Clusters::connect(&self.sim, cluster, entry).await?;
-        Ok(Arc::new(self.clone()))
+        Ok(Arc::new(self.at(cluster)))
     }
 }
 
@@ -115,7 +115,7 @@ hand_on! {
             if self.has(Bug::NoPreconditions) {
                 target.resource_version.clear();
             }
-            self.before(&Act::DeleteClaim(&target));
+            self.before(&self.cluster, &Act::DeleteClaim(&target));
             self.sim.delete_node_claim(&target).await
         }
 
@@ -124,13 +124,13 @@ hand_on! {
             if self.has(Bug::ReleaseEarly) && !update.conditions.is_empty() && self.lane == Lane::Terminator {
                 update.remove_finalizers.push(api::names::finalizer::TERMINATION.to_owned());
             }
-            self.before(&Act::UpdateClaim(&update));
+            self.before(&self.cluster, &Act::UpdateClaim(&update));
             self.sim.update_node_claim(&update).await
         }
 
         async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
             if update.delete {
-                self.before(&Act::DeleteNode(&update.name));
+                self.before(&self.cluster, &Act::DeleteNode(&update.name));
             }
             self.sim.update_node(update).await
         }
@@ -140,12 +140,12 @@ hand_on! {
             if self.has(Bug::DeleteForEvict) || self.has(Bug::DeleteWithinGracePeriod) && has_period() {
                 return self.delete_pod(pod, uid, grace_seconds).await;
             }
-            self.before(&Act::Evict(self.seen(pod)));
+            self.before(&self.cluster, &Act::Evict(self.seen(pod)));
             self.sim.evict(pod, uid, grace_seconds).await
         }
 
         async fn delete_pod(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
-            self.before(&Act::DeletePod(self.seen(pod)));
+            self.before(&self.cluster, &Act::DeletePod(self.seen(pod)));
             Cluster::delete_pod(&self.sim, pod, uid, grace_seconds).await
         }
 

@@ -29,13 +29,13 @@ hand_on! {
                 taken = Taken::Mine(Box::default());
             }
             if let Taken::Mine(_) = taken {
-                self.before(&Act::Take { lane, lease });
+                self.before(cluster, &Act::Take { lane, lease });
             }
             Ok(taken)
         }
 
         async fn end_lane(&self, cluster: &ClusterName, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Result<Ended, LedgerError> {
-            self.before(&Act::End { lane, turn });
+            self.before(cluster, &Act::End { lane, turn });
             let mut end = end.clone();
             if self.has(Bug::SwallowFailures) && end.error.take().is_some() {
                 let beat = self.sim.with(|world| world.ledger.of(cluster).beat.clone());
@@ -76,8 +76,12 @@ hand_on! {
             if self.has(Bug::ForgetIntents) {
                 commit.intents.clear();
             }
-            self.before(&Act::Commit(&commit));
-            self.sim.commit(cluster, &commit).await
+            self.before(cluster, &Act::Commit(&commit));
+            let committed = self.sim.commit(cluster, &commit).await?;
+            if let Committed::Raced { generation } = committed {
+                self.laws.with(cluster, |laws| laws.raced(self.process, generation));
+            }
+            Ok(committed)
         }
 
         async fn committed_since(&self, cluster: &ClusterName, generation: u64) -> Result<Vec<Record>, LedgerError> {
