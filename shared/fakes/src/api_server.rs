@@ -9,6 +9,7 @@ use model::{
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::{Deletion, Owner, Pod, PodShape},
     snapshot::{DaemonSet, PodDisruptionBudget, Workload},
+    taint::Toleration,
     volume::Storage,
 };
 use ports::{
@@ -64,6 +65,7 @@ pub struct Deployment {
     pub replicas: usize,
     pub requests: Resources,
     pub node_selector: BTreeMap<String, String>,
+    pub tolerations: Vec<Toleration>,
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -84,6 +86,7 @@ impl Deployment {
         let shape = PodShape {
             requests,
             node_selector: self.node_selector.clone(),
+            tolerations: self.tolerations.clone(),
             annotations: self.annotations.clone(),
             scheduler_name: "default-scheduler".into(),
             termination_grace_seconds: Some(5),

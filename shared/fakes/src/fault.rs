@@ -1,4 +1,5 @@
 use jiff::{SignedDuration, Timestamp};
+use model::ClusterName;
 use ports::{CloudError, ClusterError, LedgerError, QueueError, RegistryError};
 
 /// How one port call fails.
@@ -24,7 +25,14 @@ pub struct Process {
 
 /// Decides what becomes of every port call of a [`Process`].
 pub trait Weather: Send {
-    fn fate(&mut self, process: u64, call: &'static str, now: Timestamp) -> Fate;
+    /// `cluster` is the one whose API server the process reaches now.
+    fn fate(
+        &mut self,
+        process: u64,
+        cluster: Option<&ClusterName>,
+        call: &'static str,
+        now: Timestamp,
+    ) -> Fate;
 }
 
 /// What becomes of one port call; by default it is answered at once.

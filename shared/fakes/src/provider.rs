@@ -276,14 +276,15 @@ impl Clusters for Sim {
         cluster: &ClusterName,
         _: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
-        self.aside("connect", |world| match world.deleted.contains(cluster) {
-            true => Err(ClusterError::NoCluster {
-                cluster: cluster.clone(),
-            }),
-            false => Ok(()),
-        })
-        .await?;
-        Ok(Arc::new(self.clone()))
+        self.in_cluster(cluster)
+            .aside("connect", |world| match world.deleted.contains(cluster) {
+                true => Err(ClusterError::NoCluster {
+                    cluster: cluster.clone(),
+                }),
+                false => Ok(()),
+            })
+            .await?;
+        Ok(Arc::new(self.in_cluster(cluster)))
     }
 }
 

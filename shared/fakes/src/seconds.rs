@@ -27,16 +27,20 @@ impl World {
             self.api.count_looks(settled.looks);
             return;
         }
-        // Each of them happens, whatever the others did.
-        let happened = [
-            self.account.step(self.now),
-            self.run_kubelets(),
-            self.run_deployments(),
-            self.remove_deleted_pods(),
-            self.schedule(),
-            self.run_disruption_controller(),
-        ];
-        if happened.contains(&true) {
+        let mut happened = self.account.step(self.now);
+        for cluster in self.clusters() {
+            self.turn_to(&cluster);
+            // Each of them happens, whatever the others did.
+            let here = [
+                self.run_kubelets(),
+                self.run_deployments(),
+                self.remove_deleted_pods(),
+                self.schedule(),
+                self.run_disruption_controller(),
+            ];
+            happened |= here.contains(&true);
+        }
+        if happened {
             self.changes += 1;
             self.settled = None;
         } else {
@@ -48,8 +52,9 @@ impl World {
         let instances = self.account.instances.values();
         let launched = instances.filter_map(|instance| instance.launched_at);
         let kubelets = launched.flat_map(|at| [at + JOINS_AFTER, at + READY_AFTER]);
-        let deletions = self.api.pods.values();
-        let deletions = deletions.filter_map(|pod| Some(pod.deletion.as_ref()?.at));
+        let all = self.other_api_servers().chain([&self.api]);
+        let pods = all.flat_map(|api| api.pods.values());
+        let deletions = pods.filter_map(|pod| Some(pod.deletion.as_ref()?.at));
         let due = self.account.due().chain(kubelets).chain(deletions);
         let looks = self.account.instances.values();
         let looks = looks.filter(|instance| instance.private_dns.is_some());

@@ -32,6 +32,8 @@ pub struct Sim {
     /// The real one, over the world's table.
     ledger: Arc<TableLedger>,
     process: Option<Process>,
+    /// Cluster whose API server this handle reaches; `None` where the world has only one.
+    cluster: Option<ClusterName>,
 }
 
 /// Something that others do to the world meanwhile.
@@ -41,7 +43,12 @@ pub type Happening = fn(&mut World);
 pub struct World {
     pub now: Timestamp,
     pub account: Account,
+    /// API server of the cluster that the last handle reached.
     pub api: ApiServer,
+    /// Name of that cluster.
+    pub cluster: ClusterName,
+    /// API servers of the account's other clusters.
+    others: BTreeMap<ClusterName, ApiServer>,
     pub ledger: Rows,
     /// Wakes sent and not taken yet, with the time of their delivery.
     pub wakes: Vec<(Timestamp, Wake)>,
@@ -95,20 +102,16 @@ impl Sim {
     /// A world with one registered, active cluster, a small catalog, and nothing in it.
     pub fn new(cluster: &str) -> Self {
         let now = Timestamp::from_second(Self::START).unwrap_or_default();
-        let entry = RegistryEntry {
-            cluster: ClusterName::from(cluster),
-            body: Ok(
-                serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": "active"}),
-            ),
-        };
         let table = Arc::new(MemoryTable::default());
         let mut world = World {
             now,
             account: Account::default(),
             api: ApiServer::default(),
+            cluster: ClusterName::from(cluster),
+            others: BTreeMap::new(),
             ledger: Rows::new(Arc::clone(&table)),
             wakes: Vec::new(),
-            registry: vec![entry],
+            registry: vec![registered(cluster, "https://127.0.0.1")],
             secrets: BTreeMap::new(),
             told: Vec::new(),
             catalog: provider::small_catalog().into(),
@@ -136,15 +139,34 @@ impl Sim {
             world: Arc::new(Mutex::new(world)),
             ledger: Arc::new(Rows::ledger(table)),
             process: None,
+            cluster: None,
         }
+    }
+
+    /// Adds a registered, active cluster with an API server of its own. Instances join the cluster that their tag names.
+    pub fn add_cluster(&self, cluster: &str) {
+        self.with(|world| {
+            let mut api = ApiServer::default();
+            api.status = Some(ToldStatus::default());
+            world.others.insert(cluster.into(), api);
+            let endpoint = format!("https://{cluster}.test");
+            world.registry.push(registered(cluster, &endpoint));
+        });
     }
 
     /// The same world as one process reaches it.
     pub fn of(&self, process: Process) -> Self {
         Self {
-            world: self.world.clone(),
-            ledger: Arc::clone(&self.ledger),
             process: Some(process),
+            ..self.clone()
+        }
+    }
+
+    /// The same world with the API server of this cluster.
+    pub fn in_cluster(&self, cluster: &ClusterName) -> Self {
+        Self {
+            cluster: Some(cluster.clone()),
+            ..self.clone()
         }
     }
 
@@ -171,7 +193,11 @@ impl Sim {
 
     /// For what is no part of the world: the course of calls, and the clock.
     fn lock(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cluster) = &self.cluster {
+            world.turn_to(cluster);
+        }
+        world
     }
 
     /// Lets time pass in steps of a second, with everything that happens by itself.
@@ -320,7 +346,10 @@ impl Sim {
         let mut world = self.lock();
         let now = world.now;
         let weather = world.weather.as_mut();
-        weather.map_or_else(Fate::default, |weather| weather.fate(process.id, call, now))
+        let cluster = self.cluster.as_ref();
+        weather.map_or_else(Fate::default, |weather| {
+            weather.fate(process.id, cluster, call, now)
+        })
     }
 
     /// Gives way until so much time has passed.
@@ -342,7 +371,42 @@ impl Sim {
     }
 }
 
+fn registered(cluster: &str, endpoint: &str) -> RegistryEntry {
+    let body = serde_json::json!({"type": "endpoint", "endpoint": endpoint, "mode": "active"});
+    RegistryEntry {
+        cluster: ClusterName::from(cluster),
+        body: Ok(body),
+    }
+}
+
 impl World {
+    /// Brings a cluster's API server to [`World::api`]. Where there is only one, it stands for every cluster.
+    pub(crate) fn turn_to(&mut self, cluster: &ClusterName) {
+        if self.cluster == *cluster {
+            return;
+        }
+        let Some(api) = self.others.remove(cluster) else {
+            return;
+        };
+        let left = std::mem::replace(&mut self.api, api);
+        let name = std::mem::replace(&mut self.cluster, cluster.clone());
+        self.others.insert(name, left);
+    }
+
+    pub(crate) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// All clusters, that at [`World::api`] last.
+    pub(crate) fn clusters(&self) -> Vec<ClusterName> {
+        let current = std::iter::once(&self.cluster);
+        self.others.keys().chain(current).cloned().collect()
+    }
+
+    pub(crate) fn other_api_servers(&self) -> impl Iterator<Item = &ApiServer> {
+        self.others.values()
+    }
+
     fn take_fault(&mut self, call: &str) -> Option<Fault> {
         let index = self.faults.iter().position(|(name, _)| *name == call)?;
         Some(self.faults.remove(index).1)

@@ -46,6 +46,7 @@ impl World {
 
     pub(crate) fn run_kubelets(&mut self) -> bool {
         let mut changed = false;
+        let cluster = self.has_others().then(|| self.cluster.clone());
         let Self {
             account,
             api,
@@ -54,7 +55,11 @@ impl World {
             ..
         } = self;
         let now = *now;
-        for instance in account.instances.values() {
+        let joins = |instance: &&Instance| {
+            let tag = instance.tags.get(api::names::tag::EKS_CLUSTER);
+            cluster.is_none() || tag == cluster.as_ref().map(|name| &name.0)
+        };
+        for instance in account.instances.values().filter(joins) {
             let Some(name) = instance.private_dns.as_deref().map(NodeName::from) else {
                 continue;
             };

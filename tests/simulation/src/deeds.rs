@@ -2,14 +2,15 @@
 
 mod calm;
 mod people;
+mod pools;
 mod relay;
 
-use api::{EC2NodeClass, NodePool};
+use api::NodePool;
 use fakes::{Sim, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    CapacityType, InstanceId, Interruption, InterruptionKind, NodeClaimName, PodKey, Resources,
-    launch::InstanceState, selector::LabelSelector, snapshot::PodDisruptionBudget,
+    CapacityType, ClusterName, InstanceId, Interruption, InterruptionKind, NodeClaimName,
+    launch::InstanceState,
 };
 use ports::cluster::LeaderLease;
 
@@ -19,120 +20,72 @@ pub(crate) use self::{
 };
 use crate::{
     dice::Dice,
+    is_own,
     play::Play,
     script::{Setting, What},
 };
 
-pub(crate) const POOL: &str = "default";
 /// What AWS gives a spot instance.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
     sim.with(|world| {
-        let class: EC2NodeClass = fakes::node_class("default");
-        world.api.node_classes.insert("default".into(), class);
-        let mut pool = fakes::node_pool(POOL, setting.consolidate_after);
-        shape(&mut pool, setting);
-        world.api.node_pools.insert(POOL.into(), pool);
-        if setting.disruption_budget {
-            world.api.disruption_budgets.push(PodDisruptionBudget {
-                key: PodKey::new("default", "web"),
-                selector: Some(LabelSelector {
-                    match_labels: [("app".to_owned(), "web".to_owned())].into(),
-                    match_expressions: Vec::new(),
-                }),
-                disruptions_allowed: 0,
-                max_unavailable: None,
-                min_available: Some("1".to_owned()),
-                always_allow_unhealthy: false,
-            });
+        pools::set_up(world, setting);
+        if !setting.tells {
+            world.api.status = None;
         }
-        if setting.do_not_disrupt {
-            let held = world.api.deployments.entry("held".into()).or_default();
-            held.requests = requests("held");
-            let key = api::names::annotation::DO_NOT_DISRUPT.to_owned();
-            held.annotations.insert(key, "true".to_owned());
-        }
+        world.api.joins_once = true;
     });
 }
 
-fn shape(pool: &mut NodePool, setting: &Setting) {
-    let template = &mut pool.spec.template.spec;
-    if setting.spot {
-        for requirement in &mut template.requirements {
-            if requirement.key == model::labels::CAPACITY_TYPE {
-                requirement.values = vec!["spot".to_owned(), "on-demand".to_owned()];
-            }
-        }
-    }
-    let json = |text: &str| serde_json::Value::from(text);
-    if let Some(period) = setting.termination_grace_period {
-        template.termination_grace_period = serde_json::from_value(json(period)).ok();
-    }
-    if let Some(after) = setting.expire_after
-        && let Ok(after) = serde_json::from_value(json(after))
-    {
-        template.expire_after = after;
-    }
-    budget(pool, setting.budget);
-    if let Some(cores) = setting.limit {
-        limit(pool, cores);
-    }
-}
-
-fn budget(pool: &mut NodePool, nodes: i64) {
-    for budget in &mut pool.spec.disruption.budgets {
-        budget.nodes = nodes.to_string();
-    }
-    touch(pool);
-}
-
-fn limit(pool: &mut NodePool, cores: i64) {
-    let limits = serde_json::json!({"cpu": cores.to_string()});
-    pool.spec.limits = serde_json::from_value(limits).ok();
-    touch(pool);
-}
-
-/// What an API server does when a spec changes.
-fn touch(pool: &mut NodePool) {
-    pool.metadata.generation = pool.metadata.generation.map(|generation| generation + 1);
-}
-
-fn requests(deployment: &str) -> Resources {
-    let cores = match deployment {
-        "web" => 1_500,
-        "batch" => 700,
-        _ => 300,
-    };
-    Resources::from([("cpu", cores), ("memory", 512 << 20)])
-}
-
-pub(crate) fn happen(play: &mut Play, what: &What) {
+/// Lets something happen to a cluster.
+pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
     let now = play.now();
     let mut dice = Dice::new(u64::try_from(play.seconds).unwrap_or(0), 4);
-    let sim = play.sim.clone();
+    let Some(place) = play.clusters.get_mut(cluster) else {
+        return;
+    };
+    let (sim, name) = (place.sim.clone(), place.name.clone());
+    if let What::RelayDead { seconds } = what {
+        place.relay.dead_until(play.seconds + seconds);
+    }
     play.last_change = play.seconds;
     match what {
         What::Scale {
             deployment,
             replicas,
-        } => sim.with(|world| world.api.scale(deployment, *replicas, requests(deployment))),
+        } => sim.with(|world| {
+            let requests = pools::requests(deployment);
+            world.api.scale(deployment, *replicas, requests);
+        }),
         What::SpotStorm { nodes } => {
             for _ in 0..*nodes {
                 let id = sim.look(|world| some_instance(world, &mut dice, true));
-                announce(play, id, InterruptionKind::SpotInterrupted, Some(NOTICE));
+                announce(
+                    play,
+                    &name,
+                    id,
+                    InterruptionKind::SpotInterrupted,
+                    Some(NOTICE),
+                );
             }
         }
         What::Rebalance => {
             let id = sim.look(|world| some_instance(world, &mut dice, true));
-            announce(play, id, InterruptionKind::RebalanceRecommendation, None);
+            announce(
+                play,
+                &name,
+                id,
+                InterruptionKind::RebalanceRecommendation,
+                None,
+            );
         }
         What::InstanceDies => {
             let id = sim.look(|world| some_instance(world, &mut dice, false));
             if let Some(id) = &id {
                 sim.with(|world| world.account.terminate(id, world.now));
             }
-            announce(play, id, InterruptionKind::InstanceTerminated, None);
+            announce(play, &name, id, InterruptionKind::InstanceTerminated, None);
         }
         What::NodeDeleted => sim.with(|world| {
             let names: Vec<_> = world.api.nodes.keys().cloned().collect();
@@ -148,7 +101,7 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         }),
         What::NodeClaimForced => {
             let forced = sim.with(|world| force(world, &mut dice));
-            play.laws().forced.extend(forced);
+            play.laws.with(&name, |laws| laws.forced.extend(forced));
         }
         What::PodDeleted => sim.with(|world| {
             let keys: Vec<_> = world.api.pods.keys().cloned().collect();
@@ -163,16 +116,24 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
                     class.metadata.generation.map(|generation| generation + 1);
             }
         }),
-        What::LimitEdited { cores } => edit(&sim, |pool| limit(pool, *cores)),
-        What::BudgetEdited { nodes } => edit(&sim, |pool| budget(pool, *nodes)),
+        What::LimitEdited { cores } => edit(&sim, |pool| pools::limit(pool, *cores)),
+        What::BudgetEdited { nodes } => edit(&sim, |pool| pools::edit_budget(pool, nodes)),
         What::NoCapacity { choice, seconds } => {
             let offering = offering(*choice);
             sim.with(|world| world.account.no_capacity.insert(offering));
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
+        }
+        What::OutOfCapacity {
+            capacity_type,
+            seconds,
+        } => {
+            let all = offerings(*capacity_type);
+            sim.with(|world| world.account.no_capacity.extend(all));
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::Blind { seconds } => {
             sim.with(|world| world.account.blind = true);
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::Truncated { hidden, seconds } => {
             sim.with(|world| {
@@ -180,32 +141,30 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
                     world.account.alive().map(|one| one.id.clone()).collect();
                 world.account.unlisted.extend(ids.into_iter().take(*hidden));
             });
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::ZoneOutage { seconds } => {
             sim.with(|world| {
                 world.account.blind = true;
                 world.api.silent.extend(world.api.nodes.keys().cloned());
             });
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::KubeletSilent { seconds } => {
             sim.with(|world| {
                 let nodes: Vec<_> = world.api.nodes.keys().cloned().collect();
                 world.api.silent.extend(dice.pick(&nodes).cloned());
             });
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
-        What::RelayDead { seconds } => {
-            play.relay.dead_until(play.seconds + seconds);
-        }
+        What::RelayDead { .. } => {}
         What::Shadow { seconds } => {
             register(&sim, "shadow", None);
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::KarpenterLeads { seconds } => {
             lead(&sim, "karpenter-5d8c");
-            relieve(play, now, *seconds, what);
+            relieve(play, (cluster, &name), now, *seconds, what);
         }
         What::Paused {
             level,
@@ -215,10 +174,10 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             sim.with(|world| people::pause(world, *level, scope, until));
         }
-        What::Watched { seconds } => {
-            edit(&sim, |pool| people::watch(pool, true));
+        What::Watched { pool, seconds } => {
+            sim.with(|world| people::watch(world, pool, true));
             let until = now + SignedDuration::from_secs(*seconds);
-            play.reliefs.push((until, what.clone()));
+            play.reliefs.push((until, cluster, what.clone()));
         }
         What::Down { seconds, .. }
         | What::Faults { seconds, .. }
@@ -228,23 +187,25 @@ pub(crate) fn happen(play: &mut Play, what: &What) {
         | What::WakesDoubled { seconds, .. }
         | What::WakesLate { seconds, .. }
         | What::SweepsMissed { seconds } => {
-            play.sky
-                .add(now + SignedDuration::from_secs(*seconds), what.clone());
+            let until = now + SignedDuration::from_secs(*seconds);
+            play.sky.add(until, &name, what.clone());
         }
     }
 }
 
-fn relieve(play: &mut Play, now: Timestamp, seconds: i64, what: &What) {
+/// Ends something after a while; `at` is the index and the name of its cluster.
+fn relieve(play: &mut Play, at: (usize, &ClusterName), now: Timestamp, seconds: i64, what: &What) {
     let until = now + SignedDuration::from_secs(seconds);
-    play.reliefs.push((until, what.clone()));
+    play.reliefs.push((until, at.0, what.clone()));
     // Missing capacity hinders nobody from acting.
-    if !matches!(what, What::NoCapacity { .. }) {
-        play.sky.add(until, what.clone());
+    if !matches!(what, What::NoCapacity { .. } | What::OutOfCapacity { .. }) {
+        play.sky.add(until, at.1, what.clone());
     }
 }
 
 fn announce(
     play: &mut Play,
+    cluster: &ClusterName,
     id: Option<InstanceId>,
     kind: InterruptionKind,
     left: Option<SignedDuration>,
@@ -256,7 +217,11 @@ fn announce(
         play.doomed.push((deadline, id.clone()));
     }
     if kind != InterruptionKind::RebalanceRecommendation {
-        play.laws().announced.insert(id.clone(), now);
+        play.laws.with(cluster, |laws| {
+            laws.announced.insert(id.clone(), now);
+            // What is dead already has no time left.
+            laws.deadlines.insert(id.clone(), deadline.unwrap_or(now));
+        });
     }
     play.facts.push((
         now,
@@ -284,13 +249,16 @@ fn some_instance(world: &World, dice: &mut Dice, spot: bool) -> Option<InstanceI
     let alive = world
         .account
         .alive()
-        .filter(|one| one.state == InstanceState::Running);
+        .filter(|one| one.state == InstanceState::Running && is_own(world, one));
     let ids: Vec<InstanceId> = alive
         .filter(|one| !spot || one.capacity_type == CapacityType::Spot)
         .map(|one| one.id.clone())
         .collect();
     dice.pick(&ids).cloned()
 }
+
+/// Offerings of the small catalog.
+const OFFERINGS: usize = 12;
 
 /// Of the small catalog: three types in two zones, spot and on-demand.
 fn offering(choice: usize) -> (CapacityType, String, String) {
@@ -306,20 +274,29 @@ fn offering(choice: usize) -> (CapacityType, String, String) {
     (capacity_type, kind.to_owned(), zone.to_owned())
 }
 
+fn offerings(of: CapacityType) -> impl Iterator<Item = (CapacityType, String, String)> {
+    (0..OFFERINGS)
+        .map(offering)
+        .filter(move |(capacity_type, _, _)| *capacity_type == of)
+}
+
 fn edit(sim: &Sim, change: impl Fn(&mut NodePool)) {
     sim.with(|world| world.api.node_pools.values_mut().for_each(change));
 }
 
+/// Changes the mode in the registry's entry of a cluster, and approves what the brake holds back.
 fn register(sim: &Sim, mode: &str, approved: Option<Timestamp>) {
-    let mut entry =
-        serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1", "mode": mode});
-    if let (Some(until), Some(entry)) = (approved, entry.as_object_mut()) {
-        let approvals = serde_json::json!({"collectUntil": until.to_string()});
-        entry.insert("approvals".to_owned(), approvals);
-    }
     sim.with(|world| {
-        for registered in &mut world.registry {
-            registered.body = Ok(entry.clone());
+        let mut entries = world.registry.iter_mut();
+        let entry = entries.find(|entry| entry.cluster == world.cluster);
+        let body = entry.and_then(|entry| entry.body.as_mut().ok());
+        let Some(body) = body.and_then(|body| body.as_object_mut()) else {
+            return;
+        };
+        body.insert("mode".to_owned(), mode.into());
+        if let Some(until) = approved {
+            let approvals = serde_json::json!({"collectUntil": until.to_string()});
+            body.insert("approvals".to_owned(), approvals);
         }
     });
 }

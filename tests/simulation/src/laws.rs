@@ -4,14 +4,19 @@ mod acts;
 mod budgets;
 mod endings;
 mod people;
+mod room;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use fakes::{ApiServer, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    ids::TurnId,
     launch::{FleetOverride, Instance},
     ledger::{IntentState, Lease},
     node::Node,
@@ -24,6 +29,29 @@ use crate::{
     script::{Script, What},
 };
 
+/// The laws of every cluster, shared by all who act there.
+#[derive(Clone)]
+pub(crate) struct AllLaws(Arc<BTreeMap<ClusterName, Mutex<Laws>>>);
+
+impl AllLaws {
+    pub(crate) fn new(script: &Script) -> Self {
+        let names = script.setting.cluster_names().enumerate();
+        let each = names.map(|(index, name)| (name.into(), Mutex::new(Laws::new(script, index))));
+        Self(Arc::new(each.collect()))
+    }
+
+    /// Does something with the laws of one cluster.
+    pub(crate) fn with<T: Default>(
+        &self,
+        cluster: &ClusterName,
+        act: impl FnOnce(&mut Laws) -> T,
+    ) -> T {
+        let laws = self.0.get(cluster);
+        let laws = laws.map(|laws| laws.lock().unwrap_or_else(PoisonError::into_inner));
+        laws.map(|mut laws| act(&mut laws)).unwrap_or_default()
+    }
+}
+
 /// What has been judged so far, and what that needs of the past.
 #[derive(Default)]
 pub struct Laws {
@@ -35,6 +63,13 @@ pub struct Laws {
     has_relay: bool,
     /// Instances that AWS has announced the end of, and when.
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
+    /// When instances are gone whose end AWS announced.
+    pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
+    /// When processes began, and the generation that they read before what they plan on.
+    begun: BTreeMap<u64, Timestamp>,
+    generations: BTreeMap<u64, u64>,
+    /// The turn that took each lane last.
+    taken: BTreeMap<Lane, TurnId>,
     /// By the lane's own clock.
     held: BTreeMap<Lane, Lease>,
     /// Since when nobody may act.
@@ -70,6 +105,8 @@ pub struct Laws {
     /// When the pods of NodeClaims that go had last held them.
     let_go: BTreeMap<NodeClaimName, Timestamp>,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
+    /// When a NodePool last had no room for one more node.
+    full: BTreeMap<NodePoolName, Timestamp>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     /// What was disrupted a second ago.
     chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
@@ -94,9 +131,10 @@ const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
 const TURNS_PER_MINUTE: u32 = 150;
 
 impl Laws {
-    pub(crate) fn new(script: &Script) -> Self {
+    fn new(script: &Script, cluster: usize) -> Self {
         let mut events = script.events.iter();
-        let dies = events.any(|event| matches!(event.what, What::RelayDead { .. }));
+        let dies = events
+            .any(|event| event.cluster == cluster && matches!(event.what, What::RelayDead { .. }));
         Self {
             tokens_ignored: script.setting.tokens_ignored,
             has_relay: script.setting.relay && !dies,
@@ -110,6 +148,29 @@ impl Laws {
             at,
             what: what.into(),
         });
+    }
+
+    pub(crate) fn process_begins(&mut self, world: &World, process: u64) {
+        self.watch_mode(world);
+        self.begun.insert(process, world.now);
+    }
+
+    pub(crate) fn process_ends(&mut self, process: u64) {
+        self.begun.remove(&process);
+        self.generations.remove(&process);
+    }
+
+    /// A process is about to read what it plans on, or has read what others committed meanwhile.
+    pub(crate) fn reads(&mut self, world: &World, process: u64) {
+        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
+        let generation = meta.map(|meta| meta.generation).unwrap_or_default();
+        self.generations.insert(process, generation);
+    }
+
+    /// A process is told that it lost a race, and to which generation.
+    pub(crate) fn raced(&mut self, process: u64, generation: u64) {
+        let seen = self.generations.entry(process).or_default();
+        *seen = generation.max(*seen);
     }
 
     pub(crate) fn turn_begins(&mut self, now: Timestamp) {

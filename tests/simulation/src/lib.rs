@@ -21,28 +21,29 @@ mod shrink;
 mod sky;
 mod watched;
 
-use std::{fmt, sync::LazyLock};
+use std::fmt;
 
+use api::names::tag;
 use fakes::{ClusterRows, World};
-use model::ClusterName;
+use model::launch::Instance;
 
 pub use laws::{Broken, Laws};
 pub use planted::Bug;
 pub use play::Played;
-pub use script::{Event, Port, Script, Setting, What};
+pub use script::{BudgetSetting, Event, PoolSetting, Port, Script, Setting, What};
 pub use shrink::shrink;
 
 /// Our name in the leader Lease.
 pub(crate) const HOLDER: &str = "whittle/123456789012/us-east-1/test";
 
-pub(crate) fn cluster() -> &'static ClusterName {
-    static CLUSTER: LazyLock<ClusterName> = LazyLock::new(|| "demo".into());
-    &CLUSTER
+/// Rows in the ledger of the cluster that is looked at, once it has any.
+pub(crate) fn rows(world: &World) -> Option<&ClusterRows> {
+    world.ledger.cluster(&world.cluster)
 }
 
-/// The cluster's rows in the ledger, once it has any.
-pub(crate) fn rows(world: &World) -> Option<&ClusterRows> {
-    world.ledger.cluster(cluster())
+/// Whether an instance is of the cluster that is looked at.
+pub(crate) fn is_own(world: &World, instance: &Instance) -> bool {
+    instance.tags.get(tag::EKS_CLUSTER) == Some(&world.cluster.0)
 }
 
 /// A run that broke a law.

@@ -94,7 +94,7 @@ fn main() -> anyhow::Result<()> {
 /// Which seed finds each planted bug first, and how many of them do: more, if there is little luck in it.
 #[expect(clippy::print_stdout, reason = "a command line")]
 fn planted(seeds: Range<u64>) {
-    for bug in Bug::ALL {
+    for &bug in Bug::ALL {
         let found = seeds.clone();
         let found: Vec<_> = found
             .filter_map(|seed| Some((seed, run(seed, Some(bug)).err()?)))

@@ -1,6 +1,19 @@
-/// A rule of PROTOCOL that is switched off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bug {
+/// Declares the bugs and the list of all of them together, so that no list can lack one.
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A rule that is switched off, between turns and the fakes: nothing in the product knows of it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Bug {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+bugs! {
     /// L1
     IgnoreLease,
     /// L2
@@ -54,48 +67,12 @@ pub enum Bug {
     IgnoreBudgets,
     IgnoreDoNotDisrupt,
     DeleteForEvict,
+    /// Pods of nodes with a terminationGracePeriod are deleted at once, long before it runs out.
+    DeleteWithinGracePeriod,
+    /// Instances are ended under pods that are given time to end.
+    EndWithinGracePeriod,
     NeverDrain,
     TerminateNeighbour,
     NeverFinishNotices,
     NoJournal,
-}
-
-impl Bug {
-    pub const ALL: [Self; 35] = [
-        Self::IgnoreLease,
-        Self::ForgetDue,
-        Self::SwallowFailures,
-        Self::AcknowledgeFirst,
-        Self::NeverSweep,
-        Self::ForgetInFlight,
-        Self::NoFence,
-        Self::ForgetIntents,
-        Self::ForgetNotices,
-        Self::IgnoreMode,
-        Self::IgnorePauses,
-        Self::ActForWatchedPools,
-        Self::NeverFreeze,
-        Self::NewTokenEachTime,
-        Self::ForgetTag,
-        Self::NeverResume,
-        Self::NeverOwn,
-        Self::ReleaseEarly,
-        Self::NeverReread,
-        Self::NeverCollect,
-        Self::NeverClose,
-        Self::NeverForget,
-        Self::NoBrake,
-        Self::DeleteBeforeReplaced,
-        Self::NoPreconditions,
-        Self::IgnoreLeader,
-        Self::IgnoreMissingCapacity,
-        Self::IgnoreLimits,
-        Self::IgnoreBudgets,
-        Self::IgnoreDoNotDisrupt,
-        Self::DeleteForEvict,
-        Self::NeverDrain,
-        Self::TerminateNeighbour,
-        Self::NeverFinishNotices,
-        Self::NoJournal,
-    ];
 }

@@ -3,25 +3,22 @@
 mod invocations;
 mod log;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use fakes::{Sim, Tokens};
 use jiff::{SignedDuration, Timestamp};
-use model::{InstanceId, Interruption, Lane, Wake};
-use turns::Heartbeats;
+use model::{ClusterName, InstanceId, Interruption, Lane, Wake};
 
 use self::invocations::Invocation;
 use crate::{
-    Bug, Failure, Laws, Script, deeds,
+    Bug, Failure, Script, deeds,
     deeds::Relay,
     dice::Dice,
-    laws::Broken,
+    laws::{AllLaws, Broken},
     rest,
     script::{TROUBLE, What},
     sky::Sky,
+    watched::Warm,
 };
 
 /// What a run came to.
@@ -34,11 +31,19 @@ pub struct Played {
     pub launched: usize,
 }
 
+/// A cluster, and who watches it.
+pub(crate) struct Place {
+    pub(crate) name: ClusterName,
+    /// The world with this cluster's API server.
+    pub(crate) sim: Sim,
+    pub(crate) relay: Relay,
+}
+
 pub(crate) struct Play {
     pub(crate) sim: Sim,
-    laws: Arc<Mutex<Laws>>,
+    pub(crate) clusters: Vec<Place>,
+    pub(crate) laws: AllLaws,
     pub(crate) sky: Sky,
-    pub(crate) relay: Relay,
     pub(crate) seconds: i64,
     /// Wakes that come a second time, and when.
     again: Vec<(Timestamp, Wake)>,
@@ -47,13 +52,13 @@ pub(crate) struct Play {
     /// Spot instances that EC2 takes back, and when.
     pub(crate) doomed: Vec<(Timestamp, InstanceId)>,
     /// What ends by itself.
-    pub(crate) reliefs: Vec<(Timestamp, What)>,
+    pub(crate) reliefs: Vec<(Timestamp, usize, What)>,
     pub(crate) last_change: i64,
     dice: Dice,
     bug: Option<Bug>,
     skews: BTreeMap<Lane, i64>,
-    /// What the housekeeper's process remembers.
-    heartbeats: Arc<Heartbeats>,
+    /// What the process of each lane remembers.
+    warm: BTreeMap<Lane, Warm>,
     running: Vec<Invocation>,
     started: u64,
     log: Vec<String>,
@@ -75,14 +80,24 @@ pub(crate) fn play(script: &Script, bug: Option<Bug>) -> Result<Played, Box<Fail
 impl Play {
     fn new(script: &Script, bug: Option<Bug>) -> Self {
         let setting = &script.setting;
-        let sim = Sim::new("demo");
-        deeds::set_up(&sim, setting);
+        let mut names = setting.cluster_names();
+        let sim = Sim::new(names.next().unwrap_or_default());
+        names.for_each(|name| sim.add_cluster(name));
+        let clusters = setting.cluster_names().map(|name| {
+            let name = ClusterName::from(name);
+            let sim = sim.in_cluster(&name);
+            deeds::set_up(&sim, setting);
+            let relay = Relay::new(setting.relay, setting.publishes, &name);
+            Place { name, sim, relay }
+        });
+        let clusters: Vec<Place> = clusters.collect();
         let now = sim.look(|world| world.now);
-        let sky = Sky::new(script.seed, setting.latency, now);
+        let names = clusters.iter().map(|place| place.name.clone());
+        let sky = Sky::new(script.seed, setting.latency, names, now);
         sim.with(|world| {
-            world.api.joins_once = true;
-            if !setting.tells {
-                world.api.status = None;
+            world.budgeted = setting.budgeted;
+            if setting.wave {
+                world.catalog.truncate(1);
             }
             world.weather = Some(Box::new(sky.clone()));
             world.account.describe_lag = SignedDuration::from_secs(setting.describe_lag);
@@ -90,12 +105,11 @@ impl Play {
                 world.account.tokens = Tokens::Ignored;
             }
         });
-        let laws = Laws::new(script);
         Self {
             sim,
-            laws: Arc::new(Mutex::new(laws)),
+            clusters,
+            laws: AllLaws::new(script),
             sky,
-            relay: Relay::new(setting.relay),
             seconds: 0,
             again: Vec::new(),
             facts: Vec::new(),
@@ -105,7 +119,7 @@ impl Play {
             dice: Dice::new(script.seed, 3),
             bug,
             skews: setting.skews.iter().copied().collect(),
-            heartbeats: Arc::default(),
+            warm: BTreeMap::new(),
             running: Vec::new(),
             started: 0,
             log: Vec::new(),
@@ -121,8 +135,8 @@ impl Play {
             while self.seconds < begun + event.at {
                 self.second()?;
             }
-            self.note(&format!("! {:?}", event.what));
-            deeds::happen(self, &event.what);
+            self.note(&format!("! {} {:?}", event.cluster, event.what));
+            deeds::happen(self, event.cluster, &event.what);
         }
         while self.seconds < begun + TROUBLE {
             self.second()?;
@@ -149,24 +163,27 @@ impl Play {
         let now = self.now();
         self.sky.pass(now, self.running.len() > 1);
         deeds::proceed(self, now);
-        if self.relay.watches(&self.sim, self.seconds) {
-            self.last_change = self.seconds;
+        for place in &mut self.clusters {
+            if place.relay.watches(&place.sim, self.seconds) {
+                self.last_change = self.seconds;
+            }
         }
         if self.seconds % 60 == 1 && !self.misses_sweep() {
-            self.count_turn();
             self.sweep();
         }
         self.deliver(now);
         self.poll(now);
-        let clear_for = self.sky.clear_for(now);
-        let mut laws = self.laws();
-        laws.clear_for = clear_for;
-        self.sim.look(|world| laws.look(world));
-        laws.broken.take().map_or(Ok(()), Err)
-    }
-
-    pub(crate) fn laws(&self) -> MutexGuard<'_, Laws> {
-        self.laws.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clusters.iter().try_for_each(|place| {
+            let clear_for = self.sky.clear_for(&place.name, now);
+            let broken = place.sim.look(|world| {
+                self.laws.with(&place.name, |laws| {
+                    laws.clear_for = clear_for;
+                    laws.look(world);
+                    laws.broken.take()
+                })
+            });
+            broken.map_or(Ok(()), Err)
+        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -181,10 +198,9 @@ impl Play {
                 .is_some()
     }
 
-    fn count_turn(&self) {
+    fn count_turn(&self, cluster: &ClusterName) {
         let now = self.now();
-        let mut laws = self.laws();
-        laws.turn_begins(now);
+        self.laws.with(cluster, |laws| laws.turn_begins(now));
     }
 
     /// Messages, as a queue that keeps no order delivers them.
@@ -215,7 +231,7 @@ impl Play {
                 let again = now + SignedDuration::from_secs(self.dice.between(0, 30));
                 self.again.push((again, wake.clone()));
             }
-            self.count_turn();
+            self.count_turn(&wake.cluster);
             self.turn(&wake);
         }
         let again: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
@@ -225,7 +241,6 @@ impl Play {
         }
         let due: Vec<_> = self.facts.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, fact) in due {
-            self.count_turn();
             self.interrupt(fact);
         }
     }

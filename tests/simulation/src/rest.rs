@@ -3,7 +3,7 @@
 use fakes::World;
 use model::ledger::CommandState;
 
-use crate::{laws::Broken, play::Play, rows};
+use crate::{is_own, laws::Broken, play::Play, rows};
 
 /// Time-outs (five minutes), what was learned of missing capacity (half an hour) and garbage collection are over by then.
 const PATIENCE: i64 = 75 * 60;
@@ -17,7 +17,10 @@ pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
     let mut unrest = String::new();
     while play.seconds < begun + PATIENCE {
         play.pass(EVERY)?;
-        match play.sim.look(unrest_of) {
+        let all = play.clusters.iter();
+        let found = all.filter_map(|place| Some((&place.name, place.sim.look(unrest_of)?)));
+        let found = found.map(|(name, why)| format!("{name}: {why}")).next();
+        match found {
             Some(why) => unrest = why,
             None if play.seconds - play.last_change < QUIET || !play.is_idle() => {
                 "something still changes".clone_into(&mut unrest);
@@ -54,6 +57,7 @@ fn unrest_of(world: &World) -> Option<String> {
     let mut instances: Vec<String> = world
         .account
         .alive()
+        .filter(|one| is_own(world, one))
         .map(|one| format!("aws:///{}/{}", one.zone, one.id))
         .collect();
     let mut claims: Vec<String> = world

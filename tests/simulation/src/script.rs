@@ -1,14 +1,19 @@
 //! What happens in one run, drawn from its seed before it begins: a list, so that it can be cut down to what matters.
 
+mod combined;
+mod setting;
+
 use std::fmt;
 
 use fakes::Fault;
 use model::{
-    Lane,
+    CapacityType,
     ledger::{PauseLevel, PauseScope},
 };
 
-use crate::{deeds::POOL, dice::Dice};
+pub use self::setting::{BudgetSetting, PoolSetting, Setting};
+pub(crate) use self::setting::{TEAM, WINDOW};
+use crate::dice::Dice;
 
 /// How a cluster is set up, and what happens to it.
 #[derive(Clone, Debug)]
@@ -19,38 +24,12 @@ pub struct Script {
     pub events: Vec<Event>,
 }
 
-/// What holds for a whole run.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Whether the relay watches when it is not said to be dead.
-    pub relay: bool,
-    pub spot: bool,
-    pub consolidate_after: &'static str,
-    /// Nodes that may be disrupted at once.
-    pub budget: i64,
-    /// Of each NodePool, in cores.
-    pub limit: Option<i64>,
-    pub termination_grace_period: Option<&'static str>,
-    pub expire_after: Option<&'static str>,
-    /// Pods of the Deployment `held` carry `karpenter.sh/do-not-disrupt`.
-    pub do_not_disrupt: bool,
-    /// A PodDisruptionBudget keeps all but one pod of `web`.
-    pub disruption_budget: bool,
-    pub tokens_ignored: bool,
-    /// Seconds for which descriptions miss new instances.
-    pub describe_lag: i64,
-    /// So many of a thousand calls take up to so many seconds.
-    pub latency: (u64, i64),
-    /// Whether there is a document that functions tell the relay's metrics in: nothing depends on it.
-    pub tells: bool,
-    /// Seconds by which the clock of each function is ahead.
-    pub skews: Vec<(Lane, i64)>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Seconds after the cluster was ready.
     pub at: i64,
+    /// Index of the cluster that it concerns.
+    pub cluster: usize,
     pub what: What,
 }
 
@@ -69,6 +48,11 @@ pub enum What {
     InstanceDies,
     NoCapacity {
         choice: usize,
+        seconds: i64,
+    },
+    /// No offering of a capacity type is to be had.
+    OutOfCapacity {
+        capacity_type: CapacityType,
         seconds: i64,
     },
     Blind {
@@ -92,7 +76,7 @@ pub enum What {
         cores: i64,
     },
     BudgetEdited {
-        nodes: i64,
+        nodes: &'static str,
     },
     KubeletSilent {
         seconds: i64,
@@ -112,8 +96,9 @@ pub enum What {
         scope: PauseScope,
         seconds: i64,
     },
-    /// A person lets the NodePools be watched only.
+    /// A person lets a NodePool be watched only.
     Watched {
+        pool: &'static str,
         seconds: i64,
     },
     Down {
@@ -172,45 +157,44 @@ pub(crate) const TROUBLE: i64 = 900;
 const EVENTS_LEAST: i64 = 3;
 const EVENTS_MOST: i64 = 18;
 
-pub(crate) const DEPLOYMENTS: [&str; 3] = ["web", "batch", "held"];
+/// Deployments of every cluster; `team` only where there is a NodePool for it.
+pub(crate) const DEPLOYMENTS: [&str; 4] = ["web", "batch", "held", TEAM];
 
 impl Script {
     pub fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 1);
-        let mut setting = Setting::draw(&mut dice);
-        setting.tells = Dice::new(seed, 6).chance(300);
-        // Each run knows only some of what can happen, so that rare things meet each other.
-        let known: Vec<usize> = (0..KINDS).filter(|_| dice.chance(400)).collect();
-        let count = dice.between(EVENTS_LEAST, EVENTS_MOST);
-        let mut events = vec![Event {
-            at: 1,
-            what: scale(&mut dice),
-        }];
-        for _ in 0..count {
-            let kind = match dice.chance(350) {
-                true => 0,
-                false => dice.pick(&known).copied().unwrap_or(0),
-            };
-            events.push(Event {
-                at: dice.between(1, TROUBLE - 1),
-                what: what(kind, &mut dice),
-            });
+        let setting = Setting::draw(&mut dice);
+        let mut events = Vec::new();
+        for cluster in 0..setting.clusters {
+            let at = 1;
+            let what = scale(&mut dice, &setting);
+            events.push(Event { at, cluster, what });
+            events.extend(drawn(&mut dice, &setting, cluster));
+            let mut forced = Dice::new(seed, 7);
+            if forced.chance(300) {
+                let what = What::NodeClaimForced;
+                events.extend((0..3).map(|_| Event {
+                    at: forced.between(1, TROUBLE - 1),
+                    cluster,
+                    what: what.clone(),
+                }));
+            }
+            let mut people = Dice::new(seed, 8);
+            if people.chance(300) {
+                let count = people.between(1, 3);
+                events.extend((0..count).map(|_| Event {
+                    at: people.between(1, TROUBLE - 1),
+                    cluster,
+                    what: held_back(&mut people, &setting),
+                }));
+            }
+            let mut combined = Dice::new(seed, 9);
+            if combined.chance(400) {
+                events.extend(combined::draw(&mut combined, cluster));
+            }
         }
-        let mut forced = Dice::new(seed, 7);
-        if forced.chance(300) {
-            let what = What::NodeClaimForced;
-            events.extend((0..3).map(|_| Event {
-                at: forced.between(1, TROUBLE - 1),
-                what: what.clone(),
-            }));
-        }
-        let mut people = Dice::new(seed, 8);
-        if people.chance(300) {
-            let count = people.between(1, 3);
-            events.extend((0..count).map(|_| Event {
-                at: people.between(1, TROUBLE - 1),
-                what: held_back(&mut people),
-            }));
+        if setting.wave {
+            events.extend(wave(&mut Dice::new(seed, 10)));
         }
         events.sort_by_key(|event| event.at);
         Self {
@@ -221,45 +205,46 @@ impl Script {
     }
 }
 
-impl Setting {
-    fn draw(dice: &mut Dice) -> Self {
-        let skewed = dice.chance(300);
-        let lanes = Lane::WOKEN
-            .into_iter()
-            .chain([Lane::Interruption, Lane::Housekeeper]);
-        Self {
-            relay: dice.chance(700),
-            spot: dice.chance(500),
-            consolidate_after: dice
-                .pick(&["15s", "60s", "Never"])
-                .copied()
-                .unwrap_or("Never"),
-            budget: dice.pick(&[1, 2, 100]).copied().unwrap_or(100),
-            limit: dice.chance(400).then(|| dice.between(6, 24)),
-            termination_grace_period: dice.chance(250).then_some("5m"),
-            expire_after: dice.chance(150).then_some("10m"),
-            do_not_disrupt: dice.chance(300),
-            disruption_budget: dice.chance(500),
-            tokens_ignored: dice.chance(200),
-            describe_lag: if dice.chance(300) {
-                dice.between(1, 150)
-            } else {
-                0
-            },
-            latency: dice
-                .pick(&[(0, 0), (0, 0), (100, 2), (300, 5)])
-                .copied()
-                .unwrap_or_default(),
-            tells: true,
-            skews: lanes
-                .map(|lane| (lane, if skewed { dice.between(-20, 20) } else { 0 }))
-                .collect(),
-        }
-    }
+/// Hundreds of pods come, each of which needs a node of its own, and most of them go again.
+fn wave(dice: &mut Dice) -> [Event; 2] {
+    let begin = dice.between(30, TROUBLE / 3);
+    let event = |at, replicas| Event {
+        at,
+        cluster: 0,
+        what: What::Scale {
+            deployment: "web",
+            replicas,
+        },
+    };
+    [
+        event(begin, dice.index(130) + 120),
+        event(begin + dice.between(120, TROUBLE / 2), dice.index(20)),
+    ]
 }
 
-fn scale(dice: &mut Dice) -> What {
-    let deployment = dice.pick(&DEPLOYMENTS).copied().unwrap_or("web");
+/// Events that know nothing of each other. Each run knows only some of what can happen, so that rare things meet.
+fn drawn(dice: &mut Dice, setting: &Setting, cluster: usize) -> Vec<Event> {
+    let known: Vec<usize> = (0..KINDS).filter(|_| dice.chance(400)).collect();
+    let count = dice.between(EVENTS_LEAST, EVENTS_MOST);
+    let mut events = Vec::new();
+    for _ in 0..count {
+        let kind = match dice.chance(350) {
+            true => 0,
+            false => dice.pick(&known).copied().unwrap_or(0),
+        };
+        events.push(Event {
+            at: dice.between(1, TROUBLE - 1),
+            cluster,
+            what: what(kind, dice, setting),
+        });
+    }
+    events
+}
+
+fn scale(dice: &mut Dice, setting: &Setting) -> What {
+    let count = DEPLOYMENTS.len() - usize::from(!setting.has_team());
+    let deployment = DEPLOYMENTS.get(dice.index(count));
+    let deployment = deployment.copied().unwrap_or("web");
     let most = if deployment == "held" { 2 } else { 9 };
     What::Scale {
         deployment,
@@ -267,9 +252,9 @@ fn scale(dice: &mut Dice) -> What {
     }
 }
 
-const KINDS: usize = 26;
+const KINDS: usize = 27;
 
-fn what(kind: usize, dice: &mut Dice) -> What {
+fn what(kind: usize, dice: &mut Dice, setting: &Setting) -> What {
     let port = dice.pick(&Port::ALL).copied().unwrap_or(Port::Cluster);
     let faults = [
         Fault::Throttled,
@@ -306,7 +291,10 @@ fn what(kind: usize, dice: &mut Dice) -> What {
             cores: dice.between(4, 30),
         },
         13 => What::BudgetEdited {
-            nodes: dice.between(0, 3),
+            nodes: match dice.chance(200) {
+                true => "0",
+                false => setting::budget(dice),
+            },
         },
         14 => What::KubeletSilent { seconds },
         15 => What::RelayDead {
@@ -338,20 +326,29 @@ fn what(kind: usize, dice: &mut Dice) -> What {
             seconds,
         },
         25 => What::SweepsMissed { seconds },
-        _ => scale(dice),
+        26 => What::OutOfCapacity {
+            capacity_type: match dice.chance(700) {
+                true => CapacityType::Spot,
+                false => CapacityType::OnDemand,
+            },
+            seconds,
+        },
+        _ => scale(dice, setting),
     }
 }
 
-fn held_back(dice: &mut Dice) -> What {
+fn held_back(dice: &mut Dice, setting: &Setting) -> What {
     let seconds = dice.between(20, 480);
+    let pools: Vec<_> = setting.pools.iter().map(|pool| pool.name).collect();
+    let pool = dice.pick(&pools).copied().unwrap_or_default();
     if dice.chance(300) {
-        return What::Watched { seconds };
+        return What::Watched { pool, seconds };
     }
     let levels = [PauseLevel::Voluntary, PauseLevel::All];
     let scopes = [
         PauseScope::Account,
         PauseScope::Cluster,
-        PauseScope::NodePool(POOL.into()),
+        PauseScope::NodePool(pool.into()),
     ];
     What::Paused {
         level: dice.pick(&levels).copied().unwrap_or(PauseLevel::All),
@@ -362,6 +359,6 @@ fn held_back(dice: &mut Dice) -> What {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>4}s {:?}", self.at, self.what)
+        write!(f, "{:>4}s {} {:?}", self.at, self.cluster, self.what)
     }
 }

@@ -1,7 +1,11 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use fakes::{Death, Fate, Weather};
 use jiff::{SignedDuration, Timestamp};
+use model::ClusterName;
 
 use crate::{
     dice::Dice,
@@ -16,21 +20,27 @@ struct State {
     dice: Dice,
     /// So many of a thousand calls take up to so many seconds.
     latency: (u64, i64),
-    spells: Vec<(Timestamp, What)>,
+    /// With the cluster of each, which those of API servers concern alone.
+    spells: Vec<(Timestamp, ClusterName, What)>,
     /// Whether others run at the same time, so that it matters how calls interleave.
     crowded: bool,
-    /// When the last spell ended.
-    clear_since: Timestamp,
+    /// When the last spell ended that concerned a cluster.
+    clear_since: BTreeMap<ClusterName, Timestamp>,
 }
 
 impl Sky {
-    pub(crate) fn new(seed: u64, latency: (u64, i64), now: Timestamp) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        latency: (u64, i64),
+        clusters: impl Iterator<Item = ClusterName>,
+        now: Timestamp,
+    ) -> Self {
         Self(Arc::new(Mutex::new(State {
             dice: Dice::new(seed, 2),
             latency,
             spells: Vec::new(),
             crowded: false,
-            clear_since: now,
+            clear_since: clusters.map(|name| (name, now)).collect(),
         })))
     }
 
@@ -38,17 +48,21 @@ impl Sky {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn add(&self, until: Timestamp, spell: What) {
-        self.with(|state| state.spells.push((until, spell)));
+    pub(crate) fn add(&self, until: Timestamp, cluster: &ClusterName, spell: What) {
+        let spell = (until, cluster.clone(), spell);
+        self.with(|state| state.spells.push(spell));
     }
 
     pub(crate) fn pass(&self, now: Timestamp, crowded: bool) {
         self.with(|state| {
             state.crowded = crowded;
-            if !state.spells.is_empty() {
-                state.clear_since = now;
+            for (name, since) in &mut state.clear_since {
+                let mut spells = state.spells.iter();
+                if spells.any(|(_, of, spell)| of == name || !is_of_one_cluster(spell)) {
+                    *since = now;
+                }
             }
-            state.spells.retain(|(until, _)| *until > now);
+            state.spells.retain(|(until, ..)| *until > now);
         });
     }
 
@@ -57,26 +71,37 @@ impl Sky {
         self.with(|state| {
             state.spells.clear();
             state.latency = (0, 0);
-            state.clear_since = now;
+            for since in state.clear_since.values_mut() {
+                *since = now;
+            }
         });
     }
 
-    /// For how long nothing has gone wrong.
-    pub(crate) fn clear_for(&self, now: Timestamp) -> SignedDuration {
-        self.with(|state| now.duration_since(state.clear_since))
+    /// How long nothing has gone wrong that concerns a cluster.
+    pub(crate) fn clear_for(&self, cluster: &ClusterName, now: Timestamp) -> SignedDuration {
+        self.with(|state| {
+            let since = state.clear_since.get(cluster);
+            since.map_or(SignedDuration::ZERO, |since| now.duration_since(*since))
+        })
     }
 
     /// A spell that is there now and that this chooses.
     pub(crate) fn any<T>(&self, mut of: impl FnMut(&mut Dice, &What) -> Option<T>) -> Option<T> {
         self.with(|state| {
             let State { dice, spells, .. } = state;
-            spells.iter().find_map(|(_, spell)| of(dice, spell))
+            spells.iter().find_map(|(.., spell)| of(dice, spell))
         })
     }
 }
 
 impl Weather for Sky {
-    fn fate(&mut self, _: u64, call: &'static str, _: Timestamp) -> Fate {
+    fn fate(
+        &mut self,
+        _: u64,
+        cluster: Option<&ClusterName>,
+        call: &'static str,
+        _: Timestamp,
+    ) -> Fate {
         self.with(|state| {
             let State {
                 dice,
@@ -100,7 +125,13 @@ impl Weather for Sky {
                 return fate;
             }
             let port = port(call);
-            for (_, spell) in spells.iter() {
+            let concerns = |of: &ClusterName, spell: &What| {
+                !is_of_one_cluster(spell) || cluster.is_none_or(|cluster| cluster == of)
+            };
+            for (_, of, spell) in spells.iter() {
+                if !concerns(of, spell) {
+                    continue;
+                }
                 match spell {
                     What::Faults {
                         port: of,
@@ -130,6 +161,22 @@ impl Weather for Sky {
             fate
         })
     }
+}
+
+/// Whether trouble stays within its cluster: each has an API server, kubelets, a mode and a leader of its own, and shares the rest.
+fn is_of_one_cluster(spell: &What) -> bool {
+    matches!(
+        spell,
+        What::Down {
+            port: Port::Cluster,
+            ..
+        } | What::Faults {
+            port: Port::Cluster,
+            ..
+        } | What::KubeletSilent { .. }
+            | What::Shadow { .. }
+            | What::KarpenterLeads { .. }
+    )
 }
 
 /// Whose call it is; `None` for what no trouble concerns.

@@ -5,14 +5,11 @@ mod cloud;
 mod cluster;
 mod ledger;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use fakes::{Process, Sim};
 use model::{
-    InstanceId, Lane, NodeName, PodKey,
+    ClusterName, InstanceId, Lane, NodeName, PodKey,
     ids::TurnId,
     launch::FleetRequest,
     ledger::Lease,
@@ -21,7 +18,10 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use crate::{laws::Laws, planted::Bug};
+use crate::{
+    laws::{AllLaws, Laws},
+    planted::Bug,
+};
 
 /// What a turn is about to do.
 pub(crate) enum Act<'a> {
@@ -37,13 +37,23 @@ pub(crate) enum Act<'a> {
     DeletePod(Option<Pod>),
 }
 
+/// What a warm process remembers.
+#[derive(Clone, Default)]
+pub(crate) struct Warm {
+    pub(crate) heartbeats: Arc<turns::Heartbeats>,
+    pub(crate) views: Arc<turns::Views>,
+}
+
 /// One process' way into the world.
 #[derive(Clone)]
 pub(crate) struct Watched {
     pub(crate) sim: Sim,
     pub(crate) lane: Lane,
+    process: u64,
+    /// Whose API server is reached.
+    cluster: ClusterName,
     pub(crate) bug: Option<Bug>,
-    laws: Arc<Mutex<Laws>>,
+    laws: AllLaws,
 }
 
 impl Watched {
@@ -51,18 +61,30 @@ impl Watched {
         sim: &Sim,
         process: Process,
         lane: Lane,
+        cluster: &ClusterName,
         bug: Option<Bug>,
-        laws: &Arc<Mutex<Laws>>,
+        laws: &AllLaws,
     ) -> Self {
         Self {
-            sim: sim.of(process),
+            sim: sim.of(process).in_cluster(cluster),
             lane,
+            process: process.id,
+            cluster: cluster.clone(),
             bug,
             laws: laws.clone(),
         }
     }
 
-    pub(crate) fn world(self, holder: &str) -> turns::World {
+    /// The same process where it works for another cluster.
+    fn at(&self, cluster: &ClusterName) -> Self {
+        Self {
+            sim: self.sim.in_cluster(cluster),
+            cluster: cluster.clone(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn world(self, holder: &str, warm: Warm) -> turns::World {
         let plain = Arc::new(self.sim.clone());
         let watched = Arc::new(self);
         turns::World {
@@ -82,8 +104,8 @@ impl Watched {
             notifier: plain,
             holder: holder.to_owned(),
             share: turns::Share::TURN,
-            views: Arc::default(),
-            heartbeats: Arc::default(),
+            views: warm.views,
+            heartbeats: warm.heartbeats,
             reach: turns::PUBLIC.to_owned(),
         }
     }
@@ -91,8 +113,16 @@ impl Watched {
     /// A6: what a pod really is when it is read again.
     fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
         self.sim.look(|world| {
-            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-            laws.rereads(world, self.lane, key, pod);
+            let judge = |laws: &mut Laws| laws.rereads(world, self.lane, key, pod);
+            self.laws.with(&self.cluster, judge);
+        });
+    }
+
+    /// C1: everything is read that the next plan is made on.
+    fn reads(&self) {
+        self.sim.look(|world| {
+            self.laws
+                .with(&self.cluster, |laws| laws.reads(world, self.process));
         });
     }
 
@@ -100,11 +130,11 @@ impl Watched {
         self.bug == Some(bug)
     }
 
-    fn before(&self, act: &Act<'_>) {
+    fn before(&self, cluster: &ClusterName, act: &Act<'_>) {
         let clock = ports::Clock::now(&self.sim);
-        self.sim.look(|world| {
-            let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-            laws.judge(world, self.lane, clock, act);
+        self.sim.in_cluster(cluster).look(|world| {
+            let judge = |laws: &mut Laws| laws.judge(world, self.process, self.lane, clock, act);
+            self.laws.with(cluster, judge);
         });
     }
 }

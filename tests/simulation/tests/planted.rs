@@ -1,61 +1,106 @@
-//! The simulation finds bugs: each rule of PROTOCOL that is switched off here breaks a law within sixty seeds.
+//! The simulation finds bugs: each rule that is switched off breaks a law within a bounded number of seeds.
 
 use simulation::{Bug, run};
 
+/// Seeds that are tried, from seed 0 on. Most bugs are found within five; each seed takes a fraction of a second.
 const SEEDS: u64 = 60;
 
-fn found(bugs: &[Bug]) {
-    for bug in bugs {
-        let broken = (0..SEEDS).any(|seed| run(seed, Some(*bug)).is_err());
-        assert!(broken, "{bug:?} goes unnoticed for {SEEDS} seeds");
+/// Groups of bugs; each is a test, and tests run side by side.
+#[derive(PartialEq)]
+enum Group {
+    Lanes,
+    Commits,
+    People,
+    Launching,
+    Calls,
+    Collecting,
+    Disrupting,
+    Draining,
+}
+
+/// Has no wildcard: a new bug does not compile until a test requires that it is found.
+fn group(bug: Bug) -> Group {
+    match bug {
+        Bug::IgnoreLease
+        | Bug::ForgetDue
+        | Bug::SwallowFailures
+        | Bug::AcknowledgeFirst
+        | Bug::NeverSweep
+        | Bug::NoJournal => Group::Lanes,
+        Bug::ForgetInFlight
+        | Bug::NoFence
+        | Bug::ForgetIntents
+        | Bug::ForgetNotices
+        | Bug::NeverReread => Group::Commits,
+        Bug::IgnoreMode | Bug::IgnoreLeader | Bug::IgnorePauses | Bug::ActForWatchedPools => {
+            Group::People
+        }
+        Bug::NeverFreeze | Bug::ForgetTag | Bug::NeverOwn | Bug::IgnoreLimits => Group::Launching,
+        Bug::NewTokenEachTime | Bug::NeverResume | Bug::IgnoreMissingCapacity => Group::Calls,
+        Bug::ReleaseEarly
+        | Bug::NeverCollect
+        | Bug::NeverClose
+        | Bug::NeverForget
+        | Bug::NoBrake
+        | Bug::TerminateNeighbour => Group::Collecting,
+        Bug::DeleteBeforeReplaced
+        | Bug::NoPreconditions
+        | Bug::IgnoreBudgets
+        | Bug::IgnoreDoNotDisrupt => Group::Disrupting,
+        Bug::DeleteForEvict
+        | Bug::DeleteWithinGracePeriod
+        | Bug::EndWithinGracePeriod
+        | Bug::NeverDrain
+        | Bug::NeverFinishNotices => Group::Draining,
     }
 }
 
-#[test]
-fn in_lanes_and_commits() {
-    found(&[
-        Bug::IgnoreLease,
-        Bug::NeverSweep,
-        Bug::ForgetInFlight,
-        Bug::NeverReread,
-        Bug::IgnoreLeader,
-        Bug::IgnorePauses,
-        Bug::ActForWatchedPools,
-        Bug::NoJournal,
-    ]);
+fn are_found(of: Group) {
+    let bugs = Bug::ALL.iter().filter(|bug| group(**bug) == of);
+    let unnoticed = bugs.filter(|bug| (0..SEEDS).all(|seed| run(seed, Some(**bug)).is_ok()));
+    let unnoticed: Vec<_> = unnoticed.collect();
+    assert!(
+        unnoticed.is_empty(),
+        "{unnoticed:?} go unnoticed for {SEEDS} seeds"
+    );
 }
 
 #[test]
-fn in_launching() {
-    found(&[
-        Bug::NeverFreeze,
-        Bug::ForgetTag,
-        Bug::NeverOwn,
-        Bug::IgnoreLimits,
-    ]);
+fn bugs_in_lanes_are_found() {
+    are_found(Group::Lanes);
 }
 
 #[test]
-fn in_collecting() {
-    found(&[
-        Bug::ReleaseEarly,
-        Bug::NeverCollect,
-        Bug::NeverClose,
-        Bug::NeverForget,
-        Bug::NoBrake,
-        Bug::TerminateNeighbour,
-    ]);
+fn bugs_in_commits_are_found() {
+    are_found(Group::Commits);
 }
 
 #[test]
-fn in_disrupting_and_draining() {
-    found(&[
-        Bug::DeleteBeforeReplaced,
-        Bug::NoPreconditions,
-        Bug::IgnoreBudgets,
-        Bug::IgnoreDoNotDisrupt,
-        Bug::DeleteForEvict,
-        Bug::NeverDrain,
-        Bug::NeverFinishNotices,
-    ]);
+fn bugs_in_heeding_people_are_found() {
+    are_found(Group::People);
+}
+
+#[test]
+fn bugs_in_launching_are_found() {
+    are_found(Group::Launching);
+}
+
+#[test]
+fn bugs_in_repeated_calls_are_found() {
+    are_found(Group::Calls);
+}
+
+#[test]
+fn bugs_in_collecting_are_found() {
+    are_found(Group::Collecting);
+}
+
+#[test]
+fn bugs_in_disrupting_are_found() {
+    are_found(Group::Disrupting);
+}
+
+#[test]
+fn bugs_in_draining_are_found() {
+    are_found(Group::Draining);
 }

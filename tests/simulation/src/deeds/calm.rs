@@ -1,9 +1,10 @@
 //! How what others do ends.
 
+use fakes::Sim;
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{POOL, budget, edit, lead, offering, people, register};
+use super::{edit, lead, offering, offerings, people, pools, register};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
@@ -11,21 +12,30 @@ use crate::{
 
 /// Ends what lasts for a while, and what AWS announced.
 pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
-    let mut due = play.reliefs.iter().map(|(at, _)| at);
+    let mut due = play.reliefs.iter().map(|(at, ..)| at);
     let mut gone = play.doomed.iter().map(|(at, _)| at);
     if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {
         return;
     }
     let sim = play.sim.clone();
-    let over: Vec<What> = play
+    let over: Vec<(usize, What)> = play
         .reliefs
-        .extract_if(.., |(at, _)| *at <= now)
-        .map(|(_, what)| what)
+        .extract_if(.., |(at, ..)| *at <= now)
+        .map(|(_, cluster, what)| (cluster, what))
         .collect();
-    for what in over {
+    for (cluster, what) in over {
+        let Some(place) = play.clusters.get(cluster) else {
+            continue;
+        };
+        let sim = place.sim.clone();
         sim.with(|world| match &what {
             What::NoCapacity { choice, .. } => {
                 world.account.no_capacity.remove(&offering(*choice));
+            }
+            What::OutOfCapacity { capacity_type, .. } => {
+                for offering in offerings(*capacity_type) {
+                    world.account.no_capacity.remove(&offering);
+                }
             }
             What::Blind { .. } => world.account.blind = false,
             What::Truncated { .. } => world.account.unlisted.clear(),
@@ -40,7 +50,7 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
             What::Shadow { .. } => register(&sim, "active", None),
             // It steps down: an orderly end leaves the Lease to nobody.
             What::KarpenterLeads { .. } => lead(&sim, ""),
-            What::Watched { .. } => edit(&sim, |pool| people::watch(pool, false)),
+            What::Watched { pool, .. } => sim.with(|world| people::watch(world, pool, false)),
             _ => {}
         }
     }
@@ -55,24 +65,26 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
 /// Nothing goes wrong any more, and a person sees to what needs one.
 pub(crate) fn calm(play: &mut Play) {
     let now = play.now();
-    let sim = play.sim.clone();
-    for (at, _) in &mut play.reliefs {
+    for (at, ..) in &mut play.reliefs {
         *at = now;
     }
     proceed(play, now);
-    play.relay.dead_until(0);
     play.last_change = play.seconds;
     play.sky.end(now);
-    register(&sim, "active", Some(now + SignedDuration::from_hours(2)));
-    play.laws().approved = true;
-    edit(&sim, |pool| {
+    for place in &mut play.clusters {
+        place.relay.dead_until(0);
+        play.laws.with(&place.name, |laws| laws.approved = true);
+        calm_cluster(&place.sim, now);
+    }
+}
+
+fn calm_cluster(sim: &Sim, now: Timestamp) {
+    register(sim, "active", Some(now + SignedDuration::from_hours(2)));
+    edit(sim, |pool| {
         pool.spec.limits = None;
-        pool.spec.template.spec.expire_after = fakes::node_pool(POOL, "Never")
-            .spec
-            .template
-            .spec
-            .expire_after;
-        budget(pool, 100);
+        let fresh = fakes::node_pool(&pool.metadata.name, "Never");
+        pool.spec.template.spec.expire_after = fresh.spec.template.spec.expire_after;
+        pools::free(pool);
     });
     sim.with(|world| {
         people::resume(world);

@@ -1,14 +1,12 @@
 //! How people hold back what is chosen, and let go of it.
 
-use api::{NodePool, names::annotation::MODE};
+use api::names::annotation::MODE;
 use fakes::World;
 use jiff::Timestamp;
 use model::{
     Lane,
     ledger::{Pause, PauseLevel, PauseScope},
 };
-
-use crate::cluster;
 
 const WHO: &str = "ann";
 
@@ -36,18 +34,26 @@ pub(super) fn resume(world: &mut World) {
         pauses(world, scope).clear();
     }
     for lane in Lane::WOKEN {
-        world.ledger.of(cluster()).make_due(lane, now);
+        let cluster = world.cluster.clone();
+        world.ledger.of(&cluster).make_due(lane, now);
     }
 }
 
 fn pauses<'a>(world: &'a mut World, scope: &PauseScope) -> &'a mut Vec<Pause> {
     match scope {
         PauseScope::Account => &mut world.ledger.pauses,
-        PauseScope::Cluster | PauseScope::NodePool(_) => &mut world.ledger.of(cluster()).pauses,
+        PauseScope::Cluster | PauseScope::NodePool(_) => {
+            let cluster = world.cluster.clone();
+            &mut world.ledger.of(&cluster).pauses
+        }
     }
 }
 
-pub(super) fn watch(pool: &mut NodePool, only: bool) {
+/// Lets a NodePool be watched only, or acted for again.
+pub(super) fn watch(world: &mut World, pool: &str, only: bool) {
+    let Some(pool) = world.api.node_pools.get_mut(pool) else {
+        return;
+    };
     let annotations = &mut pool.metadata.annotations;
     if only {
         annotations.insert(MODE.to_owned(), "shadow".to_owned());

@@ -6,9 +6,10 @@ use std::{
 use api::names::{annotation::MODE, taint::DISRUPTED};
 use fakes::{ApiServer, Sim, World};
 use jiff::SignedDuration;
-use model::{Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node};
-
-use crate::cluster;
+use model::{
+    ClusterName, Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node, view::ViewPointer,
+};
+use view::Publisher;
 
 /// The relay in the cluster: counters before wakes, wakes only for what changed, and only of lanes that it concerns (as
 /// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved, the
@@ -26,10 +27,16 @@ pub(crate) struct Relay {
     changes: u64,
     seen: Seen,
     beat: RelayBeat,
+    cluster: ClusterName,
+    /// Where it publishes pods.
+    publisher: Option<Publisher>,
 }
 
 /// A lane that something concerns, and in how many seconds it is woken, if at all.
 type Concern = (Lane, Option<i64>);
+
+/// Epoch of the first process.
+const FIRST: &str = "relay-1";
 
 /// It beats so often, in seconds.
 const EVERY: i64 = 30;
@@ -101,6 +108,30 @@ impl Seen {
     }
 }
 
+/// Publishes the pods where they have changed, and says where they lie.
+fn publish(publisher: &mut Publisher, world: &mut World, beat: &RelayBeat) -> Option<ViewPointer> {
+    publisher.begin_list();
+    for pod in world.api.pods.values() {
+        publisher.see(pod.clone());
+    }
+    publisher.end_list();
+    if publisher.is_due()
+        && let Ok(issue) = publisher.issue()
+    {
+        world.ledger.archive.insert(issue.name, issue.object);
+        publisher.stored();
+    }
+    let (last, full) = publisher.standing()?;
+    Some(ViewPointer {
+        epoch: beat.epoch.clone(),
+        version: last.version,
+        full,
+        digest: last.digest.clone(),
+        at: world.now,
+        counters: beat.counters.clone(),
+    })
+}
+
 fn drains(api: &ApiServer) -> bool {
     let leaves = |node: &Node| {
         let mut taints = node.taints.iter();
@@ -114,9 +145,12 @@ fn drains(api: &ApiServer) -> bool {
 }
 
 impl Relay {
-    pub(crate) fn new(exists: bool) -> Self {
+    pub(crate) fn new(exists: bool, publishes: bool, cluster: &ClusterName) -> Self {
+        let publisher = || Publisher::new(cluster.clone(), FIRST.to_owned());
         Self {
             exists,
+            cluster: cluster.clone(),
+            publisher: publishes.then(publisher),
             dead_until: 0,
             died_at: None,
             beaten_at: None,
@@ -124,7 +158,7 @@ impl Relay {
             changes: 0,
             seen: Seen::of_nothing(),
             beat: RelayBeat {
-                epoch: "relay-1".into(),
+                epoch: FIRST.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 ..RelayBeat::default()
             },
@@ -152,6 +186,10 @@ impl Relay {
         // Another one begins to count afresh.
         if let Some(seconds) = self.died_at.take() {
             self.beat.epoch = format!("relay-{seconds}");
+            self.beat.view = None;
+            if let Some(publisher) = &mut self.publisher {
+                *publisher = Publisher::new(self.cluster.clone(), self.beat.epoch.clone());
+            }
             self.beat.counters.clear();
             self.beaten_at = None;
         }
@@ -165,12 +203,16 @@ impl Relay {
             *self.beat.counters.entry(lane).or_default() += 1;
         }
         self.beat.beat_at = beats_at.to_string();
-        sim.beat(cluster(), self.beat.clone());
+        if let Some(publisher) = &mut self.publisher {
+            self.beat.view = sim.with(|world| publish(publisher, world, &self.beat));
+        }
+        sim.beat(&self.cluster, self.beat.clone());
         let woken = concerns
             .iter()
             .filter_map(|(lane, wait)| Some((lane, (*wait)?)));
         for (lane, wait) in woken {
-            let wake = Wake::new(cluster().clone(), *lane, "relay");
+            let mut wake = Wake::new(self.cluster.clone(), *lane, "relay");
+            wake.view = self.beat.view.clone();
             sim.wake(wake, SignedDuration::from_secs(wait));
         }
     }

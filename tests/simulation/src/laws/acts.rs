@@ -1,5 +1,6 @@
 //! Laws about what turns do, judged just before they do it.
 
+use api::duration::parse_go_duration;
 use api::names::{annotation::DO_NOT_DISRUPT, finalizer};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
@@ -19,16 +20,30 @@ use crate::{rows, watched::Act};
 /// An answer has been read after this, and is remembered for three minutes at least.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
+/// Time that a node's drain leaves between its own deadline and the end that AWS announced.
+const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
+/// Grace period of a pod that names none, in seconds: the default of Kubernetes.
+const POD_GRACE: i64 = 30;
 
 impl Laws {
-    /// `clock` is the actor's own.
-    pub(crate) fn judge(&mut self, world: &World, lane: Lane, clock: Timestamp, act: &Act<'_>) {
+    /// Judges what a process is about to do; `clock` is the process' own.
+    pub(crate) fn judge(
+        &mut self,
+        world: &World,
+        process: u64,
+        lane: Lane,
+        clock: Timestamp,
+        act: &Act<'_>,
+    ) {
         let now = world.now;
         self.watch_mode(world);
+        // A turn that began before may be past its last look at the mode; one that began since must have seen it.
+        let begun = self.begun.get(&process);
+        let has_seen = |since: Timestamp| begun.is_some_and(|begun| *begun > since);
         if act.is_destructive()
             && self
                 .idle_since
-                .is_some_and(|since| now.duration_since(since) > ACTS_FOR)
+                .is_some_and(|since| has_seen(since) || now.duration_since(since) > ACTS_FOR)
         {
             self.breaks(
                 "C4, B1: nobody acts in shadow mode or beside another leader",
@@ -40,6 +55,7 @@ impl Laws {
         self.judge_held(world, lane, act);
         match act {
             Act::Take { lane, lease } => {
+                self.taken.insert(*lane, lease.owner.clone());
                 let other = self.held.insert(*lane, (*lease).clone());
                 if let Some(other) =
                     other.filter(|other| other.owner != lease.owner && other.is_live(clock))
@@ -55,9 +71,14 @@ impl Laws {
                 self.held
                     .retain(|held, lease| held != lane || lease.owner != **turn);
             }
-            Act::Commit(commit) => self.commit(world, lane, commit),
+            Act::Commit(commit) => {
+                self.judge_base(world, process, commit);
+                self.commit(world, lane, commit);
+            }
             Act::Launch(request) => self.launch(world, request),
-            Act::Terminate(ids) => ids.iter().for_each(|id| self.terminate(world, lane, id)),
+            Act::Terminate(ids) => ids
+                .iter()
+                .for_each(|id| self.terminate(world, lane, clock, id)),
             Act::DeleteClaim(target) => self.delete_claim(world, lane, target),
             Act::UpdateClaim(update) => self.update_claim(world, update),
             Act::DeleteNode(name) if lane == Lane::Housekeeper => self.collect_node(world, name),
@@ -77,9 +98,9 @@ impl Laws {
                     .node_name
                     .as_ref()
                     .and_then(|name| world.api.nodes.get(name));
-                if node.is_some_and(|node| !self.is_limited(world, node)) {
+                if node.is_some_and(|node| self.has_time(world, node, pod, clock)) {
                     self.breaks(
-                        "pods are removed by force only before a deadline",
+                        "pods are removed by force only just before a deadline",
                         now,
                         pod.key.to_string(),
                     );
@@ -88,12 +109,48 @@ impl Laws {
         }
     }
 
-    /// Whether the node has a deadline: AWS or its NodePool gives it only so much time.
-    pub(super) fn is_limited(&self, world: &World, node: &Node) -> bool {
-        let announced = self.announced.keys().any(|id| names(&node.provider_id, id));
-        let mut claims = world.api.node_claims.values();
-        let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
-        announced || claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some())
+    /// Whether a pod can still end by itself before its node's deadline. A pod that already ends, but too late, may be hastened.
+    fn has_time(&self, world: &World, node: &Node, pod: &Pod, clock: Timestamp) -> bool {
+        let Some(deadline) = self.deadline(world, node) else {
+            return true;
+        };
+        let grace = pod.termination_grace_seconds.unwrap_or(POD_GRACE);
+        let ends_late = pod
+            .deletion
+            .as_ref()
+            .is_some_and(|deletion| deletion.at > deadline - LAST_WORDS);
+        clock < deadline - LAST_WORDS - SignedDuration::from_secs(grace) && !ends_late
+    }
+
+    /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.
+    fn deadline(&self, world: &World, node: &Node) -> Option<Timestamp> {
+        let announced = self.deadlines.iter();
+        let announced = announced
+            .filter(|(id, _)| names(&node.provider_id, id))
+            .map(|(_, at)| *at);
+        let claims = world.api.node_claims.values();
+        let own = claims.filter(|claim| claim.status.provider_id == node.provider_id);
+        let allowed = own.filter_map(|claim| {
+            let period = claim.spec.termination_grace_period.as_deref()?;
+            Some(claim.deleted_at? + parse_go_duration(period)?)
+        });
+        announced.chain(allowed).min()
+    }
+
+    /// C1: what is committed was planned on the generation that it follows. A process that lost a race has looked at the rest.
+    fn judge_base(&mut self, world: &World, process: u64, commit: &Commit) {
+        let seen = self.generations.get(&process).copied();
+        if commit.base > seen.unwrap_or_default() {
+            let what = format!(
+                "{} is committed on generation {}, and planned on {seen:?}",
+                commit.id, commit.base
+            );
+            self.breaks(
+                "C1: a plan is committed on the generation it was made on",
+                world.now,
+                what,
+            );
+        }
     }
 
     fn delete_claim(&mut self, world: &World, lane: Lane, target: &Target) {

@@ -2,22 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::{conditions::types, karpenter::Budget};
 use fakes::World;
-use model::{NodeClaimName, NodePoolName, ledger::CommandState};
+use jiff::Timestamp;
+use model::{NodeClaimName, NodePoolName, ledger::CommandState, node_claim::NodeClaim};
 
 use super::{
     Laws,
     state::{EACH, SETTLED},
 };
-use crate::rows;
+use crate::{rows, script::WINDOW};
 
 impl Laws {
     pub(super) fn budgets(&mut self, world: &World) {
         let now = world.now;
         for (name, pool) in &world.api.node_pools {
+            let total = || initialized(world, name);
             let budgets = pool.spec.disruption.budgets.iter();
             let least = budgets
-                .filter_map(|budget| budget.nodes.parse::<i64>().ok())
+                .filter(|budget| is_in_force(budget, now))
+                .filter_map(|budget| allowed(&budget.nodes, total))
                 .min();
             let past = self.budgets.entry(name.as_str().into()).or_default();
             // It held until a second ago.
@@ -46,6 +50,42 @@ impl Laws {
         }
         self.chosen = chosen;
     }
+}
+
+/// Nodes that a budget's number or share allows. A share is rounded up, as upstream has it.
+fn allowed(nodes: &str, total: impl Fn() -> i64) -> Option<i64> {
+    match nodes.strip_suffix('%') {
+        None => nodes.parse().ok(),
+        Some(share) => {
+            let share: i64 = share.parse().ok()?;
+            Some((total() * share + 99) / 100)
+        }
+    }
+}
+
+/// Whether a budget counts now. Schedules of settings name a minute of each hour, and nothing else.
+fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
+    let Some(schedule) = &budget.schedule else {
+        return true;
+    };
+    let from = schedule
+        .split(' ')
+        .next()
+        .and_then(|minute| minute.parse::<i64>().ok());
+    from.is_some_and(|from| (now.as_second() / 60 - from).rem_euclid(60) < WINDOW)
+}
+
+/// Nodes of a NodePool that shares are counted of.
+fn initialized(world: &World, pool: &str) -> i64 {
+    let counts = |claim: &&NodeClaim| {
+        let mut nodes = world.api.nodes.values();
+        claim.node_pool().is_some_and(|name| name.as_str() == pool)
+            && claim.is_true(types::INITIALIZED)
+            && !claim.is_true(types::INSTANCE_TERMINATING)
+            && nodes.any(|node| node.provider_id == claim.status.provider_id)
+    };
+    let count = world.api.node_claims.values().filter(counts).count();
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// What is disrupted now. As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool (spec/lifecycle §15.2).

@@ -2,24 +2,35 @@
 
 use api::names::taint;
 use fakes::World;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
 
-use super::{Laws, SEEN_AFTER, claim_of, node_of};
+use super::{Laws, SEEN_AFTER, claim_of, node_of, state::instances};
+use crate::is_own;
 
 /// What is read again before an act may be so old when the act takes place.
 const REREAD: SignedDuration = SignedDuration::from_secs(30);
 
 impl Laws {
-    pub(super) fn terminate(&mut self, world: &World, lane: Lane, id: &InstanceId) {
+    /// `clock` is the actor's own.
+    pub(super) fn terminate(
+        &mut self,
+        world: &World,
+        lane: Lane,
+        clock: Timestamp,
+        id: &InstanceId,
+    ) {
         let now = world.now;
-        if world
-            .account
-            .instances
-            .get(id)
-            .is_none_or(|instance| !instance.state.is_alive())
-        {
+        let instance = world.account.instances.get(id);
+        let Some(instance) = instance.filter(|instance| instance.state.is_alive()) else {
             return;
+        };
+        if !is_own(world, instance) {
+            self.breaks(
+                "turns of a cluster end no instance of another one",
+                now,
+                id.to_string(),
+            );
         }
         let claim = claim_of(world, id);
         if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
@@ -57,15 +68,16 @@ impl Laws {
             let at = pod.started_at;
             at.is_none_or(|at| now.duration_since(at) <= REREAD)
         };
+        // A deadline, too, is kept by hastening pods, never by ending the instance under them.
         let runs = |pod: &&Pod| {
+            let deletion = pod.deletion.as_ref();
             pod.node_name.as_ref() == Some(&node.name)
-                && pod.deletion.is_none()
+                && deletion.is_none_or(|deletion| deletion.at > clock)
                 && !came_meanwhile(pod)
         };
         if let Some(pod) = pods.find(runs)
             && ready
             && claim.is_some()
-            && !self.is_limited(world, node)
         {
             self.breaks(
                 "an instance is ended only when its pods are gone",
@@ -100,7 +112,7 @@ impl Laws {
         self.lost
             .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
         self.lost.insert(name.to_owned(), now);
-        self.most_instances = self.most_instances.max(world.account.alive().count());
+        self.most_instances = self.most_instances.max(instances(world));
         let (count, most) = (self.lost.len(), self.most_instances);
         if !self.approved && (count > (most / 10).max(1) || count >= most) {
             let what = format!("{count} of {most} within an hour, {name} last");

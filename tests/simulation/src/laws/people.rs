@@ -1,12 +1,13 @@
 //! Laws about what people hold back: pauses, and NodePools that are watched only (C4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::annotation::MODE;
+use api::names::{annotation::MODE, tag};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Lane, NodeClaimName, NodePoolName,
+    InstanceId, Lane, NodeClaimName, NodeName, NodePoolName,
+    launch::FleetRequest,
     ledger::{Pause, PauseLevel},
     node::ConditionStatus,
     node_claim::NodeClaim,
@@ -14,21 +15,24 @@ use model::{
 use ports::ledger::Commit;
 
 use super::{ACTS_FOR, Laws, has_failed, instance_of, names};
-use crate::{deeds::POOL, rows, watched::Act};
+use crate::{rows, watched::Act};
 
 /// So far is the clock of a function off at most, by which a pause ends.
-const SKEW: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
 /// What they held back is done after this, once somebody knows that they do no longer.
 const RESUMED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// Turns look at everything so often, whoever tells of it (L5).
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
-/// Since when people hold something back. There is one NodePool, so that its pauses are the cluster's.
+/// Levels at which something may be held back.
+const LEVELS: [PauseLevel; 2] = [PauseLevel::Voluntary, PauseLevel::All];
+
+/// Since when people hold something back.
 #[derive(Default)]
 pub(super) struct People {
-    voluntary: Option<Timestamp>,
-    all: Option<Timestamp>,
+    /// By level and NodePool; by no NodePool for the whole cluster.
+    since: BTreeMap<(PauseLevel, Option<NodePoolName>), Timestamp>,
     /// When a pause last stood, and when a NodePool was last only watched.
     paused_at: Option<Timestamp>,
     watched_at: Option<Timestamp>,
@@ -37,13 +41,10 @@ pub(super) struct People {
 }
 
 impl People {
-    /// Turns that had begun before have ended.
-    fn holds(&self, level: PauseLevel, now: Timestamp) -> bool {
-        let since = match level {
-            PauseLevel::Voluntary => self.voluntary,
-            PauseLevel::All => self.all,
-        };
-        since.is_some_and(|since| now.duration_since(since) > ACTS_FOR)
+    /// Whether something of the NodePool is held back, and turns that had begun before have ended.
+    fn holds(&self, level: PauseLevel, pool: Option<&NodePoolName>, now: Timestamp) -> bool {
+        let since = self.since.get(&(level, pool.cloned()));
+        since.is_some_and(|since| now.duration_since(*since) > ACTS_FOR)
     }
 
     /// Whether what they held back should be done by now. Of a NodePool that is no longer only watched the relay tells, or nobody.
@@ -62,41 +63,62 @@ impl People {
 impl Laws {
     pub(super) fn watch_people(&mut self, world: &World) {
         let now = world.now;
-        let mut pools = world.api.node_pools.values();
-        let is_watched = pools.any(|pool| pool.metadata.annotations.contains_key(MODE));
+        let pools = &world.api.node_pools;
+        let is_watched = |pool: &NodePoolName| {
+            let pool = pools.get(pool.as_str());
+            pool.is_some_and(|pool| pool.metadata.annotations.contains_key(MODE))
+        };
         let mut pauses = world.ledger.pauses.clone();
         pauses.extend(rows(world).into_iter().flat_map(|rows| rows.pauses.clone()));
-        let pool = NodePoolName::from(POOL);
-        let holds =
-            |level, at| is_watched || Pause::of_pool(&pauses, Some(&pool), level, at).is_some();
         let people = &mut self.people;
-        for (since, level) in [
-            (&mut people.voluntary, PauseLevel::Voluntary),
-            (&mut people.all, PauseLevel::All),
-        ] {
-            if holds(level, now + SKEW) {
-                since.get_or_insert(now);
-            } else {
-                *since = None;
+        let (mut watches, mut pausing) = (false, false);
+        let names = pools.keys().map(|name| Some(name.as_str().into()));
+        for pool in [None].into_iter().chain(names) {
+            let watched = pool.as_ref().is_some_and(is_watched);
+            let pool = pool.as_ref();
+            watches |= watched;
+            pausing |= Pause::of_pool(&pauses, pool, PauseLevel::Voluntary, now).is_some();
+            for level in LEVELS {
+                let key = (level, pool.cloned());
+                if watched || Pause::of_pool(&pauses, pool, level, now + SKEW).is_some() {
+                    people.since.entry(key).or_insert(now);
+                } else {
+                    people.since.remove(&key);
+                }
             }
         }
-        if is_watched {
+        if watches {
             people.watched_at = Some(now);
-        } else if holds(PauseLevel::Voluntary, now) {
+        }
+        if pausing {
             people.paused_at = Some(now);
         }
     }
 
     pub(super) fn judge_held(&mut self, world: &World, lane: Lane, act: &Act<'_>) {
         let now = world.now;
-        let all = self.people.holds(PauseLevel::All, now);
-        let voluntary = self.people.holds(PauseLevel::Voluntary, now);
+        let holds =
+            |level, pool: Option<NodePoolName>| self.people.holds(level, pool.as_ref(), now);
+        let all = |pool| holds(PauseLevel::All, pool);
+        let voluntary = |pool| holds(PauseLevel::Voluntary, pool);
+        let pool_of = |name: &NodeClaimName| world.api.node_claims.get(name)?.node_pool();
         let law = match act {
-            Act::Launch(_) if all => "C4: nothing is launched while people hold back everything",
-            Act::Terminate(_) | Act::DeleteNode(_) if all && lane == Lane::Housekeeper => {
+            Act::Launch(request) if members(world, request).any(|name| all(pool_of(name))) => {
+                "C4: nothing is launched while people hold back everything"
+            }
+            Act::Terminate(ids)
+                if lane == Lane::Housekeeper
+                    && ids.iter().any(|id| all(pool_of_instance(world, id))) =>
+            {
                 "C4: nothing is collected while people hold back everything"
             }
-            Act::Commit(commit) if voluntary && chooses(lane, commit) => {
+            // Its instance says whose it is, where it still has one.
+            Act::DeleteNode(name)
+                if lane == Lane::Housekeeper && all(pool_of_node(world, name)) =>
+            {
+                "C4: nothing is collected while people hold back everything"
+            }
+            Act::Commit(commit) if chooses(lane, commit, |name| voluntary(pool_of(name))) => {
                 "C4: nothing is chosen while people hold that back"
             }
             Act::DeleteClaim(target) => {
@@ -107,6 +129,7 @@ impl Laws {
                 let is_chosen = lane == Lane::Disruption && !has_failed(world, &claim.name);
                 // Of what is well, lifecycle ends what has reached its age alone.
                 let expires = lane == Lane::Lifecycle && claim.spec.expire_after.is_some();
+                let (all, voluntary) = (all(claim.node_pool()), voluntary(claim.node_pool()));
                 if is_chosen {
                     self.people.chosen.insert(claim.name.clone());
                 }
@@ -118,13 +141,15 @@ impl Laws {
                     return;
                 }
             }
-            Act::Evict(Some(pod)) if all => {
+            Act::Evict(Some(pod)) => {
                 let mut claims = world.api.node_claims.values();
                 let claim = claims.find(|claim| claim.status.node_name == pod.node_name);
-                let goes_on = claim.is_none_or(|claim| {
-                    !self.people.chosen.contains(&claim.name) || !self.is_well(world, claim)
+                let is_held = claim.is_some_and(|claim| {
+                    all(claim.node_pool())
+                        && self.people.chosen.contains(&claim.name)
+                        && self.is_well(world, claim)
                 });
-                if goes_on {
+                if !is_held {
                     return;
                 }
                 "C4: drains that were chosen stop while people hold back everything"
@@ -146,8 +171,28 @@ impl Laws {
     }
 }
 
-/// A new command of Whittle's own choice.
-fn chooses(lane: Lane, commit: &Commit) -> bool {
-    let mut commands = commit.commands.iter();
-    lane == Lane::Disruption && commands.any(|command| command.choice.is_some())
+/// A new command of Whittle's own choice that takes one of these.
+fn chooses(lane: Lane, commit: &Commit, is_held: impl Fn(&NodeClaimName) -> bool) -> bool {
+    let chosen = commit.commands.iter().filter(|one| one.choice.is_some());
+    let mut targets = chosen.flat_map(|command| &command.delete);
+    lane == Lane::Disruption && targets.any(|target| is_held(&target.name))
+}
+
+/// NodeClaims that a call launches instances for.
+fn members<'a>(
+    world: &'a World,
+    request: &FleetRequest,
+) -> impl Iterator<Item = &'a NodeClaimName> {
+    let call = rows(world).and_then(|rows| rows.calls.get(&request.token));
+    call.into_iter().flat_map(|call| &call.members)
+}
+
+fn pool_of_instance(world: &World, id: &InstanceId) -> Option<NodePoolName> {
+    let tags = &world.account.instances.get(id)?.tags;
+    Some(tags.get(tag::NODE_POOL)?.as_str().into())
+}
+
+fn pool_of_node(world: &World, name: &NodeName) -> Option<NodePoolName> {
+    let node = world.api.nodes.get(name)?;
+    pool_of_instance(world, &node.provider_id.rsplit('/').next()?.into())
 }

@@ -12,9 +12,10 @@ use model::{
     pod::Pod,
     quantity::Quantity,
 };
+use turns::{Outcome, Report};
 
-use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends};
-use crate::{HOLDER, rows};
+use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends, people::SKEW};
+use crate::{HOLDER, is_own, rows};
 
 /// A spot instance is on its way out after this, if nothing hinders.
 const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
@@ -24,8 +25,8 @@ const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 /// The world is looked at so often.
 pub(super) const EACH: SignedDuration = SignedDuration::from_secs(1);
-/// A lower limit or budget counts from then on.
-pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(6);
+/// Longest time after which a turn commits what a budget allowed when it looked: its own time and that of a validation.
+pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(2);
 
 impl Laws {
     /// Judges what there is now. Where nothing has changed since, time alone can have broken a law.
@@ -54,13 +55,14 @@ impl Laws {
             }
         }
         self.notices(world);
+        self.watch_room(world);
         self.patience(world);
     }
 
     fn look_at_all(&mut self, world: &World) {
         self.watch_mode(world);
         self.note_initialized(world);
-        self.most_instances = self.most_instances.max(world.account.alive().count());
+        self.most_instances = self.most_instances.max(instances(world));
         self.names(world);
         self.launches(world);
         self.limits(world);
@@ -255,16 +257,13 @@ impl Laws {
         let (serves, ends) = (acts(SERVED_WITHIN), acts(ENDED_WITHIN));
         let long_ago =
             |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
-        let lacks = || {
-            let mut known = world.ledger.unavailable.values();
-            let mut pools = world.api.node_pools.values();
-            known.any(|one| now.duration_since(one.until) < SERVED_WITHIN)
-                || pools.any(|pool| pool.spec.limits.is_some())
-        };
-        if self.clear_for > SERVED_WITHIN && serves && !lacks() {
+        if self.clear_for > SERVED_WITHIN && serves {
             let mut pods = world.api.pods.values();
-            let waits =
-                pods.find(|pod| pod.node_name.is_none() && long_ago(pod.created_at, SERVED_WITHIN));
+            let waits = pods.find(|pod| {
+                pod.node_name.is_none()
+                    && long_ago(pod.created_at, SERVED_WITHIN)
+                    && self.could_serve(world, pod, SERVED_WITHIN)
+            });
             if let Some(pod) = waits {
                 self.breaks("L5: pods that wait are served", now, pod.key.to_string());
             }
@@ -285,10 +284,35 @@ impl Laws {
         }
     }
 
+    /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
+    pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
+        let lanes = rows(world).map(|rows| &rows.lanes);
+        let row = lanes.and_then(|lanes| lanes.get(&report.lane));
+        let is_last = self.taken.get(&report.lane) == Some(&report.turn);
+        let Some(row) = row.filter(|row| is_last && row.lease.is_none()) else {
+            return;
+        };
+        let what = format!("{} {}: {:?}", report.lane, report.turn, report.outcome);
+        if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
+            self.breaks("L2: a turn that fails is on record", world.now, what);
+        } else if let Some(due) = report.due
+            // What somebody asked for meanwhile is due by the clock of the turn that ended.
+            && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
+        {
+            let what = format!("{what}, at {due}, due {:?}", row.due);
+            self.breaks(
+                "L2: a lane is due when its turn wants to look again",
+                world.now,
+                what,
+            );
+        }
+    }
+
     /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
     pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
         let id = &fact.instance;
-        let owned = world.ledger.owners.contains_key(id);
+        let owner = world.ledger.owners.get(id);
+        let owned = owner.is_some_and(|owner| owner.cluster == world.cluster);
         let (now, rows) = (world.now, rows(world));
         let meta = rows.and_then(|rows| rows.meta.as_ref());
         let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
@@ -328,6 +352,12 @@ impl Laws {
             );
         }
     }
+}
+
+/// How many instances of the cluster cost money.
+pub(super) fn instances(world: &World) -> usize {
+    let alive = world.account.alive();
+    alive.filter(|instance| is_own(world, instance)).count()
 }
 
 /// Whether pods do not let the node go: for as long as they like, where nothing gives it a deadline.

@@ -5,17 +5,20 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, PoisonError},
     task::{Context, Poll, Waker},
 };
 
 use fakes::Process;
 use jiff::{SignedDuration, Timestamp};
-use model::{Interruption, Lane, Wake, ids::TurnId};
+use model::{ClusterName, Interruption, Lane, Wake, ids::TurnId};
 use turns::{Report, SweepReport};
 
 use super::Play;
-use crate::{Bug, HOLDER, cluster, dice::Dice, watched::Watched};
+use crate::{
+    Bug, HOLDER, Laws,
+    dice::Dice,
+    watched::{Warm, Watched},
+};
 
 /// A run of a function.
 pub(super) struct Invocation {
@@ -39,20 +42,27 @@ pub(super) enum Ended {
 const REDELIVERED: SignedDuration = SignedDuration::from_secs(45);
 /// What Lambda gives a turn beyond its own budget.
 const GRACE: SignedDuration = SignedDuration::from_secs(10);
-/// Of so many sweeps one has a process that has just begun, although the last one did not die.
+/// One in this many processes has just begun, although the last one did not die.
 const BEGUN_AFRESH: u64 = 16;
 /// More rounds in one second mean that somebody never gives way.
 const ROUNDS_MOST: usize = 20_000;
 
 impl Play {
-    fn process(&mut self, lane: Lane) -> (Process, TurnId, Watched) {
+    /// A process that begins to work for a cluster; the housekeeper and interruptions turn to others as they go.
+    fn process(&mut self, lane: Lane, cluster: &ClusterName) -> (Process, TurnId, Watched) {
         self.started += 1;
         let skew = self.skews.get(&lane).copied().unwrap_or_default();
         let process = Process {
             id: self.started,
             skew: SignedDuration::from_secs(skew),
         };
-        let watched = Watched::new(&self.sim, process, lane, self.bug, &self.laws);
+        let watched = Watched::new(&self.sim, process, lane, cluster, self.bug, &self.laws);
+        for place in &self.clusters {
+            place.sim.look(|world| {
+                let begin = |laws: &mut Laws| laws.process_begins(world, process.id);
+                self.laws.with(&place.name, begin);
+            });
+        }
         (process, TurnId(format!("turn-{}", self.started)), watched)
     }
 
@@ -74,12 +84,9 @@ impl Play {
     }
 
     pub(super) fn sweep(&mut self) {
-        let (process, turn, watched) = self.process(Lane::Housekeeper);
-        if Dice::new(process.id, 5).below(BEGUN_AFRESH) == 0 {
-            self.heartbeats = Arc::default();
-        }
-        let mut world = watched.world(HOLDER);
-        world.heartbeats = self.heartbeats.clone();
+        let cluster = self.first_cluster();
+        let (process, turn, watched) = self.process(Lane::Housekeeper, &cluster);
+        let world = watched.world(HOLDER, self.warm(process, Lane::Housekeeper));
         self.start(process, Lane::Housekeeper, None, async move {
             match turns::housekeep(&world, &turn).await {
                 Ok(report) => Ended::Swept(Box::new(report)),
@@ -88,13 +95,26 @@ impl Play {
         });
     }
 
+    fn first_cluster(&self) -> ClusterName {
+        let first = self.clusters.first();
+        first.map_or_else(ClusterName::default, |place| place.name.clone())
+    }
+
+    /// What a process remembers of those before it; now and then it has just begun.
+    fn warm(&mut self, process: Process, lane: Lane) -> Warm {
+        if Dice::new(process.id, 5).below(BEGUN_AFRESH) == 0 {
+            self.warm.remove(&lane);
+        }
+        self.warm.entry(lane).or_default().clone()
+    }
+
     pub(super) fn turn(&mut self, wake: &Wake) {
-        let (process, turn, watched) = self.process(wake.lane);
-        let (lane, name) = (wake.lane, wake.cluster.clone());
+        let (process, turn, watched) = self.process(wake.lane, &wake.cluster);
+        let (lane, wake) = (wake.lane, wake.clone());
         let deadline = ports::Clock::now(&watched.sim) + turns::budget(lane);
-        let world = watched.world(HOLDER);
+        let world = watched.world(HOLDER, self.warm(process, lane));
         self.start(process, lane, None, async move {
-            match turns::run(&world, &name, lane, &turn, deadline).await {
+            match turns::woken(&world, &wake, &turn, deadline).await {
                 Ok(report) => Ended::Turn(Box::new(report)),
                 Err(error) => Ended::Failed(error.to_string()),
             }
@@ -102,8 +122,9 @@ impl Play {
     }
 
     pub(super) fn interrupt(&mut self, fact: Interruption) {
-        let (process, turn, watched) = self.process(Lane::Interruption);
-        let world = watched.world(HOLDER);
+        let cluster = self.first_cluster();
+        let (process, turn, watched) = self.process(Lane::Interruption, &cluster);
+        let world = watched.world(HOLDER, Warm::default());
         let given = fact.clone();
         self.start(process, Lane::Interruption, Some(fact), async move {
             let outcomes = turns::interrupt(&world, &[given], &turn).await;
@@ -137,8 +158,11 @@ impl Play {
                     }
                     Err(panic) => {
                         let what = format!("{}: {}", invocation.lane, said(&*panic));
-                        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-                        laws.breaks("no turn panics", now, what);
+                        for place in &self.clusters {
+                            let what = what.clone();
+                            let panics = |laws: &mut Laws| laws.breaks("no turn panics", now, what);
+                            self.laws.with(&place.name, panics);
+                        }
                         over.push((index, None));
                         continue;
                     }
@@ -166,14 +190,19 @@ impl Play {
             fact,
             ..
         } = invocation;
+        for place in &self.clusters {
+            self.laws
+                .with(&place.name, |laws| laws.process_ends(process));
+        }
         let kept = match ended {
             None => {
                 self.note(&format!("{lane} turn-{process} died"));
-                self.laws().turn_died(until - turns::budget(lane) - GRACE);
-                if lane == Lane::Housekeeper {
-                    self.heartbeats = Arc::default();
+                let begun = until - turns::budget(lane) - GRACE;
+                for place in &self.clusters {
+                    self.laws.with(&place.name, |laws| laws.turn_died(begun));
                 }
-                true
+                self.warm.remove(&lane);
+                self.bug != Some(Bug::AcknowledgeFirst)
             }
             Some(Ended::Turn(report)) => {
                 self.report(&report);
@@ -194,41 +223,56 @@ impl Play {
             self.facts.push((now + REDELIVERED, fact));
             return;
         }
-        self.sim.look(|world| {
-            let mut laws = self.laws();
-            laws.acknowledged(world, &fact);
-        });
+        for place in &self.clusters {
+            place.sim.look(|world| {
+                let judge = |laws: &mut Laws| laws.acknowledged(world, &fact);
+                self.laws.with(&place.name, judge);
+            });
+        }
     }
 
-    /// One turn of each lane, with nothing in its way: what they would do now.
+    /// What one turn of each lane of each cluster would do now, with nothing in its way.
     pub(crate) fn look_once(&mut self) -> Vec<String> {
+        let names = self.clusters.iter().map(|place| place.name.clone());
+        let names: Vec<_> = names.collect();
         let mut planned = Vec::new();
-        for lane in Lane::WOKEN {
-            let (_, turn, watched) = self.process(lane);
-            let deadline = ports::Clock::now(&watched.sim) + turns::budget(lane);
-            let world = watched.world(HOLDER);
-            let mut run =
-                Box::pin(async move { turns::run(&world, cluster(), lane, &turn, deadline).await });
-            let mut context = Context::from_waker(Waker::noop());
-            let ended = (0..ROUNDS_MOST).find_map(|_| match run.as_mut().poll(&mut context) {
-                Poll::Ready(ended) => Some(ended),
-                Poll::Pending => None,
-            });
-            match ended {
-                Some(Ok(report)) => {
-                    let lines = report
-                        .planned
-                        .iter()
-                        .chain(&report.proposed)
-                        .chain(&report.failed)
-                        .chain(&report.unplaced);
-                    planned.extend(lines.map(|line| format!("{lane}: {line}")));
-                }
-                Some(Err(error)) => planned.push(format!("{lane}: {error}")),
-                None => planned.push(format!("{lane} does not end")),
+        for cluster in names {
+            for lane in Lane::WOKEN {
+                let lines = self.look_as(&cluster, lane).into_iter();
+                planned.extend(lines.map(|line| format!("{cluster}: {lane}: {line}")));
             }
         }
         planned
+    }
+
+    fn look_as(&mut self, cluster: &ClusterName, lane: Lane) -> Vec<String> {
+        let (process, turn, watched) = self.process(lane, cluster);
+        let deadline = ports::Clock::now(&watched.sim) + turns::budget(lane);
+        let world = watched.world(HOLDER, Warm::default());
+        let mut run =
+            Box::pin(async move { turns::run(&world, cluster, lane, &turn, deadline).await });
+        let mut context = Context::from_waker(Waker::noop());
+        let ended = (0..ROUNDS_MOST).find_map(|_| match run.as_mut().poll(&mut context) {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => None,
+        });
+        for place in &self.clusters {
+            self.laws
+                .with(&place.name, |laws| laws.process_ends(process.id));
+        }
+        match ended {
+            Some(Ok(report)) => {
+                let lines = report
+                    .planned
+                    .iter()
+                    .chain(&report.proposed)
+                    .chain(&report.failed)
+                    .chain(&report.unplaced);
+                lines.map(ToString::to_string).collect()
+            }
+            Some(Err(error)) => vec![error.to_string()],
+            None => vec!["does not end".to_owned()],
+        }
     }
 }
 

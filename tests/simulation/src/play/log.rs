@@ -2,7 +2,10 @@
 
 use turns::{Outcome, Report, SweepReport};
 
-use super::Play;
+use fakes::World;
+
+use super::{Place, Play};
+use crate::Laws;
 
 /// Lines that are kept, the latest.
 const MOST: usize = 400;
@@ -10,6 +13,21 @@ const MOST: usize = 400;
 impl Play {
     pub(super) fn report(&mut self, report: &Report) {
         let turn = &report.turn;
+        let place = |place: &&Place| place.name == report.cluster;
+        let sim = self
+            .clusters
+            .iter()
+            .find(place)
+            .map(|place| place.sim.clone());
+        let judge = |judge: &dyn Fn(&mut Laws, &World)| {
+            if let Some(sim) = &sim {
+                sim.look(|world| self.laws.with(&report.cluster, |laws| judge(laws, world)));
+            }
+        };
+        judge(&|laws, world| laws.lane_ended(world, report));
+        if report.committed.is_some() || !report.launched.is_empty() {
+            judge(&|laws, world| laws.journaled(world, turn, &report.problems));
+        }
         let lines = [
             ("", &report.planned),
             ("proposed ", &report.proposed),
@@ -37,10 +55,6 @@ impl Play {
                     report.lane, report.generation
                 ));
             }
-            self.sim.look(|world| {
-                let mut laws = self.laws();
-                laws.journaled(world, turn, &report.problems);
-            });
         }
     }
 

@@ -23,7 +23,7 @@ hand_on! {
                 let nonce = self.sim.look(|world| world.calls.len());
                 request.token = LaunchToken(format!("{}-{nonce}", request.token));
             }
-            self.before(&Act::Launch(&request));
+            self.before(&request.cluster, &Act::Launch(&request));
             self.sim.launch(&request, not_after).await
         }
 
@@ -46,7 +46,7 @@ hand_on! {
                 });
                 ids.extend(neighbour);
             }
-            self.before(&Act::Terminate(&ids));
+            self.before(cluster, &Act::Terminate(&ids));
             Cloud::terminate(&self.sim, cluster, &ids).await
         }
     }

@@ -32,13 +32,26 @@ impl Clusters for Watched {
         entry: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
         Clusters::connect(&self.sim, cluster, entry).await?;
-        Ok(Arc::new(self.clone()))
+        Ok(Arc::new(self.at(cluster)))
     }
 }
 
 impl Watched {
     fn seen(&self, key: &PodKey) -> Option<Pod> {
         self.sim.look(|world| world.api.pods.get(key).cloned())
+    }
+
+    /// Whether the pod's node has a terminationGracePeriod.
+    fn gives_time(&self, key: &PodKey) -> bool {
+        let node = self.seen(key).and_then(|pod| pod.node_name);
+        self.sim.look(|world| {
+            let mut claims = world.api.node_claims.values();
+            claims.any(|claim| {
+                node.is_some()
+                    && claim.status.node_name == node
+                    && claim.spec.termination_grace_period.is_some()
+            })
+        })
     }
 }
 
@@ -77,6 +90,9 @@ hand_on! {
             if self.has(Bug::NeverDrain) && self.lane == Lane::Terminator {
                 pods.clear();
             }
+            if self.has(Bug::EndWithinGracePeriod) && self.lane == Lane::Terminator {
+                pods.retain(|pod| pod.deletion.is_none());
+            }
             if self.has(Bug::IgnoreDoNotDisrupt) {
                 for pod in &mut pods {
                     pod.annotations.clear();
@@ -99,7 +115,7 @@ hand_on! {
             if self.has(Bug::NoPreconditions) {
                 target.resource_version.clear();
             }
-            self.before(&Act::DeleteClaim(&target));
+            self.before(&self.cluster, &Act::DeleteClaim(&target));
             self.sim.delete_node_claim(&target).await
         }
 
@@ -108,27 +124,28 @@ hand_on! {
             if self.has(Bug::ReleaseEarly) && !update.conditions.is_empty() && self.lane == Lane::Terminator {
                 update.remove_finalizers.push(api::names::finalizer::TERMINATION.to_owned());
             }
-            self.before(&Act::UpdateClaim(&update));
+            self.before(&self.cluster, &Act::UpdateClaim(&update));
             self.sim.update_node_claim(&update).await
         }
 
         async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
             if update.delete {
-                self.before(&Act::DeleteNode(&update.name));
+                self.before(&self.cluster, &Act::DeleteNode(&update.name));
             }
             self.sim.update_node(update).await
         }
 
         async fn evict(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
-            if self.has(Bug::DeleteForEvict) {
+            let has_period = || self.gives_time(pod);
+            if self.has(Bug::DeleteForEvict) || self.has(Bug::DeleteWithinGracePeriod) && has_period() {
                 return self.delete_pod(pod, uid, grace_seconds).await;
             }
-            self.before(&Act::Evict(self.seen(pod)));
+            self.before(&self.cluster, &Act::Evict(self.seen(pod)));
             self.sim.evict(pod, uid, grace_seconds).await
         }
 
         async fn delete_pod(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
-            self.before(&Act::DeletePod(self.seen(pod)));
+            self.before(&self.cluster, &Act::DeletePod(self.seen(pod)));
             Cluster::delete_pod(&self.sim, pod, uid, grace_seconds).await
         }
 

@@ -30,13 +30,13 @@ hand_on! {
                 taken = Taken::Mine(Box::default());
             }
             if let Taken::Mine(_) = taken {
-                self.before(&Act::Take { lane, lease });
+                self.before(cluster, &Act::Take { lane, lease });
             }
             Ok(taken)
         }
 
         async fn end_lane(&self, cluster: &ClusterName, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Result<Ended, LedgerError> {
-            self.before(&Act::End { lane, turn });
+            self.before(cluster, &Act::End { lane, turn });
             let mut end = end.clone();
             if self.has(Bug::SwallowFailures) && end.error.take().is_some() {
                 let beat = self.sim.with(|world| world.ledger.of(cluster).beat.clone());
@@ -77,8 +77,18 @@ hand_on! {
             if self.has(Bug::ForgetIntents) {
                 commit.intents.clear();
             }
-            self.before(&Act::Commit(&commit));
-            self.sim.commit(cluster, &commit).await
+            self.before(cluster, &Act::Commit(&commit));
+            let committed = self.sim.commit(cluster, &commit).await?;
+            if let Committed::Raced { generation } = committed {
+                self.laws.with(cluster, |laws| laws.raced(self.process, generation));
+            }
+            Ok(committed)
+        }
+
+        async fn committed_since(&self, cluster: &ClusterName, generation: u64) -> Result<Vec<Record>, LedgerError> {
+            let records = self.sim.committed_since(cluster, generation).await?;
+            self.reads();
+            Ok(records)
         }
 
         async fn freeze(&self, cluster: &ClusterName, turn: &TurnId, call: &Call) -> Result<Moved, LedgerError> {
@@ -96,6 +106,7 @@ hand_on! {
         }
 
         async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+            self.reads();
             let intents = self.sim.intents(cluster).await?;
             Ok(if self.has(Bug::ForgetInFlight) { Vec::new() } else { intents })
         }
@@ -153,7 +164,6 @@ hand_on! {
     fn clusters() -> Vec<ClusterName>;
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
-    fn committed_since(cluster: &ClusterName, generation: u64) -> Vec<Record>;
     fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;
     fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
     fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;

@@ -1,0 +1,105 @@
+//! Which NodePools can have one more node: only those owe pods a place.
+
+use api::{NodePool, names::label};
+use fakes::World;
+use jiff::SignedDuration;
+use model::{
+    CapacityType, NodePoolName, labels,
+    ledger::{Intent, OfferingKey},
+    node_claim::NodeClaim,
+    pod::Pod,
+    quantity::Quantity,
+};
+
+use super::Laws;
+use crate::rows;
+
+/// A launch under way may come to the largest type of the catalog, in millicores.
+const LARGEST: i64 = 8_000;
+
+impl Laws {
+    pub(super) fn watch_room(&mut self, world: &World) {
+        for (name, pool) in &world.api.node_pools {
+            if !has_room(world, pool) {
+                self.full.insert(name.as_str().into(), world.now);
+            }
+        }
+    }
+
+    /// Whether a NodePool that the pod may go to has had room for one more node all the time.
+    pub(super) fn could_serve(&self, world: &World, pod: &Pod, time: SignedDuration) -> bool {
+        let selected = pod.node_selector.get(label::NODE_POOL);
+        let mut pools = world.api.node_pools.iter();
+        pools.any(|(name, pool)| {
+            let is_open = pool.spec.template.spec.taints.is_none();
+            let full = self.full.get(&NodePoolName::from(name.as_str()));
+            selected.map_or(is_open, |selected| selected == name)
+                && full.is_none_or(|at| world.now.duration_since(*at) > time)
+        })
+    }
+}
+
+/// Whether a type that the NodePool's limit leaves room for is to be had, and known to be.
+fn has_room(world: &World, pool: &NodePool) -> bool {
+    let limit = pool
+        .spec
+        .limits
+        .as_ref()
+        .and_then(|limits| limits.get("cpu"));
+    let limit = limit.and_then(|cores| cores.as_str().parse::<Quantity>().ok());
+    let left = limit.map_or(i64::MAX, |limit| {
+        limit.milli() - used(world, &pool.metadata.name)
+    });
+    let capacity_types = || capacity_types(pool);
+    world.catalog.iter().any(|kind| {
+        let offerings = kind.offerings.iter();
+        kind.capacity.get("cpu") <= left
+            && offerings
+                .filter(|offering| capacity_types().any(|of| of == offering.capacity_type.as_str()))
+                .any(|offering| {
+                    let name = &kind.name;
+                    let (of, zone) = (offering.capacity_type, &offering.zone);
+                    !world
+                        .account
+                        .no_capacity
+                        .contains(&(of, name.clone(), zone.clone()))
+                        && !is_marked(world, of, name, &offering.zone_id)
+                })
+    })
+}
+
+fn capacity_types(pool: &NodePool) -> impl Iterator<Item = &String> {
+    let requirements = pool.spec.template.spec.requirements.iter();
+    requirements
+        .filter(|requirement| requirement.key == labels::CAPACITY_TYPE)
+        .flat_map(|requirement| &requirement.values)
+}
+
+fn is_marked(world: &World, of: CapacityType, name: &str, zone_id: &str) -> bool {
+    let is_same = |key: &OfferingKey| {
+        key.capacity_type == of && key.instance_type == name && key.zone_id == zone_id
+    };
+    let mut marked = world.ledger.unavailable.iter();
+    marked.any(|(key, mark)| is_same(key) && world.now < mark.until)
+}
+
+/// Millicores of all that a NodePool has, or may come to have.
+fn used(world: &World, pool: &str) -> i64 {
+    let is_of = |name: &NodePoolName| name.as_str() == pool;
+    let intents = rows(world)
+        .into_iter()
+        .flat_map(|rows| rows.intents.values());
+    let in_flight = intents.filter(|intent: &&Intent| {
+        intent.is_in_flight()
+            && is_of(&intent.launch.node_pool)
+            && !world.api.node_claims.contains_key(intent.name())
+    });
+    let claims = world.api.node_claims.values();
+    let own =
+        claims.filter(|claim: &&NodeClaim| claim.node_pool().is_some_and(|name| is_of(&name)));
+    let each = own.map(|claim| match claim.status.capacity.get("cpu") {
+        0 => LARGEST,
+        cpu => cpu,
+    });
+    each.chain(in_flight.map(|_| LARGEST)).sum()
+}
