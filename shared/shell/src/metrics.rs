@@ -108,7 +108,7 @@ mod tests {
         let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
         let timestamp = line["timestamp"].as_str();
         let is_timed = timestamp.is_some_and(|text| text.parse::<Timestamp>().is_ok());
-        let level = line["level"].as_str().and_then(|level| rank(level));
+        let level = line["level"].as_str().and_then(rank);
         level.filter(|_| is_timed).or(rank("INFO")) >= rank(configured)
     }
 

@@ -8,7 +8,9 @@ use std::{
 use api::names::tag;
 use futures::future::join_all;
 use jiff::SignedDuration;
-use model::{ClusterName, InstanceId, Interruption, launch::Instance};
+use model::{
+    CapacityType, ClusterName, InstanceId, Interruption, InterruptionKind, launch::Instance,
+};
 
 use super::cluster_of;
 use crate::{TurnError, World};
@@ -59,9 +61,7 @@ pub(super) async fn find(
             Err(error) => Err(Arc::new(error)),
             Ok(None) => match &described {
                 Err(error) => Err(Arc::clone(error)),
-                Ok(found) => of_tags(world, &fact.instance, found)
-                    .await
-                    .map_err(Arc::new),
+                Ok(found) => of_tags(world, fact, found).await.map_err(Arc::new),
             },
         });
     }
@@ -98,9 +98,10 @@ async fn describe(
 
 async fn of_tags(
     world: &World,
-    id: &InstanceId,
+    fact: &Interruption,
     found: &BTreeMap<InstanceId, Instance>,
 ) -> Result<Whose, TurnError> {
+    let id = &fact.instance;
     let Some(instance) = found.get(id) else {
         // G4: absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up.
         return Err(TurnError::Cloud(ports::CloudError::NotFound {
@@ -116,6 +117,10 @@ async fn of_tags(
         });
     }
     for cluster in clusters_of_groups(instance) {
+        // EC2 was asked anyway, and knows better than the event.
+        if !can_happen(fact.kind, instance) {
+            return Ok(Whose::Stranger);
+        }
         if world.ledger.meta(&cluster).await?.is_some() {
             let instance = Box::new(instance.clone());
             return Ok(Whose::Foreign { cluster, instance });
@@ -123,6 +128,15 @@ async fn of_tags(
     }
     remember_stranger(world, id).await?;
     Ok(Whose::Stranger)
+}
+
+/// Whether what is announced can happen to the instance: EC2 takes back spot instances only, and recommends to replace no others.
+fn can_happen(kind: InterruptionKind, instance: &Instance) -> bool {
+    let is_of_spot = matches!(
+        kind,
+        InterruptionKind::SpotInterrupted | InterruptionKind::RebalanceRecommendation
+    );
+    !is_of_spot || instance.capacity_type == CapacityType::Spot
 }
 
 pub(super) async fn remember_stranger(world: &World, id: &InstanceId) -> Result<(), TurnError> {

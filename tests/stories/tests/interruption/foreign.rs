@@ -133,6 +133,26 @@ async fn without_a_tag_or_a_label_nothing_happens_to_it() {
 }
 
 #[tokio::test]
+async fn spot_notice_for_instance_that_ec2_shows_as_on_demand_is_not_obeyed() {
+    let (mut rig, id) = with_group(Relay::Dead).await;
+    opt_in(&rig, &id);
+    rig.sim.with(|world| {
+        let instance = world.account.instances.get_mut(&id).unwrap();
+        instance.capacity_type = CapacityType::OnDemand;
+    });
+    let body = spot(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/not-ours", 1)]);
+    rig.pass(secs(60)).await;
+    rig.sim
+        .with(|world| assert!(!node(world).unschedulable && !is_drained(world)));
+    // What can happen to any instance still counts.
+    let body = ends(&rig, &id);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("group_terminating/recorded", 1)]);
+}
+
+#[tokio::test]
 async fn one_that_is_tagged_is_cordoned_drained_and_never_ended_by_us() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
