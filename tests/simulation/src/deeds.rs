@@ -181,6 +181,7 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
         }
         What::Down { seconds, .. }
         | What::Faults { seconds, .. }
+        | What::CallFails { seconds, .. }
         | What::Slow { seconds, .. }
         | What::Crashes { seconds, .. }
         | What::WakesLost { seconds, .. }
@@ -220,7 +221,10 @@ fn announce(
         play.laws.with(cluster, |laws| {
             laws.announced.insert(id.clone(), now);
             // What is dead already has no time left.
-            laws.deadlines.insert(id.clone(), deadline.unwrap_or(now));
+            let at = deadline.unwrap_or(now);
+            // What is announced once more is over no later.
+            let known = laws.deadlines.entry(id.clone()).or_insert(at);
+            *known = at.min(*known);
         });
     }
     play.facts.push((

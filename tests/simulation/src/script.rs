@@ -112,6 +112,14 @@ pub enum What {
         permille: u64,
         seconds: i64,
     },
+    /// Calls of one name are not answered, or end their process, after they took effect or before.
+    CallFails {
+        call: &'static str,
+        /// `None` if the process ends after the call.
+        fault: Option<Fault>,
+        permille: u64,
+        seconds: i64,
+    },
     Slow {
         permille: u64,
         most: i64,
@@ -156,6 +164,8 @@ impl Port {
 pub(crate) const TROUBLE: i64 = 900;
 const EVENTS_LEAST: i64 = 3;
 const EVENTS_MOST: i64 = 18;
+/// Seeds in which trouble meets what it troubles, per mille.
+const COMBINED: u64 = 700;
 
 /// Deployments of every cluster; `team` only where there is a NodePool for it.
 pub(crate) const DEPLOYMENTS: [&str; 4] = ["web", "batch", "held", TEAM];
@@ -163,7 +173,7 @@ pub(crate) const DEPLOYMENTS: [&str; 4] = ["web", "batch", "held", TEAM];
 impl Script {
     pub fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 1);
-        let setting = Setting::draw(&mut dice);
+        let mut setting = Setting::draw(&mut dice);
         let mut events = Vec::new();
         for cluster in 0..setting.clusters {
             let at = 1;
@@ -189,8 +199,10 @@ impl Script {
                 }));
             }
             let mut combined = Dice::new(seed, 9);
-            if combined.chance(400) {
-                events.extend(combined::draw(&mut combined, cluster));
+            if combined.chance(COMBINED) {
+                for _ in 0..combined.between(1, 2) {
+                    events.extend(combined::draw(&mut combined, cluster, &mut setting));
+                }
             }
         }
         if setting.wave {

@@ -144,6 +144,15 @@ impl Weather for Sky {
                     What::Down { port: of, .. } if Some(*of) == port => {
                         fate.fault = Some(fakes::Fault::Unavailable);
                     }
+                    What::CallFails {
+                        call: of,
+                        fault: failing,
+                        permille,
+                        ..
+                    } if *of == call && dice.chance(*permille) => match failing {
+                        Some(failing) => fate.fault = Some(*failing),
+                        None => fate.dies = Some(Death::After),
+                    },
                     What::Slow { permille, most, .. } if dice.chance(*permille) => {
                         fate.takes = dice.seconds(1, *most);
                     }

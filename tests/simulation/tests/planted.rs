@@ -4,6 +4,8 @@ use simulation::{Bug, run};
 
 /// Seeds that are tried, from seed 0 on. Most bugs are found within five; each seed takes a fraction of a second.
 const SEEDS: u64 = 60;
+/// Seeds that are tried for bugs that matter only while two turns commit at once, or while a budget is spent: few seeds come to that.
+const SEEDS_OF_RARE_BUGS: u64 = 300;
 
 /// Groups of bugs; each is a test, and tests run side by side.
 #[derive(PartialEq)]
@@ -55,14 +57,18 @@ fn group(bug: Bug) -> Group {
     }
 }
 
+fn seeds(bug: Bug) -> u64 {
+    match bug {
+        Bug::NoFence | Bug::IgnoreBudgets => SEEDS_OF_RARE_BUGS,
+        _ => SEEDS,
+    }
+}
+
 fn are_found(of: Group) {
     let bugs = Bug::ALL.iter().filter(|bug| group(**bug) == of);
-    let unnoticed = bugs.filter(|bug| (0..SEEDS).all(|seed| run(seed, Some(**bug)).is_ok()));
+    let unnoticed = bugs.filter(|bug| (0..seeds(**bug)).all(|seed| run(seed, Some(**bug)).is_ok()));
     let unnoticed: Vec<_> = unnoticed.collect();
-    assert!(
-        unnoticed.is_empty(),
-        "{unnoticed:?} go unnoticed for {SEEDS} seeds"
-    );
+    assert!(unnoticed.is_empty(), "{unnoticed:?} break no law");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use model::{
     launch::{FleetRequest, Instance},
     ledger::{Command, CommandState, Intent, Mode},
     node::Node,
-    plan::{Expected, NodeClaimUpdate, Target},
+    plan::{Expected, Launch, NodeClaimUpdate, Target},
     pod::Pod,
 };
 use ports::ledger::Commit;
@@ -290,7 +290,18 @@ impl Laws {
                 Action::Launch(launch) => Some(launch),
                 _ => None,
             });
-        let pods: Vec<_> = launches.flat_map(|launch| &launch.pods).collect();
+        let launches: Vec<_> = launches.collect();
+        let is_recorded = |launch: &Launch| {
+            commit
+                .intents
+                .iter()
+                .any(|intent| *intent.name() == launch.name)
+        };
+        if let Some(launch) = launches.iter().find(|launch| !is_recorded(launch)) {
+            let what = format!("{} of {}", launch.name, commit.id);
+            self.breaks("C1: a plan is committed with what it launches", now, what);
+        }
+        let pods: Vec<_> = launches.iter().flat_map(|launch| &launch.pods).collect();
         // A command's replacements may take what waits, too: who provides for it first is as good.
         if wins && lane == Lane::Provisioner {
             // Pods that came later may take the room of one, as the plan has it or by themselves, and send it on: that is packing

@@ -4,94 +4,135 @@
 use fakes::Fault;
 use model::CapacityType;
 
-use super::{Event, Port, TROUBLE, What};
+use super::{Event, Setting, TROUBLE, What};
 use crate::dice::Dice;
 
 /// Kinds of encounters.
-const KINDS: usize = 7;
+const KINDS: usize = 9;
 /// Seconds before the end of the trouble after which none begins.
 const LAST: i64 = 300;
+/// Seconds after which the pods of a Deployment that was scaled run.
+const RUNS_AFTER: i64 = 150;
 
-/// Events of one encounter, all of one cluster.
-pub(super) fn draw(dice: &mut Dice, cluster: usize) -> Vec<Event> {
+/// Events of one encounter, all of one cluster, whose setting is made such that they can meet.
+pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Vec<Event> {
     let begin = dice.between(30, TROUBLE - LAST);
     let seconds = dice.between(60, 120);
-    let web = |replicas| What::Scale {
-        deployment: "web",
+    let scale = |deployment, replicas| What::Scale {
+        deployment,
         replicas,
     };
-    let faults = |port, fault, permille| What::Faults {
-        port,
+    let fails = |call, fault, permille| What::CallFails {
+        call,
         fault,
         permille,
         seconds,
     };
+    let mut is_spot = false;
     let (few, many) = (dice.index(2) + 1, dice.index(4) + 6);
+    let web = |replicas| scale("web", replicas);
     let events = match dice.index(KINDS) {
         // Launches whose answers are lost.
         0 => vec![
-            (0, faults(Port::Cloud, Fault::LostAnswer, 600)),
+            (0, fails("launch", Some(Fault::LostAnswer), 700)),
             (1, web(many)),
         ],
         // Launches whose processes die.
-        1 => vec![
-            (
-                0,
-                What::Crashes {
-                    permille: 60,
-                    seconds,
-                },
-            ),
-            (1, web(many)),
-        ],
+        1 => vec![(0, fails("launch", None, 500)), (1, web(many))],
         // Notices that cannot be recorded at once.
-        2 => vec![
-            (0, faults(Port::Ledger, Fault::Unavailable, 500)),
-            (1, What::SpotStorm { nodes: 2 }),
-            (20, What::SpotStorm { nodes: 2 }),
-        ],
+        2 => {
+            is_spot = true;
+            let storm = What::SpotStorm { nodes: 2 };
+            let refused = fails("record_unfenced", Some(Fault::Unavailable), 600);
+            let at = RUNS_AFTER;
+            vec![
+                (0, web(many)),
+                (at, refused),
+                (at + 1, storm.clone()),
+                (at + 40, storm),
+            ]
+        }
         // A cluster is put to shadow mode, or another leads it, while nodes drain.
-        3 => vec![
-            (0, web(many)),
-            (120, What::NodeClaimDeleted),
-            (121, What::NodeClaimDeleted),
-            (
-                122,
-                What::Shadow {
+        3 => {
+            let idle = match dice.chance(500) {
+                true => What::Shadow {
                     seconds: seconds * 2,
                 },
-            ),
-        ],
-        4 => vec![
-            (0, web(many)),
-            (120, What::NodeClaimDeleted),
-            (121, What::NodeDeleted),
-            (122, What::KarpenterLeads { seconds }),
-        ],
+                false => What::KarpenterLeads { seconds },
+            };
+            let at = RUNS_AFTER;
+            vec![
+                (0, web(many)),
+                (at, What::NodeClaimDeleted),
+                (at + 1, What::NodeDeleted),
+                (at + 2, idle),
+            ]
+        }
         // A capacity type is not to be had, while pods wait for it.
-        5 => {
+        4 => {
             let types = [CapacityType::Spot, CapacityType::OnDemand];
             let capacity_type = dice.pick(&types).copied().unwrap_or(CapacityType::Spot);
+            is_spot = capacity_type == CapacityType::Spot;
             let lacks = What::OutOfCapacity {
                 capacity_type,
                 seconds: seconds * 4,
             };
             vec![(0, lacks), (1, web(many)), (90, web(few)), (150, web(many))]
         }
-        // Turns fail, and nobody but their lane's row says that they must look again.
-        _ => vec![
-            (0, faults(Port::Cluster, Fault::Unavailable, 300)),
-            (
-                0,
-                What::WakesLost {
-                    permille: 800,
-                    seconds: seconds * 2,
-                },
-            ),
+        // Turns fail, and only their lane's row says that they must look again.
+        5 => {
+            let lost = What::WakesLost {
+                permille: 800,
+                seconds: seconds * 2,
+            };
+            vec![
+                (0, fails("nodes", Some(Fault::Unavailable), 500)),
+                (0, lost),
+                (1, web(many)),
+                (60, web(few)),
+            ]
+        }
+        // Nodes drift while pods come, and calls take long enough for turns to meet.
+        6 => {
+            let slow = What::Slow {
+                permille: 500,
+                most: 6,
+                seconds: seconds * 2,
+            };
+            let at = RUNS_AFTER;
+            vec![
+                (0, web(many)),
+                (at, slow),
+                (at, What::NodeClassEdited),
+                (at + 5, scale("batch", many)),
+                (at + 20, scale("batch", few)),
+                (at + 35, web(many + 1)),
+                (at + 50, scale("batch", many)),
+            ]
+        }
+        // All nodes drift, and few may be replaced at once.
+        7 => vec![
+            (0, What::BudgetEdited { nodes: "1" }),
             (1, web(many)),
-            (60, web(few)),
+            (2, scale("batch", many)),
+            (RUNS_AFTER + 30, What::NodeClassEdited),
         ],
+        // Nodes go whose pods must not be disrupted.
+        _ => {
+            setting.do_not_disrupt = true;
+            let at = RUNS_AFTER;
+            vec![
+                (0, scale("held", 2)),
+                (1, web(few)),
+                (at, What::NodeClaimDeleted),
+                (at + 60, What::NodeDeleted),
+                (at + 61, scale("web", 0)),
+            ]
+        }
     };
+    if let Some(pool) = setting.pools.first_mut() {
+        pool.spot |= is_spot;
+    }
     let events = events.into_iter();
     let events = events.map(|(after, what)| Event {
         at: begin + after,
