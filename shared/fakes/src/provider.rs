@@ -283,7 +283,7 @@ impl Clusters for Sim {
             false => Ok(()),
         })
         .await?;
-        Ok(Arc::new(self.clone()))
+        Ok(Arc::new(self.at(cluster)))
     }
 }
 

@@ -28,6 +28,8 @@ use crate::{
 pub struct Sim {
     world: Arc<Mutex<World>>,
     process: Option<Process>,
+    /// The cluster whose API server is reached through this handle.
+    cluster: Option<ClusterName>,
 }
 
 /// Something that others do to the world meanwhile.
@@ -37,7 +39,10 @@ pub type Happening = fn(&mut World);
 pub struct World {
     pub now: Timestamp,
     pub account: Account,
+    /// The API server of every cluster that has none of its own.
     pub api: ApiServer,
+    /// API servers of further clusters. Nothing happens there by itself.
+    pub elsewhere: BTreeMap<ClusterName, ApiServer>,
     pub ledger: Rows,
     /// Wakes sent and not taken yet, with the time of their delivery.
     pub wakes: Vec<(Timestamp, Wake)>,
@@ -68,6 +73,8 @@ pub struct World {
     pub looked_up: Vec<bool>,
     /// How long every port call takes.
     pub latency: SignedDuration,
+    /// How much longer API servers of these clusters take for each call; counts while calls overlap.
+    pub slow: BTreeMap<ClusterName, SignedDuration>,
     /// Calls that are made together take their time together, instead of one after the other.
     pub overlapping: bool,
     /// When the calls under way are answered, while they overlap.
@@ -101,6 +108,7 @@ impl Sim {
             now,
             account: Account::default(),
             api: ApiServer::default(),
+            elsewhere: BTreeMap::new(),
             ledger: Rows::default(),
             wakes: Vec::new(),
             registry: vec![entry],
@@ -118,6 +126,7 @@ impl Sim {
             budgeted: false,
             looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
+            slow: BTreeMap::new(),
             overlapping: false,
             under_way: BTreeMap::new(),
             interleaving: 0,
@@ -130,15 +139,38 @@ impl Sim {
         Self {
             world: Arc::new(Mutex::new(world)),
             process: None,
+            cluster: None,
         }
     }
 
     /// The same world as one process reaches it.
     pub fn of(&self, process: Process) -> Self {
         Self {
-            world: self.world.clone(),
             process: Some(process),
+            ..self.clone()
         }
+    }
+
+    /// The same world, with the API server of one cluster.
+    pub(crate) fn at(&self, cluster: &ClusterName) -> Self {
+        Self {
+            cluster: Some(cluster.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Registers another active cluster with an API server of its own.
+    pub fn add_cluster(&self, name: &str) {
+        let cluster = ClusterName::from(name);
+        self.with(|world| {
+            world.registry.push(RegistryEntry {
+                cluster: cluster.clone(),
+                body: Ok(serde_json::json!({
+                    "type": "endpoint", "endpoint": format!("https://{name}"), "mode": "active",
+                })),
+            });
+            world.elsewhere.insert(cluster, ApiServer::default());
+        });
     }
 
     /// Looks at the world directly, without passing a port.
@@ -182,12 +214,23 @@ impl Sim {
 
     /// Lets a call's time pass, together with that of all others that are under way.
     async fn overlap(&self) {
-        let until = {
-            let mut world = self.lock();
+        let time = {
+            let world = self.lock();
             if !world.overlapping {
                 return;
             }
-            let until = world.now + world.latency;
+            let slow = self.cluster.as_ref();
+            let slow = slow.and_then(|cluster| world.slow.get(cluster));
+            world.latency + slow.copied().unwrap_or_default()
+        };
+        self.after(time).await;
+    }
+
+    /// Returns when the next of all calls and waits under way is this one, and moves the clock there.
+    async fn after(&self, time: SignedDuration) {
+        let until = {
+            let mut world = self.lock();
+            let until = world.now + time;
             *world.under_way.entry(until).or_default() += 1;
             until
         };
@@ -282,13 +325,26 @@ impl Sim {
             Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
             Some(_) | None => {}
         }
-        let answer = act(world);
+        let answer = self.act(world, act);
         if world.fuse_after.take_if(|name| *name == call).is_some() {
             world.fuse = Fuse::blowing_at(1);
         }
         if !world.fuse.pass() || fault.is_some() {
             return Err(E::of(Fault::LostAnswer, call));
         }
+        answer
+    }
+
+    /// What is done to a cluster is done to its own API server.
+    fn act<T>(&self, world: &mut World, act: impl FnOnce(&mut World) -> T) -> T {
+        let own = self.cluster.as_ref();
+        let Some((cluster, api)) = own.and_then(|own| world.elsewhere.remove_entry(own)) else {
+            return act(world);
+        };
+        let first = std::mem::replace(&mut world.api, api);
+        let answer = act(world);
+        let api = std::mem::replace(&mut world.api, first);
+        world.elsewhere.insert(cluster, api);
         answer
     }
 
@@ -389,7 +445,23 @@ impl Metrics for Sim {
     }
 }
 
+#[async_trait]
 impl Clock for Sim {
+    /// Where calls take their time one after the other, the clock is moved by them alone.
+    async fn sleep(&self, time: SignedDuration) {
+        let (is_event, until) = self.look(|world| (world.overlapping, world.now + time));
+        match is_event {
+            true => self.after(time).await,
+            false => {
+                std::future::poll_fn(|_| match self.look(|world| world.now >= until) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+            }
+        }
+    }
+
     fn now(&self) -> Timestamp {
         let skew = self
             .process

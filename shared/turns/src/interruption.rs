@@ -34,7 +34,7 @@ use self::{
     act::{Ending, claims},
     owners::Whose,
 };
-use crate::{TurnError, World, reach};
+use crate::{TurnError, World, reach, time_limit::within};
 
 /// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -106,7 +106,11 @@ pub async fn interrupt(
     }
     let each = clusters
         .iter()
-        .map(|((cluster, foreign), found)| one_cluster(world, cluster, *foreign, found, turn));
+        .map(|((cluster, foreign), found)| async move {
+            let handled = one_cluster(world, cluster, *foreign, found, turn);
+            let handled = within(world, ACTING, handled).await;
+            handled.unwrap_or_else(|late| vec![Err(Arc::new(late)); found.len()])
+        });
     for (found, answers) in clusters.values().zip(join_all(each).await) {
         for (found, answer) in found.iter().zip(answers) {
             if let Some(outcome) = outcomes.get_mut(found.at) {
@@ -336,7 +340,8 @@ impl Work<'_> {
     }
 }
 
-/// Acting on one delivery takes less than this.
+/// Longest time for one cluster's part of a delivery, half of the function's: a cluster that answers slowly has its messages come
+/// again, and no others.
 const ACTING: SignedDuration = SignedDuration::from_secs(30);
 
 fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {

@@ -45,6 +45,7 @@ mod spending;
 mod status;
 mod sweep;
 mod terminator;
+mod time_limit;
 mod transitions;
 mod views;
 
@@ -133,6 +134,8 @@ pub enum TurnError {
         reach: String,
         ours: String,
     },
+    #[error("cut off after {}s: its API server, or a service that it depends on, answers too slowly", limit.as_secs())]
+    Late { limit: SignedDuration },
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]
