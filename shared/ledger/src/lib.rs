@@ -22,6 +22,7 @@ mod launches;
 mod memory;
 mod ownership;
 mod pauses;
+mod purge;
 mod purse;
 mod requests;
 mod row;
