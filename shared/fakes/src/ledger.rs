@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification, Uid,
     budget::{Api, Draw, Priority, TokenBucket},
     caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
@@ -103,6 +103,15 @@ impl Ledger for Sim {
     ) -> Result<(), LedgerError> {
         self.row("mirror_registry", cluster, |rows| {
             rows.mirror_registry(registry, mode)
+        })
+        .await
+    }
+
+    async fn identify(&self, cluster: &ClusterName, uid: &Uid) -> Result<(), LedgerError> {
+        self.row("identify", cluster, |rows| {
+            if let Some(meta) = &mut rows.meta {
+                meta.uid = Some(uid.clone());
+            }
         })
         .await
     }

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Wake, ledger::RelayBeat};
+use model::{ClusterName, Uid, Wake, ledger::RelayBeat};
 use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
 use crate::{
@@ -136,6 +136,7 @@ impl Sim {
             settled: None,
         };
         world.api.status = Some(ToldStatus::default());
+        world.api.uid = uid_of(cluster);
         Self {
             world: Arc::new(Mutex::new(world)),
             process: None,
@@ -169,7 +170,7 @@ impl Sim {
                     "type": "endpoint", "endpoint": format!("https://{name}"), "mode": "active",
                 })),
             });
-            world.elsewhere.insert(cluster, ApiServer::default());
+            world.elsewhere.insert(cluster, ApiServer::of(uid_of(name)));
         });
     }
 
@@ -393,6 +394,10 @@ impl World {
         self.interleaving ^= self.interleaving << 17;
         self.interleaving % 5
     }
+}
+
+fn uid_of(cluster: &str) -> Uid {
+    Uid(format!("uid-of-{cluster}"))
 }
 
 /// A call whose answer is on its way, until it is dropped.

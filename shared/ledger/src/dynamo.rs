@@ -5,7 +5,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, NodeName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
@@ -112,6 +112,10 @@ impl Ledger for DynamoLedger {
         mode: &Mode,
     ) -> Result<(), LedgerError> {
         commit::mirror_registry(&self.table, cluster, registry, mode).await
+    }
+
+    async fn identify(&self, cluster: &ClusterName, uid: &Uid) -> Result<(), LedgerError> {
+        commit::identify(&self.table, cluster, uid).await
     }
 
     async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError> {

@@ -10,7 +10,7 @@ use ec2::{Account, ClusterAccess, ClusterCredentials};
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
-use model::ClusterName;
+use model::{ClusterName, Uid};
 use ports::{Clock, CloudError, Cluster, ClusterError, Clusters};
 use serde_json::Value;
 
@@ -55,6 +55,8 @@ struct Open {
     /// A changed entry is a new connection.
     entry: Value,
     until: Timestamp,
+    /// Which cluster answers there.
+    uid: Uid,
     cluster: Arc<KubeCluster>,
 }
 
@@ -106,14 +108,18 @@ impl Clusters for Connections {
             .get("leaseNamespace")
             .and_then(Value::as_str)
             .unwrap_or(LEASE_NAMESPACE);
-        let connected = Arc::new(match last {
+        let new = KubeCluster::new(client.clone(), lease_namespace);
+        let uid = new.identity().await?;
+        let connected = Arc::new(match last.filter(|last| last.uid == uid) {
             // Its credentials were renewed.
             Some(last) => last.cluster.through(client),
-            None => KubeCluster::new(client, lease_namespace),
+            // A cluster that was made anew under its name has nothing in common with what is remembered of the former one.
+            None => new,
         });
         let opened = Open {
             entry: entry.clone(),
             until: now.saturating_add(KEPT).unwrap_or(now),
+            uid,
             cluster: connected.clone(),
         };
         let mut open = self.open();

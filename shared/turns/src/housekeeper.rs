@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, future::join, stream};
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Lane, ids::TurnId};
+use model::{ClusterName, Lane, ids::TurnId, ledger::Meta};
 use ports::{LedgerError, ledger::Glance};
 use serde::Serialize;
 
@@ -22,8 +22,8 @@ use self::{
     visit::{fit, unserved, visit},
 };
 use crate::{
-    TurnError, World, budget, heartbeats::Heartbeat, interruption, metrics, reach,
-    relay_version::Fit, time_limit::within,
+    TurnError, World, budget, entry, heartbeats::Heartbeat, identity::Identified, interruption,
+    leader, metrics, reach, relay_version::Fit, time_limit::within,
 };
 
 /// What one sweep came to, for its log line.
@@ -74,15 +74,19 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     // What concerns the account is done by one housekeeper alone, which needs no way out of a VPC for it.
     let is_public = world.reach == reach::PUBLIC;
     let entries = match is_public {
-        false => Vec::new(),
-        true => world.registry.entries().await.unwrap_or_else(|error| {
-            // The ledger knows the clusters of the last time.
-            report.problems.push(format!("registry: {error}"));
-            Vec::new()
-        }),
+        false => None,
+        true => world.registry.entries().await.map_or_else(
+            |error| {
+                // The ledger knows the clusters of the last time.
+                report.problems.push(format!("registry: {error}"));
+                None
+            },
+            Some,
+        ),
     };
     let clusters = world.ledger.clusters().await?.into_iter();
-    let registered = entries.iter().map(|entry| entry.cluster.clone());
+    let registered = entries.iter().flatten();
+    let registered = registered.map(|entry| entry.cluster.clone());
     let clusters: BTreeSet<ClusterName> = clusters.chain(registered).collect();
     world.heartbeats.keep(&clusters);
     let asked = world.clock.now();
@@ -165,6 +169,7 @@ async fn visit_restless(
     begun: Timestamp,
 ) -> SweepReport {
     let mut report = SweepReport::default();
+    let identified = &Identified::of(&seen);
     let count = seen.len();
     let mut clusters: Vec<_> = seen.into_iter().enumerate().collect();
     clusters.rotate_left(first_of(begun, count));
@@ -187,7 +192,7 @@ async fn visit_restless(
             }
             // One that had to wait is not delayed once more.
             let delay = (place - waited).max(SignedDuration::ZERO);
-            if let Err(error) = visit(world, &cluster, turn, delay, &mut report).await {
+            if let Err(error) = visit(world, &cluster, turn, identified, delay, &mut report).await {
                 report.problems.push(format!("{cluster}: {error}"));
             }
             Some((cluster, report))
@@ -213,6 +218,12 @@ async fn visit_restless(
         ));
     }
     report
+}
+
+/// Whether a leader Lease that could not be given up has lapsed since the registry lost a cluster's entry.
+fn is_lapsed(meta: &Meta, now: Timestamp) -> bool {
+    let since = entry::unlisted_since(&meta.registry);
+    since.is_some_and(|since| now.duration_since(since) > leader::DURATION * 2)
 }
 
 /// What is left of a sweep's time, which ends before its function does.
@@ -252,6 +263,7 @@ fn is_restless(
             return false;
         }
     };
+    let now = world.clock.now();
     // Nobody has registered it, or its entry cannot be read.
     let Some(meta) = &seen.meta else {
         return false;
@@ -260,9 +272,12 @@ fn is_restless(
         unserved(world, cluster, meta, &seen.lanes, report);
         return false;
     }
+    if entry::is_unregistered(meta) && (seen.memory.released || is_lapsed(meta, now)) {
+        report.at_rest += 1;
+        return false;
+    }
     let beat = seen.beat.as_ref();
     let sighting = world.heartbeats.look(cluster, beat, &seen.memory, asked);
-    let now = world.clock.now();
     let is_too_old = beat.is_some_and(|beat| matches!(fit(beat), Fit::TooOld(_)));
     let heard = sighting.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
     let why = rest::unrest(&seen, meta, heard, now);

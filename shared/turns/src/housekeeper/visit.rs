@@ -8,10 +8,15 @@ use model::{
 };
 use ports::ledger::{LaneEnd, Taken};
 
-use super::{SweepReport, keep::keep, rest};
+use super::{
+    SweepReport,
+    keep::{Visited, keep},
+    rest,
+};
 use crate::{
-    Entry, TurnError, World,
+    Entry, TurnError, World, entry,
     heartbeats::Heartbeat,
+    identity::Identified,
     notifications, reach,
     relay_version::{self, Fit},
     shifts, sweep,
@@ -31,6 +36,7 @@ pub(super) async fn visit(
     world: &World,
     cluster: &ClusterName,
     turn: &TurnId,
+    identified: &Identified,
     delay: SignedDuration,
     report: &mut SweepReport,
 ) -> Result<(), TurnError> {
@@ -58,9 +64,9 @@ pub(super) async fn visit(
     let lanes = world.ledger.lanes(cluster).await?;
     let mut again = Vec::new();
     // First what needs no API server: it works while that is down.
-    let woken = match memory.cluster_gone {
-        Some(_) => Ok(None),
-        None => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
+    let woken = match memory.cluster_gone.is_some() || entry::is_unregistered(&meta) {
+        true => Ok(None),
+        false => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
     };
     if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
         report.problems.push(format!("{cluster}: notices: {error}"));
@@ -71,7 +77,14 @@ pub(super) async fn visit(
                 .problems
                 .push(format!("{cluster}: zonal shifts: {error}"));
         }
-        keep(world, cluster, turn, &meta, &lanes, &mut memory, report).await
+        let visited = Visited {
+            cluster,
+            turn,
+            meta: &meta,
+            lanes: &lanes,
+            identified,
+        };
+        keep(world, &visited, &mut memory, report).await
     };
     let kept = within(world, VISIT, Box::pin(kept)).await.flatten();
     let entry = Entry::read(&meta.registry).ok();

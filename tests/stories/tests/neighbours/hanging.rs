@@ -1,17 +1,10 @@
-//! Clusters of one stack: what one of them does costs no other more than its own time slice.
-
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "helpers of tests fail as tests do, by panicking"
-)]
+//! Clusters whose API servers hang cost no other cluster more than their own time slice.
 
 use std::collections::BTreeSet;
 
+use super::{Relay, Rig, SweepReport, secs};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane};
-use stories::{Relay, Rig, secs};
-use turns::SweepReport;
 
 /// A call that is answered promptly takes this long.
 const PROMPT: SignedDuration = SignedDuration::from_millis(20);
