@@ -303,7 +303,7 @@ impl Bench {
         let took = started.elapsed();
         match &report.outcome {
             Outcome::Done => Ok((took, report)),
-            Outcome::Held | Outcome::Postponed(_) | Outcome::Failed(_) => {
+            Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) | Outcome::Failed(_) => {
                 bail!("{lane}: {:?}", report.outcome)
             }
         }

@@ -6,6 +6,7 @@ mod checks;
 pub(crate) mod pauses;
 pub(crate) mod registry;
 pub(crate) mod requests;
+pub(crate) mod unregister;
 
 use std::sync::Arc;
 

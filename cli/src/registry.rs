@@ -64,6 +64,15 @@ pub(crate) struct Unregister {
     /// Delete the access entries of the stack's functions too, once the cluster is forgotten.
     #[arg(long)]
     delete_access_entries: bool,
+    /// Remove what the stack's ledger remembers of the cluster, too; also of one whose entry is gone already.
+    #[arg(long)]
+    purge: bool,
+    /// Do not wait for the stack to let go of the cluster, and remove rows whatever they own.
+    #[arg(long)]
+    force: bool,
+    /// Give up waiting for the stack after this many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
     #[command(flatten)]
     stack: crate::stack::Stack,
     #[command(flatten)]
@@ -163,10 +172,14 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
-    let prefix = arguments.registry.prefix();
-    let shuts_out = arguments.delete_access_entries;
-    let stack = shuts_out.then_some(arguments.stack.name.as_str());
-    crate::aws::registry::unregister(prefix, &arguments.cluster, stack)
+    let asked = crate::aws::unregister::Leaving {
+        stack: &arguments.stack.name,
+        shuts_out: arguments.delete_access_entries,
+        purges: arguments.purge,
+        force: arguments.force,
+        timeout: std::time::Duration::from_secs(arguments.timeout),
+    };
+    crate::aws::unregister::unregister(arguments.registry.prefix(), &arguments.cluster, &asked)
 }
 
 #[cfg(feature = "aws")]
@@ -191,10 +204,14 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 #[cfg(not(feature = "aws"))]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
     anyhow::bail!(
-        "unregister {} calls AWS, which this build cannot: build it with `--features aws` (stack {}, access entries {})",
+        "unregister {} calls AWS, which this build cannot: build it with `--features aws` (stack {}, access entries {}, purge {}, \
+         force {}, timeout {} s)",
         arguments.cluster,
         arguments.stack.name,
         arguments.delete_access_entries,
+        arguments.purge,
+        arguments.force,
+        arguments.timeout,
     )
 }
 

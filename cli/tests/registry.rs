@@ -190,7 +190,7 @@ mod with_aws {
 
         let team = role("team");
         eks.0.lock().unwrap().insert(team.clone(), Vec::new());
-        let left = run(&["unregister", "prod", "--delete-access-entries"]);
+        let left = run(&["unregister", "prod", "--delete-access-entries", "--force"]);
         assert!(left.status.success(), "{}", told(&left));
         assert!(eks.0.lock().unwrap().keys().eq([&team]));
     }
@@ -299,9 +299,11 @@ mod with_aws {
             "prod  eks  active\n"
         );
         let first = run(&["unregister", "prod"]);
-        assert!(first.status.success(), "{}", told(&first));
+        assert!(!first.status.success());
+        let why = told(&first);
+        assert!(why.contains("--force goes on all the same"), "{why}");
         assert_eq!(entry(&moto, "prod").get("mode"), Some(&json!("shadow")));
-        let second = run(&["unregister", "prod"]);
+        let second = run(&["unregister", "prod", "--force"]);
         assert!(second.status.success(), "{}", told(&second));
         let listed = run(&["clusters"]);
         let none = "No cluster is registered in us-east-1.\n";
@@ -312,6 +314,73 @@ mod with_aws {
             "{}",
             told(&third)
         );
+    }
+
+    /// The housekeeper writes this, with what it notes of the cluster.
+    fn is_swept(moto: &harness::Moto, mode: &str, is_released: bool) {
+        let mode = json!({ "mode": mode }).to_string();
+        moto.put_cluster("prod", &json!({"modeBody": {"S": mode}}));
+        let body = json!({ "released": is_released }).to_string();
+        let notes = json!({"pk": {"S": "CLUSTER#prod"}, "sk": {"S": "SWEEP"}, "body": {"S": body}});
+        let put = json!({"TableName": "whittle-ledger", "Item": notes});
+        moto.call("dynamodb", "put_item", put);
+    }
+
+    #[test]
+    fn cluster_leaves_once_its_stack_has_let_go_of_it() {
+        let moto = harness::Moto::start("demo");
+        let environment = environment(&moto);
+        let run = |arguments: &[&str]| {
+            let output = whittle(arguments, &environment);
+            let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+            (output.status.success(), shown + &told(&output))
+        };
+        moto.put_ledger();
+        is_swept(&moto, "active", false);
+        let active = json!({"Name": "/whittle/clusters/prod", "Type": "String",
+            "Value": r#"{"type":"eks","mode":"active"}"#});
+        moto.call("ssm", "put_parameter", active);
+        for _ in 0..2 {
+            let (done, why) = run(&["unregister", "prod", "--timeout", "1"]);
+            assert!(!done && why.contains("prod is still active"), "{why}");
+            assert_eq!(entry(&moto, "prod")["mode"], "shadow");
+        }
+        is_swept(&moto, "shadow", false);
+        let (done, shown) = run(&["unregister", "prod", "--purge", "--timeout", "1"]);
+        assert!(!done, "{shown}");
+        assert!(shown.contains("prod is not registered any more"), "{shown}");
+        assert!(shown.contains("has not let go of prod"), "{shown}");
+        is_swept(&moto, "shadow", true);
+        let purge = ["unregister", "prod", "--purge"];
+        let (done, shown) = run(&purge);
+        assert!(done, "{shown}");
+        assert!(shown.contains("2 rows of prod were removed"), "{shown}");
+        let (_, shown) = run(&purge);
+        assert!(shown.contains("0 rows of prod were removed"), "{shown}");
+    }
+
+    #[test]
+    fn purge_leaves_rows_of_what_would_have_no_owner() {
+        let moto = harness::Moto::start("demo");
+        let environment = environment(&moto);
+        moto.put_ledger();
+        is_swept(&moto, "shadow", true);
+        let launched = json!({"pk": {"S": "CLUSTER#prod"}, "sk": {"S": "LAUNCHED#web-1"}});
+        let put = json!({"TableName": "whittle-ledger", "Item": launched});
+        moto.call("dynamodb", "put_item", put);
+        let purge = ["unregister", "prod", "--purge"];
+        let refused = whittle(&purge, &environment);
+        let why = told(&refused);
+        assert!(!refused.status.success(), "{why}");
+        assert!(why.contains("NodeClaim web-1"), "{why}");
+        let forced = whittle(&[&purge[..], &["--force"]].concat(), &environment);
+        assert!(forced.status.success(), "{}", told(&forced));
+        let shown = String::from_utf8_lossy(&forced.stdout).into_owned();
+        assert!(
+            shown.contains("left without an owner: NodeClaim web-1"),
+            "{shown}"
+        );
+        assert!(shown.contains("3 rows of prod were removed"), "{shown}");
     }
 
     #[test]
@@ -333,6 +402,12 @@ mod with_aws {
             why.contains("cannot use the credentials in /whittle/credentials/kops"),
             "{why}"
         );
+        let mut others = arguments;
+        others[5] = "/whittle/credentials/other";
+        let refused = whittle(&others, &environment);
+        let why = told(&refused);
+        assert!(!refused.status.success(), "{why}");
+        assert!(why.contains("or a parameter below it"), "{why}");
         let secret =
             json!({"Name": "/whittle/credentials/kops", "Type": "SecureString", "Value": "token"});
         moto.call("ssm", "put_parameter", secret);
@@ -346,7 +421,8 @@ mod with_aws {
             })
         );
 
-        let twin = [&["register", "kops-again"], &arguments[2..]].concat();
+        let spelled = ["--endpoint", "https://API.kops.example.com:443/"];
+        let twin = [&["register", "kops-again"], &spelled, &arguments[4..]].concat();
         let refused = whittle(&twin, &environment);
         assert!(!refused.status.success());
         let why = told(&refused);

@@ -90,27 +90,33 @@ fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
     deployed.until("the good pods run", BY_SWEEP, |world| all_run(world, 2));
     deployed.until("the objects say what is wrong", BY_SWEEP, objects_tell);
     deployed.until("the logs say what is wrong", BY_SWEEP, logs_tell);
-    // Kept, messages that nobody understands would be received in the place of wakes. The wake for a cluster that is not registered
-    // may still be there.
+    // Kept, messages that lead to no turn would be received in the place of wakes.
     deployed.until(
         "messages that are no wakes are gone",
         BY_SWEEP,
         |world| match queued(world) {
-            0 | 1 => Ok(()),
+            0 => Ok(()),
             left => Err(format!("{left} messages are left")),
         },
     );
 }
 
-/// Clusters in the registry: one whose server is not there, one whose token is not accepted, and no JSON.
+/// Clusters in the registry: one whose server is not there, one whose token is not accepted, one that names the token of another, and
+/// no JSON.
 fn clusters_that_cannot_work(deployed: &Deployed<'_>) {
     let mut absent = deployed.entry();
     absent["endpoint"] = json!("https://127.0.0.1:1");
+    absent["credentials"] = json!("/whittle/credentials/absent");
     deployed.register("absent", &absent);
+    let mut thief = absent.clone();
+    thief["credentials"] = json!("/whittle/credentials/absent");
+    deployed.register("thief", &thief);
 
     let name = "/whittle/credentials/expired";
-    let token = json!({"Name": name, "Type": "SecureString", "Value": "not-the-token"});
-    deployed.aws.moto.call("ssm", "put_parameter", token);
+    for name in ["/whittle/credentials/absent", name] {
+        let token = json!({"Name": name, "Type": "SecureString", "Value": "not-the-token"});
+        deployed.aws.moto.call("ssm", "put_parameter", token);
+    }
     let mut expired = deployed.entry();
     expired["credentials"] = json!(name);
     deployed.register("expired", &expired);
@@ -205,7 +211,7 @@ fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
     let housekeeper = deployed.stack.logs("housekeeper").join("\n");
     for (log, part) in [
         (&provisioner, "the message is no wake"),
-        (&provisioner, "cluster nobodys is not registered"),
+        (&provisioner, "cluster is not registered"),
         (&housekeeper, "/whittle/clusters/broken is not JSON"),
     ] {
         if !log.contains(part) {
@@ -214,6 +220,7 @@ fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
     }
     for (cluster, part) in [
         ("absent", "Connection refused"),
+        ("thief", "expected /whittle/credentials/thief"),
         ("expired", "see that the credentials"),
     ] {
         let of_cluster = format!(r#""cluster":"{cluster}""#);

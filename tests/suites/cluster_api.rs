@@ -535,6 +535,15 @@ async fn a_server_is_trusted_only_under_its_authority() {
 }
 
 #[tokio::test]
+async fn cluster_is_told_by_the_uid_of_its_namespace_kube_system() {
+    let (server, other) = (server().await, server().await);
+    let uid = administrator(&server).identity().await.unwrap();
+    assert!(!uid.as_str().is_empty());
+    assert_eq!(administrator(&server).identity().await.unwrap(), uid);
+    assert_ne!(administrator(&other).identity().await.unwrap(), uid);
+}
+
+#[tokio::test]
 async fn karpenters_lease_has_one_holder() {
     let server = server().await;
     let cluster = administrator(&server);

@@ -63,6 +63,26 @@ async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
     }
 }
 
+#[tokio::test]
+async fn of_a_purged_cluster_only_records_of_decisions_and_owners_are_left() {
+    let LocalLedger { ledger, dynamodb } = LocalLedger::start();
+    let (purged, other) = ("purged".into(), "other".into());
+    laws::one_of_each(&ledger, &purged).await;
+    laws::one_of_each(&ledger, &other).await;
+    let of_purged = || {
+        let rows = dynamodb.call("dynamodb", "scan", json!({"TableName": TABLE}));
+        let rows = rows["Items"].as_array().into_iter().flatten();
+        let keys = rows.filter_map(|row| row["pk"]["S"].as_str().map(str::to_owned));
+        keys.filter(|pk| pk == "CLUSTER#purged" || pk == "RELAY#purged")
+            .count()
+    };
+    let before = of_purged();
+    assert!(before > 5, "{before}");
+    assert_eq!(ledger.purge(&purged).await.unwrap(), before);
+    assert_eq!(of_purged(), 0);
+    assert_eq!(ledger.clusters().await.unwrap(), [other]);
+}
+
 /// Bytes that cannot be packed: a xorshift sequence.
 fn noise(size: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;

@@ -227,7 +227,10 @@ impl Subject {
         let report = Box::pin(turns::run(&self.world, &cluster, lane, &id, deadline)).await?;
         match &report.outcome {
             Outcome::Done => Ok(report),
-            outcome @ (Outcome::Held | Outcome::Postponed(_) | Outcome::Failed(_)) => {
+            outcome @ (Outcome::Held
+            | Outcome::Unregistered
+            | Outcome::Postponed(_)
+            | Outcome::Failed(_)) => {
                 bail!("{lane}: {outcome:?}")
             }
         }

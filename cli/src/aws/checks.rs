@@ -3,6 +3,7 @@
 
 mod access;
 mod capacity;
+pub(super) mod identity;
 mod settings;
 
 use anyhow::{Context, Result, bail};
@@ -54,6 +55,7 @@ pub(super) async fn all(
     };
     findings.extend(access::checks(account, cluster, described.as_ref(), &objects).await?);
     findings.extend(capacity::checks(account, cluster, &objects).await?);
+    findings.push(identity::misnamed(account, cluster, &objects).await?);
     let mut findings = found(findings);
     findings.extend(doctor::judge(&objects, now));
     Ok(findings)

@@ -9,8 +9,8 @@ use model::{
     ClusterName,
     ledger::{Mode, Pause},
 };
-use ports::{CloudError, Registry, registry::RegistryEntry};
-use serde_json::{Value, json};
+use ports::{CloudError, Ledger, Registry, registry::RegistryEntry};
+use serde_json::Value;
 
 use super::{
     At, access,
@@ -25,7 +25,7 @@ use crate::{
     stack::Stack,
 };
 
-async fn account(prefix: &str) -> Account {
+pub(super) async fn account(prefix: &str) -> Account {
     let options = ec2::Options {
         registry_prefix: prefix.to_owned(),
         ..ec2::Options::default()
@@ -61,11 +61,17 @@ pub(crate) fn register(
             if let Some(endpoint) = turns::endpoint(entry) {
                 let entries = account.entries().await;
                 let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
-                if let Some(twin) = twin(&entries, cluster, endpoint) {
+                if let Some(twin) = twin(&entries, cluster, &endpoint) {
                     bail!(
                         "its endpoint is registered already, as {prefix}/{twin}: unregister that one first"
                     );
                 }
+            }
+            if let Some(twin) = twin_in_ledger(&account, cluster, entry, asked.stack).await {
+                bail!(
+                    "its API server is registered already, as {prefix}/{twin}, by the uid of its namespace kube-system: unregister \
+                     {twin} first"
+                );
             }
             checks::all(&account, cluster, entry, asked.objects.clone(), now()).await
         };
@@ -118,10 +124,33 @@ pub(crate) fn register(
 fn twin(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<String> {
     let same = |other: &&RegistryEntry| {
         let body = other.body.as_ref().ok();
-        other.cluster.as_str() != cluster && body.and_then(turns::endpoint) == Some(endpoint)
+        other.cluster.as_str() != cluster
+            && body.and_then(turns::endpoint).as_deref() == Some(endpoint)
     };
     let twin = entries.iter().find(same)?;
     Some(twin.cluster.to_string())
+}
+
+/// Another name under which the stack serves the API server that answers by an entry, however that is spelled. Where it does not
+/// answer from here, or the ledger cannot be read, the housekeeper finds out.
+async fn twin_in_ledger(
+    account: &Account,
+    cluster: &str,
+    entry: &Value,
+    stack: &str,
+) -> Option<ClusterName> {
+    let (ledger, _) = memory_of(stack).await.ok()?;
+    let uid = checks::identity::uid(account, cluster, entry).await?;
+    for other in ledger.clusters().await.ok()? {
+        let meta = ledger.meta(&other).await.ok().flatten();
+        let is_same = meta.is_some_and(|meta| {
+            meta.uid.as_ref() == Some(&uid) && turns::unlisted_since(&meta.registry).is_none()
+        });
+        if is_same && other.as_str() != cluster {
+            return Some(other);
+        }
+    }
+    None
 }
 
 /// Lines for the chart's values: the queues of the functions that serve the cluster's reach.
@@ -206,45 +235,6 @@ pub(crate) fn doctor(
             findings.extend(checks::all(&account, cluster, entry, objects, at).await?);
         }
         Ok(findings)
-    })
-}
-
-/// Of a stack that is named, the functions are not let in any more either.
-pub(crate) fn unregister(prefix: &str, cluster: &str, stack: Option<&str>) -> Result<ExitCode> {
-    block_on(async {
-        let account = account(prefix).await;
-        let name = format!("{prefix}/{cluster}");
-        let entry = entry_of(&account, prefix, cluster).await?;
-        let mut out = std::io::stdout().lock();
-        let is_active = |entry: &Value| entry.get("mode") == Some(&json!("active"));
-        if entry.body.as_ref().is_ok_and(is_active) {
-            let change = |entry: &mut serde_json::Map<String, Value>| {
-                entry.insert("mode".to_owned(), "shadow".into());
-            };
-            let done = account.change_entry(&cluster.into(), change).await;
-            done.with_context(|| format!("cannot write {name}; nothing was changed"))?;
-            writeln!(
-                out,
-                "{cluster} is in shadow mode now: from the next sweep on, nothing is done to it. Its nodes keep running; Karpenter \
-                 takes over by its Lease. Unregister it once more in five minutes to forget it."
-            )?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let done = account.delete_entry(&cluster.into()).await;
-        done.with_context(|| format!("cannot delete {name}; nothing was changed"))?;
-        writeln!(
-            out,
-            "{cluster} is not registered any more. Its nodes keep running, with the finalizer karpenter.sh/termination on \
-             NodeClaims and Nodes: where nothing takes over, delete the NodeClaims before."
-        )?;
-        match stack {
-            Some(stack) => write!(out, "{}", access::revoke(&account, cluster, stack).await?)?,
-            None => writeln!(
-                out,
-                "Access entries of the stack's functions, if it has any, are left: aws eks delete-access-entry."
-            )?,
-        }
-        Ok(ExitCode::SUCCESS)
     })
 }
 

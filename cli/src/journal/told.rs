@@ -105,7 +105,7 @@ fn parts(report: &Report) -> [(&'static str, &[Line]); 11] {
 
 fn troubles(report: &Report, text: &mut String) {
     match &report.outcome {
-        Outcome::Done | Outcome::Held => {}
+        Outcome::Done | Outcome::Held | Outcome::Unregistered => {}
         Outcome::Postponed(why) => {
             let _ = writeln!(text, "  postponed {why}");
         }

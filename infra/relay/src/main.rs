@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
 use ports::Clock;
 use relay::aws::{AwsSink, sdk_config};
 use relay::config::Config;
@@ -127,9 +129,14 @@ fn now() -> Timestamp {
 
 struct SystemClock;
 
+#[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         now()
+    }
+
+    async fn sleep(&self, time: SignedDuration) {
+        tokio::time::sleep(Duration::try_from(time).unwrap_or_default()).await;
     }
 }
 

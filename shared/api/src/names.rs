@@ -281,6 +281,8 @@ pub mod tag {
     pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
     /// The token of the launch call that made the instance.
     pub const LAUNCH: &str = "whittle.sh/launch";
+    /// The uid of the namespace `kube-system` of the cluster that the instance was launched for: names of clusters are given twice.
+    pub const CLUSTER_UID: &str = "whittle.sh/cluster-uid";
 
     /// Tags that users may not set on an EC2NodeClass, besides all that begin with [`CLUSTER_PREFIX`].
     pub const RESTRICTED: &[&str] = &[NODE_POOL, NODE_CLAIM, EC2_NODE_CLASS, EKS_CLUSTER];

@@ -244,6 +244,7 @@ pub fn is_restricted(key: &str) -> bool {
     };
     key.is_empty()
         || key == tag::LAUNCH
+        || key == tag::CLUSTER_UID
         || tag::RESTRICTED.contains(&key)
         || key
             .strip_prefix(tag::CLUSTER_PREFIX)

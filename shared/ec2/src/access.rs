@@ -154,12 +154,30 @@ impl Account {
         Ok(value.unwrap_or_default())
     }
 
+    /// Functions may read the credentials of every cluster. An entry that named those of another one would have them sent to the
+    /// endpoint that it names, too.
+    fn owned_by(&self, cluster: &ClusterName, parameter: &str) -> Result<(), CloudError> {
+        let prefix = self.credentials_prefix.as_deref();
+        if is_own(prefix, cluster, parameter) {
+            return Ok(());
+        }
+        let prefix = prefix.unwrap_or("<prefix>");
+        Err(invalid(
+            cluster,
+            format!(
+                "credentials is {parameter}: expected {prefix}/{cluster} or a parameter below it; store them there, and name that \
+                 in the entry"
+            ),
+        ))
+    }
+
     /// A SecureString holds a bearer token, or a client certificate with its key as JSON.
     async fn stored_credentials(
         &self,
         cluster: &ClusterName,
         parameter: &str,
     ) -> Result<ClusterCredentials, CloudError> {
+        self.owned_by(cluster, parameter)?;
         let value = self.parameter(parameter).await?;
         let value = value.trim();
         if value.starts_with('{') {
@@ -246,6 +264,18 @@ fn presigned(
     Ok(SecretString::from(format!("k8s-aws-v1.{url}")))
 }
 
+/// Whether a parameter is the one that is named like the cluster, or below it.
+fn is_own(prefix: Option<&str>, cluster: &ClusterName, parameter: &str) -> bool {
+    match prefix {
+        Some(prefix) => {
+            let below = parameter.strip_prefix(prefix.trim_end_matches('/'));
+            let below = below.and_then(|below| below.strip_prefix('/'));
+            below.and_then(|below| below.split('/').next()) == Some(cluster.as_str())
+        }
+        None => parameter.split('/').any(|part| part == cluster.as_str()),
+    }
+}
+
 /// PEM is wrapped as kubeconfigs do; what is wrapped already stays as it is.
 fn as_base64(text: &str) -> String {
     if text.contains("-----BEGIN") {
@@ -269,6 +299,26 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
+
+    #[test]
+    fn credentials_are_own_if_they_are_named_like_the_cluster() {
+        let is_own = |prefix, parameter| super::is_own(prefix, &"a".into(), parameter);
+        let prefix = Some("/whittle/credentials");
+        for own in ["/whittle/credentials/a", "/whittle/credentials/a/token"] {
+            assert!(is_own(prefix, own), "{own}");
+            assert!(is_own(None, own), "{own}");
+        }
+        for other in [
+            "/whittle/credentials/b",
+            "/whittle/credentials/ab",
+            "/whittle/credentials/b/a",
+            "/whittle/credentials",
+            "/elsewhere/a",
+        ] {
+            assert!(!is_own(prefix, other), "{other}");
+        }
+        assert!(!is_own(None, "/whittle/credentials/b"));
+    }
 
     #[test]
     fn a_token_is_a_signed_request_for_our_identity_bound_to_the_cluster() {

@@ -40,6 +40,7 @@ pub struct Account {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
+    pub(crate) credentials_prefix: Option<String>,
 }
 
 #[derive(Clone, Default)]
@@ -48,6 +49,9 @@ pub struct Options {
     pub cluster_role: Option<String>,
     /// Where clusters are registered in Parameter Store, such as `/whittle/clusters`.
     pub registry_prefix: String,
+    /// Where credentials of clusters outside EKS are kept, such as `/whittle/credentials`: each cluster's under its own name. Without
+    /// it any path that names the cluster is the cluster's own.
+    pub credentials_prefix: Option<String>,
     /// What calls of EC2 are taken out of; without one they are not counted.
     pub budget: Option<Arc<dyn Budget>>,
     /// Where published prices are; without one, those shipped with Whittle are used.
@@ -80,6 +84,7 @@ impl Account {
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,
+            credentials_prefix: options.credentials_prefix,
         }
     }
 

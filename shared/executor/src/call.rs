@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use api::names::tag;
 use jiff::SignedDuration;
 use model::{
-    FreeAddresses,
+    FreeAddresses, Uid,
     ids::LaunchToken,
     launch::{FleetRequest, Instance, LaunchRefusal},
     ledger::{Call, IntentState},
@@ -62,7 +63,7 @@ impl Executor<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
         let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
-        let (request, needed) = placed(&group, token.clone(), facts, common);
+        let (request, needed) = placed(&group, self.uid, token.clone(), facts, common);
         match self.cloud.ready(&request).await {
             Ok(()) => {}
             Err(CloudError::Postponed { action, until }) => {
@@ -234,6 +235,7 @@ pub(crate) enum Sent {
 /// counts as taken for the rest of the turn: it only steers to which subnet others go.
 fn placed(
     group: &Group,
+    uid: Option<&Uid>,
     token: LaunchToken,
     facts: &LaunchFacts<'_>,
     common: &Common,
@@ -242,8 +244,9 @@ fn placed(
     let first = group.members.first();
     let placed = first.and_then(|member| request(member, facts, &free).ok());
     let mut request = placed.unwrap_or_else(|| group.request.clone());
-    let launch = api::names::tag::LAUNCH.to_owned();
-    request.tags.insert(launch, token.0.clone());
+    let launch = (tag::LAUNCH.to_owned(), token.0.clone());
+    let of_cluster = uid.map(|uid| (tag::CLUSTER_UID.to_owned(), uid.to_string()));
+    request.tags.extend([launch].into_iter().chain(of_cluster));
     request.token = token;
     request.target_capacity = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
     let class = facts.classes.get(&request.node_class);

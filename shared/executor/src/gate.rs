@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodePoolName,
+    ClusterName, NodePoolName, Uid,
     ledger::{Meta, Mode, Pause, PauseLevel},
 };
 use ports::{CloudError, ClusterError, LedgerError, cluster::LeaderLease};
@@ -63,6 +63,10 @@ impl Executor<'_> {
         self.gate(Some(level), pools).await
     }
 
+    fn identity(&self) -> Option<(&ClusterName, &Uid)> {
+        self.uid.map(|uid| (self.cluster, uid))
+    }
+
     async fn gate(
         &self,
         level: Option<PauseLevel>,
@@ -77,7 +81,12 @@ impl Executor<'_> {
             return Ok(Some(stop));
         }
         let lease = self.api.leader_lease().await?;
-        Ok(leads(lease.as_ref(), self.holder, self.deadline))
+        Ok(leads(
+            lease.as_ref(),
+            self.holder,
+            self.identity(),
+            self.deadline,
+        ))
     }
 }
 
@@ -106,9 +115,24 @@ fn held_back(
     }
 }
 
-/// B1: ours, and for longer than the turn.
-fn leads(lease: Option<&LeaderLease>, holder: &str, deadline: Timestamp) -> Option<Stop> {
-    let Some(lease) = lease.filter(|lease| lease.holder == holder) else {
+/// The name under which a stack holds a cluster's leader Lease: of the stack, of the registry entry, and of the API server that the
+/// entry was seen to lead to. A lane that reaches another API server, or works for another entry, does not find its name there.
+pub fn holder_of(stack: &str, cluster: &ClusterName, uid: &Uid) -> String {
+    format!("{stack}/{cluster}/{uid}")
+}
+
+/// B1: ours, and for longer than the turn. A version of the functions that did not name clusters wrote the stack's name alone,
+/// which holds until the next visit of the cluster.
+fn leads(
+    lease: Option<&LeaderLease>,
+    stack: &str,
+    identity: Option<(&ClusterName, &Uid)>,
+    deadline: Timestamp,
+) -> Option<Stop> {
+    let own = identity.map(|(cluster, uid)| holder_of(stack, cluster, uid));
+    let is_ours =
+        |lease: &&LeaderLease| lease.holder == stack || Some(&lease.holder) == own.as_ref();
+    let Some(lease) = lease.filter(is_ours) else {
         let holder = lease.map_or("nobody", |lease| &lease.holder).to_owned();
         return Some(Stop::NotLeader { holder });
     };
@@ -138,27 +162,46 @@ mod tests {
             resource_version: None,
         };
         let deadline = at(1000);
-        assert_eq!(leads(Some(&lease("us", 900)), "us", deadline), None);
+        assert_eq!(leads(Some(&lease("us", 900)), "us", None, deadline), None);
         assert_eq!(
-            leads(None, "us", deadline),
+            leads(None, "us", None, deadline),
             Some(Stop::NotLeader {
                 holder: "nobody".into()
             })
         );
         assert_eq!(
-            leads(Some(&lease("karpenter", 900)), "us", deadline),
+            leads(Some(&lease("karpenter", 900)), "us", None, deadline),
             Some(Stop::NotLeader {
                 holder: "karpenter".into()
             })
         );
         assert_eq!(
-            leads(Some(&lease("us", 1000 + 60 - 3600)), "us", deadline),
+            leads(Some(&lease("us", 1000 + 60 - 3600)), "us", None, deadline),
             Some(Stop::LeaseLapses)
         );
         assert_eq!(
-            leads(Some(&lease("us", 1001 + 60 - 3600)), "us", deadline),
+            leads(Some(&lease("us", 1001 + 60 - 3600)), "us", None, deadline),
             None
         );
+    }
+
+    #[test]
+    fn b1_lease_held_for_another_entry_or_api_server_is_not_ours() {
+        let (deadline, renewed) = (Timestamp::UNIX_EPOCH, Some(Timestamp::UNIX_EPOCH));
+        let (demo, uid) = (ClusterName::from("demo"), Uid::from("a"));
+        let leads = |holder: &str| {
+            let lease = LeaderLease {
+                holder: holder.into(),
+                renewed_at: renewed,
+                duration_seconds: 3600,
+                resource_version: None,
+            };
+            leads(Some(&lease), "us", Some((&demo, &uid)), deadline).is_none()
+        };
+        assert!(leads("us/demo/a"));
+        assert!(leads("us"), "of a version that named no clusters");
+        assert!(!leads("us/demo/b"), "of another API server");
+        assert!(!leads("us/demo2/a"), "of another entry");
     }
 
     #[test]
@@ -169,7 +212,8 @@ mod tests {
             duration_seconds,
             resource_version: None,
         };
-        let leads = |lease: &LeaderLease| leads(Some(lease), "us", Timestamp::UNIX_EPOCH).is_none();
+        let leads =
+            |lease: &LeaderLease| leads(Some(lease), "us", None, Timestamp::UNIX_EPOCH).is_none();
         assert!(leads(&lease(Timestamp::MAX, 3600)));
         assert!(leads(&lease(Timestamp::UNIX_EPOCH, i64::MAX)));
         assert!(!leads(&lease(Timestamp::MIN, -1)));
@@ -183,6 +227,7 @@ mod tests {
             generation: 1,
             mode,
             registry: serde_json::Value::Null,
+            uid: None,
             pauses,
             account: AccountSpending::default(),
             requests: Vec::new(),

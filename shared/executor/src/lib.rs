@@ -27,14 +27,14 @@ use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName,
-    NodePoolName, ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
+    NodePoolName, Uid, ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
 
 pub use command::{Order, Proposed};
 pub use commit::{Commitment, Made};
-pub use gate::{Stop, Trouble};
+pub use gate::{Stop, Trouble, holder_of};
 pub use release::Released;
 
 /// One turn's hands.
@@ -43,8 +43,10 @@ pub struct Executor<'a> {
     pub cluster: &'a ClusterName,
     pub turn: &'a TurnId,
     pub lane: Lane,
-    /// Our identity in Karpenter's leader Lease (PROTOCOL B1).
+    /// The stack's name in Karpenter's leader Lease (PROTOCOL B1).
     pub holder: &'a str,
+    /// Which cluster the registry entry was seen to lead to: instances are tagged with it, and the leader Lease names it.
+    pub uid: Option<&'a Uid>,
     pub cloud: &'a dyn Cloud,
     pub api: &'a dyn Cluster,
     pub ledger: &'a dyn Ledger,

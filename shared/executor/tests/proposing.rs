@@ -89,6 +89,7 @@ fn executor<'a>(sim: &'a Sim, cluster: &'a ClusterName, turn: &'a TurnId) -> Exe
         turn,
         lane: Lane::Disruption,
         holder: "us",
+        uid: None,
         cloud: sim,
         api: sim,
         ledger: sim,

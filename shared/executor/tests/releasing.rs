@@ -122,6 +122,7 @@ async fn released(sim: &Sim, seconds: i64) -> Released {
         turn: &turn,
         lane: Lane::Terminator,
         holder: "us",
+        uid: None,
         cloud: sim,
         api: sim,
         ledger: sim,

@@ -23,6 +23,8 @@ use crate::told::ToldStatus;
 /// deletion.
 #[derive(Default)]
 pub struct ApiServer {
+    /// Of the namespace `kube-system`.
+    pub uid: Uid,
     pub node_pools: BTreeMap<String, api::NodePool>,
     pub unreadable_node_pools: Vec<Unreadable>,
     pub node_classes: BTreeMap<String, api::EC2NodeClass>,
@@ -100,6 +102,14 @@ impl Deployment {
 }
 
 impl ApiServer {
+    /// One without objects, of the cluster with this uid.
+    pub fn of(uid: Uid) -> Self {
+        Self {
+            uid,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn served(&self, kind: &'static str) -> Result<(), ClusterError> {
         if self.missing.contains(kind) {
             let kind = kind.to_owned();

@@ -320,6 +320,11 @@ impl Cluster for Sim {
         .await
     }
 
+    async fn identity(&self) -> Result<Uid, ClusterError> {
+        self.aside("identity", |world| Ok(world.api.uid.clone()))
+            .await
+    }
+
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {
         self.aside("post_event", |world| {
             world.api.events.push(event.clone());

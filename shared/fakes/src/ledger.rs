@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -45,6 +45,7 @@ ledger_calls! {
     aside make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
     aside meta(cluster: &ClusterName) -> Option<Meta>;
     port mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
+    port identify(cluster: &ClusterName, uid: &Uid) -> ();
     aside pauses(of: Option<&ClusterName>) -> Vec<Pause>;
     port store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
     port store_requests(cluster: &ClusterName, from: &[Request], to: &[Request]) -> Moved;

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ledger::TableLedger;
-use model::{ClusterName, Wake, ledger::RelayBeat};
+use model::{ClusterName, Uid, Wake, ledger::RelayBeat};
 use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
 
 use crate::{
@@ -79,6 +79,8 @@ pub struct World {
     pub looked_up: Vec<bool>,
     /// How long every port call takes.
     pub latency: SignedDuration,
+    /// How much longer API servers of these clusters take for each call; counts while calls overlap.
+    pub slow: BTreeMap<ClusterName, SignedDuration>,
     /// Calls that are made together take their time together, instead of one after the other.
     pub overlapping: bool,
     /// When the calls under way are answered, while they overlap.
@@ -126,6 +128,7 @@ impl Sim {
             budgeted: false,
             looked_up: Vec::new(),
             latency: SignedDuration::ZERO,
+            slow: BTreeMap::new(),
             overlapping: false,
             under_way: BTreeMap::new(),
             interleaving: 0,
@@ -135,6 +138,7 @@ impl Sim {
             settled: None,
         };
         world.api.status = Some(ToldStatus::default());
+        world.api.uid = uid_of(cluster);
         Self {
             world: Arc::new(Mutex::new(world)),
             ledger: Arc::new(Rows::ledger(table)),
@@ -146,7 +150,7 @@ impl Sim {
     /// Adds a registered, active cluster with an API server of its own. Instances join the cluster that their tag names.
     pub fn add_cluster(&self, cluster: &str) {
         self.with(|world| {
-            let mut api = ApiServer::default();
+            let mut api = ApiServer::of(uid_of(cluster));
             api.status = Some(ToldStatus::default());
             world.others.insert(cluster.into(), api);
             let endpoint = format!("https://{cluster}.test");
@@ -224,12 +228,23 @@ impl Sim {
 
     /// Lets a call's time pass, together with that of all others that are under way.
     async fn overlap(&self) {
-        let until = {
-            let mut world = self.lock();
+        let time = {
+            let world = self.lock();
             if !world.overlapping {
                 return;
             }
-            let until = world.now + world.latency;
+            let slow = self.cluster.as_ref();
+            let slow = slow.and_then(|cluster| world.slow.get(cluster));
+            world.latency + slow.copied().unwrap_or_default()
+        };
+        self.after(time).await;
+    }
+
+    /// Returns when the next of all calls and waits under way is this one, and moves the clock there.
+    async fn after(&self, time: SignedDuration) {
+        let until = {
+            let mut world = self.lock();
+            let until = world.now + time;
             *world.under_way.entry(until).or_default() += 1;
             until
         };
@@ -398,7 +413,7 @@ impl World {
     }
 
     /// All clusters, that at [`World::api`] last.
-    pub(crate) fn clusters(&self) -> Vec<ClusterName> {
+    pub fn clusters(&self) -> Vec<ClusterName> {
         let current = std::iter::once(&self.cluster);
         self.others.keys().chain(current).cloned().collect()
     }
@@ -422,6 +437,10 @@ impl World {
         self.interleaving ^= self.interleaving << 17;
         self.interleaving % 5
     }
+}
+
+fn uid_of(cluster: &str) -> Uid {
+    Uid(format!("uid-of-{cluster}"))
 }
 
 /// A call whose answer is on its way, until it is dropped.
@@ -474,7 +493,23 @@ impl Metrics for Sim {
     }
 }
 
+#[async_trait]
 impl Clock for Sim {
+    /// Where calls take their time one after the other, the clock is moved by them alone.
+    async fn sleep(&self, time: SignedDuration) {
+        let (is_event, until) = self.look(|world| (world.overlapping, world.now + time));
+        match is_event {
+            true => self.after(time).await,
+            false => {
+                std::future::poll_fn(|_| match self.look(|world| world.now >= until) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+            }
+        }
+    }
+
     fn now(&self) -> Timestamp {
         let skew = self
             .process

@@ -22,6 +22,7 @@ use ports::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::{
     events, lease,
@@ -36,7 +37,13 @@ pub struct KubeCluster {
     /// Where Karpenter's leader-election Lease lives, and what the relay is told.
     lease_namespace: String,
     memories: Arc<Memories>,
+    /// As this client was told.
+    uid: OnceCell<Uid>,
 }
+
+/// The namespace whose uid tells clusters apart: it cannot be deleted.
+const IDENTIFYING: &str = "kube-system";
+const WHAT: &str = "namespace kube-system";
 
 /// Of the kinds that are many where a cluster is large.
 #[derive(Default)]
@@ -52,6 +59,7 @@ impl KubeCluster {
             transport: Transport::new(client),
             lease_namespace: lease_namespace.into(),
             memories: Arc::default(),
+            uid: OnceCell::new(),
         }
     }
 
@@ -61,7 +69,13 @@ impl KubeCluster {
             transport: Transport::new(client),
             lease_namespace: self.lease_namespace.clone(),
             memories: self.memories.clone(),
+            uid: OnceCell::new(),
         }
+    }
+
+    /// Whether both go on from the same memory.
+    pub fn remembers_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.memories, &other.memories)
     }
 
     /// How many objects are remembered, so that they need not be listed.
@@ -438,6 +452,23 @@ impl Cluster for KubeCluster {
             .merge::<Value>(path(), &patch, &what)
             .await
             .map(drop)
+    }
+
+    async fn identity(&self) -> Result<Uid, ClusterError> {
+        let read = async {
+            let path = Path::one::<kubernetes::Namespace>("", IDENTIFYING);
+            let namespace = self
+                .transport
+                .get::<kubernetes::Namespace>(path, WHAT)
+                .await?;
+            let uid = namespace.map(|namespace| namespace.metadata.uid);
+            uid.filter(|uid| !uid.is_empty())
+                .map(Uid::from)
+                .ok_or_else(|| ClusterError::NotFound {
+                    what: WHAT.to_owned(),
+                })
+        };
+        self.uid.get_or_try_init(|| read).await.cloned()
     }
 
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName,
+    ClusterName, Uid,
     caps::AccountSpending,
     ids::PlanId,
     ledger::{Command, CommandState, Meta, Mode, Notice, PauseLevel},
@@ -66,6 +66,7 @@ pub(crate) fn meta_of(row: &Row) -> Result<Meta, LedgerError> {
         generation: row.unsigned("generation").unwrap_or(0),
         mode: row.json("modeBody")?,
         registry: row.json("registry")?,
+        uid: row.text("uid").map(Uid::from),
         pauses: pauses::of_row(row)?,
         account: AccountSpending::default(),
         requests: requests::of_row(row)?,
@@ -91,6 +92,17 @@ pub(crate) async fn mirror_registry(
         .write(Write::put(&Key::registered(cluster), known))
         .await
         .map(drop)
+}
+
+pub(crate) async fn identify(
+    table: &Store,
+    cluster: &ClusterName,
+    uid: &Uid,
+) -> Result<(), LedgerError> {
+    let write = Write::update(&Key::meta(cluster), "SET #uid = :uid")
+        .when("attribute_exists(#pk)")
+        .value("uid", uid.as_str());
+    table.write(write).await.map(drop)
 }
 
 const ACTIVE: &str = "active";

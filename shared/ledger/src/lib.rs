@@ -20,6 +20,7 @@ mod memory;
 mod ownership;
 mod pauses;
 mod protocol;
+mod purge;
 mod purse;
 pub mod records;
 mod requests;

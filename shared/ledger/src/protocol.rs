@@ -6,7 +6,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
@@ -114,6 +114,10 @@ impl Ledger for TableLedger {
         mode: &Mode,
     ) -> Result<(), LedgerError> {
         commit::mirror_registry(&self.table, cluster, registry, mode).await
+    }
+
+    async fn identify(&self, cluster: &ClusterName, uid: &Uid) -> Result<(), LedgerError> {
+        commit::identify(&self.table, cluster, uid).await
     }
 
     async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError> {

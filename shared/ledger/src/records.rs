@@ -129,6 +129,10 @@ pub fn write_cluster(
                 )
                 .with("pausedAll", pauses::last(&meta.pauses, PauseLevel::All))
                 .json(requests::LIST, &meta.requests)?;
+            let row = match &meta.uid {
+                Some(uid) => row.with("uid", uid.as_str()),
+                None => row,
+            };
             (key, row)
         }
         ClusterRecord::Lane(lane, row) => lane_row(cluster, *lane, row)?,

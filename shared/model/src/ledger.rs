@@ -17,7 +17,7 @@ pub use request::{Approval, Asks, NotApproved, Request};
 
 use crate::{
     caps::AccountSpending,
-    ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId},
+    ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId, Uid},
     interruption::{Course, InterruptionKind, LifecycleHook},
     launch::FleetRequest,
     plan::Launch,
@@ -40,6 +40,9 @@ pub struct Meta {
     pub mode: Mode,
     /// Mirror of the registry entry.
     pub registry: serde_json::Value,
+    /// The uid of the namespace `kube-system` of the API server that the entry leads to: what a cluster is, whatever its name.
+    #[serde(default)]
+    pub uid: Option<Uid>,
     /// The cluster's, its NodePools' and its account's.
     #[serde(default)]
     pub pauses: Vec<Pause>,
@@ -161,11 +164,11 @@ pub enum IntentState {
     Intended,
     /// The NodeClaim object exists.
     Claimed {
-        uid: crate::ids::Uid,
+        uid: Uid,
         attempt: u32,
     },
     Launching {
-        uid: crate::ids::Uid,
+        uid: Uid,
         attempt: u32,
         token: LaunchToken,
     },
@@ -349,6 +352,15 @@ pub struct SweepMemory {
     pub upkept_at: Option<Timestamp>,
     /// EKS says that it has no such cluster.
     pub cluster_gone: Option<Absence>,
+    /// Another registered cluster that has the same API server: this one is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twin: Option<ClusterName>,
+    /// The uid of the cluster that the entry led to before it led to the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Uid>,
+    /// The registry entry is gone, and nothing of the cluster is held any more: it is not visited.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
 }
 
 impl SweepMemory {

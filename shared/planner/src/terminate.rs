@@ -14,15 +14,15 @@ pub use self::{
     mark::{cordon, mark},
 };
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     conditions::{ConditionSet, types},
-    names::{finalizer, label, taint::UNREGISTERED},
+    names::{finalizer, label, tag::EKS_CLUSTER, taint::UNREGISTERED},
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, NodeClaimName, Snapshot,
+    Action, InstanceId, NodeClaimName, Snapshot,
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, NodeUpdate},
@@ -32,7 +32,7 @@ use model::{
 use crate::{
     by_instance::{ByInstance, instance_of},
     claim_conditions::{changed, is_needed},
-    decision::Decision,
+    decision::{About, Decision, Note},
     lifecycle::target,
     machine::{Detachment, Held, Instance, Pods, Seen, State, Step, next},
     managed::is_ours,
@@ -47,6 +47,9 @@ pub struct Gone {
     pub instances: BTreeSet<String>,
     /// NodeClaims whose instance is none of theirs: nothing is ended for them.
     pub strangers: BTreeSet<NodeClaimName>,
+    /// NodeClaims that registered here and whose instance carries the name of another cluster, with a clause that names both. It
+    /// cannot be ended under this cluster's name, and would run on for nobody if the NodeClaim went.
+    pub misnamed: BTreeMap<NodeClaimName, String>,
 }
 
 /// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
@@ -98,6 +101,19 @@ struct View<'a> {
     pods: PodsOfNodes<'a>,
     launching: BTreeSet<&'a NodeClaimName>,
     held: held::Held<'a>,
+}
+
+/// What keeps a NodeClaim whose instance carries another cluster's name.
+fn misnamed(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
+    Note {
+        about: About::NodeClaim(claim.name.clone(), claim.uid.clone()),
+        warning: true,
+        reason: "InstanceOfAnotherCluster",
+        message: format!(
+            "Instance {instance} {name}, so it cannot be ended under this cluster's name, and the NodeClaim waits: change the \
+             instance's tag {EKS_CLUSTER} to the name of this cluster, or register the cluster under its former name again"
+        ),
+    }
 }
 
 impl<'a> View<'a> {
@@ -303,6 +319,11 @@ impl<'a> View<'a> {
         let Some(instance) = instance_of(&claim.status.provider_id) else {
             return;
         };
+        if let Some(name) = self.gone.misnamed.get(&claim.name) {
+            decision.notes.push(misnamed(claim, &instance, name));
+            decision.look_again(self.after(PATIENT));
+            return;
+        }
         decision.act(
             Action::Terminate {
                 claim: claim.name.clone(),

@@ -103,6 +103,9 @@ pub trait Cluster: Send + Sync {
     async fn set_node_class_finalizer(&self, name: &str, present: bool)
     -> Result<(), ClusterError>;
 
+    /// The uid of the namespace `kube-system`: each cluster has its own, from its first minute to its last.
+    async fn identity(&self) -> Result<Uid, ClusterError>;
+
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError>;
 
     /// Karpenter's leader-election Lease (PROTOCOL B1–B3).

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -60,6 +60,8 @@ pub trait Ledger: Send + Sync {
         registry: &serde_json::Value,
         mode: &Mode,
     ) -> Result<(), LedgerError>;
+    /// Records in META which cluster the registry entry leads to. Without META there is nothing to do.
+    async fn identify(&self, cluster: &ClusterName, uid: &Uid) -> Result<(), LedgerError>;
     /// The pauses of a cluster and its NodePools, or of the account, as they are written: lapsed ones too.
     async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError>;
     /// Replaces the pauses of a cluster and its NodePools, or of the account, if they are still `from`. A cluster that has no

@@ -1,9 +1,13 @@
-use jiff::Timestamp;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock;
 
+#[async_trait]
 impl ports::Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
@@ -11,5 +15,9 @@ impl ports::Clock for SystemClock {
     )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    async fn sleep(&self, time: SignedDuration) {
+        tokio::time::sleep(Duration::try_from(time).unwrap_or_default()).await;
     }
 }

@@ -19,6 +19,8 @@ pub struct Config {
     pub cluster_role: Option<String>,
     /// Where clusters are registered in Parameter Store.
     pub registry_prefix: String,
+    /// Where credentials of clusters outside EKS are kept in Parameter Store.
+    pub credentials_prefix: String,
     /// The version that is put on the ledger's rows, where that is not the one of this build.
     pub schema: Option<u32>,
     /// The reach of the clusters that the function works for: `public` or `vpc:<id>`.
@@ -83,6 +85,9 @@ impl Config {
             cluster_role: variable("WHITTLE_CLUSTER_ROLE").filter(|arn| !arn.is_empty()),
             registry_prefix: variable("WHITTLE_REGISTRY_PREFIX")
                 .unwrap_or_else(|| "/whittle/clusters".to_owned()),
+            credentials_prefix: variable("WHITTLE_CREDENTIALS_PREFIX")
+                .filter(|prefix| !prefix.is_empty())
+                .unwrap_or_else(|| "/whittle/credentials".to_owned()),
             schema: None,
             reach: variable("WHITTLE_REACH")
                 .filter(|reach| !reach.is_empty())

@@ -1,15 +1,18 @@
 //! Opening a cluster's API server from its registry entry.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_trait::async_trait;
 use ec2::{Account, ClusterAccess, ClusterCredentials};
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
-use model::ClusterName;
+use model::{ClusterName, Uid};
 use ports::{Clock, CloudError, Cluster, ClusterError, Clusters};
 use serde_json::Value;
-use tokio::sync::Mutex;
 
 /// Credentials that are rotated are picked up within this time; EKS tokens live a little longer.
 const KEPT: SignedDuration = SignedDuration::from_mins(5);
@@ -18,27 +21,63 @@ const REMEMBERED_MAX: usize = 150_000;
 /// Where Karpenter is installed, unless the entry's `leaseNamespace` says otherwise.
 const LEASE_NAMESPACE: &str = "kube-system";
 
-/// Connections to clusters, kept while a function is warm.
+/// Says how a cluster is reached.
+#[async_trait]
+pub(crate) trait Directory: Send + Sync {
+    async fn access(
+        &self,
+        cluster: &ClusterName,
+        entry: &Value,
+    ) -> Result<ClusterAccess, CloudError>;
+}
+
+#[async_trait]
+impl Directory for Account {
+    async fn access(
+        &self,
+        cluster: &ClusterName,
+        entry: &Value,
+    ) -> Result<ClusterAccess, CloudError> {
+        self.cluster_access(cluster, entry).await
+    }
+}
+
+/// Connections to clusters, kept while a function is warm. The lock is never held across an await: a cluster that cannot be
+/// reached, or is being listed, keeps no other one waiting.
 pub(crate) struct Connections {
-    account: Arc<Account>,
+    directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }
 
+#[derive(Clone)]
 struct Open {
     /// A changed entry is a new connection.
     entry: Value,
     until: Timestamp,
+    /// Which cluster answers there.
+    uid: Uid,
     cluster: Arc<KubeCluster>,
 }
 
 impl Connections {
-    pub(crate) fn new(account: Arc<Account>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            account,
+            directory,
             clock,
             open: Mutex::default(),
         }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last connection by this very entry.
+    fn last(&self, cluster: &ClusterName, entry: &Value) -> Option<Open> {
+        let open = self.open();
+        let last = open.get(cluster).filter(|last| last.entry == *entry);
+        last.cloned()
     }
 }
 
@@ -50,16 +89,13 @@ impl Clusters for Connections {
         entry: &Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
         let now = self.clock.now();
-        let mut open = self.open.lock().await;
-        if let Some(known) = open
-            .get(cluster)
-            .filter(|known| known.until > now && known.entry == *entry)
-        {
-            return Ok(known.cluster.clone());
+        let last = self.last(cluster, entry);
+        if let Some(last) = last.as_ref().filter(|last| last.until > now) {
+            return Ok(last.cluster.clone());
         }
         let access = self
-            .account
-            .cluster_access(cluster, entry)
+            .directory
+            .access(cluster, entry)
             .await
             .map_err(|error| refused(cluster, entry, error))?;
         let client = client_access(access)
@@ -72,34 +108,38 @@ impl Clusters for Connections {
             .get("leaseNamespace")
             .and_then(Value::as_str)
             .unwrap_or(LEASE_NAMESPACE);
-        let connected = Arc::new(match open.get(cluster) {
+        let new = KubeCluster::new(client.clone(), lease_namespace);
+        let uid = new.identity().await?;
+        let connected = Arc::new(match last.filter(|last| last.uid == uid) {
             // Its credentials were renewed.
-            Some(known) if known.entry == *entry => known.cluster.through(client),
-            Some(_) | None => KubeCluster::new(client, lease_namespace),
+            Some(last) => last.cluster.through(client),
+            // A cluster that was made anew under its name has nothing in common with what is remembered of the former one.
+            None => new,
         });
-        make_room(&open).await;
-        let until = now.saturating_add(KEPT).unwrap_or(now);
-        open.insert(
-            cluster.clone(),
-            Open {
-                entry: entry.clone(),
-                until,
-                cluster: connected.clone(),
-            },
-        );
+        let opened = Open {
+            entry: entry.clone(),
+            until: now.saturating_add(KEPT).unwrap_or(now),
+            uid,
+            cluster: connected.clone(),
+        };
+        let mut open = self.open();
+        make_room(&open);
+        open.insert(cluster.clone(), opened);
         Ok(connected)
     }
 }
 
-/// Clusters are forgotten together: which one is asked for next is anybody's guess.
-async fn make_room(open: &BTreeMap<ClusterName, Open>) {
-    let mut remembered = 0;
-    for known in open.values() {
-        remembered += known.cluster.remembered().await;
-    }
-    if remembered > REMEMBERED_MAX {
-        for known in open.values() {
-            known.cluster.forget().await;
+/// Clusters are forgotten together: which one is asked for next is anybody's guess. Those that are being read just now are left
+/// out, and are counted the next time.
+fn make_room(open: &BTreeMap<ClusterName, Open>) {
+    let remembered = open.values().filter_map(|open| {
+        let remembered = open.cluster.remembered();
+        remembered.now_or_never()
+    });
+    if remembered.sum::<usize>() > REMEMBERED_MAX {
+        for open in open.values() {
+            // `None` where it is being read.
+            let _: Option<()> = open.cluster.forget().now_or_never();
         }
     }
 }
@@ -148,3 +188,6 @@ fn refused(cluster: &ClusterName, entry: &Value, error: CloudError) -> ClusterEr
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

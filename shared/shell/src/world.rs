@@ -19,6 +19,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let options = ec2::Options {
         cluster_role: config.cluster_role,
         registry_prefix: config.registry_prefix,
+        credentials_prefix: Some(config.credentials_prefix),
         budget: Some(Arc::new(purse)),
         shelf: Some(ledger.clone()),
     };

@@ -18,7 +18,13 @@ use model::{
 };
 use ports::ledger::Moved;
 
-use crate::{TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
+use crate::{
+    TurnError,
+    identity::{self, Whose},
+    lane::Turn,
+    lifecycle::instance_of,
+    observe::is_our_class,
+};
 
 /// Puts an intent for every NodeClaim that has neither one nor an instance; answers those that are ours to launch now. While
 /// somebody pauses all, they wait (C4).
@@ -95,7 +101,9 @@ pub(crate) async fn existing(
         .collect();
     let mut free: Vec<Instance> = Vec::new();
     for instance in turn.world.cloud.list_instances(turn.cluster).await? {
+        let whose = identity::whose(&instance, turn.meta.uid.as_ref(), None);
         if instance.state.is_alive()
+            && matches!(whose, Whose::Ours | Whose::Unproven)
             && !named.contains(&instance.id)
             && turn.world.ledger.owner(&instance.id).await?.is_none()
         {

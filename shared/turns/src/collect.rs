@@ -17,7 +17,7 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, NodeClaimName, NodeName,
+    ClusterName, InstanceId, NodeClaimName, NodeName, Uid,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
     ledger::{Intent, IntentState, Pause, PauseLevel, SweepMemory},
@@ -30,9 +30,15 @@ use ports::{Cluster, ClusterError, Metric, ledger::Moved};
 use self::{
     brake::{brake, count, unexplained},
     lost::forget_lost,
-    orphans::{Serving, judge, order_deletion, orphans},
+    orphans::{Judged, Serving, Suspect, is_of, judge, order_deletion, orphans},
 };
-use crate::{TurnError, World, forget::forget, lifecycle::instance_of, metrics, shadow};
+use crate::{
+    TurnError, World,
+    forget::forget,
+    identity::{self, Whose},
+    lifecycle::instance_of,
+    metrics, shadow,
+};
 
 /// As upstream's collector (spec/lifecycle §25.1).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
@@ -51,6 +57,12 @@ pub(crate) struct Collected {
     pub(crate) metrics: Vec<Metric>,
     /// What the brake held back: it needs a person's approval.
     pub(crate) braked: Option<String>,
+    /// Whether all instances of the cluster's name are its own, by a look at them.
+    pub(crate) is_alone: bool,
+    /// Instances of the cluster's name that nothing proves to be its own.
+    pub(crate) unproven: BTreeSet<InstanceId>,
+    /// Instances of the cluster that the registry entry led to before, which are not ended.
+    pub(crate) formers: BTreeSet<InstanceId>,
     /// When to look again; `None` if nothing was missing, under way or left over.
     pub(crate) again: Option<Timestamp>,
 }
@@ -66,13 +78,33 @@ impl Collected {
 }
 
 /// What people let garbage collection do.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Allowed<'a> {
     /// The brake does not hold what is approved.
     pub(crate) approved: bool,
     /// What people hold back: no instance is ended of what is paused whole, or only watched. NodeClaims of instances that are gone
     /// are dead nodes, which no pause delays.
     pub(crate) pauses: &'a [Pause],
+    /// Which cluster it is, and which one the registry entry led to before.
+    pub(crate) uid: &'a Uid,
+    pub(crate) former: Option<Uid>,
+    /// The former cluster is known to be gone, and what it left is nobody's.
+    pub(crate) ends_formers: bool,
+}
+
+impl Allowed<'_> {
+    fn whose(&self, instance: &Instance) -> Whose {
+        identity::whose(instance, Some(self.uid), self.former.as_ref())
+    }
+
+    /// Whether an instance of the cluster's name is looked at: others are neither touched nor counted.
+    fn concerns(&self, instance: &Instance) -> bool {
+        match self.whose(instance) {
+            Whose::Ours | Whose::Unproven => true,
+            Whose::Formers => self.ends_formers,
+            Whose::Others => false,
+        }
+    }
 }
 
 /// Looks, if it is time to; `memory` keeps what was missing the last time.
@@ -96,7 +128,18 @@ pub(crate) async fn collect(
     let intents = world.ledger.intents(cluster).await?;
     let launched = world.ledger.launched(cluster).await?;
     let calls = world.ledger.open_calls(cluster).await?;
-    let instances = world.cloud.list_instances(cluster).await?;
+    let listed = world.cloud.list_instances(cluster).await?;
+    let formers: BTreeSet<InstanceId> = listed
+        .iter()
+        .filter(|instance| allowed.whose(instance) == Whose::Formers)
+        .map(|instance| instance.id.clone())
+        .collect();
+    if formers.is_empty() {
+        memory.former = None;
+    }
+    let (instances, others): (Vec<Instance>, Vec<Instance>) = listed
+        .into_iter()
+        .partition(|instance| allowed.concerns(instance));
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
     forget(world, cluster, &**api, &launched, &claims).await?;
@@ -132,15 +175,24 @@ pub(crate) async fn collect(
         let watched = shadow::pauses(&api.node_pools().await?, now);
         [allowed.pauses, &watched].concat()
     };
-    let mut doomed = Vec::new();
+    let (mut doomed, mut unproven) = (Vec::new(), BTreeSet::new());
     for found in instances.iter().filter(|one| suspects.contains(&one.id)) {
         let pool = found
             .tags
             .get(tag::NODE_POOL)
             .map(|name| name.as_str().into());
         if Pause::of_pool(&pauses, pool.as_ref(), PauseLevel::All, now).is_none() {
-            let node = serving.get(&found.id);
-            doomed.extend(judge(world, cluster, api, found, node).await?);
+            let suspect = Suspect {
+                instance: found,
+                whose: allowed.whose(found),
+                node: serving.get(&found.id),
+                has_node: nodes.iter().any(|node| is_of(node, &found.id)),
+            };
+            match judge(world, cluster, api, &suspect).await? {
+                Judged::Kept => {}
+                Judged::Unproven => drop(unproven.insert(found.id.clone())),
+                Judged::Orphan(orphan) => doomed.push(orphan),
+            }
         }
     }
     let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
@@ -152,6 +204,8 @@ pub(crate) async fn collect(
     if let Some(braked) = braked.filter(|_| !allowed.approved) {
         return Ok(Collected {
             braked: Some(braked),
+            is_alone: others.is_empty() && unproven.is_empty(),
+            unproven,
             again,
             ..Collected::default()
         });
@@ -162,12 +216,18 @@ pub(crate) async fn collect(
         count(world, cluster, memory).await?;
     }
     let mut collected = Collected {
+        is_alone: others.is_empty() && unproven.is_empty(),
+        unproven,
+        formers: match allowed.ends_formers {
+            true => BTreeSet::new(),
+            false => formers,
+        },
         again,
         ..Collected::default()
     };
     let mut drained = Vec::new();
     for orphan in doomed {
-        if let Some(claim) = orphan.claim.as_ref().filter(|_| !orphan.explained) {
+        if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
         }
         // G1: whoever takes the row wins; nobody adopts the instance any more.

@@ -5,7 +5,7 @@ use api::{duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     caps::Caps,
-    ledger::Mode,
+    ledger::{Meta, Mode},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use planner::{Foreign, Timeouts};
@@ -90,14 +90,39 @@ impl Entry {
     }
 }
 
-/// The API server of an entry that names one, in the form in which two of the same are equal. Those of EKS are known by the names
-/// of their entries, of which there are no two.
-pub fn endpoint(entry: &Value) -> Option<&str> {
+/// The API server of an entry that names one, without what may be spelled in several ways: case, the default port, a slash at the
+/// end. That two entries lead to one API server in spite of different texts, the uid of its namespace `kube-system` tells.
+pub fn endpoint(entry: &Value) -> Option<String> {
+    const DEFAULT_PORT: &str = ":443";
     let is_named = entry.get("type").and_then(Value::as_str) == Some("endpoint");
     let endpoint = entry.get("endpoint").and_then(Value::as_str);
-    endpoint
-        .filter(|_| is_named)
-        .map(|endpoint| endpoint.trim_end_matches('/'))
+    let endpoint = endpoint.filter(|_| is_named)?.to_ascii_lowercase();
+    let endpoint = endpoint.trim_end_matches('/');
+    let endpoint = endpoint.strip_suffix(DEFAULT_PORT).unwrap_or(endpoint);
+    Some(endpoint.to_owned())
+}
+
+/// In META's mirror of a registry entry: since when the registry has no such entry. An entry that is there again replaces it.
+const UNLISTED_SINCE: &str = "unlistedSince";
+
+/// Since when the registry has had no entry for a cluster, by META's mirror of the last one.
+pub fn unlisted_since(registry: &Value) -> Option<Timestamp> {
+    registry.get(UNLISTED_SINCE)?.as_str()?.parse().ok()
+}
+
+/// The mirror of an entry that the registry does not have any more.
+pub(crate) fn unlisted(registry: &Value, since: Timestamp) -> Value {
+    let mut registry = match registry {
+        Value::Object(registry) => registry.clone(),
+        _ => serde_json::Map::new(),
+    };
+    registry.insert(UNLISTED_SINCE.to_owned(), since.to_string().into());
+    Value::Object(registry)
+}
+
+/// Whether the registry has had no entry of a cluster for long enough that it was put into shadow mode: nobody works for it.
+pub(crate) fn is_unregistered(meta: &Meta) -> bool {
+    meta.mode == Mode::Shadow && unlisted_since(&meta.registry).is_some()
 }
 
 fn settings(raw: &Value) -> Result<Settings, EntryError> {

@@ -12,7 +12,11 @@ use model::{
 };
 use ports::{Needs, ledger::Moved};
 
-use crate::{SweepReport, TurnError, World, spending};
+use crate::{
+    SweepReport, TurnError, World,
+    identity::{Whose, whose},
+    spending,
+};
 
 /// For so long EKS must say that it has no such cluster.
 const BELIEVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
@@ -35,7 +39,7 @@ pub(crate) async fn bury(
     let since = absence.since;
     memory.cluster_gone = Some(absence);
     let believed = since.saturating_add(BELIEVED_AFTER).unwrap_or(now);
-    let instances = left(world, cluster).await?;
+    let (instances, is_alone) = left(world, cluster, meta).await?;
     let what_is_left = format!(
         "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
         instances.len()
@@ -67,7 +71,7 @@ pub(crate) async fn bury(
         world.cloud.terminate(cluster, &ended).await?;
     }
     let mut collected: BTreeSet<String> = ended.iter().map(ToString::to_string).collect();
-    if instances.is_empty() && !is_fresh(memory.upkept_at, now) {
+    if instances.is_empty() && is_alone && !is_fresh(memory.upkept_at, now) {
         memory.upkept_at = Some(now);
         let nothing = Needs {
             node_classes: &[],
@@ -97,14 +101,36 @@ fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
     Absence { since, last: now }
 }
 
-/// Instances that were launched for its NodePools.
-async fn left(world: &World, cluster: &ClusterName) -> Result<Vec<InstanceId>, TurnError> {
+/// Instances that were launched for its NodePools: those that carry its uid, and those that carry none and are its own by the
+/// ledger. A cluster that was deleted before its uid was known is known by its name alone. Also says whether there are no others of
+/// its name: launch templates and instance profiles have nothing else to tell them by.
+async fn left(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+) -> Result<(Vec<InstanceId>, bool), TurnError> {
     let instances = world.cloud.list_instances(cluster).await?;
-    let ours = instances
+    let of_pools = instances
         .into_iter()
         .filter(|instance| instance.tags.contains_key(tag::NODE_POOL))
         .filter(|instance| instance.state != InstanceState::ShuttingDown);
-    Ok(ours.map(|instance| instance.id).collect())
+    let (mut left, mut is_alone) = (Vec::new(), true);
+    for instance in of_pools {
+        let is_left = match whose(&instance, meta.uid.as_ref(), None) {
+            Whose::Ours => true,
+            Whose::Formers | Whose::Others => false,
+            Whose::Unproven if meta.uid.is_none() => true,
+            Whose::Unproven => {
+                let owner = world.ledger.owner(&instance.id).await?;
+                owner.is_some_and(|owner| owner.cluster == *cluster)
+            }
+        };
+        match is_left {
+            true => left.push(instance.id),
+            false => is_alone = false,
+        }
+    }
+    Ok((left, is_alone))
 }
 
 /// G1: whoever takes the row wins. The NodeClaim that may hold the instance went with its cluster.

@@ -1,5 +1,8 @@
 //! The sweep over all clusters: mirrors the registry, and visits each cluster that is not at rest, to hold its leader Lease, wake lanes
-//! that are not provably quiet and collect garbage. One cluster in trouble never keeps the others waiting.
+//! that are not provably quiet and collect garbage.
+//!
+//! One cluster in trouble costs no other cluster more than its place among those that are visited together: visits end in any
+//! order, each within a time limit, and each sweep begins with other clusters. Duties towards the account wait for no visit.
 
 mod keep;
 mod mirror;
@@ -8,18 +11,19 @@ mod visit;
 
 use std::collections::BTreeSet;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future::join, stream};
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, ids::TurnId};
+use model::{ClusterName, Lane, ids::TurnId, ledger::Meta};
 use ports::{LedgerError, ledger::Glance};
 use serde::Serialize;
 
 use self::{
-    mirror::mirror,
+    mirror::{Mirrored, Seen, mirror},
     visit::{fit, unserved, visit},
 };
 use crate::{
-    TurnError, World, heartbeats::Heartbeat, interruption, metrics, reach, relay_version::Fit,
+    TurnError, World, budget, entry, heartbeats::Heartbeat, identity::Identified, interruption,
+    leader, metrics, reach, relay_version::Fit, time_limit::within,
 };
 
 /// What one sweep came to, for its log line.
@@ -45,8 +49,11 @@ pub struct SweepReport {
 /// Wakes of one sweep are spread over this.
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
-/// So many clusters are visited together: one whose API server is slow keeps none of the others waiting.
+/// Upper bound on clusters that are visited at the same time: connections and lists of that many fit the function's memory.
 const VISITED_AT_ONCE: usize = 32;
+
+/// Latest begin of a visit, from the sweep's own: one that begins then and uses all of its time ends before the sweep's time does.
+const BEGUN_WITHIN: SignedDuration = SignedDuration::from_secs(28);
 
 impl SweepReport {
     fn absorb(&mut self, other: Self) {
@@ -63,18 +70,23 @@ impl SweepReport {
 /// One sweep.
 pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
     let mut report = SweepReport::default();
+    let begun = world.clock.now();
     // What concerns the account is done by one housekeeper alone, which needs no way out of a VPC for it.
     let is_public = world.reach == reach::PUBLIC;
     let entries = match is_public {
-        false => Vec::new(),
-        true => world.registry.entries().await.unwrap_or_else(|error| {
-            // The ledger knows the clusters of the last time.
-            report.problems.push(format!("registry: {error}"));
-            Vec::new()
-        }),
+        false => None,
+        true => world.registry.entries().await.map_or_else(
+            |error| {
+                // The ledger knows the clusters of the last time.
+                report.problems.push(format!("registry: {error}"));
+                None
+            },
+            Some,
+        ),
     };
     let clusters = world.ledger.clusters().await?.into_iter();
-    let registered = entries.iter().map(|entry| entry.cluster.clone());
+    let registered = entries.iter().flatten();
+    let registered = registered.map(|entry| entry.cluster.clone());
     let clusters: BTreeSet<ClusterName> = clusters.chain(registered).collect();
     world.heartbeats.keep(&clusters);
     let asked = world.clock.now();
@@ -88,40 +100,11 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let mirrored = mirror(world, entries, &seen, &mut report).await;
     let count = seen.len();
     report.clusters = count;
-    let each = seen
-        .into_iter()
-        .enumerate()
-        .map(|(index, (cluster, seen))| {
-            let place = place(index, count);
-            let is_changed = mirrored.changed.contains(&cluster);
-            Box::pin(async move {
-                let mut report = SweepReport::default();
-                let must = is_changed || is_restless(world, &cluster, seen, asked, &mut report);
-                if must && let Err(error) = visit(world, &cluster, turn, place, &mut report).await {
-                    report.problems.push(format!("{cluster}: {error}"));
-                }
-                report
-            })
-        });
-    let mut swept = stream::iter(each).buffered(VISITED_AT_ONCE);
-    while let Some(swept) = swept.next().await {
-        report.absorb(swept);
-    }
-    match Box::pin(interruption::poll(world, turn)).await {
-        Ok(outcomes) => {
-            let failed = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-            let failed = failed.map(|error| format!("an instance in trouble: {error}"));
-            report.problems.extend(failed);
-        }
-        Err(error) => report.problems.push(format!("instance status: {error}")),
-    }
-    // Last, because wakes do not wait for it.
-    if is_public && count > 0 {
-        let now = world.clock.now();
-        let prices = world.upkeep.renew_prices(mirrored.look_up, now).await;
-        report.complaints.extend(prices);
-        metrics::publish_spending(world, mirrored.price);
-    }
+    let account = Box::pin(see_to_account(world, turn, &mirrored, count, begun));
+    let visits = visit_restless(world, turn, &mirrored.changed, seen, asked, begun);
+    let (of_account, of_clusters) = join(account, visits).await;
+    report.absorb(of_account);
+    report.absorb(of_clusters);
     metrics::publish_alarms(world, report.alarms.len());
     metrics::publish_silent(world, report.silent);
     tracing::info!(
@@ -132,9 +115,128 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         alarms = report.alarms.join("; "),
         problems = report.problems.join("; "),
         complaints = report.complaints.join("; "),
+        took = world.clock.now().duration_since(begun).as_secs(),
         "sweep"
     );
     Ok(report)
+}
+
+/// What concerns no cluster alone: instances in trouble, prices, and what all clusters cost.
+async fn see_to_account(
+    world: &World,
+    turn: &TurnId,
+    mirrored: &Mirrored,
+    clusters: usize,
+    begun: Timestamp,
+) -> SweepReport {
+    let mut report = SweepReport::default();
+    let renews = world.reach == reach::PUBLIC && clusters > 0;
+    if renews {
+        metrics::publish_spending(world, mirrored.price);
+    }
+    let poll = within(
+        world,
+        time_left(world, begun),
+        Box::pin(interruption::poll(world, turn)),
+    );
+    match poll.await.flatten() {
+        Ok(outcomes) => {
+            let failed = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+            let failed = failed.map(|error| format!("an instance in trouble: {error}"));
+            report.problems.extend(failed);
+        }
+        Err(error) => report.problems.push(format!("instance status: {error}")),
+    }
+    if renews {
+        let now = world.clock.now();
+        let renewal = world.upkeep.renew_prices(mirrored.look_up, now);
+        match within(world, time_left(world, begun), renewal).await {
+            Ok(complaints) => report.complaints.extend(complaints),
+            Err(error) => report.problems.push(format!("prices: {error}")),
+        }
+    }
+    report
+}
+
+/// Visits the clusters that are not at rest, those first that are next in turn, for as long as the sweep's time lasts. `asked` is
+/// from before anything was read of them.
+async fn visit_restless(
+    world: &World,
+    turn: &TurnId,
+    changed: &BTreeSet<ClusterName>,
+    seen: Seen,
+    asked: Timestamp,
+    begun: Timestamp,
+) -> SweepReport {
+    let mut report = SweepReport::default();
+    let identified = &Identified::of(&seen);
+    let count = seen.len();
+    let mut clusters: Vec<_> = seen.into_iter().enumerate().collect();
+    clusters.rotate_left(first_of(begun, count));
+    let restless = clusters.into_iter().filter_map(|(index, (cluster, seen))| {
+        let is_changed = changed.contains(&cluster);
+        let must = is_changed || is_restless(world, &cluster, seen, asked, &mut report);
+        must.then(|| (place(index, count), cluster))
+    });
+    let restless: Vec<(SignedDuration, ClusterName)> = restless.collect();
+    let mut left: BTreeSet<ClusterName> = restless
+        .iter()
+        .map(|(_, cluster)| cluster.clone())
+        .collect();
+    let each = restless.into_iter().map(|(place, cluster)| {
+        Box::pin(async move {
+            let mut report = SweepReport::default();
+            let waited = world.clock.now().duration_since(begun);
+            if waited > BEGUN_WITHIN {
+                return None;
+            }
+            // One that had to wait is not delayed once more.
+            let delay = (place - waited).max(SignedDuration::ZERO);
+            if let Err(error) = visit(world, &cluster, turn, identified, delay, &mut report).await {
+                report.problems.push(format!("{cluster}: {error}"));
+            }
+            Some((cluster, report))
+        })
+    });
+    let mut visits = stream::iter(each).buffer_unordered(VISITED_AT_ONCE);
+    let all = async {
+        while let Some(visited) = visits.next().await {
+            if let Some((cluster, visited)) = visited {
+                left.remove(&cluster);
+                report.absorb(visited);
+            }
+        }
+    };
+    let cut_off = within(world, time_left(world, begun), all).await.err();
+    if !left.is_empty() {
+        let why = cut_off.map_or_else(String::new, |late| format!(" ({late})"));
+        let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+        report.problems.push(format!(
+            "{} clusters are left to the next sweep, which begins with others{why}: {}",
+            left.len(),
+            left.join(", ")
+        ));
+    }
+    report
+}
+
+/// Whether a leader Lease that could not be given up has lapsed since the registry lost a cluster's entry.
+fn is_lapsed(meta: &Meta, now: Timestamp) -> bool {
+    let since = entry::unlisted_since(&meta.registry);
+    since.is_some_and(|since| now.duration_since(since) > leader::DURATION * 2)
+}
+
+/// What is left of a sweep's time, which ends before its function does.
+fn time_left(world: &World, begun: Timestamp) -> SignedDuration {
+    let spent = world.clock.now().duration_since(begun);
+    (budget(Lane::Housekeeper) - spent).max(SignedDuration::ZERO)
+}
+
+/// The place in the order of clusters that a minute's sweep begins at. The next minute begins [`VISITED_AT_ONCE`] places later: even
+/// if all of them are slow a sweep gets further than that, so that each cluster's turn comes.
+fn first_of(begun: Timestamp, clusters: usize) -> usize {
+    let minute = usize::try_from(begun.as_second() / 60).unwrap_or(0);
+    minute.wrapping_mul(VISITED_AT_ONCE) % clusters.max(1)
 }
 
 /// Clusters take turns over the minute.
@@ -161,6 +263,7 @@ fn is_restless(
             return false;
         }
     };
+    let now = world.clock.now();
     // Nobody has registered it, or its entry cannot be read.
     let Some(meta) = &seen.meta else {
         return false;
@@ -169,9 +272,12 @@ fn is_restless(
         unserved(world, cluster, meta, &seen.lanes, report);
         return false;
     }
+    if entry::is_unregistered(meta) && (seen.memory.released || is_lapsed(meta, now)) {
+        report.at_rest += 1;
+        return false;
+    }
     let beat = seen.beat.as_ref();
     let sighting = world.heartbeats.look(cluster, beat, &seen.memory, asked);
-    let now = world.clock.now();
     let is_too_old = beat.is_some_and(|beat| matches!(fit(beat), Fit::TooOld(_)));
     let heard = sighting.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
     let why = rest::unrest(&seen, meta, heard, now);

@@ -34,7 +34,7 @@ use self::{
     act::{Ending, claims},
     owners::Whose,
 };
-use crate::{TurnError, World, reach};
+use crate::{TurnError, World, entry, identity::Identified, reach, time_limit::within};
 
 /// What became of one, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -103,7 +103,11 @@ pub async fn interrupt(
     }
     let each = clusters
         .iter()
-        .map(|((cluster, foreign), found)| one_cluster(world, cluster, *foreign, found, turn));
+        .map(|((cluster, foreign), found)| async move {
+            let handled = one_cluster(world, cluster, *foreign, found, turn);
+            let handled = within(world, ACTING, handled).await;
+            handled.unwrap_or_else(|late| vec![Err(Arc::new(late)); found.len()])
+        });
     for (found, answers) in clusters.values().zip(join_all(each).await) {
         for (found, answer) in found.iter().zip(answers) {
             if let Some(outcome) = outcomes.get_mut(found.at) {
@@ -142,15 +146,16 @@ async fn one_cluster(
     turn: &TurnId,
 ) -> Vec<InterruptionOutcome> {
     let all = |outcome: InterruptionOutcome| vec![outcome; found.len()];
-    let meta = match world.ledger.meta(cluster).await {
-        Ok(Some(meta)) => meta,
+    let (cluster, meta) = match served(world, cluster).await {
+        Ok(Some(served)) => served,
         Ok(None) => {
             let cluster = cluster.clone();
             tracing::warn!(%cluster, "an instance of a cluster that is not registered is interrupted");
             return all(Ok(InterruptionReport::Unregistered { cluster }));
         }
-        Err(error) => return all(Err(Arc::new(error.into()))),
+        Err(error) => return all(Err(Arc::new(error))),
     };
+    let cluster = &cluster;
     if meta.mode == Mode::Shadow {
         let cluster = cluster.clone();
         return all(Ok(InterruptionReport::Shadow { cluster }));
@@ -179,6 +184,28 @@ async fn one_cluster(
     };
     work.notify(found, &outcomes).await;
     outcomes
+}
+
+/// The entry by which a cluster is served: its own, or one under another name, which it got after its instances were launched.
+async fn served(
+    world: &World,
+    cluster: &ClusterName,
+) -> Result<Option<(ClusterName, Meta)>, TurnError> {
+    let ledger = &world.ledger;
+    let meta = match ledger.meta(cluster).await? {
+        Some(meta) if entry::is_unregistered(&meta) => meta,
+        meta => return Ok(meta.map(|meta| (cluster.clone(), meta))),
+    };
+    let Some(uid) = &meta.uid else {
+        return Ok(None);
+    };
+    let clusters = ledger.clusters().await?.into_iter().collect();
+    let seen = ledger.glances(&clusters).await?;
+    let Some(name) = Identified::of(&seen).first(uid) else {
+        return Ok(None);
+    };
+    let meta = ledger.meta(&name).await?;
+    Ok(meta.map(|meta| (name, meta)))
 }
 
 /// What is done for one cluster of a delivery.
@@ -309,6 +336,7 @@ impl Work<'_> {
             turn: self.turn,
             lane: Lane::Interruption,
             holder: &world.holder,
+            uid: self.meta.uid.as_ref(),
             cloud: &*world.cloud,
             api,
             ledger: &*world.ledger,
@@ -333,7 +361,8 @@ impl Work<'_> {
     }
 }
 
-/// Acting on one delivery takes less than this.
+/// Longest time for one cluster's part of a delivery, half of the function's: a cluster that answers slowly has its messages come
+/// again, and no others.
 const ACTING: SignedDuration = SignedDuration::from_secs(30);
 
 fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {

@@ -17,8 +17,8 @@ use ports::{
 };
 
 use crate::{
-    Entry, EntryError, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
-    notifications, provisioner, reach, status, terminator,
+    Entry, EntryError, Outcome, Report, TurnError, World, disruption, entry, journal, lifecycle,
+    metrics, notifications, provisioner, reach, status, terminator,
 };
 
 /// A turn that holds its lane.
@@ -80,10 +80,14 @@ pub async fn woken(
     let (cluster, lane) = (&wake.cluster, wake.lane);
     let now = world.clock.now();
     let meta = world.ledger.meta(cluster).await?;
-    let Some(meta) = meta else {
-        return Err(TurnError::UnknownCluster {
-            cluster: cluster.clone(),
-        });
+    // The sweep that mirrors its entry wakes all of its lanes: nothing is lost with this wake.
+    let Some(meta) = meta.filter(|meta| !entry::is_unregistered(meta)) else {
+        let report = Report {
+            outcome: Outcome::Unregistered,
+            ..Report::new(cluster, lane, id, now)
+        };
+        report.log();
+        return Ok(report);
     };
     let reach = reach::of(&meta);
     if reach != world.reach {
@@ -150,7 +154,7 @@ pub async fn woken(
     } = done;
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
-        Outcome::Done | Outcome::Held | Outcome::Postponed(_) => None,
+        Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) => None,
     };
     let now = world.clock.now();
     let end = LaneEnd {
@@ -255,6 +259,7 @@ impl Turn<'_> {
             turn: self.id,
             lane: self.lane,
             holder: &self.world.holder,
+            uid: self.meta.uid.as_ref(),
             cloud: &*self.world.cloud,
             api: &*self.api,
             ledger: &*self.world.ledger,

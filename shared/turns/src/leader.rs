@@ -1,7 +1,8 @@
 //! Karpenter's leader-election Lease: one brain per cluster (PROTOCOL B2; DESIGN §6).
 
+use executor::holder_of;
 use jiff::{SignedDuration, Timestamp};
-use model::ledger::SweepMemory;
+use model::{ClusterName, Uid, ledger::SweepMemory};
 use ports::cluster::LeaderLease;
 
 /// Ours lasts long enough for a sweep to fail many times.
@@ -23,16 +24,47 @@ pub(crate) enum Step {
     },
 }
 
+/// How a stack tells which leader Leases are its own.
+pub(crate) struct Holder {
+    /// Of the stack, the registry entry and the API server.
+    own: String,
+    /// Of a version that named no clusters, and of this entry while it led to another API server, from where a Lease may have been
+    /// restored.
+    before: (String, String),
+}
+
+impl Holder {
+    pub(crate) fn new(stack: &str, cluster: &ClusterName, uid: &Uid) -> Self {
+        Self {
+            own: holder_of(stack, cluster, uid),
+            before: (stack.to_owned(), format!("{stack}/{cluster}/")),
+        }
+    }
+
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.own == name
+    }
+
+    fn was(&self, name: &str) -> bool {
+        self.before.0 == name || name.starts_with(&self.before.1)
+    }
+
+    /// Whether a name is to be given up: the own one, and the former ones where they are nobody else's.
+    pub(crate) fn or_before(&self, is_only: bool) -> impl Fn(&str) -> bool {
+        move |name| self.is(name) || (is_only && self.was(name))
+    }
+}
+
 /// For an active cluster: take what is free or abandoned, renew what is ours.
 pub(crate) fn lead(
     lease: Option<&LeaderLease>,
-    holder: &str,
+    holder: &Holder,
     memory: &mut SweepMemory,
     now: Timestamp,
 ) -> Step {
     let ours = |version: Option<String>| {
         Step::Write(LeaderLease {
-            holder: holder.to_owned(),
+            holder: holder.own.clone(),
             renewed_at: Some(now),
             duration_seconds: DURATION.as_secs(),
             resource_version: version,
@@ -41,7 +73,7 @@ pub(crate) fn lead(
     let Some(lease) = lease else {
         return ours(None);
     };
-    if lease.holder == holder {
+    if holder.is(&lease.holder) {
         (
             memory.lease_version,
             memory.lease_since,
@@ -54,7 +86,7 @@ pub(crate) fn lead(
             Step::Nothing
         };
     }
-    if lease.holder.is_empty() {
+    if lease.holder.is_empty() || holder.was(&lease.holder) {
         return ours(lease.resource_version.clone());
     }
     if memory.lease_version != lease.resource_version || memory.lease_since.is_none() {
@@ -78,9 +110,13 @@ pub(crate) fn lead(
 }
 
 /// For a cluster in shadow mode: give up what is ours, once nothing of ours is under way any more.
-pub(crate) fn hand_back(lease: Option<&LeaderLease>, holder: &str, busy: bool) -> Step {
+pub(crate) fn hand_back(
+    lease: Option<&LeaderLease>,
+    is_ours: impl Fn(&str) -> bool,
+    busy: bool,
+) -> Step {
     match lease {
-        Some(lease) if lease.holder == holder && !busy => Step::Write(LeaderLease {
+        Some(lease) if is_ours(&lease.holder) && !busy => Step::Write(LeaderLease {
             holder: String::new(),
             renewed_at: lease.renewed_at,
             duration_seconds: 1,
@@ -107,8 +143,12 @@ mod tests {
         }
     }
 
+    fn us() -> Holder {
+        Holder::new("us", &"demo".into(), &"u".into())
+    }
+
     fn takes(step: &Step) -> bool {
-        matches!(step, Step::Write(lease) if lease.holder == "us")
+        matches!(step, Step::Write(lease) if lease.holder == "us/demo/u")
     }
 
     #[test]
@@ -116,7 +156,7 @@ mod tests {
         let mut memory = SweepMemory::default();
         let karpenter = lease("karpenter-7d", "7");
         let mut see =
-            |lease: &LeaderLease, now| takes(&lead(Some(lease), "us", &mut memory, at(now)));
+            |lease: &LeaderLease, now| takes(&lead(Some(lease), &us(), &mut memory, at(now)));
         assert!(
             !see(&karpenter, 100),
             "seen for the first time, however old it claims to be"
@@ -130,35 +170,50 @@ mod tests {
     #[test]
     fn what_is_free_or_ours_is_held() {
         let mut memory = SweepMemory::default();
-        assert!(takes(&lead(None, "us", &mut memory, at(0))));
+        assert!(takes(&lead(None, &us(), &mut memory, at(0))));
         assert!(
-            takes(&lead(Some(&lease("", "3")), "us", &mut memory, at(0))),
+            takes(&lead(Some(&lease("", "3")), &us(), &mut memory, at(0))),
             "released"
         );
         assert_eq!(
-            lead(Some(&lease("us", "3")), "us", &mut memory, at(599)),
+            lead(Some(&lease("us/demo/u", "3")), &us(), &mut memory, at(599)),
             Step::Nothing
         );
         assert!(takes(&lead(
-            Some(&lease("us", "3")),
-            "us",
+            Some(&lease("us/demo/u", "3")),
+            &us(),
             &mut memory,
             at(600)
         )));
     }
 
     #[test]
+    fn lease_of_version_that_named_no_clusters_is_renamed_and_of_another_entry_is_foreign() {
+        let mut memory = SweepMemory::default();
+        let mut see = |holder: &str| {
+            let lease = lease(holder, "3");
+            lead(Some(&lease), &us(), &mut memory, at(0))
+        };
+        assert!(takes(&see("us")));
+        assert!(takes(&see("us/demo/of-the-former-cluster")));
+        assert!(matches!(see("us/demo2/u"), Step::Foreign { .. }));
+        assert!(matches!(see("other/demo/u"), Step::Foreign { .. }));
+    }
+
+    #[test]
     fn b2_handing_back_waits_for_what_is_under_way() {
         assert_eq!(
-            hand_back(Some(&lease("us", "3")), "us", true),
+            hand_back(Some(&lease("us/demo/u", "3")), us().or_before(true), true),
             Step::Nothing
         );
-        let Step::Write(released) = hand_back(Some(&lease("us", "3")), "us", false) else {
+        let Step::Write(released) =
+            hand_back(Some(&lease("us/demo/u", "3")), us().or_before(true), false)
+        else {
             panic!("it is released")
         };
         assert_eq!(released.holder, "");
         assert_eq!(
-            hand_back(Some(&lease("karpenter", "3")), "us", false),
+            hand_back(Some(&lease("karpenter", "3")), us().or_before(true), false),
             Step::Nothing
         );
     }

@@ -22,6 +22,7 @@ mod gone;
 mod hashes;
 mod heartbeats;
 mod housekeeper;
+mod identity;
 mod interruption;
 pub mod journal;
 mod lane;
@@ -45,6 +46,7 @@ mod spending;
 mod status;
 mod sweep;
 mod terminator;
+mod time_limit;
 mod transitions;
 mod views;
 
@@ -59,7 +61,7 @@ use ports::{
 };
 use thiserror::Error;
 
-pub use entry::{Entry, EntryError, endpoint};
+pub use entry::{Entry, EntryError, endpoint, unlisted_since};
 pub use heartbeats::Heartbeats;
 pub use housekeeper::{SweepReport, housekeep};
 pub use interruption::{
@@ -89,7 +91,7 @@ pub struct World {
     pub upkeep: Arc<dyn Upkeep>,
     pub metrics: Arc<dyn Metrics>,
     pub notifier: Arc<dyn Notifier>,
-    /// Who we are in Karpenter's leader Lease: `whittle/<account>/<region>/<stack>`.
+    /// The stack's name in Karpenter's leader Leases, before those of the cluster: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
     /// What one turn of the provisioner takes on.
     pub share: Share,
@@ -112,13 +114,9 @@ impl World {
     }
 }
 
-/// A turn that could not even be recorded, or whose cluster is not known.
+/// A turn that could not even be recorded.
 #[derive(Debug, Error)]
 pub enum TurnError {
-    #[error(
-        "cluster {cluster} is not registered: write its entry to the registry and wait for the next sweep"
-    )]
-    UnknownCluster { cluster: ClusterName },
     #[error("the registry entry of cluster {cluster} is not usable")]
     Entry {
         cluster: ClusterName,
@@ -133,6 +131,8 @@ pub enum TurnError {
         reach: String,
         ours: String,
     },
+    #[error("cut off after {}s: its API server, or a service that it depends on, answers too slowly", limit.as_secs())]
+    Late { limit: SignedDuration },
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]

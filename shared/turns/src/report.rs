@@ -121,6 +121,8 @@ pub enum Outcome {
     Done,
     /// Another turn of the lane runs, and will look again.
     Held,
+    /// The cluster is not registered (any more), or not yet mirrored: nothing is done, and nothing is lost.
+    Unregistered,
     /// The account's budget of EC2 calls is spent; the lane looks again when there may be some.
     Postponed(String),
     /// Recorded in the lane's row, to be tried again.
@@ -269,12 +271,13 @@ impl Report {
         let outcome = match &self.outcome {
             Outcome::Done => "done",
             Outcome::Held => "held",
+            Outcome::Unregistered => "cluster is not registered",
             Outcome::Postponed(_) => "postponed",
             Outcome::Failed(_) => "failed",
         };
         let error = match &self.outcome {
             Outcome::Failed(error) | Outcome::Postponed(error) => error.as_str(),
-            Outcome::Done | Outcome::Held => "",
+            Outcome::Done | Outcome::Held | Outcome::Unregistered => "",
         };
         tracing::info!(
             cluster = %self.cluster,

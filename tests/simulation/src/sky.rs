@@ -230,6 +230,7 @@ fn port(call: &str) -> Option<Port> {
         | "annotate_node_pool"
         | "annotate_node_class"
         | "set_node_class_finalizer"
+        | "identity"
         | "post_event"
         | "leader_lease"
         | "hold_leader_lease"

@@ -76,6 +76,7 @@ impl Scene {
             turn: &self.turn,
             lane: Lane::Provisioner,
             holder: "us",
+            uid: None,
             cloud: &self.sim,
             api: &self.sim,
             ledger: &self.sim,

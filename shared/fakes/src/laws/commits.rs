@@ -1,7 +1,7 @@
 //! Committing and disrupting: the generation fence and what goes with it (PROTOCOL C, D).
 
 use model::{
-    ClusterName, Lane,
+    ClusterName, Lane, Uid,
     ledger::{Choice, Command, CommandState, Method, Mode, Place, Wanted},
 };
 use ports::{
@@ -187,7 +187,12 @@ pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &
 }
 
 pub async fn the_mirror_of_the_registry_keeps_the_generation(ledger: &dyn Ledger, c: &ClusterName) {
+    let uid = Uid::from("of-kube-system");
+    ledger.identify(c, &uid).await.unwrap();
+    assert_eq!(ledger.meta(c).await.unwrap(), None, "nothing is identified");
     activate(ledger, c).await;
+    assert_eq!(ledger.meta(c).await.unwrap().unwrap().uid, None);
+    ledger.identify(c, &uid).await.unwrap();
     ledger.commit(c, &commit("p", 0, &[])).await.unwrap();
     let entry = serde_json::json!({"mode": "shadow", "unknown": {"kept": [1, 2]}});
     ledger
@@ -196,8 +201,8 @@ pub async fn the_mirror_of_the_registry_keeps_the_generation(ledger: &dyn Ledger
         .unwrap();
     let meta = ledger.meta(c).await.unwrap().unwrap();
     assert_eq!(
-        (meta.generation, meta.mode, meta.registry),
-        (1, Mode::Shadow, entry)
+        (meta.generation, meta.mode, meta.registry, meta.uid),
+        (1, Mode::Shadow, entry, Some(uid))
     );
     assert!(
         ledger.clusters().await.unwrap().contains(c),

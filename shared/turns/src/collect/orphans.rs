@@ -17,7 +17,7 @@ use model::{
 };
 use ports::{Cluster, ClusterError};
 
-use crate::{TurnError, World, lifecycle::instance_of};
+use crate::{TurnError, World, identity::Whose, lifecycle::instance_of};
 
 /// One thing that is to go.
 pub(super) struct Orphan {
@@ -79,25 +79,55 @@ fn launch_of(instance: &Instance) -> Option<LaunchToken> {
         .map(|token| LaunchToken::from(token.as_str()))
 }
 
+/// An instance that seems to belong to nobody.
+pub(super) struct Suspect<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) whose: Whose,
+    /// Its Node, if that serves pods.
+    pub(super) node: Option<&'a Node>,
+    /// Whether the cluster has a Node of it, in whichever state.
+    pub(super) has_node: bool,
+}
+
+pub(super) enum Judged {
+    /// Somebody has it after all.
+    Kept,
+    /// Nobody has it, but nothing says that it was ever this cluster's: another stack may have one of the same name.
+    Unproven,
+    Orphan(Orphan),
+}
+
+pub(super) fn is_of(node: &Node, instance: &InstanceId) -> bool {
+    node.provider_id.rsplit('/').next() == Some(instance.as_str())
+}
+
 /// Whether an instance really belongs to nobody, and whether our ledger says why. That its launch is over does not explain why a
 /// node that serves should go: the launch may have been given up while EC2 did not show the instance.
 pub(super) async fn judge(
     world: &World,
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
-    instance: &Instance,
-    node: Option<&Node>,
-) -> Result<Option<Orphan>, TurnError> {
-    let held = world
-        .ledger
-        .owner(&instance.id)
-        .await?
-        .map(|owner| owner.holder);
-    let (claim, explained) = match held {
+    suspect: &Suspect<'_>,
+) -> Result<Judged, TurnError> {
+    let Suspect {
+        instance,
+        whose,
+        node,
+        has_node,
+    } = *suspect;
+    let owner = world.ledger.owner(&instance.id).await?;
+    // The same cluster may have been registered under another name.
+    if owner
+        .as_ref()
+        .is_some_and(|owner| owner.cluster != *cluster)
+    {
+        return Ok(Judged::Kept);
+    }
+    let (claim, explained) = match owner.map(|owner| owner.holder) {
         Some(Holder::Collector) => (None, true),
         Some(Holder::Claim(claim)) => {
             if api.node_claim(&claim).await?.is_some() {
-                return Ok(None);
+                return Ok(Judged::Kept);
             }
             let row = world.ledger.claim(cluster, &claim).await?;
             let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
@@ -109,15 +139,19 @@ pub(super) async fn judge(
                 Some(token) => world.ledger.call(cluster, &token).await?,
                 None => None,
             };
+            if whose == Whose::Unproven && call.is_none() && !has_node {
+                return Ok(Judged::Unproven);
+            }
             let closed = call.is_some_and(|call| call.closed);
             (None, closed && node.is_none())
         }
     };
-    Ok(Some(Orphan {
+    Ok(Judged::Orphan(Orphan {
         instance: instance.id.clone(),
         claim,
         node: node.cloned(),
-        explained,
+        // The cluster that had it is gone.
+        explained: explained || whose == Whose::Formers,
     }))
 }
 

@@ -2,21 +2,25 @@
 
 use std::collections::BTreeSet;
 
+use api::names::tag;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, NotificationClass,
+    ClusterName, InstanceId, Lane, NotificationClass, Uid,
     ids::TurnId,
     journal::{Line, Subject},
     ledger::{LaneRow, Meta, Mode, SweepMemory},
 };
 use ports::{Cluster, ClusterError, Needs, cluster::LeaderLease};
+use serde_json::Value;
 
 use super::{SweepReport, mirror::look_afresh};
 use crate::{
     Entry, Report, TurnError, World,
     collect::{self, Collected},
-    gone, journal,
-    leader::{self, Step},
+    entry, gone,
+    identity::{self, Identified},
+    journal,
+    leader::{self, Holder, Step},
     metrics,
     notifications::{self, News},
     shifts, status,
@@ -25,19 +29,39 @@ use crate::{
 /// Launch templates and instance profiles cost nothing; only their number is limited.
 const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
-/// What needs the cluster itself: its leader Lease, and garbage collection. Says when it is to be done again, where that must not
-/// wait for as long as a cluster may be at rest.
+/// A cluster that is visited, as the ledger shows it.
+pub(super) struct Visited<'a> {
+    pub(super) cluster: &'a ClusterName,
+    pub(super) turn: &'a TurnId,
+    pub(super) meta: &'a Meta,
+    pub(super) lanes: &'a [(Lane, LaneRow)],
+    pub(super) identified: &'a Identified,
+}
+
+/// What needs the cluster itself: which one it is, its leader Lease, and garbage collection. Says when it is to be done again, where
+/// that must not wait for as long as a cluster may be at rest.
 pub(super) async fn keep(
     world: &World,
-    cluster: &ClusterName,
-    turn: &TurnId,
-    meta: &Meta,
-    lanes: &[(Lane, LaneRow)],
+    visited: &Visited<'_>,
     memory: &mut SweepMemory,
     report: &mut SweepReport,
 ) -> Result<Option<Timestamp>, TurnError> {
+    let Visited {
+        cluster,
+        turn,
+        meta,
+        lanes,
+        identified,
+    } = *visited;
     let now = world.clock.now();
+    let is_unregistered = entry::is_unregistered(meta);
+    memory.released = false;
     let api = match world.clusters.connect(cluster, &meta.registry).await {
+        Err(ClusterError::NoCluster { .. }) if is_unregistered => {
+            memory.cluster_gone = None;
+            memory.released = true;
+            return Ok(None);
+        }
         Err(ClusterError::NoCluster { .. }) => {
             gone::bury(world, cluster, meta, memory, report).await?;
             return Ok(Some(now));
@@ -45,17 +69,32 @@ pub(super) async fn keep(
         connected => connected?,
     };
     memory.cluster_gone = None;
+    let uid = api.identity().await?;
+    memory.twin = identified.twin(cluster, meta, &uid);
+    let is_new = match memory.twin {
+        Some(_) => false,
+        None => identity::record(world, cluster, meta, &uid, memory, report).await?,
+    };
+    if is_new {
+        look_afresh(world, cluster).await?;
+    }
+    let mode = match memory.twin {
+        Some(_) => Mode::Shadow,
+        None => meta.mode,
+    };
+    let holder = Holder::new(&world.holder, cluster, &uid);
     let lease = api.leader_lease().await?;
-    let is_ours = |lease: &LeaderLease| lease.holder == world.holder;
+    let is_ours = |lease: &LeaderLease| holder.is(&lease.holder);
     let led = lease.as_ref().is_some_and(is_ours);
-    let step = if meta.mode == Mode::Shadow {
+    let step = if mode == Mode::Shadow {
         let working = lanes.iter().any(|(lane, row)| {
             *lane != Lane::Housekeeper && row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
         });
         let busy = working || !world.ledger.open_calls(cluster).await?.is_empty();
-        leader::hand_back(lease.as_ref(), &world.holder, busy)
+        let holder = holder.or_before(memory.twin.is_none());
+        leader::hand_back(lease.as_ref(), holder, busy)
     } else {
-        leader::lead(lease.as_ref(), &world.holder, memory, now)
+        leader::lead(lease.as_ref(), &holder, memory, now)
     };
     let leads = match step {
         Step::Nothing => led,
@@ -72,10 +111,14 @@ pub(super) async fn keep(
             false
         }
     };
-    // Taking over and handing back take several sweeps (B2).
-    let mut again = (led != leads || leads != (meta.mode == Mode::Active)).then_some(now);
-    if leads && meta.mode == Mode::Active {
+    memory.released = is_unregistered && !leads;
+    // Taking over and handing back take several sweeps (B2), and so does the end of a twin.
+    let is_settled = led == leads && leads == (mode == Mode::Active) && memory.twin.is_none();
+    let mut again = (!is_settled).then_some(now);
+    if leads && mode == Mode::Active {
         shifts::announce(world, cluster, &api, memory).await?;
+        // The name of a cluster of EKS is given once: the former is gone. Elsewhere it may live on under another endpoint.
+        let is_eks = meta.registry.get("type").and_then(Value::as_str) == Some("eks");
         let approved = Entry::read(&meta.registry)
             .ok()
             .and_then(|entry| entry.collect_until)
@@ -83,9 +126,13 @@ pub(super) async fn keep(
         let may = collect::Allowed {
             approved,
             pauses: &meta.pauses,
+            uid: &uid,
+            former: memory.former.clone(),
+            ends_formers: is_eks,
         };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
+        tell_unowned(cluster, memory.former.as_ref(), &collected, report);
         let names = collected.names();
         report
             .collected
@@ -101,10 +148,13 @@ pub(super) async fn keep(
                 .make_due(cluster, Lane::Terminator, now)
                 .await?;
         }
-        let spent = upkeep(world, cluster, &*api, memory, report).await;
-        report
-            .collected
-            .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
+        // Launch templates and instance profiles say of which cluster they are by its name alone.
+        if collected.is_alone {
+            let spent = upkeep(world, cluster, &*api, memory, report).await;
+            report
+                .collected
+                .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
+        }
         if let Some(braked) = collected.braked {
             tracing::error!(%cluster, "{braked}");
             let class = NotificationClass::Approval;
@@ -152,6 +202,34 @@ async fn upkeep(
         ));
         BTreeSet::new()
     })
+}
+
+/// Instances that carry the cluster's name and are left alone, because nothing proves that they are its own.
+fn tell_unowned(
+    cluster: &ClusterName,
+    former: Option<&Uid>,
+    collected: &Collected,
+    report: &mut SweepReport,
+) {
+    let listed = |instances: &BTreeSet<InstanceId>| {
+        let instances: Vec<&str> = instances.iter().map(InstanceId::as_str).collect();
+        instances.join(", ")
+    };
+    if !collected.unproven.is_empty() {
+        report.complaints.push(format!(
+            "{cluster}: no record, Node or tag {} says that these instances of its name are its own, and they are left alone: {}; \
+             another stack may have launched them, so end them only if nobody needs them",
+            tag::CLUSTER_UID,
+            listed(&collected.unproven)
+        ));
+    }
+    if let Some(former) = former.filter(|_| !collected.formers.is_empty()) {
+        report.alarms.push(format!(
+            "{cluster}: instances of the cluster that its registry entry led to before (uid {former}) are left: {}; end them if \
+             that cluster is gone, and else register it under another name",
+            listed(&collected.formers)
+        ));
+    }
 }
 
 /// So that people can ask what became of an instance that nobody owned.

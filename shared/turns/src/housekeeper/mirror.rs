@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
 use model::{
     ClusterName, Lane, NanosPerHour,
     ledger::{Meta, Mode},
@@ -25,14 +26,19 @@ pub(super) struct Mirrored {
 /// What was seen of clusters before.
 pub(super) type Seen = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
 
-/// Copies registry entries to META, where turns read them.
+/// Copies registry entries to META, where turns read them. Without a complete list everything is as it was.
 pub(super) async fn mirror(
     world: &World,
-    entries: Vec<RegistryEntry>,
+    entries: Option<Vec<RegistryEntry>>,
     seen: &Seen,
     report: &mut SweepReport,
 ) -> Mirrored {
     let mut mirrored = Mirrored::default();
+    let Some(entries) = entries else {
+        return mirrored;
+    };
+    let listed: BTreeSet<&ClusterName> = entries.iter().map(|entry| &entry.cluster).collect();
+    rest_unlisted(world, &listed, seen, report, &mut mirrored).await;
     // Of what cannot be read nobody knows whether it acts.
     let may_act = |cluster: &ClusterName| match seen.get(cluster) {
         Some(Ok(seen)) => {
@@ -70,16 +76,26 @@ pub(super) async fn mirror(
         };
         mirrored.look_up |= !isolated_vpc;
         // They would hold one Lease together, and both act: the other only watches.
+        let mut is_taken = false;
         if let Some(endpoint) = entry::endpoint(&body) {
-            match taken.get(endpoint) {
+            match taken.get(&endpoint) {
                 Some(other) => {
+                    is_taken = true;
                     mode = Mode::Shadow;
                     report.alarms.push(format!(
                         "registry entry of {cluster}: its endpoint {endpoint} is that of {other}, too: unregister one of them"
                     ));
                 }
-                None => drop(taken.insert(endpoint.to_owned(), cluster.clone())),
+                None => drop(taken.insert(endpoint, cluster.clone())),
             }
+        }
+        let visited = seen.get(cluster).and_then(|seen| seen.as_ref().ok());
+        let twin = visited.and_then(|seen| seen.memory.twin.as_ref());
+        if let Some(twin) = twin.filter(|_| !is_taken) {
+            mode = Mode::Shadow;
+            report.alarms.push(format!(
+                "registry entry of {cluster}: its API server is that of {twin}, too, by the uid of the namespace kube-system: unregister one of them"
+            ));
         }
         let known = match seen.get(cluster) {
             Some(Ok(seen)) => seen.meta.as_ref(),
@@ -100,6 +116,62 @@ pub(super) async fn mirror(
         }
     }
     mirrored
+}
+
+/// A second list is believed this long after the first: two sweeps at once are one.
+const APART: SignedDuration = SignedDuration::from_secs(30);
+
+/// Puts clusters into shadow mode that two lists in a row do not have: their nodes keep running, and whoever comes next may lead.
+/// That not one of several clusters is listed says more of the registry than of them.
+async fn rest_unlisted(
+    world: &World,
+    listed: &BTreeSet<&ClusterName>,
+    seen: &Seen,
+    report: &mut SweepReport,
+    mirrored: &mut Mirrored,
+) {
+    let known: Vec<(&ClusterName, &Meta)> = seen
+        .iter()
+        .filter_map(|(cluster, seen)| Some((cluster, seen.as_ref().ok()?.meta.as_ref()?)))
+        .filter(|(_, meta)| !entry::is_unregistered(meta))
+        .collect();
+    let unlisted: Vec<_> = known
+        .iter()
+        .filter(|(cluster, _)| !listed.contains(cluster))
+        .collect();
+    if unlisted.len() > 1 && listed.is_empty() {
+        report.alarms.push(format!(
+            "the registry is empty, but {} clusters are known: they are served as before; if they are to be left alone, `whittle \
+             unregister` them one by one",
+            unlisted.len()
+        ));
+        return;
+    }
+    let now = world.clock.now();
+    for (cluster, meta) in unlisted {
+        let since = entry::unlisted_since(&meta.registry);
+        let is_gone = since.is_some_and(|since| now.duration_since(since) >= APART);
+        let (since, mode) = match (since, is_gone) {
+            (Some(since), true) => (since, Mode::Shadow),
+            (Some(_), false) => continue,
+            (None, _) => (now, meta.mode),
+        };
+        let registry = entry::unlisted(&meta.registry, since);
+        let ledger = &world.ledger;
+        let written = async {
+            ledger.make_due(cluster, Lane::Housekeeper, now).await?;
+            ledger.mirror_registry(cluster, &registry, &mode).await
+        };
+        match written.await {
+            Ok(()) => drop(mirrored.changed.insert((*cluster).clone())),
+            Err(error) => report.problems.push(format!(
+                "registry entry of {cluster}, which is gone: {error}"
+            )),
+        }
+        if is_gone {
+            tracing::warn!(%cluster, %since, "not registered any more: in shadow mode");
+        }
+    }
 }
 
 async fn write(

@@ -78,6 +78,7 @@ mod tests {
             generation,
             mode: Mode::Active,
             registry: serde_json::Value::Null,
+            uid: None,
             pauses: Vec::new(),
             account: model::caps::AccountSpending::default(),
             requests: Vec::new(),

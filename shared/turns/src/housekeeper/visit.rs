@@ -8,20 +8,35 @@ use model::{
 };
 use ports::ledger::{LaneEnd, Taken};
 
-use super::{SweepReport, keep::keep, rest};
+use super::{
+    SweepReport,
+    keep::{Visited, keep},
+    rest,
+};
 use crate::{
-    Entry, TurnError, World, budget,
+    Entry, TurnError, World, entry,
     heartbeats::Heartbeat,
+    identity::Identified,
     notifications, reach,
     relay_version::{self, Fit},
     shifts, sweep,
+    time_limit::within,
 };
+
+/// Longest time for what one visit asks of a cluster and of its account: a healthy API server answers all of it within two
+/// seconds, and of those that hang a sweep gets through more than a hundred.
+pub(super) const VISIT: SignedDuration = SignedDuration::from_secs(12);
+/// Longest time for sending one cluster's notifications: webhooks answer within a second or two.
+const SENDING: SignedDuration = SignedDuration::from_secs(5);
+/// Longest time for the ledger's part of a visit.
+const RECORDING: SignedDuration = SignedDuration::from_secs(5);
 
 /// Wakes are delayed by `delay`.
 pub(super) async fn visit(
     world: &World,
     cluster: &ClusterName,
     turn: &TurnId,
+    identified: &Identified,
     delay: SignedDuration,
     report: &mut SweepReport,
 ) -> Result<(), TurnError> {
@@ -32,7 +47,7 @@ pub(super) async fn visit(
     };
     let lease = Lease {
         owner: turn.clone(),
-        until: now + budget(Lane::Housekeeper),
+        until: now + VISIT + SENDING + RECORDING,
     };
     if world
         .ledger
@@ -49,29 +64,43 @@ pub(super) async fn visit(
     let lanes = world.ledger.lanes(cluster).await?;
     let mut again = Vec::new();
     // First what needs no API server: it works while that is down.
-    let woken = match memory.cluster_gone {
-        Some(_) => Ok(None),
-        None => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
+    let woken = match memory.cluster_gone.is_some() || entry::is_unregistered(&meta) {
+        true => Ok(None),
+        false => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
     };
     if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
         report.problems.push(format!("{cluster}: notices: {error}"));
     }
-    if let Err(error) = shifts::poll(world, cluster, &meta).await {
-        report
-            .problems
-            .push(format!("{cluster}: zonal shifts: {error}"));
-    }
-    let kept = keep(world, cluster, turn, &meta, &lanes, &mut memory, report).await;
+    let kept = async {
+        if let Err(error) = shifts::poll(world, cluster, &meta).await {
+            report
+                .problems
+                .push(format!("{cluster}: zonal shifts: {error}"));
+        }
+        let visited = Visited {
+            cluster,
+            turn,
+            meta: &meta,
+            lanes: &lanes,
+            identified,
+        };
+        keep(world, &visited, &mut memory, report).await
+    };
+    let kept = within(world, VISIT, Box::pin(kept)).await.flatten();
     let entry = Entry::read(&meta.registry).ok();
     let is_shifted = entry.as_ref().is_some_and(|entry| entry.zonal_shift);
     let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
-    let sent = notifications::send(world, cluster, &destinations, &mut memory, report).await;
+    let send = notifications::send(world, cluster, &destinations, &mut memory, report);
+    let sent = within(world, SENDING, send).await;
     let now = world.clock.now();
-    match sent {
+    match sent.map(|sent| sent.map_err(TurnError::from)).flatten() {
         Ok(waits) => again.extend(waits.then_some(now)),
-        Err(error) => report
-            .problems
-            .push(format!("{cluster}: notifications: {error}")),
+        Err(error) => {
+            again.push(now);
+            report
+                .problems
+                .push(format!("{cluster}: notifications: {error}"));
+        }
     }
     if memory != before {
         world.ledger.store_sweep_memory(cluster, &memory).await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, Notification, ledger::SweepMemory};
-use ports::{LedgerError, NotifyError};
+use ports::{LedgerError, Notifier, NotifyError};
 
 use super::{
     Destination, News,
@@ -68,6 +68,15 @@ pub(crate) async fn send(
     let mut waiting = world.ledger.notifications(cluster).await?;
     waiting.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
     let (mut closed, mut sent, mut lost, mut delivered) = (BTreeSet::new(), 0, 0, 0);
+    let others = match waiting.is_empty() {
+        true => BTreeSet::new(),
+        false => world.ledger.clusters().await?.into_iter().collect(),
+    };
+    let secrets = Secrets {
+        notifier: &*world.notifier,
+        cluster,
+        others: &others,
+    };
     for notification in &waiting {
         let now = world.clock.now();
         let to = destinations.iter().find(|to| to.name == notification.to);
@@ -87,7 +96,7 @@ pub(crate) async fn send(
             continue;
         }
         sent += 1;
-        match deliver(world, to, notification, now).await {
+        match deliver(&secrets, to, notification, now).await {
             Ok(()) => {
                 delivered += 1;
                 world
@@ -127,13 +136,38 @@ fn admits(
     admitted
 }
 
+/// Parameters that a cluster's destinations may name: all but the credentials of other clusters, which are kept under their names. A
+/// destination would have them sent wherever its author likes.
+struct Secrets<'a> {
+    notifier: &'a dyn Notifier,
+    cluster: &'a ClusterName,
+    others: &'a BTreeSet<ClusterName>,
+}
+
+impl Secrets<'_> {
+    async fn read(&self, parameter: &str) -> Result<String, NotifyError> {
+        let is_named = |part: &str| self.others.contains(&ClusterName::from(part));
+        // The first part is the stack's, whatever clusters are named.
+        let owner = parameter.split('/').skip(2).find(|part| is_named(part));
+        match owner.filter(|owner| *owner != self.cluster.as_str()) {
+            Some(owner) => Err(NotifyError {
+                action: "reading a parameter".to_owned(),
+                message: format!(
+                    "{parameter} is named like cluster {owner}, so it is that cluster's"
+                ),
+            }),
+            None => self.notifier.secret(parameter).await,
+        }
+    }
+}
+
 async fn deliver(
-    world: &World,
+    secrets: &Secrets<'_>,
     to: &Destination,
     notification: &Notification,
     now: Timestamp,
 ) -> Result<(), NotifyError> {
-    let notifier = &world.notifier;
+    let notifier = secrets.notifier;
     let body = to.template.body(notification);
     let class = notification.class.as_str();
     let url = match &to.address {
@@ -144,7 +178,7 @@ async fn deliver(
         Address::Bus(bus) => return notifier.put_event(bus, class, &body).await,
         Address::Url(url) => url.clone(),
         Address::UrlIn(parameter) => {
-            let url = notifier.secret(parameter).await?;
+            let url = secrets.read(parameter).await?;
             if !url.starts_with("https://") {
                 return Err(NotifyError {
                     action: "reading a webhook's URL".to_owned(),
@@ -158,7 +192,7 @@ async fn deliver(
     for (name, value) in &to.headers {
         let value = match value {
             HeaderValue::Text(text) => text.clone(),
-            HeaderValue::In(parameter) => notifier.secret(parameter).await?,
+            HeaderValue::In(parameter) => secrets.read(parameter).await?,
         };
         headers.push((name.clone(), value));
     }
@@ -166,7 +200,7 @@ async fn deliver(
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
     }
     if let Some(parameter) = &to.secret {
-        let key = notifier.secret(parameter).await?;
+        let key = secrets.read(parameter).await?;
         headers.extend(signature(&key, now, &body));
     }
     notifier.post(&url, &headers, &body).await

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{conditions::types::LAUNCHED, names::tag};
+use api::{
+    conditions::types::{LAUNCHED, REGISTERED},
+    names::tag,
+};
 use executor::{Executor, Released};
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -165,11 +168,27 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
         }
         if end != End::NotYet {
             ends.gone.instances.insert(claim.status.provider_id.clone());
-        } else if instance.is_some_and(|instance| !belongs(instance, claim, turn.cluster)) {
-            ends.gone.strangers.insert(claim.name.clone());
+        } else if let Some(instance) = instance {
+            if let Some(other) = renamed(instance, claim, turn.cluster) {
+                let clause = format!("carries the name of cluster {other}, not {}", turn.cluster);
+                ends.gone.misnamed.insert(claim.name.clone(), clause);
+            } else if !belongs(instance, claim, turn.cluster) {
+                ends.gone.strangers.insert(claim.name.clone());
+            }
         }
     }
     Ok(ends)
+}
+
+/// The cluster whose name an instance carries, where that is not this one's although the NodeClaim's node joined here: the cluster
+/// was registered under that name before.
+fn renamed<'a>(
+    instance: &'a Instance,
+    claim: &NodeClaim,
+    cluster: &ClusterName,
+) -> Option<&'a str> {
+    let name = instance.tags.get(tag::EKS_CLUSTER)?;
+    (*name != cluster.0 && claim.is_true(REGISTERED)).then_some(name)
 }
 
 /// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that somebody wrote by hand may name any instance.

@@ -95,7 +95,7 @@ impl Laws {
             .api
             .leader
             .as_ref()
-            .is_some_and(|lease| lease.holder == HOLDER);
+            .is_some_and(|lease| lease.holder.starts_with(HOLDER));
         if active && leads {
             self.idle_since = None;
             self.active_since.get_or_insert(now);

@@ -184,6 +184,7 @@ hand_on! {
     fn annotate_node_pool(name: &NodePoolName, annotations: &BTreeMap<String, String>) -> ();
     fn annotate_node_class(name: &str, annotations: &BTreeMap<String, String>) -> ();
     fn set_node_class_finalizer(name: &str, present: bool) -> ();
+    fn identity() -> Uid;
     fn post_event(event: &Event) -> ();
     fn hold_leader_lease(lease: &LeaderLease) -> LeaderLease;
     fn status_document(lane: Lane) -> Option<StatusDocument>;

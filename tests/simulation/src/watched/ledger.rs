@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification,
+    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -162,6 +162,7 @@ hand_on! {
     fn spending() -> AccountSpending;
     fn store_spending(next: &AccountSpending) -> Moved;
     fn clusters() -> Vec<ClusterName>;
+    fn identify(cluster: &ClusterName, uid: &Uid) -> ();
     fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
     fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
     fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;

@@ -32,6 +32,24 @@ async fn nobody_is_told_unless_asked_for() {
 }
 
 #[tokio::test]
+async fn credentials_of_another_cluster_are_sent_nowhere() {
+    let mut rig = running(Relay::Dead, 1).await;
+    rig.sim.add_cluster("prod");
+    rig.sim.with(|world| {
+        let token = ("/whittle/credentials/prod".into(), "their token".into());
+        world.secrets.extend([token]);
+    });
+    let headers = json!({"Authorization": "ssm:/whittle/credentials/prod"});
+    destinations(
+        &rig,
+        &json!([{"name": "mine", "to": HOOK, "headers": headers}]),
+    );
+    warn(&mut rig).await;
+    rig.pass(secs(180)).await;
+    assert_eq!(told(&rig), []);
+}
+
+#[tokio::test]
 async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_is_signed() {
     let mut rig = running(Relay::Dead, 1).await;
     let topic = "arn:aws:sns:us-east-1:123456789012:ops";

@@ -73,16 +73,9 @@ async fn l5_a_quiet_minute_of_many_clusters_asks_for_what_all_have_to_say_togeth
     let names: Vec<ClusterName> = (0..MANY)
         .map(|number| ClusterName(format!("cluster-{number}")))
         .collect();
-    rig.sim.with(|world| {
-        let own = world.registry[0].clone();
-        world.registry.extend(names.iter().map(|name| {
-            let mut entry = own.clone();
-            entry.cluster = name.clone();
-            let endpoint = format!("https://{name}");
-            entry.body.as_mut().unwrap()["endpoint"] = endpoint.into();
-            entry
-        }));
-    });
+    for name in &names {
+        rig.sim.add_cluster(name.as_str());
+    }
     let mut quiet = 0;
     let mut visited = Vec::new();
     for _ in 0..11 {

@@ -1,0 +1,201 @@
+//! Taking a cluster out of the registry: the stack lets go of it first, and its rows can be removed afterwards.
+
+use std::{io::Write, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use ec2::Account;
+use ledger::TableLedger;
+use model::{ClusterName, ledger::Mode};
+use ports::{Cloud, Ledger, Registry};
+use serde_json::{Value, json};
+
+use super::{access, memory_of, registry::account};
+use crate::journal::source::block_on;
+
+/// The ledger is asked this often; the sweep comes every minute.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+
+/// What is asked for besides the cluster.
+pub(crate) struct Leaving<'a> {
+    /// The stack that serves it.
+    pub(crate) stack: &'a str,
+    /// Its functions are not let in any more either.
+    pub(crate) shuts_out: bool,
+    /// Its rows are removed from the ledger.
+    pub(crate) purges: bool,
+    /// Whatever the stack still does for it.
+    pub(crate) force: bool,
+    /// How long the stack is waited for.
+    pub(crate) timeout: Duration,
+}
+
+pub(crate) fn unregister(prefix: &str, cluster: &str, asked: &Leaving<'_>) -> Result<ExitCode> {
+    block_on(async {
+        let account = account(prefix).await;
+        let name = ClusterName::from(cluster);
+        let entries = account.entries().await;
+        let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
+        let entry = entries.into_iter().find(|entry| entry.cluster == name);
+        match entry {
+            Some(entry) => take_out(&account, prefix, &name, entry.body.as_ref(), asked).await?,
+            None if asked.purges => {}
+            None => bail!(
+                "no cluster {cluster} is registered in {}: whittle clusters shows those that are, and --purge removes what the \
+                 ledger remembers of one that was",
+                account.region()
+            ),
+        }
+        if asked.purges {
+            purge(&account, &name, asked).await?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn take_out(
+    account: &Account,
+    prefix: &str,
+    cluster: &ClusterName,
+    body: Result<&Value, &String>,
+    asked: &Leaving<'_>,
+) -> Result<()> {
+    let name = format!("{prefix}/{cluster}");
+    if body.is_ok_and(|entry| entry.get("mode") == Some(&json!("active"))) {
+        let change = |entry: &mut serde_json::Map<String, Value>| {
+            entry.insert("mode".to_owned(), "shadow".into());
+        };
+        let done = account.change_entry(cluster, change).await;
+        done.with_context(|| format!("cannot write {name}; nothing was changed"))?;
+        writeln!(
+            std::io::stdout(),
+            "{cluster} is in shadow mode now: from the next sweep on, nothing is done to it. Its nodes keep running; Karpenter takes \
+             over by its Lease."
+        )?;
+    }
+    if !asked.force {
+        let ledger = ledger_of(asked).await?;
+        let is_watched = async || {
+            let meta = ledger.meta(cluster).await?;
+            anyhow::Ok(meta.is_none_or(|meta| meta.mode == Mode::Shadow))
+        };
+        if !until(asked.timeout, "its next sweep", is_watched).await? {
+            bail!(
+                "{cluster} is still active by the ledger of stack {}, so its entry {name} was left: see that the housekeeper sweeps, \
+                 and repeat this. --force removes the entry all the same",
+                asked.stack
+            );
+        }
+    }
+    let done = account.delete_entry(cluster).await;
+    done.with_context(|| format!("cannot delete {name}; nothing was changed"))?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{cluster} is not registered any more. Its nodes keep running, with the finalizer karpenter.sh/termination on NodeClaims \
+         and Nodes: where nothing takes over, delete the NodeClaims before."
+    )?;
+    match asked.shuts_out {
+        true => {
+            let revoked = access::revoke(account, cluster.as_str(), asked.stack).await?;
+            write!(out, "{revoked}")?;
+        }
+        false => writeln!(
+            out,
+            "Access entries of the stack's functions, if it has any, are left: aws eks delete-access-entry."
+        )?,
+    }
+    Ok(())
+}
+
+/// Removes the cluster's rows, once nothing is done for it and nothing that it owns would be forgotten.
+async fn purge(account: &Account, cluster: &ClusterName, asked: &Leaving<'_>) -> Result<()> {
+    let ledger = ledger_of(asked).await?;
+    let is_let_go = async || {
+        let meta = ledger.meta(cluster).await?;
+        let memory = ledger.sweep_memory(cluster).await?;
+        anyhow::Ok(meta.is_none_or(|meta| meta.mode == Mode::Shadow) && memory.released)
+    };
+    let is_known = ledger.meta(cluster).await?.is_some();
+    if is_known && !asked.force && !until(asked.timeout, "its release", is_let_go).await? {
+        bail!(
+            "stack {} has not let go of {cluster}, so its rows were left: two sweeps without its entry put it to rest, and the next \
+             gives up its Lease. Repeat this in some minutes; --force removes them all the same",
+            asked.stack
+        );
+    }
+    let left = left(account, &ledger, cluster).await?;
+    if !left.is_empty() && !asked.force {
+        bail!(
+            "the ledger and EC2 know of {} things of {cluster} that nobody would own any more, so its rows were left: {}. End or hand \
+             over what is running; --force removes the rows all the same",
+            left.len(),
+            left.join(", ")
+        );
+    }
+    let removed = ledger.purge(cluster).await;
+    let removed = removed.with_context(|| {
+        format!("not all rows of {cluster} were removed: repeat this with --purge")
+    })?;
+    let mut out = std::io::stdout().lock();
+    for left in left {
+        writeln!(out, "left without an owner: {left}")?;
+    }
+    writeln!(
+        out,
+        "{removed} rows of {cluster} were removed from the ledger."
+    )?;
+    Ok(())
+}
+
+/// NodeClaims whose launches are on record, and instances that carry the cluster's name.
+async fn left(
+    account: &Account,
+    ledger: &TableLedger,
+    cluster: &ClusterName,
+) -> Result<Vec<String>> {
+    let intents = ledger.intents(cluster).await?;
+    let underway = intents.iter().filter(|intent| intent.is_in_flight());
+    let underway = underway.map(|intent| format!("launch of NodeClaim {}", intent.name()));
+    let launched = ledger.launched(cluster).await?.into_iter();
+    let launched = launched.map(|name| format!("NodeClaim {name}"));
+    let instances = account.list_instances(cluster).await;
+    let instances = instances.with_context(|| format!("cannot list instances of {cluster}"))?;
+    let instances = instances
+        .iter()
+        .map(|instance| format!("instance {}", instance.id));
+    Ok(underway.chain(launched).chain(instances).collect())
+}
+
+async fn ledger_of(asked: &Leaving<'_>) -> Result<TableLedger> {
+    let memory = memory_of(asked.stack).await;
+    let (ledger, _) = memory.context(
+        "the stack cannot be asked whether it has let go of the cluster, so nothing more was done; --force goes on all the same, as \
+         after the stack was deleted",
+    )?;
+    Ok(ledger)
+}
+
+/// Waits until something is so, and says whether it is.
+async fn until(
+    timeout: Duration,
+    what: &str,
+    is_so: impl AsyncFn() -> Result<bool>,
+) -> Result<bool> {
+    let mut waited = Duration::ZERO;
+    while !is_so().await? {
+        if waited >= timeout {
+            return Ok(false);
+        }
+        if waited.is_zero() {
+            writeln!(
+                std::io::stderr(),
+                "whittle: waiting for {what}, {} s at most …",
+                timeout.as_secs()
+            )?;
+        }
+        let next = ASKED_EVERY.min(timeout - waited);
+        tokio::time::sleep(next).await;
+        waited += next;
+    }
+    Ok(true)
+}

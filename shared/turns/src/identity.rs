@@ -1,0 +1,187 @@
+//! Which cluster a registry entry leads to, told by the uid of the namespace `kube-system`: names and endpoints are spelled, and can
+//! be spelled twice (docs/adr/0020-identity-is-proven.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::tag;
+use model::{
+    ClusterName, Uid,
+    launch::Instance,
+    ledger::{Meta, Mode, SweepMemory},
+};
+use ports::{LedgerError, ledger::Glance};
+
+use crate::{SweepReport, TurnError, World, entry::unlisted_since};
+
+/// An entry's place among several for one cluster: the first is served. One that acts has it before one that watches, and one that
+/// had it before one that is new.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    watches: bool,
+    is_new: bool,
+    name: ClusterName,
+}
+
+/// The registered entries of each cluster that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Identified(BTreeMap<Uid, BTreeSet<Standing>>);
+
+impl Identified {
+    pub(crate) fn of(seen: &BTreeMap<ClusterName, Result<Glance, LedgerError>>) -> Self {
+        let mut identified = Self::default();
+        for (name, seen) in seen {
+            let meta = seen.as_ref().ok().and_then(|seen| seen.meta.as_ref());
+            let registered = meta.filter(|meta| unlisted_since(&meta.registry).is_none());
+            let Some((meta, uid)) = registered.and_then(|meta| Some((meta, meta.uid.as_ref()?)))
+            else {
+                continue;
+            };
+            let standings = identified.0.entry(uid.clone()).or_default();
+            standings.insert(standing(name, meta, uid));
+        }
+        identified
+    }
+
+    /// The entry by which a cluster is served.
+    pub(crate) fn first(&self, uid: &Uid) -> Option<ClusterName> {
+        let first = self.0.get(uid)?.first()?;
+        Some(first.name.clone())
+    }
+
+    /// Another entry for the same cluster, which has it.
+    pub(crate) fn twin(&self, name: &ClusterName, meta: &Meta, uid: &Uid) -> Option<ClusterName> {
+        let own = standing(name, meta, uid);
+        let mut others = self.0.get(uid)?.iter();
+        let first = others.find(|other| other.name != *name)?;
+        (*first < own).then(|| first.name.clone())
+    }
+}
+
+fn standing(name: &ClusterName, meta: &Meta, uid: &Uid) -> Standing {
+    Standing {
+        watches: meta.mode == Mode::Shadow,
+        is_new: meta.uid.as_ref() != Some(uid),
+        name: name.clone(),
+    }
+}
+
+/// Puts on record which cluster an entry leads to. Says whether that is another one than before: nothing that was remembered of
+/// the former holds for it.
+pub(crate) async fn record(
+    world: &World,
+    cluster: &ClusterName,
+    meta: &Meta,
+    uid: &Uid,
+    memory: &mut SweepMemory,
+    report: &mut SweepReport,
+) -> Result<bool, TurnError> {
+    let former = match &meta.uid {
+        Some(known) if known == uid => return Ok(false),
+        known => known.clone(),
+    };
+    if let Some(former) = &former {
+        tracing::warn!(%cluster, %former, %uid, "the registry entry leads to another cluster than before");
+        report.alarms.push(format!(
+            "{cluster}: its registry entry led to the cluster whose kube-system has the uid {former}, and leads to {uid} now"
+        ));
+        *memory = SweepMemory {
+            former: Some(former.clone()),
+            generation: memory.generation,
+            beat: memory.beat.take(),
+            beat_since: memory.beat_since,
+            beat_seen_at: memory.beat_seen_at,
+            other_beat_seen_at: memory.other_beat_seen_at,
+            notified: std::mem::take(&mut memory.notified),
+            ..SweepMemory::default()
+        };
+        // Before META forgets the former: what is left of it is looked for by its uid.
+        world.ledger.store_sweep_memory(cluster, memory).await?;
+    }
+    world.ledger.identify(cluster, uid).await?;
+    Ok(former.is_some())
+}
+
+/// Whose an instance is that carries a cluster's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Ours,
+    /// Of the cluster that the entry led to before.
+    Formers,
+    /// It was launched by a version that did not tag instances with uids, by Karpenter, or by another stack of such a version.
+    Unproven,
+    /// Of another cluster of this name.
+    Others,
+}
+
+pub(crate) fn whose(instance: &Instance, uid: Option<&Uid>, former: Option<&Uid>) -> Whose {
+    let is = |uid: Option<&Uid>, tagged: &str| uid.is_some_and(|uid| uid.as_str() == tagged);
+    match instance.tags.get(tag::CLUSTER_UID) {
+        None => Whose::Unproven,
+        Some(tagged) if is(uid, tagged) => Whose::Ours,
+        Some(tagged) if is(former, tagged) => Whose::Formers,
+        Some(_) => Whose::Others,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::caps::AccountSpending;
+
+    use super::*;
+
+    fn meta(mode: Mode, uid: Option<&str>) -> Meta {
+        Meta {
+            generation: 0,
+            mode,
+            registry: serde_json::Value::Null,
+            uid: uid.map(Uid::from),
+            pauses: Vec::new(),
+            account: AccountSpending::default(),
+            requests: Vec::new(),
+        }
+    }
+
+    /// Which of these entries for one cluster yields to which.
+    fn yields(entries: &[(&str, Mode, Option<&str>)]) -> Vec<Option<String>> {
+        let glance = |mode, uid| Glance {
+            meta: Some(meta(mode, uid)),
+            ..Glance::default()
+        };
+        let seen = entries
+            .iter()
+            .map(|(name, mode, uid)| (ClusterName::from(*name), Ok(glance(*mode, *uid))));
+        let identified = Identified::of(&seen.collect());
+        let twin = |(name, mode, uid): &(&str, Mode, Option<&str>)| {
+            let twin = identified.twin(&(*name).into(), &meta(*mode, *uid), &"u".into());
+            twin.map(|twin| twin.0)
+        };
+        entries.iter().map(twin).collect()
+    }
+
+    #[test]
+    fn of_two_entries_for_one_cluster_the_new_one_yields() {
+        let known = ("b", Mode::Active, Some("u"));
+        let new = ("a", Mode::Active, None);
+        assert_eq!(yields(&[known, new]), [None, Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn of_two_entries_for_one_cluster_the_one_that_watches_yields() {
+        let watches = ("a", Mode::Shadow, Some("u"));
+        let acts = ("b", Mode::Active, Some("u"));
+        assert_eq!(yields(&[watches, acts]), [Some("b".to_owned()), None]);
+        let (first, second) = (("a", Mode::Active, Some("u")), acts);
+        assert_eq!(yields(&[first, second]), [None, Some("a".to_owned())]);
+    }
+
+    #[test]
+    fn entries_for_different_clusters_do_not_yield() {
+        let (one, other) = (
+            ("a", Mode::Active, Some("u")),
+            ("b", Mode::Active, Some("v")),
+        );
+        let identified = yields(&[one]);
+        assert_eq!(identified, [None]);
+        assert_eq!(yields(&[other]), [None]);
+    }
+}
