@@ -58,10 +58,8 @@ fn group(bug: Bug) -> Group {
 }
 
 fn seeds(bug: Bug) -> u64 {
-    match bug {
-        Bug::NoFence | Bug::IgnoreBudgets => SEEDS_OF_RARE_BUGS,
-        _ => SEEDS,
-    }
+    let is_rare = matches!(bug, Bug::NoFence | Bug::IgnoreBudgets);
+    if is_rare { SEEDS_OF_RARE_BUGS } else { SEEDS }
 }
 
 fn are_found(of: Group) {
