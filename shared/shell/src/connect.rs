@@ -22,6 +22,8 @@ const LEASE_NAMESPACE: &str = "kube-system";
 pub(crate) struct Connections {
     account: Arc<Account>,
     clock: Arc<dyn Clock>,
+    /// Who we are to API servers.
+    agent: String,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }
 
@@ -33,10 +35,11 @@ struct Open {
 }
 
 impl Connections {
-    pub(crate) fn new(account: Arc<Account>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(account: Arc<Account>, clock: Arc<dyn Clock>, agent: String) -> Self {
         Self {
             account,
             clock,
+            agent,
             open: Mutex::default(),
         }
     }
@@ -63,7 +66,7 @@ impl Clusters for Connections {
             .await
             .map_err(|error| refused(cluster, entry, error))?;
         let client = client_access(access)
-            .client()
+            .client_as(&self.agent)
             .map_err(|error| ClusterError::Invalid {
                 what: entry_of(cluster),
                 message: crate::serve::chain(&error),
