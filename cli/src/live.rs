@@ -209,13 +209,20 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             pool.name, pool.message
         )
     }));
+    problems.extend(classes.unreadable.iter().map(|class| {
+        let (name, message) = (&class.name, &class.message);
+        format!("EC2NodeClass {name} cannot be read and is left out: {message}")
+    }));
     for pool in pools.items {
         let reference = &pool.spec.template.spec.node_class_ref;
         if reference.group != group::KARPENTER_AWS {
             continue;
         }
         let name = reference.name.clone();
-        let class = classes.iter().find(|class| class.metadata.name == name);
+        let class = classes
+            .items
+            .iter()
+            .find(|class| class.metadata.name == name);
         let mut pool = NodePool::from(pool);
         let usable = match class {
             None => Err(format!("EC2NodeClass {name} does not exist")),

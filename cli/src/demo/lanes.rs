@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, Wake, ids::TurnId};
-use ports::{QueueError, Wakes};
+use ports::{Clusters, QueueError, Wakes};
 use sandbox::WorldClock;
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -85,17 +85,34 @@ impl Wakes for Queue {
     }
 }
 
+/// What turns act on, as each function reaches it.
+#[derive(Clone)]
+pub(super) struct Worlds {
+    shared: turns::World,
+    /// The cluster, as the functions of these lanes may use it; others use that of `shared`.
+    clusters: BTreeMap<Lane, Arc<dyn Clusters>>,
+}
+
+impl Worlds {
+    pub(super) fn new(shared: turns::World, clusters: BTreeMap<Lane, Arc<dyn Clusters>>) -> Self {
+        Self { shared, clusters }
+    }
+
+    pub(super) fn of(&self, lane: Lane) -> turns::World {
+        let mut world = self.shared.clone();
+        if let Some(clusters) = self.clusters.get(&lane) {
+            world.clusters = clusters.clone();
+        }
+        world
+    }
+}
+
 /// Runs a turn for every wake. Turns of one lane may overlap, as they do in Lambda: the lane's lease keeps them apart.
-pub(super) async fn serve(
-    world: turns::World,
-    queue: Arc<Queue>,
-    clock: WorldClock,
-    teller: Teller,
-) {
+pub(super) async fn serve(worlds: Worlds, queue: Arc<Queue>, clock: WorldClock, teller: Teller) {
     let mut turns = JoinSet::new();
     loop {
         for (cluster, lane) in queue.take().await {
-            let (world, clock, teller) = (world.clone(), clock.clone(), teller.clone());
+            let (world, clock, teller) = (worlds.of(lane), clock.clone(), teller.clone());
             turns.spawn(async move {
                 let _at_work = clock.at_work();
                 let turn = Box::pin(turns::run(
@@ -117,25 +134,26 @@ pub(super) async fn serve(
 const SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
 /// Sweeps a minute from now, and every minute.
-pub(super) async fn sweeps(world: turns::World, clock: WorldClock, teller: Teller) {
+pub(super) async fn sweeps(worlds: Worlds, clock: WorldClock, teller: Teller) {
     loop {
         let now = clock.now();
         let next = now.checked_add(SWEEP).unwrap_or(now);
         while clock.now() < next {
             tokio::time::sleep(clock.sleep_until(next)).await;
         }
-        sweep(&world, &clock, &teller).await;
+        sweep(&worlds, &clock, &teller).await;
     }
 }
 
-pub(super) async fn sweep(world: &turns::World, clock: &WorldClock, teller: &Teller) {
+pub(super) async fn sweep(worlds: &Worlds, clock: &WorldClock, teller: &Teller) {
     let at_work = clock.at_work();
-    let swept = Box::pin(turns::housekeep(world, &next_turn())).await;
+    let world = worlds.of(Lane::Housekeeper);
+    let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
     drop(at_work);
     tell(teller, swept.map_or_else(Told::Broken, Told::Sweep));
 }
 
-fn next_turn() -> TurnId {
+pub(super) fn next_turn() -> TurnId {
     static TURNS: AtomicU64 = AtomicU64::new(1);
     TurnId(format!("turn-{}", TURNS.fetch_add(1, Ordering::Relaxed)))
 }

@@ -8,6 +8,8 @@ mod kubectl;
 mod lanes;
 mod picture;
 mod relay;
+#[cfg(test)]
+mod roles;
 mod screen;
 mod story;
 mod summary;

@@ -9,14 +9,20 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use sandbox::WorldClock;
+use model::Lane;
+use sandbox::{
+    WorldClock,
+    faults::{Effect, Fault},
+};
 use tokio::sync::mpsc;
+use turns::Outcome;
 
 use super::{
     kubeconfig,
+    lanes::next_turn,
     picture::{Picture, Stage, is_running},
     story::{Missing, Story},
-    world::World,
+    world::{CLUSTER, World},
 };
 use crate::catalogs;
 
@@ -40,7 +46,7 @@ fn story(world: &World) -> Story<'_> {
 }
 
 /// What kubectl prints; what it is given on standard input is for `-f -`.
-async fn kubectl(world: &World, arguments: &[&str], input: &str) -> String {
+pub(super) async fn kubectl(world: &World, arguments: &[&str], input: &str) -> String {
     let file = kubeconfig(world).unwrap();
     let mut command = Command::new(harness::tool("bin/kubectl"));
     command
@@ -163,5 +169,29 @@ async fn an_upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() 
     if let Err(picture) = replaced {
         panic!("{:?} of {before:?} are left", claims(&picture));
     }
+    world.stop().await;
+}
+
+/// A server that sends without an end costs the turn that asks it, and nothing more.
+#[tokio::test]
+async fn turn_that_meets_an_endless_answer_says_so_and_the_next_one_goes_on() {
+    let world = world().await;
+    let turn = async || {
+        let provisioner = world.of(Lane::Provisioner);
+        let deadline = world.now() + turns::budget(Lane::Provisioner);
+        let (cluster, id) = (CLUSTER.into(), next_turn());
+        let run = turns::run(&provisioner, &cluster, Lane::Provisioner, &id, deadline);
+        Box::pin(run).await.unwrap().outcome
+    };
+    let endless = Fault::new(Effect::Endless, u32::MAX);
+    let sandbox = world.sandbox();
+    sandbox.inject(endless.on_verb("list").on_resource("nodes"));
+    let outcome = turn().await;
+    sandbox.clear_faults();
+    let Outcome::Failed(why) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(why.contains("larger than 64 MiB"), "{why}");
+    assert!(!matches!(turn().await, Outcome::Failed(_)));
     world.stop().await;
 }

@@ -1,19 +1,19 @@
 //! The whole of Whittle over the embedded world: a cluster with an account beside it, the ledger in memory, and the turns
 //! that run when they are woken.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
-use model::{ClusterName, InstanceType, NanosPerHour, launch::Instance};
+use model::{ClusterName, InstanceType, Lane, NanosPerHour, launch::Instance};
 use ports::{
     Clock, Cluster, ClusterError, Clusters, Metric, Metrics, Registry, RegistryError,
     registry::RegistryEntry,
 };
 use sandbox::{
-    Sandbox, SandboxOptions, WorldClock, WorldOptions,
+    Credential, Sandbox, SandboxOptions, WorldClock, WorldOptions,
     ec2::{AccountOptions, Ec2},
 };
 use serde_json::{Value, json};
@@ -33,6 +33,16 @@ const LEASE_NAMESPACE: &str = "kube-system";
 /// From a machine's launch to its node's registration.
 const BOOT: SignedDuration = SignedDuration::from_secs(30);
 
+/// Who functions are in the cluster, and what is there besides Karpenter's CRDs.
+#[derive(Default)]
+pub(super) struct Identities {
+    /// By lane; others are its administrator.
+    pub(super) of_lanes: BTreeMap<Lane, Credential>,
+    pub(super) manifests: Vec<Value>,
+    /// Of the registry entry.
+    pub(super) settings: serde_json::Map<String, Value>,
+}
+
 /// A running world. Everything ends when it is dropped.
 pub(super) struct World {
     sandbox: Sandbox,
@@ -40,6 +50,8 @@ pub(super) struct World {
     client: k8s::Client,
     kubectl: Kubectl,
     pictures: watch::Receiver<Arc<Picture>>,
+    #[cfg(test)]
+    worlds: lanes::Worlds,
     tasks: JoinSet<()>,
 }
 
@@ -50,11 +62,21 @@ impl World {
         clock: WorldClock,
         teller: Teller,
     ) -> Result<Self> {
+        Self::start_as(catalog, clock, teller, Identities::default()).await
+    }
+
+    /// The same with functions that are somebody in the cluster.
+    pub(super) async fn start_as(
+        catalog: Arc<Vec<InstanceType>>,
+        clock: WorldClock,
+        teller: Teller,
+        identities: Identities,
+    ) -> Result<Self> {
         let account = AccountOptions {
             boot: BOOT,
             ..AccountOptions::us_east_1(catalog, CLUSTER)
         };
-        let options = SandboxOptions {
+        let mut options = SandboxOptions {
             world: WorldOptions {
                 account,
                 ..WorldOptions::default()
@@ -62,21 +84,34 @@ impl World {
             clock: clock.clone(),
             ..SandboxOptions::default()
         };
+        let members = identities.of_lanes.values();
+        options.credentials.extend(members.cloned());
         let sandbox = Sandbox::start(options)
             .await
             .context("cannot start the simulated cluster")?;
-        let access = Access {
-            endpoint: sandbox.url(),
-            certificate_authority: None,
-            credentials: Credentials::BearerToken(sandbox.token().into()),
+        let client_of = |token: &str| {
+            let access = Access {
+                endpoint: sandbox.url(),
+                certificate_authority: None,
+                credentials: Credentials::BearerToken(token.into()),
+            };
+            access.client()
         };
-        let client = access.client()?;
+        let client = client_of(sandbox.token())?;
         let kubectl = Kubectl::new(client.clone());
         // As the chart does, which comes before the first wake.
         for crd in api::schema::crds() {
             kubectl.apply_one(&crd.manifest).await?;
         }
-        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), LEASE_NAMESPACE));
+        sandbox.install(&identities.manifests)?;
+        let cluster_of =
+            |client| -> Arc<dyn Cluster> { Arc::new(KubeCluster::new(client, LEASE_NAMESPACE)) };
+        let mut clusters: BTreeMap<Lane, Arc<dyn Clusters>> = BTreeMap::new();
+        for (lane, credential) in &identities.of_lanes {
+            let cluster = cluster_of(client_of(&credential.token)?);
+            clusters.insert(*lane, Arc::new(Connected(cluster)));
+        }
+        let api = cluster_of(client.clone());
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
         let memory = Arc::new(fakes::Sim::new(CLUSTER));
@@ -95,6 +130,7 @@ impl World {
             launches: account.clone(),
             registry: Arc::new(OneCluster(json!({
                 "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
+                "settings": identities.settings,
             }))),
             clusters: Arc::new(Connected(api.clone())),
             metrics: Arc::new(Unread),
@@ -113,18 +149,21 @@ impl World {
             sender,
             teller.clone(),
         ));
+        let worlds = lanes::Worlds::new(world, clusters);
         // Registers the cluster: no wake comes before that.
-        lanes::sweep(&world, &clock, &teller).await;
+        lanes::sweep(&worlds, &clock, &teller).await;
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
         tasks.spawn(lanes::serve(
-            world.clone(),
+            worlds.clone(),
             queue,
             clock.clone(),
             teller.clone(),
         ));
-        tasks.spawn(lanes::sweeps(world, clock.clone(), teller));
+        tasks.spawn(lanes::sweeps(worlds.clone(), clock.clone(), teller));
         Ok(Self {
             sandbox,
+            #[cfg(test)]
+            worlds,
             clock,
             client,
             kubectl,
@@ -147,6 +186,17 @@ impl World {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// What the function of a lane acts on.
+    #[cfg(test)]
+    pub(super) fn of(&self, lane: Lane) -> turns::World {
+        self.worlds.of(lane)
+    }
+
+    #[cfg(test)]
+    pub(super) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     /// Bounds a pool of the account: 0 makes it answer with insufficient capacity.
@@ -212,10 +262,11 @@ async fn picture(
         api.pods(),
     )?;
     let ready = classes
+        .items
         .iter()
         .filter(|class| turns::readiness(class).is_ok());
     let ready = ready.map(|class| class.metadata.name.clone()).collect();
-    let classes = classes.into_iter().map(|class| class.metadata);
+    let classes = classes.items.into_iter().map(|class| class.metadata);
     let pools = pools.items.into_iter().map(|pool| pool.metadata);
     let asked_for = classes.chain(pools);
     let (instances, hourly, spent_nanos) = account.with(|account, _, now| {

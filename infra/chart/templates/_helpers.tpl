@@ -33,38 +33,49 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* What every function reads to see the cluster as it is. No Secrets, and of ConfigMaps only their own (status.yaml). */}}
+{{/*
+What functions that plan read to see the cluster as it is: kinds that may be large are listed once and then watched. No Secrets, and
+of ConfigMaps only their own (status.yaml).
+*/}}
 {{- define "whittle.functions.observe" -}}
 - apiGroups: [""]
-  resources:
-    - namespaces
-    - nodes
-    - persistentvolumeclaims
-    - persistentvolumes
-    - pods
-    - podtemplates
-    - replicationcontrollers
-    - services
-  verbs: [get, list]
+  resources: [nodes, pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [namespaces, persistentvolumeclaims, persistentvolumes]
+  verbs: [list]
 - apiGroups: [apps]
-  resources: [daemonsets, deployments, replicasets, statefulsets]
-  verbs: [get, list]
+  resources: [daemonsets]
+  verbs: [list]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list]
+  verbs: [list]
 - apiGroups: [storage.k8s.io]
   resources: [csinodes, storageclasses, volumeattachments]
-  verbs: [get, list]
+  verbs: [list]
 - apiGroups: [karpenter.sh]
-  resources: [nodeclaims, nodeoverlays, nodepools]
-  verbs: [get, list]
+  resources: [nodeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [karpenter.sh]
+  resources: [nodepools]
+  verbs: [list]
 - apiGroups: [karpenter.k8s.aws]
   resources: [ec2nodeclasses]
-  verbs: [get, list]
+  verbs: [list]
+{{- end -}}
+
+{{/* What those read besides who plan for prices and for room: NodeOverlays, CapacityBuffers, and what these may refer to. */}}
+{{- define "whittle.functions.gated" -}}
+- apiGroups: [karpenter.sh]
+  resources: [nodeoverlays]
+  verbs: [list]
 - apiGroups: [autoscaling.x-k8s.io]
   resources: [capacitybuffers]
-  verbs: [get, list]
-- apiGroups: ["", events.k8s.io]
-  resources: [events]
-  verbs: [create, patch]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [podtemplates]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [deployments, replicasets, statefulsets]
+  verbs: [get]
 {{- end -}}

@@ -58,6 +58,10 @@ pub enum What {
     VolumeDetached,
     DaemonSetChanged,
     VolumeLimitsChanged,
+    /// A CapacityBuffer came, is going, went, or has another spec.
+    BufferChanged,
+    /// A NodeOverlay came, is going, went, or has another spec.
+    OverlayChanged,
     /// All objects of a kind were read for the first time: whatever happened before was not seen.
     FirstListed,
 }
@@ -91,6 +95,8 @@ impl What {
             Self::VolumeDetached => "volume-detached",
             Self::DaemonSetChanged => "daemonset-changed",
             Self::VolumeLimitsChanged => "volume-limits-changed",
+            Self::BufferChanged => "buffer-changed",
+            Self::OverlayChanged => "overlay-changed",
             Self::FirstListed => "relay-started",
         }
     }

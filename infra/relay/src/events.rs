@@ -1,7 +1,7 @@
 //! The events of one watch: a line of JSON each.
 
 use std::error::Error;
-use std::io;
+use std::{fmt, io};
 
 use futures::AsyncBufRead;
 use futures::io::{AsyncBufReadExt as _, AsyncReadExt as _};
@@ -21,6 +21,8 @@ pub enum Told<T> {
     /// An object came or changed.
     Changed(T),
     Deleted(T),
+    /// An object of which no more than this can be read.
+    Unreadable(Beginning),
     /// Nothing happened up to this version.
     Bookmark(String),
     /// The API server ends the watch.
@@ -45,6 +47,32 @@ struct Line<'a> {
 #[derive(Deserialize)]
 struct Bookmark {
     metadata: Meta,
+}
+
+/// Where and what an object is.
+#[derive(Debug, Deserialize)]
+pub struct Beginning {
+    pub metadata: Name,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Name {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub namespace: String,
+    #[serde(default)]
+    pub resource_version: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
 }
 
 impl<R: AsyncBufRead + Unpin> Events<R> {
@@ -95,8 +123,8 @@ fn read<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Told<T>> {
     };
     let object = object.get();
     Ok(match kind {
-        "ADDED" | "MODIFIED" => Told::Changed(serde_json::from_str(object)?),
-        "DELETED" => Told::Deleted(serde_json::from_str(object)?),
+        "ADDED" | "MODIFIED" => of_object(object, Told::Changed)?,
+        "DELETED" => of_object(object, Told::Deleted)?,
         "BOOKMARK" => {
             let bookmark: Bookmark = serde_json::from_str(object)?;
             Told::Bookmark(bookmark.metadata.resource_version)
@@ -107,6 +135,23 @@ fn read<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Told<T>> {
             return Err(serde::de::Error::custom(error));
         }
     })
+}
+
+/// An object that cannot be read is passed by, as long as its version says where to go on.
+fn of_object<T: DeserializeOwned>(
+    object: &str,
+    told: impl FnOnce(T) -> Told<T>,
+) -> serde_json::Result<Told<T>> {
+    let error = match serde_json::from_str(object) {
+        Ok(object) => return Ok(told(object)),
+        Err(error) => error,
+    };
+    match serde_json::from_str::<Beginning>(object) {
+        Ok(beginning) if !beginning.metadata.resource_version.is_empty() => {
+            Ok(Told::Unreadable(beginning))
+        }
+        Ok(_) | Err(_) => Err(error),
+    }
 }
 
 /// Whether the connection ended before the answer did: load balancers end those that are open for long.

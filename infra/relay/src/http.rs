@@ -67,6 +67,7 @@ fn readiness(relay: &Relay, told: &str, now: Duration) -> String {
         let doing = match relay.watches().get(kind) {
             Watching::Starting => "starting: first list not complete".to_owned(),
             Watching::Current => format!("watching {} objects", relay.state().count(kind)),
+            Watching::Missing if kind.is_gated() => "not installed".to_owned(),
             Watching::Missing => format!(
                 "missing: the API server does not serve {}; install the CRDs of the chart",
                 kind.path()

@@ -1,4 +1,4 @@
-//! The nine kinds the relay watches.
+//! The kinds the relay watches.
 
 use std::fmt;
 
@@ -14,10 +14,12 @@ pub enum Kind {
     VolumeAttachment,
     DaemonSet,
     CsiNode,
+    CapacityBuffer,
+    NodeOverlay,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Pod,
         Self::Node,
         Self::NodeClaim,
@@ -27,7 +29,15 @@ impl Kind {
         Self::VolumeAttachment,
         Self::DaemonSet,
         Self::CsiNode,
+        Self::CapacityBuffer,
+        Self::NodeOverlay,
     ];
+
+    /// Whether functions read it only where a feature gate is on: its CRD may be absent, and turns that read it look again each
+    /// minute whatever the relay says, so that it holds up no heartbeat.
+    pub fn is_gated(self) -> bool {
+        matches!(self, Self::CapacityBuffer | Self::NodeOverlay)
+    }
 
     /// Where the API server lists and watches all objects of this kind.
     pub fn path(self) -> &'static str {
@@ -41,6 +51,8 @@ impl Kind {
             Self::VolumeAttachment => "/apis/storage.k8s.io/v1/volumeattachments",
             Self::DaemonSet => "/apis/apps/v1/daemonsets",
             Self::CsiNode => "/apis/storage.k8s.io/v1/csinodes",
+            Self::CapacityBuffer => "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
+            Self::NodeOverlay => "/apis/karpenter.sh/v1alpha1/nodeoverlays",
         }
     }
 
@@ -61,6 +73,8 @@ impl Kind {
             Self::VolumeAttachment => "volumeattachment",
             Self::DaemonSet => "daemonset",
             Self::CsiNode => "csinode",
+            Self::CapacityBuffer => "capacitybuffer",
+            Self::NodeOverlay => "nodeoverlay",
         }
     }
 }

@@ -11,6 +11,8 @@
 //! | EC2NodeClass | lifecycle for its spec; provisioner if pods wait and disruption for what it resolves to |
 //! | PodDisruptionBudget, VolumeAttachment gone | terminator while anything drains |
 //! | DaemonSet, CSINode | provisioner if pods wait; disruption |
+//! | CapacityBuffer | lifecycle, which resolves it and wakes the provisioner; disruption (room that nobody needs) |
+//! | NodeOverlay | lifecycle (its status); provisioner if pods wait; disruption (prices) |
 //!
 //! A lane is left out where it has nothing to do (no drain, no pod waiting): an idle cluster's chatter must not start
 //! functions. If the relay has not seen yet what would make the change matter, seeing that wakes the lane.
@@ -139,6 +141,15 @@ pub fn route(what: What, situation: Situation) -> Vec<Concern> {
                 Terminator,
                 Prompt,
             );
+        }
+        What::BufferChanged => {
+            add(true, Lifecycle, Prompt);
+            add(true, Disruption, Counted);
+        }
+        What::OverlayChanged => {
+            add(waiting, Provisioner, Prompt);
+            add(true, Lifecycle, Prompt);
+            add(true, Disruption, Counted);
         }
         What::FirstListed => {
             add(waiting, Provisioner, Prompt);

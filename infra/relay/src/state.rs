@@ -76,6 +76,10 @@ impl State {
         let shown = objects.listing.take().unwrap_or_default();
         if !objects.listed {
             objects.listed = true;
+            if kind.is_gated() {
+                // Turns that read them look each minute anyway.
+                return Vec::new();
+            }
             let key = Key::new("", kind.resource());
             return vec![Change {
                 what: What::FirstListed,

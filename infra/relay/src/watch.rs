@@ -1,8 +1,9 @@
 //! Lists and watches one kind for as long as the relay runs.
 //!
 //! A list is paged and decoded into slim objects; then the watch goes on from its version. A watch that ends without an
-//! error is resumed where it was; one that fell silent or broke is resumed after a rest; 410 starts over with a list; a
-//! kind the API server does not know is looked for again now and then.
+//! error is resumed where it was; one that broke is resumed after a rest; one that fell silent is listed anew where that takes
+//! one page, and else resumed; 410 starts over with a list; a kind the API server does not know is looked for again now and then.
+//! An object that cannot be read is left out by its name, and the others of its kind are watched.
 
 use std::marker::PhantomData;
 use std::pin::pin;
@@ -14,15 +15,17 @@ use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Status};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
-use crate::events::{Events, Told};
+use crate::events::{Beginning, Events, Told};
 use crate::metrics::Metrics;
 use crate::objects::capacity::{CsiNode, DaemonSet};
+use crate::objects::gated::{CapacityBuffer, NodeOverlay};
 use crate::objects::meta::null_is_empty;
 use crate::objects::node::Node;
 use crate::objects::node_claim::NodeClaim;
@@ -41,7 +44,8 @@ use crate::state::Sighting;
 pub struct Patience {
     /// For the answer to a request: one page, or the beginning of a watch.
     pub answer: Duration,
-    /// For the next event or bookmark, before the connection is taken for dead. API servers send a bookmark a minute.
+    /// For the next event or bookmark, before the kind is looked at. API servers send a bookmark a minute, unless they have seen no
+    /// event of the kind since they started and their etcd does not notify them of progress.
     pub silence: Duration,
     /// Between two looks for a missing kind.
     pub missing: Duration,
@@ -111,6 +115,8 @@ impl Watcher {
         tasks.spawn(self.watch::<VolumeAttachment>().run());
         tasks.spawn(self.watch::<DaemonSet>().run());
         tasks.spawn(self.watch::<CsiNode>().run());
+        tasks.spawn(self.watch::<CapacityBuffer>().run());
+        tasks.spawn(self.watch::<NodeOverlay>().run());
         tasks
     }
 
@@ -120,6 +126,7 @@ impl Watcher {
             version: None,
             failures: 0,
             troubled: false,
+            unreadable: String::new(),
             kind: PhantomData,
         }
     }
@@ -133,6 +140,8 @@ struct Watch<T> {
     failures: u32,
     /// The log has said so.
     troubled: bool,
+    /// The object that the log has named last as one that cannot be read.
+    unreadable: String,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -153,6 +162,20 @@ struct PageMeta {
     resource_version: String,
     #[serde(default, rename = "continue")]
     next: Option<String>,
+}
+
+impl PageMeta {
+    fn next(&mut self) -> Option<String> {
+        self.next.take().filter(|token| !token.is_empty())
+    }
+}
+
+/// A page whose objects are read one by one.
+#[derive(Deserialize)]
+struct RawPage<'a> {
+    metadata: PageMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
 impl<T: Watched> Watch<T> {
@@ -184,7 +207,8 @@ impl<T: Watched> Watch<T> {
         };
         self.failures = self.failures.saturating_add(1);
         self.shared.metrics.watch_restarted(kind, cause);
-        if event.is_some() && !self.troubled {
+        let is_absent = kind.is_gated() && matches!(trouble, Trouble::Missing);
+        if event.is_some() && !self.troubled && !is_absent {
             self.troubled = true;
             warn!(resource = kind.resource(), path = kind.path(), error = %trouble, "cannot watch; trying again");
         } else {
@@ -225,26 +249,48 @@ impl<T: Watched> Watch<T> {
                 continue_token: next,
                 ..ListParams::default().limit(PAGE)
             };
-            let page = self.page(&params).await?;
-            let sightings = page.items.into_iter().map(sighting).collect();
-            self.tell(Event::Page(sightings)).await?;
-            next = page.metadata.next.filter(|token| !token.is_empty());
+            let mut page = self.page(&params).await?;
+            next = page.metadata.next();
+            self.take_page(page, next.is_none()).await?;
             if next.is_none() {
-                self.version = Some(page.metadata.resource_version);
-                self.tell(Event::ListEnded).await?;
                 return Ok(Duration::ZERO);
             }
         }
     }
 
-    async fn page(&self, params: &ListParams) -> Result<Page<T>, Trouble> {
+    async fn take_page(&mut self, page: Page<T>, is_last: bool) -> Result<(), Trouble> {
+        let sightings = page.items.into_iter().map(sighting).collect();
+        self.tell(Event::Page(sightings)).await?;
+        if is_last {
+            self.version = Some(page.metadata.resource_version);
+            self.tell(Event::ListEnded).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks what there is where a watch says nothing: its connection is dead, or the API server has nothing to say. What takes
+    /// one page is listed anew, which is as good as an event; of more, the watch is resumed.
+    async fn look(&mut self) -> Result<Duration, Trouble> {
+        let silent = format!(
+            "no event or bookmark for {} s",
+            self.shared.patience.silence.as_secs()
+        );
+        let mut page = self.page(&ListParams::default().limit(PAGE)).await?;
+        if page.metadata.next().is_some() {
+            return Err(Trouble::Failed(silent));
+        }
+        debug!(resource = T::KIND.resource(), "{silent}: listed anew");
+        self.shared.metrics.watch_restarted(T::KIND, "silent");
+        self.lively();
+        self.tell(Event::ListBegun).await?;
+        self.take_page(page, true).await?;
+        Ok(Duration::ZERO)
+    }
+
+    async fn page(&mut self, params: &ListParams) -> Result<Page<T>, Trouble> {
         let request = Request::new(T::KIND.path()).list(params).map_err(failed)?;
-        let _permit = self
-            .shared
-            .pages
-            .acquire()
-            .await
-            .map_err(|_| Trouble::Closed)?;
+        let pages = Arc::clone(&self.shared.pages);
+        let _permit = pages.acquire().await.map_err(|_| Trouble::Closed)?;
         let text = timeout(
             self.shared.patience.answer,
             self.shared.client.request_text(request),
@@ -252,8 +298,40 @@ impl<T: Watched> Watch<T> {
         .await
         .map_err(|_| self.no_answer())?
         .map_err(trouble)?;
-        serde_json::from_str(&text)
-            .map_err(|error| Trouble::Failed(format!("the list cannot be read: {error}")))
+        match serde_json::from_str(&text) {
+            Ok(page) => Ok(page),
+            Err(_) => self.read_one_by_one(&text),
+        }
+    }
+
+    fn read_one_by_one(&mut self, text: &str) -> Result<Page<T>, Trouble> {
+        let page: RawPage<'_> = serde_json::from_str(text)
+            .map_err(|error| Trouble::Failed(format!("the list cannot be read: {error}")))?;
+        let mut items = Vec::new();
+        for object in page.items.unwrap_or_default() {
+            match serde_json::from_str(object.get()) {
+                Ok(object) => items.push(object),
+                Err(error) => {
+                    let beginning: Option<Beginning> = serde_json::from_str(object.get()).ok();
+                    let name = beginning.map(|beginning| beginning.metadata.to_string());
+                    self.leave_out(&name.unwrap_or_default(), &error.to_string());
+                }
+            }
+        }
+        Ok(Page {
+            metadata: page.metadata,
+            items,
+        })
+    }
+
+    /// Tells of an object that cannot be read, and goes on.
+    fn leave_out(&mut self, name: &str, why: &str) {
+        let resource = T::KIND.resource();
+        self.shared.metrics.event(T::KIND, "unreadable");
+        if self.unreadable != name {
+            name.clone_into(&mut self.unreadable);
+            warn!(resource, name, error = why, "cannot be read; left out");
+        }
     }
 
     /// Watches from a version on until the stream ends; returns how long to rest before it is resumed.
@@ -277,15 +355,10 @@ impl<T: Watched> Watch<T> {
         // A stream that ends before it showed life must not be reopened in a tight loop.
         self.failures = self.failures.saturating_add(1);
         loop {
-            let told = timeout(patience.silence, events.next::<T>())
-                .await
-                .map_err(|_| {
-                    Trouble::Failed(format!(
-                        "no event or bookmark for {} s",
-                        patience.silence.as_secs()
-                    ))
-                })?
-                .map_err(failed)?;
+            let Ok(told) = timeout(patience.silence, events.next::<T>()).await else {
+                return self.look().await;
+            };
+            let told = told.map_err(failed)?;
             match told {
                 Some(told) => self.take(told).await?,
                 None => return Ok(self.rest()),
@@ -297,6 +370,10 @@ impl<T: Watched> Watch<T> {
         let version = |object: &T| object.meta().resource_version.clone();
         let (version, event, name) = match told {
             Told::Refused(status) => return Err(refused(&status)),
+            Told::Unreadable(Beginning { metadata }) => {
+                self.leave_out(&metadata.to_string(), "in an event");
+                (metadata.resource_version, Event::Bookmark, "unreadable")
+            }
             Told::Bookmark(version) => (version, Event::Bookmark, "bookmark"),
             Told::Changed(object) => (
                 version(&object),
@@ -309,7 +386,9 @@ impl<T: Watched> Watch<T> {
                 "deleted",
             ),
         };
-        self.shared.metrics.event(T::KIND, name);
+        if name != "unreadable" {
+            self.shared.metrics.event(T::KIND, name);
+        }
         self.lively();
         self.tell(event).await?;
         self.version = Some(version);

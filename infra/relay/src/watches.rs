@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::kind::Kind;
 
-/// A watch without an event or bookmark for longer than this may be dead: the heartbeat stops (PROTOCOL L6).
+/// A watch without an event, a bookmark or a list for longer than this may be dead: the heartbeat stops (PROTOCOL L6).
 pub const ALIVE: Duration = Duration::from_mins(2);
 
 /// How one watch is doing.
@@ -72,19 +72,21 @@ impl Watches {
     }
 
     pub fn all_current(&self) -> bool {
-        Kind::ALL
-            .into_iter()
-            .all(|kind| self.get(kind) == Watching::Current)
+        needed().all(|kind| self.get(kind) == Watching::Current)
     }
 
     /// Until when every watch counts as alive; `None` before each has been heard.
     pub fn alive_until(&self) -> Option<Duration> {
-        Kind::ALL
-            .into_iter()
+        needed()
             .map(|kind| self.last_sign(kind).map(|sign| sign + ALIVE))
             .min()
             .flatten()
     }
+}
+
+/// Kinds without which the relay does not see the cluster.
+fn needed() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| !kind.is_gated())
 }
 
 #[cfg(test)]
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn alive_as_long_as_the_most_silent_watch() {
         let mut watches = Watches::default();
-        for (second, kind) in (1..).zip(Kind::ALL) {
+        for (second, kind) in (1..).zip(needed()) {
             assert_eq!(watches.alive_until(), None);
             watches.listed(kind);
             watches.sign(kind, at(second));
@@ -122,6 +124,19 @@ mod tests {
         }
         assert_eq!(watches.alive_until(), Some(at(60) + ALIVE));
         assert!(!watches.all_current());
+    }
+
+    #[test]
+    fn gated_kinds_hold_up_nothing() {
+        let mut watches = Watches::default();
+        for kind in needed() {
+            watches.listed(kind);
+            watches.sign(kind, at(0));
+        }
+        watches.missing(Kind::CapacityBuffer, at(0));
+        watches.failing(Kind::NodeOverlay, "403".to_owned());
+        assert!(watches.all_current());
+        assert_eq!(watches.alive_until(), Some(ALIVE));
     }
 
     #[test]

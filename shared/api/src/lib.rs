@@ -30,5 +30,7 @@ pub use duration::{GoDuration, NillableDuration};
 pub use feature_gates::{FEATURE_GATES, FeatureGateError, feature_gate, feature_gates};
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 pub use launch::LaunchBuilder;
-pub use meta::{List, ObjectMeta, OwnerReference, PageMetadata, Resource, Scope, page_metadata};
+pub use meta::{
+    List, ObjectMeta, OwnerReference, PageMetadata, Resource, Scope, UnreadableItem, page_metadata,
+};
 pub use quantity::{Quantity, ResourceList};

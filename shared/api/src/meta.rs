@@ -1,10 +1,10 @@
 //! What every Kubernetes object has: its kind, its metadata, and the lists it comes in.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 use jiff::Timestamp;
-use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -165,6 +165,8 @@ pub struct UnreadableItem {
     pub name: String,
     /// Empty if that cannot be read either.
     pub uid: String,
+    /// All of it, for those who can do with a part.
+    pub object: Value,
     #[source]
     pub source: serde_json::Error,
 }
@@ -175,6 +177,7 @@ impl Clone for UnreadableItem {
             kind: self.kind,
             name: self.name.clone(),
             uid: self.uid.clone(),
+            object: self.object.clone(),
             source: serde::de::Error::custom(&self.source),
         }
     }
@@ -190,9 +193,56 @@ impl PartialEq for UnreadableItem {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 struct WireList<T> {
+    /// An answer of another kind, such as a proxy's or a `Status`, is no list without items.
+    #[serde(rename = "kind", deserialize_with = "list_kind")]
+    _kind: (),
     metadata: ListMeta,
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "page_items")]
     items: Vec<T>,
+}
+
+/// Items of one page, of which 500 are asked for: more would be held in memory before anybody looks at them.
+const ITEMS_MAX: usize = 10_000;
+
+fn list_kind<'de, D: Deserializer<'de>>(kind: D) -> Result<(), D::Error> {
+    let kind = Cow::<'de, str>::deserialize(kind)?;
+    match kind.ends_with("List") {
+        true => Ok(()),
+        false => Err(D::Error::custom(format!("it is a {kind}, not a list"))),
+    }
+}
+
+/// An array, or `null` for none.
+fn page_items<'de, D, T>(items: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Items<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("items")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = seq.next_element()? {
+                if items.len() == ITEMS_MAX {
+                    let message = format!("the page has more than {ITEMS_MAX} items");
+                    return Err(A::Error::custom(message));
+                }
+                items.push(item);
+            }
+            Ok(items)
+        }
+    }
+    items.deserialize_any(Items(PhantomData))
 }
 
 #[derive(Default, Deserialize)]
@@ -223,10 +273,13 @@ impl<T: Resource> List<T> {
             match serde_json::from_str(raw.get()) {
                 Ok(item) => items.push(item),
                 Err(source) => {
+                    let object: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+                    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
                     unreadable.push(UnreadableItem {
                         kind: T::KIND,
                         name: name_of(raw, index),
-                        uid: uid_of(raw),
+                        uid: uid.unwrap_or_default().to_owned(),
+                        object,
                         source,
                     });
                 }
@@ -285,15 +338,6 @@ pub fn page_metadata(page: &str) -> Option<PageMetadata> {
         resource_version: metadata.resource_version.clone(),
         continue_token: metadata.token(),
     })
-}
-
-fn uid_of(raw: &RawValue) -> String {
-    let object: Option<serde_json::Value> = serde_json::from_str(raw.get()).ok();
-    let uid = object
-        .as_ref()
-        .and_then(|object| object.pointer("/metadata/uid"));
-    let uid = uid.and_then(serde_json::Value::as_str);
-    uid.unwrap_or_default().to_owned()
 }
 
 fn name_of(raw: &RawValue, index: usize) -> String {
@@ -377,14 +421,14 @@ mod tests {
         assert!(list.items.is_empty());
 
         let last: List<Pod> =
-            List::from_json(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
+            List::from_json(r#"{"kind":"PodList","metadata":{"continue":""},"items":[]}"#).unwrap();
         assert_eq!(last.continue_token, None);
     }
 
     #[test]
     fn one_unreadable_item_leaves_the_others() {
         let list: List<Pod> = List::from_json(
-            r#"{"metadata":{},"items":[
+            r#"{"kind":"PodList","metadata":{},"items":[
                 {"metadata":{"name":"good","namespace":"a"},"spec":{"containers":[]}},
                 {"metadata":{"name":"bad","namespace":"a"},"spec":{"containers":[],"priority":"high"}},
                 7]}"#,

@@ -27,6 +27,7 @@ pub struct ApiServer {
     pub uid: Uid,
     pub node_pools: BTreeMap<String, api::NodePool>,
     pub unreadable_node_pools: Vec<Unreadable>,
+    pub unreadable_node_classes: Vec<Unreadable>,
     pub node_classes: BTreeMap<String, api::EC2NodeClass>,
     pub node_overlays: BTreeMap<String, api::NodeOverlay>,
     pub capacity_buffers: BTreeMap<PodKey, api::CapacityBuffer>,

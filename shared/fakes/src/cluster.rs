@@ -39,9 +39,12 @@ impl Cluster for Sim {
         .await
     }
 
-    async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
+    async fn node_classes(&self) -> Result<Listed<EC2NodeClass>, ClusterError> {
         self.aside("node_classes", |world| {
-            Ok(world.api.node_classes.values().cloned().collect())
+            Ok(Listed {
+                items: world.api.node_classes.values().cloned().collect(),
+                unreadable: world.api.unreadable_node_classes.clone(),
+            })
         })
         .await
     }

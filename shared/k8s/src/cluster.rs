@@ -102,8 +102,8 @@ impl Cluster for KubeCluster {
         self.transport.listed::<NodePool>().await
     }
 
-    async fn node_classes(&self) -> Result<Vec<EC2NodeClass>, ClusterError> {
-        self.transport.list::<EC2NodeClass, _>().await
+    async fn node_classes(&self) -> Result<Listed<EC2NodeClass>, ClusterError> {
+        self.transport.listed::<EC2NodeClass>().await
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
@@ -295,10 +295,9 @@ impl Cluster for KubeCluster {
         let what = format!("node {}", update.name);
         let path = || Path::one::<kubernetes::Node>("", update.name.as_str());
         let current: Option<kubernetes::Node> = self.transport.get(path(), &what).await?;
-        let current: Node = current
-            .ok_or_else(|| ClusterError::NotFound { what: what.clone() })?
-            .into();
-        if let Some(body) = NodePatch::new(update, &current).0 {
+        let current = current.ok_or_else(|| ClusterError::NotFound { what: what.clone() })?;
+        let owners = current.metadata.owner_references.clone();
+        if let Some(body) = NodePatch::new(update, &current.into(), &owners).0 {
             self.transport.merge::<Value>(path(), &body, &what).await?;
         }
         if update.delete {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderValue, header::USER_AGENT};
 use kube::{
     Client, Config,
     config::{AuthInfo, KubeConfigOptions, KubeconfigError},
@@ -89,6 +90,11 @@ fn limit(config: &mut Config) {
 
 impl Access {
     pub fn client(&self) -> Result<Client, ConnectError> {
+        self.client_as("whittle")
+    }
+
+    /// A client that API servers know by this name: audit logs and managed fields tell by it who did what.
+    pub fn client_as(&self, agent: &str) -> Result<Client, ConnectError> {
         let refused = || ConnectError::Endpoint {
             endpoint: self.endpoint.clone(),
         };
@@ -101,6 +107,9 @@ impl Access {
         }
         let mut config = Config::new(uri);
         limit(&mut config);
+        if let Ok(agent) = HeaderValue::from_str(agent) {
+            config.headers.push((USER_AGENT, agent));
+        }
         config.root_cert = self
             .certificate_authority
             .as_deref()

@@ -49,30 +49,27 @@ pub(crate) async fn hold(
     namespace: &str,
     lease: &LeaderLease,
 ) -> Result<LeaderLease, ClusterError> {
-    let body = json!({
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": NAME, "namespace": namespace, "resourceVersion": lease.resource_version},
-        "spec": {
-            "holderIdentity": lease.holder,
-            "renewTime": lease.renewed_at.map(micro_time),
-            "leaseDurationSeconds": lease.duration_seconds,
-        },
+    let spec = json!({
+        "holderIdentity": lease.holder,
+        "renewTime": lease.renewed_at.map(micro_time),
+        "leaseDurationSeconds": lease.duration_seconds,
     });
     let held: Lease = match &lease.resource_version {
         None => {
-            transport
-                .create(Path::raw(collection(namespace)), &body, WHAT)
-                .await?
+            let body = json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": NAME, "namespace": namespace},
+                "spec": spec,
+            });
+            let path = Path::raw(collection(namespace));
+            transport.create(path, &body, WHAT).await?
         }
-        Some(_) => {
-            transport
-                .replace(
-                    Path::raw(format!("{}/{NAME}", collection(namespace))),
-                    &body,
-                    WHAT,
-                )
-                .await?
+        // Fields of others, such as labels and transitions, stay as they are.
+        Some(version) => {
+            let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+            let path = Path::raw(format!("{}/{NAME}", collection(namespace)));
+            transport.merge(path, &patch, WHAT).await?
         }
     };
     Ok(held.into())

@@ -3,6 +3,7 @@
 //!
 //! It depends on `api` for the objects on the wire and must never depend on an AWS SDK or on planning.
 
+mod bounds;
 mod cluster;
 mod connect;
 mod error;
@@ -11,6 +12,7 @@ mod keep;
 mod lease;
 mod lists;
 mod memory;
+mod stand_in;
 mod status;
 mod transport;
 

@@ -4,7 +4,6 @@ use std::pin::Pin;
 
 use api::{List, Resource, page_metadata};
 use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
-use http::Method;
 use ports::{
     ClusterError,
     cluster::{Listed, Unreadable},
@@ -12,7 +11,10 @@ use ports::{
 use serde::de::Error as _;
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use crate::transport::{Path, Transport, unreadable};
+use crate::{
+    stand_in::{Remainder, remainder},
+    transport::{Path, Transport, unreadable},
+};
 
 /// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
 pub(crate) const PAGE: usize = 500;
@@ -20,6 +22,14 @@ pub(crate) const PAGE: usize = 500;
 const SHORT: usize = 64 << 10;
 /// More pages than any supported cluster fills; a server that continues for ever is an error.
 const PAGES_MAX: usize = 1_000;
+/// Bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and 5,000 nodes 100 MiB.
+const POD_LIST_BYTES_MAX: usize = 1 << 30;
+const LIST_BYTES_MAX: usize = 256 << 20;
+/// Objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000 pods and 5,000 nodes.
+const POD_OBJECTS_MAX: usize = 200_000;
+const OBJECTS_MAX: usize = 50_000;
+/// Bytes of one watch, after which listing costs less than following.
+const WATCH_BYTES_MAX: usize = 64 << 20;
 /// A watch ends by itself after this; servers tell how far they have come two seconds before.
 const WATCH_SECONDS: u32 = 3;
 /// One event of a watch: objects are at most 1.5 MiB large in etcd, and a line shows one.
@@ -74,6 +84,12 @@ impl Transport {
             let page = List::<T>::from_json(&page);
             let page = page.map_err(|error| unreadable(&error, &pages.action))?;
             items.extend(page.items);
+            if items.len() > OBJECTS_MAX {
+                return Err(ClusterError::Unavailable {
+                    action: pages.action,
+                    message: format!("the list has more than {OBJECTS_MAX} objects"),
+                });
+            }
             odd.extend(page.unreadable.into_iter().map(|item| Unreadable {
                 name: item.name,
                 uid: item.uid.into(),
@@ -119,7 +135,7 @@ impl Transport {
         let items = match pages.is_over() && first.len() <= SHORT {
             true => {
                 let mut items = C::default();
-                read(&first, &mut items, take).map(|()| items)
+                read(&first, &mut items, take).map(|_| items)
             }
             false => {
                 let reader = Reader::new(take);
@@ -138,8 +154,8 @@ impl Transport {
     pub(crate) async fn version<T: Resource>(&self) -> Result<String, ClusterError> {
         let (action, Path(path)) = (format!("list {}", T::PLURAL), Path::all::<T>());
         let query = format!("{path}?limit=1");
-        let page = self.send(Method::GET, &query, None, "", &action, T::PLURAL);
-        let metadata = page_metadata(&page.await?);
+        let page = self.page(&query, &action, T::PLURAL).await?;
+        let metadata = page_metadata(&page);
         Ok(metadata.map_or_else(String::new, |metadata| metadata.resource_version))
     }
 
@@ -153,6 +169,7 @@ impl Transport {
         Ok(Watch {
             transport: self,
             lines: Box::pin(lines),
+            read: 0,
         })
     }
 }
@@ -166,6 +183,7 @@ struct Pages<'a> {
     /// Where the next page is; `None` after the last.
     next: Option<String>,
     fetched: usize,
+    bytes: usize,
     /// Of the cluster's state that the list shows.
     version: String,
 }
@@ -185,6 +203,7 @@ impl<'a> Pages<'a> {
             next: Some(first.clone()),
             first,
             fetched: 0,
+            bytes: 0,
             version: String::new(),
         }
     }
@@ -204,10 +223,16 @@ impl<'a> Pages<'a> {
             });
         }
         self.fetched += 1;
-        let page = self
-            .transport
-            .send(Method::GET, &query, None, "", &self.action, self.plural);
+        let page = self.transport.page(&query, &self.action, self.plural);
         let page = page.await?;
+        self.bytes += page.len();
+        let most = bytes_max(self.plural);
+        if self.bytes > most {
+            return Err(ClusterError::Unavailable {
+                action: self.action.clone(),
+                message: format!("the list is larger than {} MiB", most >> 20),
+            });
+        }
         let Some(metadata) = page_metadata(&page) else {
             // Whoever reads it says what is wrong with it.
             return Ok(Some(page));
@@ -232,9 +257,14 @@ impl<C: Default + Send + 'static> Reader<C> {
         // One waits while one is read and one is fetched.
         let (pages, mut fetched) = mpsc::channel::<String>(1);
         let items = tokio::task::spawn_blocking(move || {
-            let mut items = C::default();
+            let (mut items, mut count) = (C::default(), 0);
+            let most = objects_max(T::PLURAL);
             while let Some(page) = fetched.blocking_recv() {
-                read(&page, &mut items, take)?;
+                count += read(&page, &mut items, take)?;
+                if count > most {
+                    let message = format!("the list has more than {most} objects");
+                    return Err(serde_json::Error::custom(message));
+                }
             }
             Ok(items)
         });
@@ -252,13 +282,45 @@ impl<C: Default + Send + 'static> Reader<C> {
     }
 }
 
-fn read<T: Resource, C>(page: &str, items: &mut C, take: fn(&mut C, T)) -> serde_json::Result<()> {
+/// Puts a page's objects where they belong; says how many they are.
+fn read<T: Resource, C>(
+    page: &str,
+    items: &mut C,
+    take: fn(&mut C, T),
+) -> serde_json::Result<usize> {
     let page = List::<T>::from_json(page)?;
+    let count = page.items.len() + page.unreadable.len();
     for item in page.unreadable {
-        tracing::warn!(error = %item, cause = %item.source, "left out of the view");
+        let (name, cause) = (&item.name, &item.source);
+        match remainder(&item) {
+            Remainder::StandIn(object) => {
+                tracing::warn!(kind = T::KIND, name, %cause, "read in part, and not disrupted");
+                take(items, object);
+            }
+            Remainder::LeftOut => {
+                tracing::warn!(kind = T::KIND, name, %cause, "left out of the view")
+            }
+            Remainder::Missing => {
+                return Err(serde_json::Error::custom(format!("{item}: {cause}")));
+            }
+        }
     }
     page.items.into_iter().for_each(|item| take(items, item));
-    Ok(())
+    Ok(count)
+}
+
+fn objects_max(plural: &str) -> usize {
+    match plural {
+        "pods" => POD_OBJECTS_MAX,
+        _ => OBJECTS_MAX,
+    }
+}
+
+fn bytes_max(plural: &str) -> usize {
+    match plural {
+        "pods" => POD_LIST_BYTES_MAX,
+        _ => LIST_BYTES_MAX,
+    }
 }
 
 /// Whether the server has forgotten the state that a list shows.
@@ -279,6 +341,8 @@ fn missing<T: Resource>(error: ClusterError) -> ClusterError {
 pub(crate) struct Watch<'a> {
     transport: &'a Transport,
     lines: Pin<Box<dyn AsyncBufRead + Send>>,
+    /// Bytes so far.
+    read: usize,
 }
 
 impl Watch<'_> {
@@ -290,6 +354,17 @@ impl Watch<'_> {
             .read_line(&mut line)
             .await?;
         self.transport.count(read);
+        self.read += read;
+        if u64::try_from(read).is_ok_and(|read| read == LINE_MAX) {
+            return Err(too_long(format!("a line of {} MiB", LINE_MAX >> 20)));
+        }
+        if self.read > WATCH_BYTES_MAX {
+            return Err(too_long(format!("{} MiB of events", WATCH_BYTES_MAX >> 20)));
+        }
         Ok((read > 0).then_some(line))
     }
+}
+
+fn too_long(what: String) -> std::io::Error {
+    std::io::Error::other(what)
 }

@@ -2,7 +2,8 @@
 //!
 //! Nothing here is staler than a list. How far the cluster has come is asked first, by a quorum read; what is remembered counts
 //! only once a watch has led past that (PROTOCOL O1). Any doubt ends in a list: a version that is no number, one that the server
-//! has forgotten (410), an event that cannot be read, watches that end too early or take too long.
+//! has forgotten (410) or not reached (a store that was restored, a cluster made anew under its name), an event that cannot be
+//! read, watches that end too early or take too long.
 
 use std::{
     fmt::Display,
@@ -134,6 +135,13 @@ impl<K: Keep> Memory<K> {
         let following = async {
             let newest = transport.version::<T>().await.map_err(lost)?;
             let newest: u64 = newest.parse().map_err(lost)?;
+            // A quorum read is never behind what was seen: this is another store, or an earlier state of it.
+            if newest < known.version {
+                return Err(lost(format!(
+                    "the server is at version {newest}, before {}",
+                    known.version
+                )));
+            }
             for _ in 0..=RESUMED_MAX {
                 if known.version >= newest {
                     return Ok(());

@@ -17,7 +17,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::error::classify;
+use crate::{
+    bounds::{self, OBJECT_BYTES_MAX, PAGE_BYTES_MAX, Unread},
+    error::classify,
+};
 
 /// The longest wait for a whole answer: a server that answers byte by byte holds no turn up for longer. A page of 500 pods takes
 /// about a second on a busy server.
@@ -35,6 +38,16 @@ pub(crate) struct Transport {
     bytes: AtomicU64,
     listed: AtomicU64,
     followed: AtomicU64,
+}
+
+/// A request before it is sent.
+struct Question<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<&'a Value>,
+    content_type: &'a str,
+    /// Bytes that its answer may have.
+    most: usize,
 }
 
 /// Where an object or a collection is served.
@@ -137,21 +150,6 @@ impl Transport {
         )
     }
 
-    pub(crate) async fn replace<T: DeserializeOwned>(
-        &self,
-        path: Path,
-        body: &Value,
-        what: &str,
-    ) -> Result<T, ClusterError> {
-        let action = format!("update {what}");
-        decode(
-            &self
-                .send(Method::PUT, &path.0, Some(body), JSON, &action, what)
-                .await?,
-            &action,
-        )
-    }
-
     pub(crate) async fn merge<T: DeserializeOwned>(
         &self,
         path: Path,
@@ -203,8 +201,25 @@ impl Transport {
         .map(drop)
     }
 
-    /// One request and its whole answer. A read that the server would rather have later is repeated then.
-    pub(crate) async fn send(
+    /// One page of a list, which may be larger than an object.
+    pub(crate) async fn page(
+        &self,
+        query: &str,
+        action: &str,
+        what: &str,
+    ) -> Result<String, ClusterError> {
+        let request = Question {
+            method: Method::GET,
+            path: query,
+            body: None,
+            content_type: "",
+            most: PAGE_BYTES_MAX,
+        };
+        self.ask(request, action, what).await
+    }
+
+    /// One request about an object, and its whole answer.
+    async fn send(
         &self,
         method: Method,
         path: &str,
@@ -213,6 +228,30 @@ impl Transport {
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
+        let request = Question {
+            method,
+            path,
+            body,
+            content_type,
+            most: OBJECT_BYTES_MAX,
+        };
+        self.ask(request, action, what).await
+    }
+
+    /// A read that the server would rather have later is repeated then.
+    async fn ask(
+        &self,
+        question: Question<'_>,
+        action: &str,
+        what: &str,
+    ) -> Result<String, ClusterError> {
+        let Question {
+            method,
+            path,
+            body,
+            content_type,
+            most,
+        } = question;
         let invalid = |message: String| ClusterError::Invalid {
             what: what.to_owned(),
             message,
@@ -230,7 +269,7 @@ impl Transport {
             let request = request
                 .body(body.clone().unwrap_or_default())
                 .map_err(|error| invalid(error.to_string()))?;
-            match self.once(request, action, what).await {
+            match self.once(request, most, action, what).await {
                 Err(ClusterError::Throttled {
                     after_seconds: Some(seconds),
                     ..
@@ -246,18 +285,30 @@ impl Transport {
     async fn once(
         &self,
         request: Request<Vec<u8>>,
+        most: usize,
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
+        let unavailable = |message: String| ClusterError::Unavailable {
+            action: action.to_owned(),
+            message,
+        };
         // Nobody closes it.
         let _permit = self.permits.acquire().await.ok();
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = timeout(ANSWER, self.client.request_text(request)).await;
-        let answer = answer.map_err(|_| ClusterError::Unavailable {
-            action: action.to_owned(),
-            message: format!("its answer is not complete after {} s", ANSWER.as_secs()),
+        let answer = timeout(ANSWER, bounds::text(&self.client, request, most)).await;
+        let answer = answer.map_err(|_| {
+            unavailable(format!(
+                "its answer is not complete after {} s",
+                ANSWER.as_secs()
+            ))
         })?;
-        let answer = answer.map_err(|error| classify(error, action, what))?;
+        let answer = answer.map_err(|unread| match unread {
+            Unread::Refused(error) => classify(error, action, what),
+            Unread::TooLarge(most) => {
+                unavailable(format!("its answer is larger than {} MiB", most >> 20))
+            }
+        })?;
         self.count(answer.len());
         Ok(answer)
     }
@@ -278,7 +329,11 @@ impl Transport {
                 message: error.to_string(),
             })?;
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let opened = self.client.request_stream(request).await;
+        let opened = timeout(ANSWER, bounds::lines(&self.client, request)).await;
+        let opened = opened.map_err(|_| ClusterError::Unavailable {
+            action: action.to_owned(),
+            message: format!("it does not begin within {} s", ANSWER.as_secs()),
+        })?;
         opened.map_err(|error| classify(error, action, what))
     }
 

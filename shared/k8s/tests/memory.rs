@@ -7,7 +7,7 @@ use k8s::{Access, Credentials, KubeCluster};
 use model::pod::Pod;
 use ports::{Cluster, cluster::Traffic};
 use sandbox::{
-    Sandbox, SandboxOptions,
+    Credential, Sandbox, SandboxOptions,
     faults::{Effect, Fault},
     store::{ObjectKey, TableId},
 };
@@ -28,33 +28,43 @@ fn pod(name: &str, node: &str) -> Value {
 
 /// A cluster of many pods in which nothing acts, and a function that has listed them.
 async fn warm() -> (Sandbox, KubeCluster) {
-    let sandbox = Sandbox::start(SandboxOptions {
-        clock: sandbox::WorldClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),
-        // Clients read the first piece of what is compressed piece by piece.
-        compressed_watches: true,
-        ..SandboxOptions::default()
-    })
-    .await
-    .unwrap();
-    sandbox.with(|world, _| {
-        for index in 0..MANY {
-            let pod = pod(&format!("pod-{index:04}"), "node-a");
-            world.server.store.put(&PODS, pod);
-        }
-    });
+    let sandbox = populated(Vec::new()).await;
     let cluster = connect(&sandbox);
     assert_eq!(cluster.pods().await.unwrap().len(), MANY);
     assert_eq!(how(&cluster), (1, 0));
     (sandbox, cluster)
 }
 
+/// The same without anybody who has listed them; besides the administrator, these may come in.
+async fn populated(members: Vec<Credential>) -> Sandbox {
+    let mut options = SandboxOptions {
+        clock: sandbox::WorldClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),
+        // Clients read the first piece of what is compressed piece by piece.
+        compressed_watches: true,
+        ..SandboxOptions::default()
+    };
+    options.credentials.extend(members);
+    let sandbox = Sandbox::start(options).await.unwrap();
+    sandbox.with(|world, _| {
+        for index in 0..MANY {
+            let pod = pod(&format!("pod-{index:04}"), "node-a");
+            world.server.store.put(&PODS, pod);
+        }
+    });
+    sandbox
+}
+
 fn connect(sandbox: &Sandbox) -> KubeCluster {
+    KubeCluster::new(client(sandbox, sandbox.token()), "kube-system")
+}
+
+fn client(sandbox: &Sandbox, token: &str) -> k8s::Client {
     let access = Access {
         endpoint: sandbox.url(),
         certificate_authority: None,
-        credentials: Credentials::BearerToken(sandbox.token().to_owned().into()),
+        credentials: Credentials::BearerToken(token.into()),
     };
-    KubeCluster::new(access.client().unwrap(), "kube-system")
+    access.client().unwrap()
 }
 
 /// How often pods were listed and followed.
@@ -219,16 +229,50 @@ async fn a_server_that_stays_busy_is_left_alone() {
 async fn new_credentials_do_not_make_a_function_forget() {
     let (sandbox, cluster) = warm().await;
     change(&sandbox);
-    let access = Access {
-        endpoint: sandbox.url(),
-        certificate_authority: None,
-        credentials: Credentials::BearerToken(sandbox.token().to_owned().into()),
-    };
-    let renewed = cluster.through(access.client().unwrap());
+    let renewed = cluster.through(client(&sandbox, sandbox.token()));
     let pods = sorted(renewed.pods().await.unwrap());
     assert_eq!(pods, fresh(&sandbox).await);
     assert_eq!(how(&renewed), (0, 1));
     assert_eq!(renewed.remembered().await, MANY);
     renewed.forget().await;
     assert_eq!(renewed.remembered().await, 0);
+}
+
+/// Rights of the chart: `watch` is a verb of its own, and a role without it makes each turn list everything.
+#[tokio::test]
+async fn functions_that_plan_may_follow_large_kinds() {
+    let functions = ["provisioner", "lifecycle", "disruption", "terminator"];
+    let member = |function| Credential::member(function, &[&format!("whittle:{function}")]);
+    let sandbox = populated(functions.map(member).into()).await;
+    sandbox.install(&harness::chart_rbac()).unwrap();
+    for function in functions {
+        let client = client(&sandbox, &member(function).token);
+        let cluster = KubeCluster::new(client, "kube-system");
+        for _ in 0..2 {
+            change(&sandbox);
+            let pods = sorted(cluster.pods().await.unwrap());
+            assert_eq!(pods, fresh(&sandbox).await, "{function}");
+        }
+        assert_eq!(
+            how(&cluster),
+            (1, 1),
+            "{function}: {:?}",
+            sandbox.accesses()
+        );
+    }
+}
+
+/// As after a restored snapshot of etcd, or where a cluster was made anew under its name.
+#[tokio::test]
+async fn a_server_whose_versions_went_backwards_is_listed() {
+    let (sandbox, cluster) = warm().await;
+    for _ in 0..3 {
+        change(&sandbox);
+        cluster.pods().await.unwrap();
+    }
+    let earlier = populated(Vec::new()).await;
+    let moved = cluster.through(client(&earlier, earlier.token()));
+    let pods = sorted(moved.pods().await.unwrap());
+    assert_eq!(pods, fresh(&earlier).await);
+    assert_eq!(how(&moved), (1, 0));
 }

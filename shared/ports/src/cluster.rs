@@ -16,10 +16,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
+///
+/// An object that is stored but cannot be read never makes its surroundings look emptier than they are: a pod or node is shown by
+/// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim that
+/// cannot be read makes its list an error; NodePools and EC2NodeClasses are told apart by [`Listed`]. Others are left out.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError>;
-    async fn node_classes(&self) -> Result<Vec<api::EC2NodeClass>, ClusterError>;
+    async fn node_classes(&self) -> Result<Listed<api::EC2NodeClass>, ClusterError>;
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError>;
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError>;
@@ -166,6 +170,19 @@ pub struct StatusDocument {
 pub struct Listed<T> {
     pub items: Vec<T>,
     pub unreadable: Vec<Unreadable>,
+}
+
+impl<T> Listed<T> {
+    /// All objects, for those who must not take one that cannot be read for one that is not there.
+    pub fn complete(self, kind: &str) -> Result<Vec<T>, ClusterError> {
+        match self.unreadable.first() {
+            None => Ok(self.items),
+            Some(Unreadable { name, message, .. }) => Err(ClusterError::Unavailable {
+                action: format!("list all objects of kind {kind}"),
+                message: format!("{name} cannot be read: {message}"),
+            }),
+        }
+    }
 }
 
 /// An object that is stored but cannot be read.

@@ -65,6 +65,14 @@ pub trait Archive: Send + Sync {
     }
     /// `None` if it never was, or is gone.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
+    /// As [`Self::get`], but an error where the object has more bytes than `most`: others may have written it.
+    async fn get_at_most(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let object = self.get(name).await?;
+        match object.as_ref().is_some_and(|object| object.len() > most) {
+            true => Err(ArchiveError::too_large(name, most)),
+            false => Ok(object),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Error)]
@@ -73,4 +81,21 @@ pub struct ArchiveError {
     pub action: &'static str,
     pub name: String,
     pub message: String,
+}
+
+/// The action of an error about an object that is larger than its reader allows.
+const READ_BOUNDED: &str = "reading no more than is allowed";
+
+impl ArchiveError {
+    pub fn too_large(name: &str, most: usize) -> Self {
+        Self {
+            action: READ_BOUNDED,
+            name: name.to_owned(),
+            message: format!("it has more than {most} bytes"),
+        }
+    }
+
+    pub fn is_too_large(&self) -> bool {
+        self.action == READ_BOUNDED
+    }
 }

@@ -171,11 +171,11 @@ impl Subject<'_> {
     }
 
     pub fn forbidden(&self, why: &str) -> ApiError {
-        let message = format!(
-            "{} \"{}\" is forbidden: {why}",
-            self.qualified_resource(),
-            self.name
-        );
+        let resource = self.qualified_resource();
+        let message = match self.name {
+            "" => format!("{resource} is forbidden: {why}"),
+            name => format!("{resource} \"{name}\" is forbidden: {why}"),
+        };
         ApiError::new(403, "Forbidden", message).with_details(self.details())
     }
 

@@ -29,6 +29,12 @@ pub enum Effect {
     EndAtOnce,
     /// The answer comes byte by byte, so long apart.
     Drip(Duration),
+    /// The answer is text that never ends, and has no second line.
+    Endless,
+    /// The answer is a small file that unpacks to so many MiB.
+    Unpacks(usize),
+    /// The answer is this text, with the code of success.
+    Answer(String),
 }
 
 impl Fault {

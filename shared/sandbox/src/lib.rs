@@ -12,6 +12,7 @@
 //! depend on an AWS SDK, on a Kubernetes client outside of tests, or on what decides (scheduling, planner): the world
 //! must not share its mistakes with those who act in it.
 
+mod access;
 mod clock;
 pub mod controllers;
 pub mod ec2;
@@ -28,6 +29,7 @@ pub mod server;
 pub mod store;
 mod world;
 
+pub use access::UsedAccess;
 pub use clock::{AtWork, WorldClock};
 pub use controllers::{KubeletOptions, NodeJoin};
 pub use sandbox::{

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -14,6 +15,7 @@ use tokio::{
 };
 
 use crate::{
+    access::UsedAccess,
     clock::WorldClock,
     controllers::NodeJoin,
     ec2::Ec2,
@@ -29,7 +31,7 @@ use crate::{
 /// A running world with its API server on 127.0.0.1.
 #[derive(Debug)]
 pub struct Sandbox {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     address: SocketAddr,
     authority_pem: String,
     stop: watch::Sender<bool>,
@@ -298,6 +300,7 @@ pub(crate) struct Shared {
     world: Mutex<World>,
     clock: WorldClock,
     credentials: Vec<Credential>,
+    accesses: Mutex<BTreeSet<UsedAccess>>,
     faults: Mutex<Vec<Fault>>,
     /// The revision of the last write.
     writes: watch::Sender<u64>,
@@ -317,6 +320,7 @@ impl Shared {
             world: Mutex::new(World::new(&options.world, now)),
             clock: options.clock,
             credentials: options.credentials,
+            accesses: Mutex::default(),
             faults: Mutex::new(Vec::new()),
             writes: watch::Sender::new(0),
             watch_ends: watch::Sender::new(0),
@@ -356,6 +360,14 @@ impl Shared {
 
     pub(crate) fn credentials(&self) -> &[Credential] {
         &self.credentials
+    }
+
+    pub(crate) fn note_access(&self, access: UsedAccess) {
+        lock(&self.accesses).insert(access);
+    }
+
+    pub(crate) fn accesses(&self) -> Vec<UsedAccess> {
+        lock(&self.accesses).iter().cloned().collect()
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {

@@ -47,6 +47,8 @@ impl Directory for Account {
 pub(crate) struct Connections {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
+    /// Who we are to API servers.
+    agent: String,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }
 
@@ -61,10 +63,11 @@ struct Open {
 }
 
 impl Connections {
-    pub(crate) fn new(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>, agent: String) -> Self {
         Self {
             directory,
             clock,
+            agent,
             open: Mutex::default(),
         }
     }
@@ -99,7 +102,7 @@ impl Clusters for Connections {
             .await
             .map_err(|error| refused(cluster, entry, error))?;
         let client = client_access(access)
-            .client()
+            .client_as(&self.agent)
             .map_err(|error| ClusterError::Invalid {
                 what: entry_of(cluster),
                 message: crate::serve::chain(&error),

@@ -11,7 +11,8 @@ use crate::{Config, ConfigError, SystemClock, connect::Connections, metrics::Emb
 /// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
 pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
-    let sdk = ec2::sdk_config(&format!("whittle-{lane}")).await;
+    let caller = format!("whittle-{lane}");
+    let sdk = ec2::sdk_config(&caller).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = dynamo::ledger(&sdk, &config.table, &config.account, &config.region);
     let ledger = Arc::new(ledger.stamping(config.schema.unwrap_or(SCHEMA)));
@@ -36,7 +37,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         node_classes: account.clone(),
         launches: account.clone(),
         registry: account.clone(),
-        clusters: Arc::new(Connections::new(account, Arc::clone(&clock))),
+        clusters: Arc::new(Connections::new(account, Arc::clone(&clock), caller)),
         clock,
         metrics: Arc::new(EmbeddedMetrics {
             stack: config.stack.clone(),

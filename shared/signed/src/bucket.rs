@@ -44,6 +44,7 @@ impl Bucket {
         operation: &'static str,
         method: &'static str,
         key: &str,
+        headers: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> Result<(u16, Vec<u8>), ArchiveError> {
         let region = &self.region;
@@ -57,7 +58,7 @@ impl Bucket {
             method,
             endpoint,
             path: format!("/{}/{}", self.name, escaped(key, "/")),
-            headers: Vec::new(),
+            headers,
             body,
         };
         let now = self.clock.now().into();
@@ -70,15 +71,35 @@ impl Bucket {
 impl Archive for Bucket {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
         const ACTION: &str = "s3:PutObject";
-        match self.call(ACTION, "PUT", name, object).await? {
+        match self.call(ACTION, "PUT", name, Vec::new(), object).await? {
             (200..=299, _) => Ok(()),
             (status, body) => Err(refused(ACTION, name, status, &body)),
         }
     }
 
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
+        self.read(name, Vec::new()).await
+    }
+
+    /// S3 sends one byte more at most: that tells that there are more, and no more is read.
+    async fn get_at_most(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let range = ("range".to_owned(), format!("bytes=0-{most}"));
+        let object = self.read(name, vec![range]).await?;
+        match object.as_ref().is_some_and(|object| object.len() > most) {
+            true => Err(ArchiveError::too_large(name, most)),
+            false => Ok(object),
+        }
+    }
+}
+
+impl Bucket {
+    async fn read(
+        &self,
+        name: &str,
+        headers: Vec<(String, String)>,
+    ) -> Result<Option<Vec<u8>>, ArchiveError> {
         const ACTION: &str = "s3:GetObject";
-        match self.call(ACTION, "GET", name, Vec::new()).await? {
+        match self.call(ACTION, "GET", name, headers, Vec::new()).await? {
             (200..=299, body) => Ok(Some(body)),
             (404, body) if !text(&body).contains("NoSuchBucket") => Ok(None),
             (status, body) => Err(refused(ACTION, name, status, &body)),

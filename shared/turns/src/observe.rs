@@ -141,7 +141,16 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     )?;
 
     let price_complaints = turn.world.catalog.complaints().await;
-    let mut problems = Vec::new();
+    let unreadable = node_classes.unreadable.iter();
+    let mut problems: Vec<String> = unreadable
+        .map(|class| {
+            format!(
+                "EC2NodeClass {} cannot be read: {}",
+                class.name, class.message
+            )
+        })
+        .collect();
+    let node_classes = node_classes.items;
     pauses.extend(shadow::pauses(&pools, now));
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
     let unreadable_pools = pools.unreadable;

@@ -63,7 +63,7 @@ pub(crate) async fn announce(
     let mut concerned = BTreeSet::new();
     for pool in &pools.items {
         let zones = active.iter();
-        let zones = zones.filter(|zone_id| launches_in(pool, &classes, zone_id));
+        let zones = zones.filter(|zone_id| launches_in(pool, &classes.items, zone_id));
         concerned.extend(zones.map(|zone_id| (pool.metadata.name.clone(), zone_id.clone())));
     }
     let announced = memory.announced_shifts.clone();

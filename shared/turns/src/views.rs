@@ -3,13 +3,15 @@
 //!
 //! A view is read only if it shows all that the relay's heartbeat has counted for the lane, so that a look at it is a full look
 //! (PROTOCOL L6). It may still be wrong, as a relay may be: nothing is ended by it, and every launch reads its pods again (A6).
+//! A view that turned out wrong or too large is not read again before the relay begins another.
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{Mutex, PoisonError},
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use model::{
     ClusterName,
@@ -17,7 +19,10 @@ use model::{
     pod::Pod,
     view::{ViewPointer, object_name},
 };
-use view::{CHAIN_MAX, Doubt, View};
+use view::{
+    CHAIN_MAX, Doubt, View,
+    document::{CHANGES_BYTES_MAX, FULL_BYTES_MAX},
+};
 
 use crate::lane::Turn;
 
@@ -28,9 +33,32 @@ const AT_ONCE: usize = 16;
 /// Pods that a warm function remembers, of all its clusters.
 const REMEMBERED_MAX: usize = 120_000;
 
-/// The views that a warm function has read, to be led on by what came since.
+/// The views that a warm function has read, to be led on by what came since, and those that it could not.
 #[derive(Debug, Default)]
-pub struct Views(Mutex<BTreeMap<ClusterName, View>>);
+pub struct Views {
+    known: Mutex<BTreeMap<ClusterName, View>>,
+    /// Epoch and full state of the last view of a cluster that was not to be believed.
+    refused: Mutex<BTreeMap<ClusterName, (String, u64)>>,
+}
+
+/// Why there is no view.
+enum Failure {
+    /// The bucket may answer the next time.
+    NotRead(String),
+    /// What the relay published is wrong, and stays so.
+    Refused(String),
+}
+
+impl From<Doubt> for Failure {
+    fn from(doubt: Doubt) -> Self {
+        let text = crate::lane::chain(&doubt);
+        match doubt {
+            // Its turn in the bucket may come.
+            Doubt::Missing { .. } => Self::NotRead(text),
+            _ => Self::Refused(text),
+        }
+    }
+}
 
 /// Pods as of a version, and the changes that it shows.
 pub(crate) struct Viewed {
@@ -55,8 +83,21 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
         // What has happened since is on its way.
         return Ok(None);
     }
-    let pods = turn.world.views.lead_on(turn, pointer).await;
-    let pods = pods.map_err(|why| format!("the relay's view is not used: {why}"))?;
+    let views = &turn.world.views;
+    let origin = (pointer.epoch.clone(), pointer.full);
+    if lock(&views.refused).get(turn.cluster) == Some(&origin) {
+        return Err("the relay's view is not used: it was refused before".to_owned());
+    }
+    let pods = views.lead_on(turn, pointer).await.map_err(|failure| {
+        let why = match failure {
+            Failure::NotRead(why) => why,
+            Failure::Refused(why) => {
+                lock(&views.refused).insert(turn.cluster.clone(), origin);
+                why
+            }
+        };
+        format!("the relay's view is not used: {why}")
+    })?;
     Ok(Some(Viewed {
         pods,
         counter,
@@ -72,26 +113,33 @@ fn newest<'a>(woken: Option<&'a ViewPointer>, beat: &'a RelayBeat) -> Option<&'a
 }
 
 impl Views {
-    async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<Vec<Pod>, String> {
+    async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<Vec<Pod>, Failure> {
         // One that turns out wrong is not remembered.
-        let known = self.lock().remove(turn.cluster);
-        let view = match known.and_then(|view| Some((view.until(pointer)?, view))) {
-            Some((versions, mut view)) => {
-                for object in objects(turn, pointer, versions).await? {
-                    view.follow(turn.cluster, &object).map_err(text)?;
-                }
-                view
-            }
-            None => opened(turn, pointer).await?,
+        let known = lock(&self.known).remove(turn.cluster);
+        let known = known.and_then(|view| Some((view.until(pointer)?, view)));
+        let (versions, mut view) = match known {
+            Some(known) => known,
+            None => (
+                pointer.full.saturating_add(1)..=pointer.version,
+                opened(turn, pointer).await?,
+            ),
         };
-        view.is(pointer).map_err(text)?;
+        if versions.end().saturating_sub(*versions.start()) > CHAIN_MAX {
+            let why = format!("it is more than {CHAIN_MAX} versions long");
+            return Err(Failure::Refused(why));
+        }
+        let mut changes = pin!(changes(turn, pointer, versions));
+        while let Some(object) = changes.try_next().await? {
+            view.follow(turn.cluster, &object)?;
+        }
+        view.is(pointer)?;
         let pods = view.pods();
         self.remember(turn.cluster, view);
         Ok(pods)
     }
 
     fn remember(&self, cluster: &ClusterName, view: View) {
-        let mut known = self.lock();
+        let mut known = lock(&self.known);
         let others: usize = known.values().map(View::len).sum();
         if others + view.len() > REMEMBERED_MAX {
             known.clear();
@@ -100,46 +148,45 @@ impl Views {
             known.insert(cluster.clone(), view);
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ClusterName, View>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-async fn opened(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, String> {
-    let mut objects = objects(turn, pointer, pointer.full..=pointer.version)
-        .await?
-        .into_iter();
-    let full = objects.next().unwrap_or_default();
-    let mut view = View::open(turn.cluster, &pointer.epoch, pointer.full, &full).map_err(text)?;
-    for object in objects {
-        view.follow(turn.cluster, &object).map_err(text)?;
-    }
-    Ok(view)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// These versions as they lie in the bucket.
-async fn objects(
+async fn opened(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, Failure> {
+    let full = object(turn, pointer, pointer.full, FULL_BYTES_MAX).await?;
+    Ok(View::open(
+        turn.cluster,
+        &pointer.epoch,
+        pointer.full,
+        &full,
+    )?)
+}
+
+/// What these versions change, in their order.
+fn changes<'a>(
+    turn: &'a Turn<'_>,
+    pointer: &'a ViewPointer,
+    versions: std::ops::RangeInclusive<u64>,
+) -> impl Stream<Item = Result<Vec<u8>, Failure>> + 'a {
+    let each = versions.map(move |version| object(turn, pointer, version, CHANGES_BYTES_MAX));
+    let each: Vec<_> = each.collect();
+    stream::iter(each).buffered(AT_ONCE)
+}
+
+/// One version as it lies in the bucket. The relay writes it: it is not read beyond what a view may come to.
+async fn object(
     turn: &Turn<'_>,
     pointer: &ViewPointer,
-    versions: std::ops::RangeInclusive<u64>,
-) -> Result<Vec<Vec<u8>>, String> {
-    if versions.end().saturating_sub(*versions.start()) > CHAIN_MAX {
-        return Err(format!("it is more than {CHAIN_MAX} versions long"));
+    version: u64,
+    most: usize,
+) -> Result<Vec<u8>, Failure> {
+    let name = object_name(turn.cluster, &pointer.epoch, version);
+    match turn.world.archive.get_at_most(&name, most).await {
+        Ok(Some(object)) => Ok(object),
+        Ok(None) => Err(Doubt::Missing { version }.into()),
+        Err(error) if error.is_too_large() => Err(Failure::Refused(error.to_string())),
+        Err(error) => Err(Failure::NotRead(error.to_string())),
     }
-    let archive = &turn.world.archive;
-    let each = versions.map(|version| async move {
-        let name = object_name(turn.cluster, &pointer.epoch, version);
-        match archive.get(&name).await {
-            Ok(Some(object)) => Ok(object),
-            Ok(None) => Err(text(Doubt::Missing { version })),
-            Err(error) => Err(error.to_string()),
-        }
-    });
-    let each: Vec<_> = each.collect();
-    stream::iter(each).buffered(AT_ONCE).try_collect().await
-}
-
-fn text(doubt: Doubt) -> String {
-    crate::lane::chain(&doubt)
 }

@@ -11,8 +11,14 @@ use crate::shape::Own;
 
 /// Of what is written here. Readers know this one alone: others are not read, and the pods are listed.
 pub const FORMAT: u32 = 2;
-/// Decompressed, 50,000 pods are 15 MB; what is larger than this is no view.
-const DOCUMENT_MAX: u64 = 256 << 20;
+/// Bytes of a full state in the bucket: 50,000 pods are some 3 MiB, and Kubernetes supports three times as many.
+pub const FULL_BYTES_MAX: usize = 32 << 20;
+/// Bytes of a version that goes on from another: where more has changed, listing is as fast.
+pub const CHANGES_BYTES_MAX: usize = 2 << 20;
+/// Bytes after decompression: 50,000 pods are 15 MB.
+const DOCUMENT_MAX: u64 = 64 << 20;
+/// Lines of one version: a line may be short, and takes room once it is read. 150,000 pods have fewer shapes than pods.
+const LINES_MAX: usize = 300_000;
 /// The fastest level: it halves the time for a tenth more bytes.
 const LEVEL: i32 = 1;
 
@@ -109,7 +115,9 @@ pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
     if header.format != FORMAT {
         return Err(Unreadable::Format(header.format));
     }
-    let lines = lines.enumerate();
+    // One more than was promised is enough to see that it is not what it says.
+    let most = header.lines.min(LINES_MAX);
+    let lines = lines.take(most.saturating_add(1)).enumerate();
     let lines = lines.map(|(index, line)| serde_json::from_str(line).map_err(at(index + 2)));
     let lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
     match lines.len() == header.lines {

@@ -12,7 +12,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -74,6 +74,7 @@ impl Cluster {
         let crds = root().join("infra/chart/charts/crds/templates");
         cluster.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]);
+        cluster.grant();
         if is_given {
             given::clear(&cluster);
         }
@@ -83,6 +84,21 @@ impl Cluster {
             .filter_map(|node| node["metadata"]["name"].as_str());
         cluster.others = others.map(str::to_owned).collect();
         cluster
+    }
+
+    /// Gives functions and relay the rights that the chart gives them.
+    fn grant(&self) {
+        let mut objects = harness::rendered_chart(&[]);
+        let kinds = [
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "ConfigMap",
+            "Role",
+            "RoleBinding",
+        ];
+        objects.retain(|object| kinds.iter().any(|kind| object["kind"] == *kind));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        self.apply(&list.to_string());
     }
 
     /// Where the functions find the API server.
@@ -97,6 +113,11 @@ impl Cluster {
 
     pub fn kubeconfig(&self) -> &Path {
         &self.control_plane.kubeconfig
+    }
+
+    /// With the rights of the relay.
+    pub fn relay_kubeconfig(&self) -> &Path {
+        &self.control_plane.relay_kubeconfig
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rcgen::KeyPair;
-use sandbox::{Sandbox, SandboxOptions};
+use sandbox::{Credential, Sandbox, SandboxOptions};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -19,6 +19,8 @@ use tokio::runtime::Runtime;
 pub(crate) struct ControlPlane {
     /// Of its administrator.
     pub kubeconfig: PathBuf,
+    /// Of the relay's ServiceAccount; of a cluster that is given, its administrator's.
+    pub relay_kubeconfig: PathBuf,
     serves: Serves,
     _home: TempDir,
 }
@@ -38,38 +40,54 @@ enum Serves {
 /// How long a control plane takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ADMINISTRATOR: &str = "of-the-administrator";
+const RELAY: &str = "of-the-relay";
 
 impl ControlPlane {
     /// As the environment says; without a word, simulated.
     pub(crate) fn start(runtime: &Runtime) -> Self {
         let home = TempDir::new().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
-        let (kubeconfig, serves) = match (path("KUBEBUILDER_ASSETS"), path("KUBECONFIG")) {
+        let relay_kubeconfig = home.path().join("kubeconfig-of-relay");
+        let (kubeconfig, relay_kubeconfig, serves) = match (
+            path("KUBEBUILDER_ASSETS"),
+            path("KUBECONFIG"),
+        ) {
             (Some(_), Some(_)) => panic!(
                 "KUBEBUILDER_ASSETS and KUBECONFIG are both set: unset the one that is not meant"
             ),
             (Some(assets), None) => {
                 let _running = Programs::start(assets, home.path(), &kubeconfig);
-                (kubeconfig, Serves::Programs { _running })
+                as_relay(&kubeconfig, ADMINISTRATOR, &relay_kubeconfig);
+                let serves = Serves::Programs { _running };
+                (kubeconfig, relay_kubeconfig, serves)
             }
-            (None, Some(given)) => (given, Serves::Given),
+            (None, Some(given)) => (given.clone(), given, Serves::Given),
             (None, None) => return Self::simulated(runtime),
         };
         Self {
             kubeconfig,
+            relay_kubeconfig,
             serves,
             _home: home,
         }
     }
 
     pub(crate) fn simulated(runtime: &Runtime) -> Self {
-        let sandbox = runtime.block_on(Sandbox::start(SandboxOptions::default()));
+        let mut options = SandboxOptions::default();
+        options.credentials.push(Credential {
+            token: RELAY.to_owned(),
+            ..Credential::member(harness::RELAY_USER, &["system:serviceaccounts"])
+        });
+        let sandbox = runtime.block_on(Sandbox::start(options));
         let sandbox = Box::new(sandbox.unwrap());
         let home = TempDir::new().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
         fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
+        let relay_kubeconfig = home.path().join("kubeconfig-of-relay");
+        as_relay(&kubeconfig, sandbox.token(), &relay_kubeconfig);
         Self {
             kubeconfig,
+            relay_kubeconfig,
             serves: Serves::Sandbox { _running: sandbox },
             _home: home,
         }
@@ -78,6 +96,13 @@ impl ControlPlane {
     pub(crate) fn is_given(&self) -> bool {
         matches!(self.serves, Serves::Given)
     }
+}
+
+/// The same access with the relay's token.
+fn as_relay(kubeconfig: &Path, administrator: &str, relay_kubeconfig: &Path) {
+    let access = fs::read_to_string(kubeconfig).unwrap();
+    assert!(access.contains(administrator), "{access}");
+    fs::write(relay_kubeconfig, access.replace(administrator, RELAY)).unwrap();
 }
 
 /// An empty variable is none.
@@ -134,8 +159,11 @@ impl Programs {
         let key = KeyPair::generate().unwrap();
         fs::write(self.path("accounts.key"), key.serialize_pem()).unwrap();
         fs::write(self.path("accounts.pub"), key.public_key_pem()).unwrap();
-        let administrator = format!("{ADMINISTRATOR},administrator,administrator,system:masters\n");
-        fs::write(self.path("tokens.csv"), administrator).unwrap();
+        let tokens = format!(
+            "{ADMINISTRATOR},administrator,administrator,system:masters\n{RELAY},{},relay,system:serviceaccounts\n",
+            harness::RELAY_USER
+        );
+        fs::write(self.path("tokens.csv"), tokens).unwrap();
         self.run(
             "kube-apiserver",
             &[

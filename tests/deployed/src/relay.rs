@@ -23,7 +23,7 @@ impl Relay {
         let process = Command::new(program)
             .env_clear()
             .envs(deployed.aws.environment())
-            .env("KUBECONFIG", deployed.cluster.kubeconfig())
+            .env("KUBECONFIG", deployed.cluster.relay_kubeconfig())
             .env("WHITTLE_CLUSTER", CLUSTER)
             .env("WHITTLE_TABLE", deployed.stack.output("Table"))
             .env("WHITTLE_QUEUE_PROVISION", queue("ProvisionQueueUrl"))

@@ -1,5 +1,6 @@
 //! The way from the functions to the API server: they know its address and its token alone, whatever the cluster's own
-//! credentials are, and on it requests fail where a test asks for that.
+//! credentials are; in the cluster each acts with the rights that the chart gives it, by impersonation; and on the way requests
+//! fail where a test asks for that.
 
 use std::{
     net::SocketAddr,
@@ -7,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -105,6 +106,7 @@ async fn hand_on(
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
         Some(Fault::LoseAnswer) | None => {}
     }
+    act_as_function(&mut head.headers);
     // The cluster's own host is the client's to name, and so is the length of what it sends.
     head.headers.remove(header::HOST);
     let body = body.collect().await.map_err(kube::Error::HyperError)?;
@@ -119,6 +121,23 @@ async fn hand_on(
     *answer.status_mut() = head.status;
     *answer.headers_mut() = head.headers;
     Ok(answer)
+}
+
+/// In the cluster the function that asks is a member of its group alone, as its access entry of EKS makes it; who gives no
+/// function's name is nobody.
+fn act_as_function(headers: &mut HeaderMap) {
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|agent| agent.to_str().ok());
+    let agent = agent.unwrap_or("nobody").to_owned();
+    let group = agent.replacen("whittle-", "whittle:", 1);
+    for (name, value) in [
+        ("impersonate-user", agent.as_str()),
+        ("impersonate-group", group.as_str()),
+        ("impersonate-group", "system:authenticated"),
+    ] {
+        headers.append(name, HeaderValue::from_str(value).unwrap());
+    }
 }
 
 /// As API servers word it.

@@ -6,6 +6,7 @@
 //! The emulators are asked in boto3's words ([`Emulator::call`]), so this crate must never depend on an AWS SDK, nor on any
 //! crate of the product: what it reports is what is there, not what our code believes.
 
+mod chart;
 mod emulator;
 mod local_aws;
 mod ministack;
@@ -14,6 +15,7 @@ mod proxy;
 mod stack;
 mod template;
 
+pub use chart::{RELAY_USER, RELEASE_NAMESPACE, chart_rbac, rendered_chart};
 pub use emulator::Emulator;
 pub use local_aws::LocalAws;
 pub use ministack::Ministack;

@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use model::{Lane, PodKey, Wake};
 use stories::{Publishing, Relay, Rig, all_bound};
 use turns::PodsFrom;
+use view::document::FULL_BYTES_MAX;
 
 const TEN_MINUTES: SignedDuration = SignedDuration::from_mins(10);
 
@@ -81,6 +82,33 @@ async fn garbage_in_the_bucket_is_not_believed() {
             };
         },
         "cannot be decompressed",
+    )
+    .await;
+}
+
+fn fill_with(object: &[u8], world: &mut fakes::World) {
+    for stored in world.ledger.archive.values_mut() {
+        *stored = object.to_vec();
+    }
+}
+
+#[tokio::test]
+async fn view_that_is_too_large_is_not_read() {
+    falls_to_lists(
+        |relay| {
+            relay.spoil = |_, world| fill_with(&vec![0; FULL_BYTES_MAX + 1], world);
+        },
+        "it has more than 33554432 bytes",
+    )
+    .await;
+}
+
+/// What killed one function, or took it long, is not tried by each turn.
+#[tokio::test]
+async fn view_that_was_refused_is_not_read_again() {
+    falls_to_lists(
+        |relay| relay.spoil = |_, world| fill_with(b"garbage", world),
+        "it was refused before",
     )
     .await;
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use fakes::Fault;
+use ports::cluster::Unreadable;
 use stories::{Relay, Rig, secs};
 use turns::SweepReport;
 
@@ -32,6 +33,26 @@ async fn what_no_node_class_needs_is_collected_once_an_hour() {
     let report = sweep(&mut rig).await;
     assert_eq!(report.collected, ["demo/spent"]);
     assert_eq!(report.problems, [""; 0]);
+}
+
+/// A class that cannot be read needs its templates and its instance profile none the less.
+#[tokio::test]
+async fn nothing_is_collected_while_a_node_class_cannot_be_read() {
+    let mut rig = Rig::ready(Relay::Dead).await;
+    with_templates(&rig);
+    rig.sim.advance(secs(3600));
+    rig.sim.with(|world| {
+        world.api.unreadable_node_classes = vec![Unreadable {
+            name: "gone".into(),
+            uid: "gone-uid".into(),
+            message: "invalid type".into(),
+        }];
+    });
+    let report = sweep(&mut rig).await;
+    assert_eq!(report.collected, [""; 0]);
+    let told = "gone cannot be read: invalid type";
+    let problems = &report.problems;
+    assert!(problems.iter().any(|one| one.contains(told)), "{report:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! digest outlives its event, so 50,000 pods take a few MiB.
 
 pub mod capacity;
+pub mod gated;
 pub mod meta;
 pub mod node;
 pub mod node_claim;
@@ -64,6 +65,8 @@ pub enum Digest {
     VolumeAttachment(volume_attachment::AttachmentDigest),
     DaemonSet(capacity::DaemonSetDigest),
     CsiNode(capacity::CsiNodeDigest),
+    CapacityBuffer(gated::GatedDigest),
+    NodeOverlay(gated::GatedDigest),
 }
 
 impl Digest {
@@ -78,7 +81,9 @@ impl Digest {
             | Self::NodeClass(_)
             | Self::PodDisruptionBudget(_)
             | Self::DaemonSet(_)
-            | Self::CsiNode(_) => None,
+            | Self::CsiNode(_)
+            | Self::CapacityBuffer(_)
+            | Self::NodeOverlay(_) => None,
         }
     }
 }
@@ -109,6 +114,8 @@ pub fn differences(old: Option<&Digest>, new: Option<&Digest>) -> Vec<What> {
         }
         Some(Digest::DaemonSet(_)) => between!(DaemonSet, capacity::daemon_set_differences),
         Some(Digest::CsiNode(_)) => between!(CsiNode, capacity::csi_node_differences),
+        Some(Digest::CapacityBuffer(_)) => between!(CapacityBuffer, gated::buffer_differences),
+        Some(Digest::NodeOverlay(_)) => between!(NodeOverlay, gated::overlay_differences),
     }
 }
 

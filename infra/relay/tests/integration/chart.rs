@@ -215,6 +215,13 @@ fn only_the_terminator_touches_pods() {
         ["terminator"]
     );
     for verb in ["create", "update", "patch", "deletecollection"] {
+        // Nobody replaces objects: patches leave what others wrote.
+        for resource in ["nodes", "nodeclaims", "nodepools", "ec2nodeclasses"] {
+            for group in ["", "karpenter.sh", "karpenter.k8s.aws"] {
+                let may = functions_that_may(&objects, "update", group, resource);
+                assert_eq!(may, [""; 0], "{resource}");
+            }
+        }
         assert_eq!(
             functions_that_may(&objects, verb, "", "pods"),
             [""; 0],
@@ -228,7 +235,7 @@ fn each_function_may_write_what_it_owns() {
     let objects = render(&[]);
     assert_eq!(
         functions_that_may(&objects, "create", "karpenter.sh", "nodeclaims"),
-        ["provisioner", "lifecycle", "disruption", "housekeeper"]
+        ["provisioner", "lifecycle", "disruption"]
     );
     assert_eq!(
         functions_that_may(
@@ -270,17 +277,57 @@ fn each_function_may_write_what_it_owns() {
         functions_that_may(&objects, "delete", "", "nodes"),
         ["terminator", "housekeeper"]
     );
-    for (group, resource) in [
-        ("", "pods"),
-        ("karpenter.sh", "nodepools"),
-        ("policy", "poddisruptionbudgets"),
-    ] {
+    assert_eq!(
+        functions_that_may(&objects, "list", "karpenter.sh", "nodepools"),
+        FUNCTIONS
+    );
+    for (group, resource) in [("", "pods"), ("policy", "poddisruptionbudgets")] {
         assert_eq!(
             functions_that_may(&objects, "list", group, resource),
-            FUNCTIONS,
+            ["provisioner", "lifecycle", "disruption", "terminator"],
             "{resource}"
         );
     }
+}
+
+/// Lists of these are followed by watches once they are large.
+#[test]
+fn whoever_lists_a_large_kind_may_watch_it() {
+    let objects = render(&[]);
+    for (group, resource) in [("", "pods"), ("", "nodes"), ("karpenter.sh", "nodeclaims")] {
+        assert_eq!(
+            functions_that_may(&objects, "watch", group, resource),
+            functions_that_may(&objects, "list", group, resource),
+            "{resource}"
+        );
+    }
+}
+
+#[test]
+fn limit_of_memory_is_twice_what_publishing_pods_takes() {
+    let objects = render(&["relay.publishPods=true", "stack.bucket=whittle-bucket"]);
+    let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["resources"]["limits"]["memory"], "256Mi");
+    let documented = std::fs::read_to_string(format!("{CHART}/values.yaml")).unwrap();
+    assert!(documented.contains("up to 128 MiB for 50,000 pods"));
+}
+
+#[test]
+fn metrics_may_be_kept_from_other_pods() {
+    let ingress = |sets: &[&str]| {
+        let sets = [&["relay.networkPolicy.enabled=true"], sets].concat();
+        let objects = render(&sets);
+        let policy = find(&objects, "NetworkPolicy", "whittle-relay").unwrap();
+        policy["spec"]["ingress"][0].clone()
+    };
+    assert_eq!(ingress(&[]).get("from"), None);
+    let label = "kubernetes\\.io/metadata\\.name";
+    let peer = format!(
+        "relay.networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.{label}=monitoring"
+    );
+    let expected = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
+    assert_eq!(ingress(&[&peer])["from"], expected);
 }
 
 #[test]

@@ -340,7 +340,63 @@ async fn a_connection_that_fell_silent_is_replaced() {
     server.set_mood(Kind::Pod, Mood::Well);
     server.put(Kind::Pod, pending("web-0"));
     relay.woken(Lane::Provisioner, "default/web-0").await;
+}
+
+/// API servers that have seen no event of a kind may have nothing to say of it, not even a bookmark.
+#[tokio::test]
+async fn kind_that_nothing_is_said_of_is_listed_and_nobody_is_alarmed() {
+    let server = ApiServer::start().await;
+    server.set_mood(Kind::VolumeAttachment, Mood::Silent);
+    let relay = Running::start(&server);
+    relay.ready().await;
+    until("it is listed again and again", async || {
+        let (_, text) = relay.get("/readyz").await;
+        assert!(!text.contains("volumeattachments: failing"), "{text}");
+        server.lists(Kind::VolumeAttachment) > 3
+    })
+    .await;
+    relay.ready().await;
+}
+
+#[tokio::test]
+async fn object_that_cannot_be_read_is_left_out_and_the_others_are_watched() {
+    let odd = |name: &str| json!({"metadata": {"name": name, "namespace": "default", "labels": 7}});
+    let server = ApiServer::start().await;
+    server.put(Kind::Pod, odd("listed"));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    server.put(Kind::Pod, odd("watched"));
+    server.put(Kind::Pod, pending("web-0"));
+    relay.woken(Lane::Provisioner, "default/web-0").await;
     assert_eq!(server.lists(Kind::Pod), 1);
+    let (_, metrics) = relay.get("/metrics").await;
+    let told = r#"resource="pods",event="unreadable"} 2"#;
+    assert!(metrics.contains(told), "{metrics}");
+}
+
+#[tokio::test]
+async fn buffers_and_overlays_wake_the_lifecycle_and_may_be_absent_or_forbidden() {
+    let server = ApiServer::start().await;
+    server.set_mood(Kind::CapacityBuffer, Mood::Refusing(404));
+    server.set_mood(Kind::NodeOverlay, Mood::Refusing(403));
+    let relay = Running::start(&server);
+    relay.ready().await;
+    until("the heart beats", async || relay.sink.last_beat().is_some()).await;
+
+    for (kind, namespace, hint) in [
+        (
+            Kind::CapacityBuffer,
+            "default",
+            "capacitybuffer/default/spare",
+        ),
+        (Kind::NodeOverlay, "", "nodeoverlay/spare"),
+    ] {
+        server.set_mood(kind, Mood::Well);
+        until("it is watched", async || !server.watches(kind).is_empty()).await;
+        let metadata = json!({"name": "spare", "namespace": namespace, "generation": 1});
+        server.put(kind, json!({"metadata": metadata}));
+        relay.woken(Lane::Lifecycle, hint).await;
+    }
 }
 
 #[tokio::test]

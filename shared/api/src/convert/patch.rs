@@ -106,6 +106,7 @@ impl NodeClaimPatch {
             &update.add_finalizers,
             &update.remove_finalizers,
         );
+        guard_lists(&mut metadata, &current.resource_version);
         let metadata = (metadata != preconditions).then(|| json!({ "metadata": metadata }));
 
         let conditions_change =
@@ -148,7 +149,12 @@ fn conditions(update: &NodeClaimUpdate, current: &model::node_claim::NodeClaim) 
 pub struct NodePatch(pub Option<Value>);
 
 impl NodePatch {
-    pub fn new(update: &NodeUpdate, current: &model::node::Node) -> Self {
+    /// For a node as it was read, with `owners`: those that are no NodeClaims are left.
+    pub fn new(
+        update: &NodeUpdate,
+        current: &model::node::Node,
+        owners: &[OwnerReference],
+    ) -> Self {
         let preconditions = preconditions(&update.uid.0, &update.resource_version);
         let mut metadata = preconditions.clone();
         set(&mut metadata, "labels", &update.set_labels);
@@ -170,7 +176,12 @@ impl NodePatch {
                 controller: None,
                 block_owner_deletion: Some(true),
             };
-            metadata.insert("ownerReferences".to_owned(), json!([owner]));
+            let others = owners.iter().filter(|other| {
+                (other.api_version.as_str(), other.kind.as_str())
+                    != (NodeClaim::API_VERSION, NodeClaim::KIND)
+            });
+            let owners: Vec<_> = others.chain([&owner]).collect();
+            metadata.insert("ownerReferences".to_owned(), json!(owners));
         }
         let mut patch = Map::new();
         let mut spec = Map::new();
@@ -184,12 +195,17 @@ impl NodePatch {
         if update.uncordon && current.unschedulable {
             spec.insert("unschedulable".to_owned(), false.into());
         }
+        let replaces_list = spec.contains_key("taints");
         if !spec.is_empty() {
             patch.insert("spec".to_owned(), Value::Object(spec));
         }
         if metadata == preconditions && patch.is_empty() {
             return Self(None);
         }
+        if replaces_list {
+            guard(&mut metadata, &current.resource_version);
+        }
+        guard_lists(&mut metadata, &current.resource_version);
         patch.insert("metadata".to_owned(), Value::Object(metadata));
         Self(Some(Value::Object(patch)))
     }
@@ -202,6 +218,21 @@ fn preconditions(uid: &str, resource_version: &str) -> Map<String, Value> {
         .filter(|(_, value)| !value.is_empty())
         .map(|(field, value)| (field.to_owned(), value.into()))
         .collect()
+}
+
+/// Lists are replaced as a whole: what was added since they were read must not be lost with them.
+fn guard_lists(metadata: &mut Map<String, Value>, read_version: &str) {
+    if metadata.contains_key("finalizers") || metadata.contains_key("ownerReferences") {
+        guard(metadata, read_version);
+    }
+}
+
+/// Lets a patch apply to this version alone, unless it names one that was judged before.
+fn guard(metadata: &mut Map<String, Value>, read_version: &str) {
+    if !read_version.is_empty() {
+        let version = metadata.entry("resourceVersion");
+        version.or_insert_with(|| read_version.into());
+    }
 }
 
 fn set(
@@ -397,7 +428,7 @@ mod tests {
             "metadata": {"uid": "u", "labels": {"a": null}, "annotations": {"b": null}},
             "spec": {"unschedulable": false},
         });
-        assert_eq!(NodePatch::new(&update, &cordoned).0, Some(expected));
+        assert_eq!(NodePatch::new(&update, &cordoned, &[]).0, Some(expected));
     }
 
     #[test]
@@ -410,13 +441,16 @@ mod tests {
             uid: "u".into(),
             ..NodeUpdate::default()
         };
-        assert_eq!(NodePatch::new(&update, &node), NodePatch(None));
+        assert_eq!(NodePatch::new(&update, &node, &[]), NodePatch(None));
 
         let add_what_is_there = NodeUpdate {
             add_finalizers: vec!["a".into()],
             ..update.clone()
         };
-        assert_eq!(NodePatch::new(&add_what_is_there, &node), NodePatch(None));
+        assert_eq!(
+            NodePatch::new(&add_what_is_there, &node, &[]),
+            NodePatch(None)
+        );
 
         let update = NodeUpdate {
             set_labels: BTreeMap::from([("karpenter.sh/registered".into(), "true".into())]),
@@ -450,17 +484,72 @@ mod tests {
                 "taints": []
               }
             }"#]]
-        .assert_eq(&pretty(&NodePatch::new(&update, &node).0.unwrap()));
+        .assert_eq(&pretty(&NodePatch::new(&update, &node, &[]).0.unwrap()));
 
         let remove = NodeUpdate {
             remove_finalizers: vec!["a".into()],
             uid: "u".into(),
             ..NodeUpdate::default()
         };
-        let patch = NodePatch::new(&remove, &node).0.unwrap();
+        let patch = NodePatch::new(&remove, &node, &[]).0.unwrap();
         assert_eq!(
             patch,
             json!({ "metadata": { "uid": "u", "finalizers": [] } })
         );
+    }
+
+    #[test]
+    fn replaced_lists_apply_to_the_version_that_was_read() {
+        let node = Node {
+            resource_version: "7".into(),
+            finalizers: vec!["others/finalizer".into()],
+            ..Node::default()
+        };
+        let others = OwnerReference {
+            api_version: "v1".into(),
+            kind: "Machine".into(),
+            name: "machine-1".into(),
+            ..OwnerReference::default()
+        };
+        let earlier = OwnerReference {
+            api_version: NodeClaim::API_VERSION.into(),
+            kind: NodeClaim::KIND.into(),
+            ..others.clone()
+        };
+        let owned = NodeUpdate {
+            owner: Some(("default-x7f2p".into(), "claim-uid".into())),
+            ..NodeUpdate::default()
+        };
+        let patch = NodePatch::new(&owned, &node, &[others, earlier]).0.unwrap();
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
+        let names: Vec<_> = owners.iter().map(|owner| &owner["name"]).collect();
+        assert_eq!(names, ["machine-1", "default-x7f2p"]);
+
+        let finalized = NodeUpdate {
+            add_finalizers: vec!["karpenter.sh/termination".into()],
+            ..NodeUpdate::default()
+        };
+        let tainted = NodeUpdate {
+            taints: Some(Vec::new()),
+            ..NodeUpdate::default()
+        };
+        for update in [&finalized, &tainted] {
+            let patch = NodePatch::new(update, &node, &[]).0.unwrap();
+            assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        }
+        let judged = NodeUpdate {
+            resource_version: "5".into(),
+            ..finalized
+        };
+        let patch = NodePatch::new(&judged, &node, &[]).0.unwrap();
+        assert_eq!(patch["metadata"]["resourceVersion"], "5");
+
+        let labelled = NodeUpdate {
+            set_labels: BTreeMap::from([("a".into(), "b".into())]),
+            ..NodeUpdate::default()
+        };
+        let patch = NodePatch::new(&labelled, &node, &[]).0.unwrap();
+        assert_eq!(patch["metadata"].get("resourceVersion"), None);
     }
 }

@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use super::path::ResourcePath;
 use crate::{
-    error::{ApiError, ApiResult},
+    access::UsedAccess,
+    error::{ApiError, ApiResult, Subject},
     json,
     sandbox::Shared,
     server::ApiServer,
@@ -17,6 +18,12 @@ pub(super) struct User {
     groups: Vec<String>,
 }
 
+impl User {
+    fn is_administrator(&self) -> bool {
+        self.groups.iter().any(|group| group == ADMINISTRATORS)
+    }
+}
+
 /// Members of this group may do everything.
 const ADMINISTRATORS: &str = "system:masters";
 
@@ -25,8 +32,33 @@ const CLUSTER_BINDINGS: TableId = TableId::named("clusterrolebindings.rbac.autho
 const ROLES: TableId = TableId::named("roles.rbac.authorization.k8s.io");
 const BINDINGS: TableId = TableId::named("rolebindings.rbac.authorization.k8s.io");
 
-/// Finds the user by bearer token; a server without credentials takes everybody as administrator.
+/// Finds the user by bearer token, or whom an administrator acts as.
 pub(super) fn user(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
+    let user = authenticated(shared, headers)?;
+    let wanted = headers.get("impersonate-user");
+    let Some(name) = wanted.and_then(|name| name.to_str().ok()) else {
+        return Ok(user);
+    };
+    if !user.is_administrator() {
+        return Err(ApiError::new(
+            403,
+            "Forbidden",
+            format!(
+                "users \"{name}\" is forbidden: User \"{}\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope",
+                user.name
+            ),
+        ));
+    }
+    let groups = headers.get_all("impersonate-group").iter();
+    let groups = groups.filter_map(|group| group.to_str().ok());
+    Ok(User {
+        name: name.to_owned(),
+        groups: groups.map(str::to_owned).collect(),
+    })
+}
+
+/// A server without credentials takes everybody as administrator.
+fn authenticated(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
     let credentials = shared.credentials();
     if credentials.is_empty() {
         return Ok(User {
@@ -68,25 +100,35 @@ pub(super) fn check(
         namespace: path.namespace.as_deref().unwrap_or_default(),
         name: path.name.as_deref().or(selected).unwrap_or_default(),
     };
-    if shared.read(|world| is_allowed(&world.server, user, &access)) {
+    if user.is_administrator() {
+        return Ok(());
+    }
+    let role = shared.read(|world| allowing_role(&world.server, user, &access));
+    let is_allowed = role.is_some();
+    shared.note_access(UsedAccess {
+        user: user.name.clone(),
+        verb: verb.to_owned(),
+        group: access.group.to_owned(),
+        resource: access.resource.to_owned(),
+        role,
+    });
+    if is_allowed {
         return Ok(());
     }
     let place = match access.namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace \"{namespace}\""),
     };
-    let object = match access.name {
-        "" => access.resource.to_owned(),
-        name => format!("{} \"{name}\"", access.resource),
+    let subject = Subject {
+        group: access.group,
+        resource: &path.resource,
+        kind: &path.resource,
+        name: access.name,
     };
-    Err(ApiError::new(
-        403,
-        "Forbidden",
-        format!(
-            "{object} is forbidden: User \"{}\" cannot {verb} resource \"{}\" in API group \"{}\" {place}",
-            user.name, access.resource, access.group
-        ),
-    ))
+    Err(subject.forbidden(&format!(
+        "User \"{}\" cannot {verb} resource \"{}\" in API group \"{}\" {place}",
+        user.name, access.resource, access.group
+    )))
 }
 
 /// What somebody wants to do.
@@ -100,9 +142,11 @@ struct Access<'a> {
 }
 
 fn is_allowed(server: &ApiServer, user: &User, access: &Access<'_>) -> bool {
-    if user.groups.iter().any(|group| group == ADMINISTRATORS) {
-        return true;
-    }
+    user.is_administrator() || allowing_role(server, user, access).is_some()
+}
+
+/// The first role of the user that allows it.
+fn allowing_role(server: &ApiServer, user: &User, access: &Access<'_>) -> Option<String> {
     let everywhere = server
         .store
         .list(&CLUSTER_BINDINGS, None, &Start::Beginning);
@@ -129,8 +173,11 @@ fn is_allowed(server: &ApiServer, user: &User, access: &Access<'_>) -> bool {
             let key = crate::store::ObjectKey::new(namespace, role);
             server.store.get(table, &key)
         })
-        .flat_map(|role| json::items(role.value(), &["rules"]))
-        .any(|rule| grants(rule, access))
+        .find(|role| {
+            let rules = json::items(role.value(), &["rules"]);
+            rules.iter().any(|rule| grants(rule, access))
+        })
+        .map(|role| role.name().to_owned())
 }
 
 /// Whether a binding is about this user.

@@ -231,6 +231,9 @@ async fn resource(
             return Ok(Answer::text(String::new()).into_response(&parts.headers));
         }
         Some(Effect::Drip(pause)) => drip = Some(pause),
+        Some(Effect::Endless) => return Ok(stream::endless()),
+        Some(Effect::Unpacks(mebibytes)) => return Ok(stream::unpacking(mebibytes)),
+        Some(Effect::Answer(text)) => return Ok(Answer::text(text).into_response(&parts.headers)),
     }
     let request = ResourceRequest {
         kind,

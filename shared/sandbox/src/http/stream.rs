@@ -61,6 +61,36 @@ pub(super) fn dripping(response: Response, pause: Duration) -> Response {
     Response::from_parts(parts, Body::from_stream(slow))
 }
 
+/// How much of a senseless answer is sent at a time.
+const PIECE_BYTES: usize = 1 << 20;
+const BEGINNING: &str = r#"{"kind":""#;
+
+/// The beginning of an object, and a string in it that never ends.
+pub(super) fn endless() -> Response {
+    let beginning = stream::once(async { Bytes::from_static(BEGINNING.as_bytes()) });
+    let rest = stream::repeat(Bytes::from(vec![b'a'; PIECE_BYTES]));
+    let pieces = beginning.chain(rest).map(Ok::<_, Infallible>);
+    Response::new(Body::from_stream(pieces))
+}
+
+/// The same, cut after so many MiB and compressed to a thousandth.
+pub(super) fn unpacking(mebibytes: usize) -> Response {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let piece = vec![b'a'; PIECE_BYTES];
+    let mut written = encoder.write_all(BEGINNING.as_bytes());
+    for _ in 0..mebibytes {
+        written = written.and_then(|()| encoder.write_all(&piece));
+    }
+    // Writing to memory cannot fail; were it to, the client would see a broken body.
+    let body = written.and_then(|()| encoder.finish()).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    let gzip = HeaderValue::from_static("gzip");
+    response
+        .headers_mut()
+        .insert(header::CONTENT_ENCODING, gzip);
+    response
+}
+
 struct Writer {
     encoder: Option<GzEncoder<Vec<u8>>>,
     head: Option<String>,

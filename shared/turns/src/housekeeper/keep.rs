@@ -190,6 +190,8 @@ async fn upkeep(
     memory.upkept_at = Some(now);
     let spent = async {
         let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
+        // Nobody else may need what one needs that cannot be read.
+        let node_classes = node_classes.complete("EC2NodeClass")?;
         let needs = Needs {
             node_classes: &node_classes,
             node_claims: &node_claims,

@@ -163,7 +163,7 @@ hand_on! {
             }))
         }
     }
-    fn node_classes() -> Vec<api::EC2NodeClass>;
+    fn node_classes() -> Listed<api::EC2NodeClass>;
     fn nodes() -> Vec<Node>;
     fn unassigned_pods() -> Vec<Pod>;
     fn daemon_sets() -> Vec<DaemonSet>;

@@ -1,0 +1,82 @@
+//! Objects that cannot be read as they are: whatever is decided about their surroundings must know that they exist.
+//!
+//! A pod or node is made of those of its fields that can be read, and marked as one that must not be disrupted: a node with such
+//! a pod is neither empty nor drained, and such a node is there and takes no pods. NodeClaims have no such form: without
+//! their status they would look like ones to launch, so a list with one that cannot be read is an error. Objects of other kinds
+//! end nothing by being absent, and are left out.
+
+use api::{Resource, UnreadableItem, names::annotation};
+use serde_json::{Map, Value, json};
+
+pub(crate) enum Remainder<T> {
+    StandIn(T),
+    LeftOut,
+    /// The list must not pass as complete.
+    Missing,
+}
+
+/// The remainder of an object of a list.
+pub(crate) fn remainder<T: Resource>(item: &UnreadableItem) -> Remainder<T> {
+    let marks: &[(&str, &str, Value)] = match T::KIND {
+        "Pod" => &[],
+        "Node" => &[("spec", "unschedulable", Value::Bool(true))],
+        "NodeClaim" => return Remainder::Missing,
+        _ => return Remainder::LeftOut,
+    };
+    match readable_part(item, marks) {
+        Some(object) => Remainder::StandIn(object),
+        None => Remainder::Missing,
+    }
+}
+
+/// An object of all fields that can be read; `None` if not even its name can.
+fn readable_part<T: Resource>(item: &UnreadableItem, marks: &[(&str, &str, Value)]) -> Option<T> {
+    let metadata = item.object.get("metadata")?.as_object()?;
+    let mut part = Map::new();
+    for field in ["name", "namespace", "uid"] {
+        if let Some(value) = metadata.get(field) {
+            put(&mut part, "metadata", field, value.clone());
+        }
+    }
+    let mut readable: T = read(&part)?;
+    if readable.metadata().name.is_empty() {
+        return None;
+    }
+    for section in ["metadata", "spec", "status"] {
+        let fields = item.object.get(section).and_then(Value::as_object);
+        for (field, value) in fields.into_iter().flatten() {
+            // A pod without a node is never bought one by what is left of it.
+            if section == "status" && field == "conditions" && T::KIND == "Pod" {
+                continue;
+            }
+            let mut more = part.clone();
+            put(&mut more, section, field, value.clone());
+            if let Some(object) = read(&more) {
+                (part, readable) = (more, object);
+            }
+        }
+    }
+    for (section, field, value) in marks {
+        put(&mut part, section, field, value.clone());
+        readable = read(&part)?;
+    }
+    let annotations = &mut readable.metadata_mut().annotations;
+    annotations.insert(annotation::DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+    Some(readable)
+}
+
+fn put(object: &mut Map<String, Value>, section: &str, field: &str, value: Value) {
+    let section = object.entry(section).or_insert_with(|| json!({}));
+    if let Some(section) = section.as_object_mut() {
+        section.insert(field.to_owned(), value);
+    }
+}
+
+fn read<T: Resource>(part: &Map<String, Value>) -> Option<T> {
+    let mut whole = part.clone();
+    // Fields that every object of these kinds has.
+    for section in ["metadata", "spec", "status"] {
+        whole.entry(section).or_insert_with(|| json!({}));
+    }
+    serde_json::from_value(Value::Object(whole)).ok()
+}

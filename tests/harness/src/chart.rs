@@ -1,0 +1,55 @@
+//! The chart, as helm renders it.
+
+use std::{path::Path, process::Command};
+
+use serde_json::Value;
+
+/// Namespace of the rendered release, and of the relay's ServiceAccount.
+pub const RELEASE_NAMESPACE: &str = "whittle";
+/// The relay's user name, as API servers give it to its ServiceAccount.
+pub const RELAY_USER: &str = "system:serviceaccount:whittle:whittle-relay";
+/// Kinds of the group `rbac.authorization.k8s.io`.
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// The objects that the chart renders with its example values and some more.
+///
+/// # Panics
+/// If helm refuses them.
+#[must_use]
+pub fn rendered_chart(sets: &[&str]) -> Vec<Value> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/chart");
+    let output = Command::new(crate::tool("bin/helm"))
+        .args(["template", "whittle"])
+        .arg(&chart)
+        .args(["--namespace", RELEASE_NAMESPACE, "--values"])
+        .arg(chart.join("ci/example-values.yaml"))
+        .args(sets.iter().flat_map(|set| ["--set", set]))
+        .output()
+        .unwrap_or_else(|error| panic!("helm does not start: {error}"));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let objects = text.split("\n---\n").map(|document| {
+        let object: Result<Value, _> = serde_saphyr::from_str(document);
+        object.unwrap_or_else(|error| panic!("{error}: {document}"))
+    });
+    objects.filter(|object| !object.is_null()).collect()
+}
+
+/// The roles of functions and relay, and who holds them.
+///
+/// # Panics
+/// If helm refuses the chart.
+#[must_use]
+pub fn chart_rbac() -> Vec<Value> {
+    let mut objects = rendered_chart(&[]);
+    objects.retain(|object| {
+        object
+            .get("apiVersion")
+            .is_some_and(|version| version == RBAC)
+    });
+    objects
+}
