@@ -66,7 +66,7 @@ async fn cluster_that_cannot_be_reached_keeps_no_other_waiting() {
         never: "slow",
     };
     let clock = Arc::new(SetClock(Mutex::new(Timestamp::UNIX_EPOCH)));
-    let connections = Connections::new(Arc::new(directory), clock);
+    let connections = Connections::new(Arc::new(directory), clock, "test".to_owned());
     let (slow, other, entry) = ("slow".into(), "other".into(), json!({}));
     let mut waiting = connections.connect(&slow, &entry);
     assert!(waiting.as_mut().now_or_never().is_none(), "it hangs");
@@ -84,7 +84,7 @@ async fn memory_of_cluster_that_was_made_anew_under_its_name_is_dropped() {
         never: "",
     };
     let clock = Arc::new(SetClock(Mutex::new(Timestamp::UNIX_EPOCH)));
-    let connections = Connections::new(Arc::new(directory), clock.clone());
+    let connections = Connections::new(Arc::new(directory), clock.clone(), "test".to_owned());
     let (cluster, entry) = (ClusterName::from("demo"), json!({"type": "eks"}));
     let mut seen = Vec::new();
     for _ in 0..3 {
