@@ -10,11 +10,11 @@ mod mark;
 mod volumes;
 
 pub use self::{
-    foreign::terminate_foreign,
+    foreign::{Leave, terminate_foreign},
     mark::{cordon, mark},
 };
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     conditions::{ConditionSet, types},
@@ -47,6 +47,8 @@ pub struct Gone {
     pub instances: BTreeSet<String>,
     /// NodeClaims whose instance is none of theirs: nothing is ended for them.
     pub strangers: BTreeSet<NodeClaimName>,
+    /// Provider ids of instances that EC2 refused to end a short while ago, with the time at which it is asked again.
+    pub refused: BTreeMap<String, Timestamp>,
 }
 
 /// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
@@ -293,7 +295,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm.
+    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm. What EC2 refuses is asked less often.
     fn end_instance(
         &self,
         claim: &NodeClaim,
@@ -303,21 +305,24 @@ impl<'a> View<'a> {
         let Some(instance) = instance_of(&claim.status.provider_id) else {
             return;
         };
-        decision.act(
-            Action::Terminate {
-                claim: claim.name.clone(),
-                instance,
-            },
-            format!(
-                "NodeClaim {} is being deleted and its node is drained",
-                claim.name
-            ),
-        );
+        let rests_until = self.gone.refused.get(&claim.status.provider_id).copied();
+        if rests_until.is_none() {
+            decision.act(
+                Action::Terminate {
+                    claim: claim.name.clone(),
+                    instance,
+                },
+                format!(
+                    "NodeClaim {} is being deleted and its node is drained",
+                    claim.name
+                ),
+            );
+        }
         self.write(claim, decision, |conditions| {
             also(conditions);
             conditions.set_true(types::INSTANCE_TERMINATING);
         });
-        decision.look_again(self.after(LOOK_AGAIN));
+        decision.look_again(rests_until.unwrap_or_else(|| self.after(LOOK_AGAIN)));
     }
 
     fn write(

@@ -17,8 +17,8 @@ use ports::{
 };
 
 use crate::{
-    Entry, EntryError, Outcome, Report, TurnError, World, disruption, journal, lifecycle, metrics,
-    notifications, provisioner, reach, status, terminator,
+    Entry, EntryError, Outcome, Report, TurnError, World, disruption, events, journal, lifecycle,
+    metrics, notifications, provisioner, reach, status, terminator,
 };
 
 /// A turn that holds its lane.
@@ -234,6 +234,8 @@ async fn turn(
             cursor: None,
         }),
     }?;
+    let refused = done.report.take_failures();
+    events::post(&turn, &refused, &mut done.report).await;
     done.report.reads.traffic = turn.api.traffic().since(before);
     let may_act = turn.may_act();
     Ok((done, may_act.then_some(turn.api)))

@@ -15,6 +15,7 @@ fn decide(ready: ConditionStatus, is_gone: bool, pods: Vec<Pod>) -> Decision {
 static EXISTING: Gone = Gone {
     instances: std::collections::BTreeSet::new(),
     strangers: std::collections::BTreeSet::new(),
+    refused: std::collections::BTreeMap::new(),
 };
 
 #[test]
