@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// The cluster, as it is registered.
     #[arg(value_parser = name)]
     cluster: String,
-    /// The request to approve, as its event and --list name it. Without one, garbage collection may go on.
+    /// The request to approve, as its event and --list name it. Without one, garbage collection and expiry may go on.
     #[arg(value_parser = crate::pause::text)]
     request: Option<String>,
     /// Shows what waits for approval, what is approved and what expired lately, and changes nothing.
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         approve(arguments, now, until)?;
         writeln!(
             std::io::stdout(),
-            "Until {until}, garbage collection may end what it held back in {}.",
+            "Until {until}, nodes that garbage collection or the cap on terminations held back may end in {}.",
             arguments.cluster
         )?;
         return Ok(());

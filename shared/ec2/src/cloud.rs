@@ -19,7 +19,7 @@ use model::{
     interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
-use ports::{Cloud, CloudError};
+use ports::{Cloud, CloudError, Terminations, terminate_each};
 
 use crate::{
     Account,
@@ -91,23 +91,18 @@ impl Cloud for Account {
         status::troubles(&self.ec2, now).await
     }
 
-    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations {
         let ec2 = self.ec2_of(cluster).await;
-        for ids in ids.chunks(IDS_PER_CALL) {
-            match terminate(&ec2, ids).await {
-                // One unknown id fails the whole call.
-                Err(CloudError::NotFound { .. }) => {
-                    for id in ids {
-                        match terminate(&ec2, std::slice::from_ref(id)).await {
-                            Ok(()) | Err(CloudError::NotFound { .. }) => {}
-                            Err(error) => return Err(error),
-                        }
-                    }
-                }
-                done => done?,
-            }
+        terminate_each(ids, |ids| terminate(&ec2, ids)).await
+    }
+
+    async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
+        let call = self.ec2.describe_instances().instance_ids(id.as_str());
+        match call.send().await.map_err(refused("ec2:DescribeInstances")) {
+            Ok(_) => Ok(true),
+            Err(CloudError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     async fn tag(
@@ -134,8 +129,8 @@ impl Cloud for Account {
     }
 }
 
-async fn terminate(ec2: &aws_sdk_ec2::Client, ids: &[InstanceId]) -> Result<(), CloudError> {
-    let ids = ids.iter().map(ToString::to_string).collect();
+async fn terminate(ec2: &aws_sdk_ec2::Client, ids: Vec<InstanceId>) -> Result<(), CloudError> {
+    let ids = ids.into_iter().map(|id| id.0).collect();
     let call = ec2.terminate_instances().set_instance_ids(Some(ids));
     call.send()
         .await

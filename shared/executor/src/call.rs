@@ -84,7 +84,8 @@ impl Executor<'_> {
             ) => {
                 let refusal = facts.builder.refused(&error.to_string());
                 for member in &group.members {
-                    self.refuse(member, &refusal, outcome).await?;
+                    let refused = self.refuse(member, &refusal, outcome).await;
+                    outcome.isolate(member.name(), refused)?;
                 }
                 return Ok(());
             }
@@ -122,8 +123,9 @@ impl Executor<'_> {
                 .await?;
             for member in &left {
                 let why = "the instance that was left for it is another's";
-                self.end_attempt(member, "LaunchFailed", why, outcome)
-                    .await?;
+                let ended = self.end_attempt(member, "LaunchFailed", why, outcome);
+                let ended = ended.await;
+                outcome.isolate(member.name(), ended)?;
             }
             return self.close(&call).await;
         }
@@ -144,8 +146,9 @@ impl Executor<'_> {
             Sent::Not(members, why) => {
                 common.free().give_back(&needed, &[]);
                 for member in &members {
-                    self.end_attempt(member, "LaunchFailed", &why, outcome)
-                        .await?;
+                    let ended = self.end_attempt(member, "LaunchFailed", &why, outcome);
+                    let ended = ended.await;
+                    outcome.isolate(member.name(), ended)?;
                 }
                 self.close(&call).await?;
             }
@@ -178,8 +181,9 @@ impl Executor<'_> {
             Err(CloudError::NoCapacity { code, message }) => {
                 let why = format!("{code}: {message}");
                 for member in &members {
-                    self.fail(member, &why, Some("InsufficientCapacityError"), outcome)
-                        .await?;
+                    let reason = Some("InsufficientCapacityError");
+                    let failed = self.fail(member, &why, reason, outcome).await;
+                    outcome.isolate(member.name(), failed)?;
                 }
                 self.close(call).await?;
                 Ok(Sent::Answered(Answered::default()))
@@ -191,7 +195,8 @@ impl Executor<'_> {
             ) => {
                 let refusal = facts.builder.refused(&error.to_string());
                 for member in &members {
-                    self.end_with(member, &refusal, outcome).await?;
+                    let ended = self.end_with(member, &refusal, outcome).await;
+                    outcome.isolate(member.name(), ended)?;
                 }
                 self.close(call).await?;
                 Ok(Sent::Answered(Answered::default()))

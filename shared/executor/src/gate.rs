@@ -44,6 +44,17 @@ pub enum Trouble {
     Ledger(#[from] LedgerError),
 }
 
+impl Trouble {
+    /// Whether it is about one object or call, so that others may go on.
+    pub(crate) fn is_about_one_object(&self) -> bool {
+        match self {
+            Self::Cloud(error) => error.is_about_one_object(),
+            Self::Cluster(error) => error.is_about_one_object(),
+            Self::Ledger(_) => false,
+        }
+    }
+}
+
 /// The leader Lease must outlast the turn by this (PROTOCOL B1).
 const LEADER_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 

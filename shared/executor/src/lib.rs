@@ -116,6 +116,17 @@ impl Outcome {
             .push(format!("NodeClaim {claim}: {}", problem.to_string()));
     }
 
+    /// The outcome of a step of one launch: one whose own NodeClaim refuses is left to a later turn, and others go on.
+    fn isolate(&mut self, claim: &NodeClaimName, step: Result<(), Trouble>) -> Result<(), Trouble> {
+        match step {
+            Err(trouble) if trouble.is_about_one_object() => {
+                self.left(claim, trouble);
+                Ok(())
+            }
+            step => step,
+        }
+    }
+
     /// Adds what another step came to.
     pub fn absorb(&mut self, other: Self) {
         self.launched.extend(other.launched);

@@ -141,8 +141,10 @@ impl Executor<'_> {
             if self.ledger.owner(&instance.id).await?.is_none()
                 && let Some(member) = left.pop()
             {
-                self.end_attempt(&member, "LaunchFailed", &death(&dead), outcome)
-                    .await?;
+                let why = death(&dead);
+                let ended = self.end_attempt(&member, "LaunchFailed", &why, outcome);
+                let ended = ended.await;
+                outcome.isolate(member.name(), ended)?;
             }
         }
         if now.duration_since(call.frozen_at) < LEFT_ALONE {
@@ -162,13 +164,9 @@ impl Executor<'_> {
         }
         if self.is_overdue(&call) {
             for member in &left {
-                self.fail(
-                    member,
-                    "the launch call had no certain answer within the launch time-out",
-                    None,
-                    outcome,
-                )
-                .await?;
+                let why = "the launch call had no certain answer within the launch time-out";
+                let failed = self.fail(member, why, None, outcome).await;
+                outcome.isolate(member.name(), failed)?;
             }
             return self.close(&call).await;
         }

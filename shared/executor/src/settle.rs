@@ -96,7 +96,8 @@ impl Executor<'_> {
                     at: self.clock.now(),
                 });
             }
-            self.end_with(member, &reading.refusal, outcome).await?;
+            let ended = self.end_with(member, &reading.refusal, outcome).await;
+            outcome.isolate(member.name(), ended)?;
         }
         self.close(call).await?;
         let launched = answer.instances.into_iter();
@@ -152,7 +153,10 @@ impl Executor<'_> {
             let ended = self.end(call, member, owned, facts, &mut came).await;
             (ended, came)
         });
-        ended.await.into_iter().collect::<Result<(), Trouble>>()?;
+        let ended: Vec<Result<(), Trouble>> = ended.await;
+        for ((member, _), ended) in owners.iter().zip(ended) {
+            outcome.isolate(member.name(), ended)?;
+        }
         Ok(left)
     }
 

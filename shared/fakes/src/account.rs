@@ -12,7 +12,7 @@ use model::{
 };
 use ports::CloudError;
 
-use crate::provider::SECURITY_GROUP;
+use crate::{provider::SECURITY_GROUP, refusal::Protection};
 
 /// An AWS account's EC2, as far as launches need it.
 #[derive(Default)]
@@ -41,6 +41,10 @@ pub struct Account {
     pub unlisted: BTreeSet<InstanceId>,
     /// How long a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
+    /// Instances that EC2 refuses to end until they are taken out of here.
+    pub protected: BTreeMap<InstanceId, Protection>,
+    /// Instances whose Auto Scaling group has no such lifecycle hook any more.
+    pub without_hook: BTreeSet<InstanceId>,
     /// Launch templates, and the NodeClass each was made for.
     pub templates: BTreeMap<String, String>,
     /// Every CreateFleet request that reached EC2.

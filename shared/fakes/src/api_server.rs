@@ -17,7 +17,10 @@ use ports::{
     cluster::{Event, LeaderLease, Unreadable},
 };
 
-use crate::told::ToldStatus;
+use crate::{
+    refusal::{Admission, Protected},
+    told::ToldStatus,
+};
 
 /// One cluster's API server: the objects that Whittle looks at, with versions, preconditions, finalizers and graceful
 /// deletion.
@@ -36,12 +39,16 @@ pub struct ApiServer {
     pub missing: BTreeSet<&'static str>,
     pub node_claims: BTreeMap<NodeClaimName, NodeClaim>,
     pub nodes: BTreeMap<NodeName, Node>,
+    /// Nodes that lists leave out, as those that cannot be decoded are; reads by name show them.
+    pub unlisted_nodes: BTreeSet<NodeName>,
     pub pods: BTreeMap<PodKey, Pod>,
     pub daemon_sets: Vec<DaemonSet>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
     pub deployments: BTreeMap<String, Deployment>,
     pub events: Vec<Event>,
+    /// Objects that an admission policy lets nobody but users change.
+    pub protected: BTreeMap<Protected, Admission>,
     pub leader: Option<LeaderLease>,
     /// What functions told the relay; `None` where there is none.
     pub status: Option<ToldStatus>,

@@ -9,7 +9,7 @@ use model::{
     interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
 };
-use ports::{Cloud, CloudError};
+use ports::{Cloud, CloudError, Terminations, terminate_each};
 
 use crate::sim::{Sim, World};
 
@@ -122,13 +122,23 @@ impl Cloud for Sim {
         .await
     }
 
-    async fn terminate(&self, _: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
-        self.port("terminate", |world| {
-            world.spend(Api::TerminateInstances, "TerminateInstances")?;
-            for id in ids {
-                world.account.terminate(id, world.now);
-            }
-            Ok(())
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations {
+        let call = |ids: Vec<InstanceId>| {
+            self.port("terminate", move |world| {
+                world.spend(Api::TerminateInstances, "TerminateInstances")?;
+                world
+                    .account
+                    .terminate_instances(cluster, &ids, world.now)
+                    .map_err(|refusal| refusal.into_error("TerminateInstances"))
+            })
+        };
+        terminate_each(ids, call).await
+    }
+
+    async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
+        self.aside("knows_instance", |world| {
+            world.spend(Api::Describe, "DescribeInstances")?;
+            Ok(world.account.instances.contains_key(id))
         })
         .await
     }
@@ -153,18 +163,22 @@ impl Cloud for Sim {
 
     async fn complete_hook(&self, id: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
         self.port("complete_hook", |world| {
+            world.account.holds(id, "CompleteLifecycleAction")?;
             world.account.terminate(id, world.now);
             Ok(())
         })
         .await
     }
 
-    async fn extend_hook(&self, _: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
-        self.port("extend_hook", |_| Ok(())).await
+    async fn extend_hook(&self, id: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
+        self.port("extend_hook", |world| {
+            world.account.holds(id, "RecordLifecycleActionHeartbeat")
+        })
+        .await
     }
 }
 
-fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
+pub(crate) fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
     instance.tags.get(api::names::tag::EKS_CLUSTER) == Some(&cluster.0)
 }
 

@@ -24,6 +24,7 @@ use ports::{
 
 use crate::{
     api_server::{absent, conflict},
+    refusal::Protected,
     sim::Sim,
 };
 
@@ -58,7 +59,10 @@ impl Cluster for Sim {
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
         self.aside("nodes", |world| {
-            Ok(world.api.nodes.values().cloned().collect())
+            let unlisted = &world.api.unlisted_nodes;
+            let nodes = world.api.nodes.values();
+            let listed = nodes.filter(|node| !unlisted.contains(&node.name));
+            Ok(listed.cloned().collect())
         })
         .await
     }
@@ -163,18 +167,26 @@ impl Cluster for Sim {
 
     async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError> {
         self.port("create_node_claim", |world| {
+            let pool = Protected::NodeClaimsOf(launch.node_pool.clone());
+            world.api.admits(&pool)?;
             Ok(world.api.create_claim(launch, world.now))
         })
         .await
     }
 
     async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError> {
-        self.port("update_node_claim", |world| world.api.update_claim(update))
-            .await
+        self.port("update_node_claim", |world| {
+            let claim = Protected::NodeClaim(update.name.clone());
+            world.api.admits(&claim)?;
+            world.api.update_claim(update)
+        })
+        .await
     }
 
     async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError> {
         self.port("delete_node_claim", |world| {
+            let claim = Protected::NodeClaim(target.name.clone());
+            world.api.admits(&claim)?;
             world.api.delete_claim(target, world.now)
         })
         .await
@@ -182,6 +194,7 @@ impl Cluster for Sim {
 
     async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
         self.port("update_node", |world| {
+            world.api.admits(&Protected::Node(update.name.clone()))?;
             world.api.update_node(update, world.now)
         })
         .await
@@ -194,6 +207,7 @@ impl Cluster for Sim {
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError> {
         self.port("evict", |world| {
+            world.api.admits(&Protected::Pod(pod.clone()))?;
             world.api.evict(pod, uid, grace_seconds, world.now)
         })
         .await
@@ -206,6 +220,7 @@ impl Cluster for Sim {
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError> {
         self.port("delete_pod", |world| {
+            world.api.admits(&Protected::Pod(pod.clone()))?;
             world.api.delete_pod(pod, uid, grace_seconds, world.now)
         })
         .await
@@ -217,6 +232,7 @@ impl Cluster for Sim {
         status: &NodePoolStatus,
     ) -> Result<(), ClusterError> {
         self.port("update_node_pool_status", |world| {
+            world.api.admits(&Protected::NodePool(name.clone()))?;
             let pool = world.api.node_pools.get_mut(name.as_str());
             pool.ok_or_else(|| absent("NodePool", name.as_str()))?
                 .status = Some(status.clone());
@@ -231,6 +247,7 @@ impl Cluster for Sim {
         status: &EC2NodeClassStatus,
     ) -> Result<(), ClusterError> {
         self.port("update_node_class_status", |world| {
+            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
             let class = world.api.node_classes.get_mut(name);
             class.ok_or_else(|| absent("EC2NodeClass", name))?.status = Some(status.clone());
             Ok(())
@@ -278,6 +295,7 @@ impl Cluster for Sim {
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError> {
         self.port("annotate_node_pool", |world| {
+            world.api.admits(&Protected::NodePool(name.clone()))?;
             let pool = world.api.node_pools.get_mut(name.as_str());
             let pool = pool.ok_or_else(|| absent("NodePool", name.as_str()))?;
             pool.metadata.annotations.extend(annotations.clone());
@@ -292,6 +310,7 @@ impl Cluster for Sim {
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError> {
         self.port("annotate_node_class", |world| {
+            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
             let class = world.api.node_classes.get_mut(name);
             let class = class.ok_or_else(|| absent("EC2NodeClass", name))?;
             class.metadata.annotations.extend(annotations.clone());
@@ -306,6 +325,7 @@ impl Cluster for Sim {
         present: bool,
     ) -> Result<(), ClusterError> {
         self.port("set_node_class_finalizer", |world| {
+            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
             let class = world
                 .api
                 .node_classes

@@ -3,8 +3,9 @@
 //!
 //! [`Sim`] implements every port. Tests reach behind it with [`Sim::with`], let time pass with [`Sim::advance`] and break
 //! things with [`Fuse`] (the process dies at a certain port call), [`Fault`] (one call fails), [`Weather`] (what becomes of
-//! every call of a [`Process`]) and the account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this one
-//! and the real one.
+//! every call of a [`Process`]), [`Protected`] and [`Protection`] (one object is refused for as long as the test wants) and the
+//! account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this
+//! one and the real one.
 //!
 //! The ledger is the real one over a table in memory, which refuses what DynamoDB refuses. Otherwise this crate stands in for adapters, so
 //! it must never depend on one, nor on planning or executing.
@@ -22,6 +23,7 @@ mod ledger;
 mod notifier;
 mod offered;
 mod provider;
+mod refusal;
 mod rows;
 mod seconds;
 mod sim;
@@ -36,6 +38,7 @@ pub use launch::launch;
 pub use notifier::Told;
 pub use offered::Offered;
 pub use provider::{instance_type, node_class, node_pool, settings};
+pub use refusal::{Admission, Protected, Protection};
 pub use rows::{AccountRows, ClusterRows, Rows};
 pub use sim::{Happening, Sim, World};
 pub use table::{MemoryTable, TableCounts, TableFaults};

@@ -15,6 +15,9 @@ pub struct Caps {
     /// Most pods that may be evicted within an hour where nobody asks for it: for drift and to save. Accounts have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evictions: Option<u32>,
+    /// Most nodes that may be ended within an hour where neither a user nor AWS asks for it. Accounts have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminations: Option<u32>,
 }
 
 impl Caps {
@@ -45,6 +48,7 @@ impl Caps {
             price: text(Self::ANNOTATION).and_then(|text| NanosPerHour::from_dollars(text)),
             nodes: None,
             evictions: text(Self::EVICTIONS_ANNOTATION).and_then(|text| text.parse().ok()),
+            terminations: None,
         }
     }
 }

@@ -88,24 +88,29 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     findings.0.into_iter().collect()
 }
 
-/// Rounds of dropping what offends. Each may reveal dependants of what was dropped, such as pods that wanted to be near
-/// those of a refused launch; chains longer than this are no plan to trust.
-const ROUNDS_MAX: usize = 4;
+/// Upper bound on the rounds of dropping what offends, each of which costs a check. Each may reveal dependants of what was dropped,
+/// such as pods that wanted to be near those of a refused launch: chains longer than this are no plan to trust.
+const ROUNDS_MAX: usize = 32;
 
-/// Drops the decisions that offend and those that depend on them. If the rest still offends, nothing remains (DESIGN §3).
+/// Drops the decisions that offend and those that depend on them, and nothing else. If the rest still offends after
+/// [`ROUNDS_MAX`] rounds, nothing remains (DESIGN §3).
 pub fn filter(snapshot: &Snapshot, plan: Plan) -> Checked {
+    filter_by(plan, |plan| check(snapshot, plan))
+}
+
+fn filter_by(plan: Plan, check: impl Fn(&Plan) -> Vec<Offence>) -> Checked {
     let mut checked = Checked {
         plan,
         refused: Vec::new(),
     };
     for _ in 0..ROUNDS_MAX {
-        let offences = check(snapshot, &checked.plan);
+        let offences = check(&checked.plan);
         if offences.is_empty() {
             return checked;
         }
         checked.drop_decisions(by_subject(offences));
     }
-    let offences = check(snapshot, &checked.plan);
+    let offences = check(&checked.plan);
     if !offences.is_empty() {
         let mut all = by_subject(offences);
         for subject in checked.subjects() {
@@ -194,5 +199,46 @@ impl fmt::Display for Subject {
             Self::Action(index) => write!(f, "action {index}"),
             Self::Nomination(index) => write!(f, "nomination {index}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Action, plan::NodeUpdate};
+
+    use super::*;
+
+    /// So many decisions, each of which offends once the one before is gone, and one that offends nobody.
+    fn left_of_chain(links: usize) -> usize {
+        let planned = |name: String| Planned {
+            action: Action::UpdateNode(NodeUpdate {
+                name: name.as_str().into(),
+                ..NodeUpdate::default()
+            }),
+            because: name,
+        };
+        let names = (0..links).map(|link| format!("link-{link}"));
+        let plan = Plan {
+            actions: names.chain(["other".to_owned()]).map(planned).collect(),
+            ..Plan::default()
+        };
+        let first = |plan: &Plan| match plan.actions.first() {
+            Some(first) if first.because != "other" => vec![Offence {
+                subject: Subject::Action(0),
+                text: "it depends on what is gone".to_owned(),
+            }],
+            Some(_) | None => Vec::new(),
+        };
+        filter_by(plan, first).plan.actions.len()
+    }
+
+    #[test]
+    fn chain_of_dependants_takes_no_other_decision_with_it() {
+        assert_eq!(left_of_chain(ROUNDS_MAX), 1);
+    }
+
+    #[test]
+    fn plan_that_still_offends_after_all_rounds_is_dropped() {
+        assert_eq!(left_of_chain(ROUNDS_MAX + 1), 0);
     }
 }

@@ -51,4 +51,4 @@ pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;
 pub use share::Share;
 pub use static_capacity::static_capacity;
-pub use terminate::{Gone, cordon, mark, terminate, terminate_foreign};
+pub use terminate::{Gone, Leave, cordon, mark, terminate, terminate_foreign};

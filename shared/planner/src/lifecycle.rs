@@ -10,7 +10,7 @@ mod liveness;
 mod marks;
 mod pod_events;
 mod registration;
-mod repair;
+pub(crate) mod repair;
 
 use std::collections::BTreeMap;
 
@@ -58,6 +58,7 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         wards: Wards::of(snapshot),
         failed: failed_launches(snapshot),
         begun: launches_under_way(snapshot),
+        expirations: expiration::Allowance::new(snapshot),
     };
     let mut decision = Decision::default();
     for claim in snapshot.node_claims.iter().filter(|claim| is_ours(claim)) {
@@ -79,6 +80,7 @@ struct View<'a> {
     wards: Wards<'a>,
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
     begun: BTreeMap<&'a NodeClaimName, Timestamp>,
+    expirations: expiration::Allowance,
 }
 
 /// One NodeClaim as it is seen now.
@@ -138,6 +140,9 @@ impl<'a> View<'a> {
         let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
         match liveness::paused(self.snapshot, claim) {
             Some(paused) => _ = is_due(paused.until()),
+            // One that has joined is registered, however late.
+            None if timeout == Ending::RegistrationTimeout
+                && sight.registration.node().is_some() => {}
             None if is_due(at) => return Some(timeout),
             None => {}
         }
@@ -147,7 +152,10 @@ impl<'a> View<'a> {
             .paused(pool.as_ref(), PauseLevel::Voluntary, now)
         {
             Some(paused) => _ = is_due(expiration::at(claim).max(paused.until())),
-            None if is_due(expiration::at(claim)) => return Some(Ending::Expired),
+            None if is_due(expiration::at(claim)) => match self.expirations.hold(claim, decision) {
+                None => return Some(Ending::Expired),
+                Some(until) => decision.look_again(until),
+            },
             None => {}
         }
         let node = sight.registration.node()?;
@@ -168,17 +176,6 @@ impl<'a> View<'a> {
 
     fn end(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
         let (reason, because) = ending.because();
-        if ending == Ending::Unhealthy
-            && let Some(update) = repair::hasten(claim, self.snapshot.now)
-        {
-            // The deadline is written first: whoever drains the node must find it. The deletion follows when it is read back.
-            decision.act(
-                Action::UpdateNodeClaim(update),
-                format!("{reason}: {because}"),
-            );
-            decision.look_again(self.snapshot.now);
-            return;
-        }
         let because = match (ending, self.failed.get(&claim.name)) {
             (Ending::LaunchFailed, Some(why)) => {
                 format!("{reason}: NodeClaim {} was not launched: {why}", claim.name)
@@ -186,7 +183,18 @@ impl<'a> View<'a> {
             _ => format!("{reason}: {because}"),
         };
         decision.endings.insert(claim.name.clone(), reason);
-        decision.act(Action::DeleteNodeClaim(target(claim)), because);
+        decision.act(Action::DeleteNodeClaim(target(claim)), because.clone());
+        if ending == Ending::Unhealthy {
+            // Only what is being deleted has a deadline, so that none outlives a repair that comes to nothing.
+            self.allow_force(claim, because, decision);
+        }
+    }
+
+    /// Lets everything on the node be removed by force from now on. In whatever version the NodeClaim is: its deletion changes it.
+    fn allow_force(&self, claim: &NodeClaim, because: String, decision: &mut Decision) {
+        if let Some(update) = repair::hasten(claim, self.snapshot.now) {
+            decision.act(Action::UpdateNodeClaim(update), because);
+        }
     }
 
     /// Writes what is known of the NodeClaim now.
@@ -282,13 +290,9 @@ impl<'a> View<'a> {
         let [node] = self.nodes_of(claim) else {
             return;
         };
-        if let repair::Verdict::Due = self.wards.judge(claim, node, now)
-            && let Some(update) = repair::hasten(claim, now)
-        {
-            decision.act(
-                Action::UpdateNodeClaim(update),
-                format!("node {} is unhealthy", node.name),
-            );
+        if let repair::Verdict::Due = self.wards.judge(claim, node, now) {
+            let because = format!("node {} is unhealthy", node.name);
+            self.allow_force(claim, because, decision);
         }
     }
 }

@@ -10,7 +10,7 @@ mod mark;
 mod volumes;
 
 pub use self::{
-    foreign::terminate_foreign,
+    foreign::{Leave, terminate_foreign},
     mark::{cordon, mark},
 };
 
@@ -50,6 +50,8 @@ pub struct Gone {
     /// NodeClaims that registered here and whose instance carries the name of another cluster, with a clause that names both. It
     /// cannot be ended under this cluster's name, and would run on for nobody if the NodeClaim went.
     pub misnamed: BTreeMap<NodeClaimName, String>,
+    /// Provider ids of instances that EC2 refused to end a short while ago, with the time at which it is asked again.
+    pub refused: BTreeMap<String, Timestamp>,
 }
 
 /// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
@@ -309,7 +311,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm.
+    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm. What EC2 refuses is asked less often.
     fn end_instance(
         &self,
         claim: &NodeClaim,
@@ -324,21 +326,24 @@ impl<'a> View<'a> {
             decision.look_again(self.after(PATIENT));
             return;
         }
-        decision.act(
-            Action::Terminate {
-                claim: claim.name.clone(),
-                instance,
-            },
-            format!(
-                "NodeClaim {} is being deleted and its node is drained",
-                claim.name
-            ),
-        );
+        let rests_until = self.gone.refused.get(&claim.status.provider_id).copied();
+        if rests_until.is_none() {
+            decision.act(
+                Action::Terminate {
+                    claim: claim.name.clone(),
+                    instance,
+                },
+                format!(
+                    "NodeClaim {} is being deleted and its node is drained",
+                    claim.name
+                ),
+            );
+        }
         self.write(claim, decision, |conditions| {
             also(conditions);
             conditions.set_true(types::INSTANCE_TERMINATING);
         });
-        decision.look_again(self.after(LOOK_AGAIN));
+        decision.look_again(rests_until.unwrap_or_else(|| self.after(LOOK_AGAIN)));
     }
 
     fn write(

@@ -10,6 +10,8 @@ use model::{
 };
 use thiserror::Error;
 
+use crate::Terminations;
+
 /// What turns ask of EC2 for one cluster. Writes run under the cluster's own session, so a turn cannot touch another.
 #[async_trait]
 pub trait Cloud: Send + Sync {
@@ -47,8 +49,13 @@ pub trait Cloud: Send + Sync {
     /// are scheduled (spec/aws §20.4). Complete, or an error.
     async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError>;
 
-    /// Asks EC2 to terminate; ids already terminated or unknown are no error.
-    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError>;
+    /// Asks EC2 to end instances of the cluster, and answers for each what became of that: one that EC2 refuses to end holds up
+    /// no other.
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations;
+
+    /// Whether EC2 knows an instance of this id, in whatever state. Asked by the id itself, so that `false` is EC2's own word and
+    /// no gap in a list.
+    async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError>;
 
     async fn tag(
         &self,
@@ -97,4 +104,20 @@ pub enum CloudError {
     /// No answer, or one that proves nothing: the act may have happened.
     #[error("{action} has no known outcome: {message}")]
     Unknown { action: String, message: String },
+}
+
+impl CloudError {
+    /// Whether the error is about what the call named, so that it says nothing about other calls.
+    pub fn is_about_one_object(&self) -> bool {
+        match self {
+            Self::NoCapacity { .. }
+            | Self::NotFound { .. }
+            | Self::Denied { .. }
+            | Self::Invalid { .. } => true,
+            Self::Throttled { .. }
+            | Self::Postponed { .. }
+            | Self::NotSent { .. }
+            | Self::Unknown { .. } => false,
+        }
+    }
 }

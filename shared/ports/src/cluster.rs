@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use api::{convert::Scalable, kubernetes::PodTemplate};
 use async_trait::async_trait;
@@ -221,6 +221,19 @@ pub enum EventTarget {
     CapacityBuffer(PodKey, Uid),
 }
 
+impl fmt::Display for EventTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(key, _) => write!(f, "Pod {key}"),
+            Self::Node(name, _) => write!(f, "Node {name}"),
+            Self::NodeClaim(name, _) => write!(f, "NodeClaim {name}"),
+            Self::NodePool(name, _) => write!(f, "NodePool {name}"),
+            Self::NodeClass(name, _) => write!(f, "EC2NodeClass {name}"),
+            Self::CapacityBuffer(key, _) => write!(f, "CapacityBuffer {key}"),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderLease {
     pub holder: String,
@@ -263,4 +276,21 @@ pub enum ClusterError {
     /// The kind is not served: its CRD is missing.
     #[error("{kind} is not known to the API server: its CRD is not installed")]
     KindMissing { kind: String },
+}
+
+impl ClusterError {
+    /// Whether the error is about the one object that was asked for or acted on, so that it says nothing about any other.
+    pub fn is_about_one_object(&self) -> bool {
+        match self {
+            Self::NotFound { .. }
+            | Self::Conflict { .. }
+            | Self::Refused { .. }
+            | Self::Denied { .. }
+            | Self::Invalid { .. } => true,
+            Self::Throttled { .. }
+            | Self::Unavailable { .. }
+            | Self::NoCluster { .. }
+            | Self::KindMissing { .. } => false,
+        }
+    }
 }

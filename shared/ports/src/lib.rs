@@ -17,6 +17,7 @@ pub mod provider;
 pub mod queue;
 pub mod registry;
 pub mod shelf;
+pub mod termination;
 pub mod upkeep;
 
 pub use api::LaunchBuilder;
@@ -33,4 +34,5 @@ pub use provider::{Catalog, Launches, NodeClassResolver, Resolved, StaticHash};
 pub use queue::{QueueError, Wakes};
 pub use registry::{Clusters, Registry, RegistryError};
 pub use shelf::{Shelf, ShelfError};
+pub use termination::{Termination, TerminationRefusal, Terminations, terminate_each};
 pub use upkeep::{Needs, Upkeep};

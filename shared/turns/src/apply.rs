@@ -2,7 +2,7 @@ mod chains;
 mod words;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -12,10 +12,10 @@ use api::{
 };
 use executor::Executor;
 use futures::{StreamExt, stream};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{Action, InstanceId, NodeClaimName, node::Node, plan::Planned};
 use ports::{
-    CloudError, ClusterError, Metric,
+    ClusterError, Metric,
     cluster::{Event, EventKind, EventTarget},
 };
 
@@ -25,7 +25,7 @@ use self::{
 };
 use crate::{
     Report, TurnError, events, lane::Turn, lifecycle::instance_of, metrics, observe::Observed,
-    terminator::end_unshown, transitions::transitions,
+    terminations::end_instances, terminator::end_unshown, transitions::transitions,
 };
 
 /// What changed under our hands, or was refused for now, is looked at again after this.
@@ -45,6 +45,8 @@ pub(crate) struct Applied {
     /// One of them without a node, whose drain would have been seen: pods may have waited for it.
     pub(crate) finished_without_node: bool,
     pub(crate) acted: bool,
+    /// An object refused to be changed: it is tried again, but not at once.
+    pub(crate) refused: bool,
     /// Which of the actions were done.
     pub(crate) done: BTreeSet<usize>,
 }
@@ -84,7 +86,11 @@ pub(crate) async fn apply(
                 if let Done::Throttled(_) = &came {
                     throttled.store(true, Ordering::Relaxed);
                 }
+                let ends = came.ends_chain(&planned.action);
                 done.push((index, came));
+                if ends {
+                    break;
+                }
             }
             done
         }
@@ -95,7 +101,7 @@ pub(crate) async fn apply(
     let mut done: Vec<(usize, Done)> = done.into_iter().flatten().collect();
     // Told in the order of the plan, whoever was faster.
     done.sort_by_key(|(index, _)| *index);
-    let mut dying: Vec<InstanceId> = Vec::new();
+    let mut dying: BTreeMap<InstanceId, Timestamp> = BTreeMap::new();
     for (index, came) in done {
         let because = actions
             .get(index)
@@ -107,31 +113,47 @@ pub(crate) async fn apply(
                 applied.done.insert(index);
                 tracing::info!(because, "acted");
             }
-            Done::Dies(instance) => dying.push(instance),
+            Done::Dies(instance, since) => {
+                dying.insert(instance, since);
+            }
             Done::Gone => {}
             Done::Later => report.look_again(turn.now + LOOK_AGAIN),
             Done::Refused(own) => applied.absorb(*own),
-            Done::Throttled(error) | Done::Failed(error) => {
+            Done::Throttled(error) => {
                 report.problems.push(format!("{because}: {error}"));
                 report.look_again(turn.now + LOOK_AGAIN);
+            }
+            Done::Failed(error) => {
+                let about = actions
+                    .get(index)
+                    .map(|planned| words::about(observed, &planned.action));
+                let isolated = match about {
+                    Some(about) => report.isolate(&about, Err::<(), _>(error)).map(drop),
+                    None => Err(error),
+                };
+                match isolated {
+                    Ok(()) => applied.refused = true,
+                    Err(error) => {
+                        report.problems.push(format!("{because}: {error}"));
+                        report.look_again(turn.now + LOOK_AGAIN);
+                    }
+                }
             }
             Done::Left => report.look_again(turn.world.clock.now()),
         }
     }
-    if !dying.is_empty() {
-        dying.sort();
-        dying.dedup();
-        match turn.world.cloud.terminate(turn.cluster, &dying).await {
-            Ok(()) => applied.acted = true,
-            Err(error @ CloudError::Postponed { until, .. }) => {
-                report.postpone(&error.to_string(), until);
-            }
-            Err(error) => {
-                report
-                    .problems
-                    .push(format!("terminating {} instances: {error}", dying.len()));
-                report.look_again(turn.now + LOOK_AGAIN);
-            }
+    match end_instances(turn.world, turn.cluster, &dying).await {
+        Ok(came) => {
+            applied.acted |= !came.ended.is_empty();
+            let refused = came.refused.iter();
+            let said =
+                refused.flat_map(|(id, refusal)| words::not_ended(turn, observed, id, refusal));
+            applied.events.extend(said);
+            report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
+        }
+        Err(error) => {
+            report.problems.push(format!("ending instances: {error}"));
+            report.look_again(turn.now + LOOK_AGAIN);
         }
     }
     report.metrics.append(&mut applied.metrics);
@@ -141,17 +163,31 @@ pub(crate) async fn apply(
 /// What came of one action.
 enum Done {
     Acted(Box<Applied>),
-    /// Instances are terminated together.
-    Dies(InstanceId),
+    /// Instances are ended together; this one has been due since then.
+    Dies(InstanceId, Timestamp),
     /// What it was about is not there any more.
     Gone,
     Later,
     Refused(Box<Applied>),
     /// The rest is left to the next turn: more calls would not be served either.
     Throttled(String),
-    Failed(String),
+    Failed(TurnError),
     /// There was no time for it.
     Left,
+}
+
+impl Done {
+    /// Whether the later steps of the same node must not be taken: they were planned on the strength of this one. Pods leave a node
+    /// each by itself.
+    fn ends_chain(&self, action: &Action) -> bool {
+        let failed = match self {
+            Self::Later | Self::Refused(_) | Self::Throttled(_) | Self::Failed(_) | Self::Left => {
+                true
+            }
+            Self::Acted(_) | Self::Dies(..) | Self::Gone => false,
+        };
+        failed && !matches!(action, Action::Evict { .. } | Action::DeletePod { .. })
+    }
 }
 
 async fn one(
@@ -162,17 +198,17 @@ async fn one(
 ) -> Done {
     if let Action::Terminate { claim, instance } = &planned.action {
         return match has_joined(turn, observed, claim).await {
-            Ok(false) => Done::Dies(instance.clone()),
+            Ok(false) => Done::Dies(instance.clone(), due_since(turn, observed, claim)),
             // Its node has pods by now, perhaps: it is drained first.
             Ok(true) => Done::Later,
-            Err(error) => Done::Failed(error.to_string()),
+            Err(error) => Done::Failed(error),
         };
     }
     if let Some((claim, instance)) = ends_unshown(observed, &planned.action) {
         match may_go(turn, observed, claim, instance).await {
             Ok(true) => {}
             Ok(false) => return Done::Later,
-            Err(error) => return Done::Failed(error.to_string()),
+            Err(error) => return Done::Failed(error),
         }
     }
     let mut own = Applied::default();
@@ -189,7 +225,7 @@ async fn one(
                 .extend(refused(turn, observed, &planned.action, &error));
             Done::Refused(Box::new(own))
         }
-        Err(error) => Done::Failed(error.to_string()),
+        Err(error) => Done::Failed(error),
     }
 }
 
@@ -228,10 +264,19 @@ async fn may_go(
     claim: &NodeClaimName,
     instance: InstanceId,
 ) -> Result<bool, TurnError> {
-    Ok(!has_joined(turn, observed, claim).await? && end_unshown(turn, instance).await?)
+    let since = due_since(turn, observed, claim);
+    Ok(!has_joined(turn, observed, claim).await? && end_unshown(turn, instance, since).await?)
 }
 
-/// Whether a NodeClaim whose node had not joined when this turn looked has one now, which pods may run on.
+/// Since when the instance of a NodeClaim has been due to end.
+fn due_since(turn: &Turn<'_>, observed: &Observed, name: &NodeClaimName) -> Timestamp {
+    let mut claims = observed.snapshot.node_claims.iter();
+    let claim = claims.find(|claim| claim.name == *name);
+    claim.and_then(|claim| claim.deleted_at).unwrap_or(turn.now)
+}
+
+/// Whether a NodeClaim has a Node that this turn did not judge, which pods may run on: it joined since, or the list of Nodes lacked
+/// it.
 async fn has_joined(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -241,11 +286,21 @@ async fn has_joined(
     let Some(claim) = claims.find(|claim| claim.name == *name) else {
         return Ok(false);
     };
-    // A node is opened to pods before its NodeClaim says that it has registered.
-    let is_open = |node: &Node| {
-        node.provider_id == claim.status.provider_id
-            && node.taints.iter().all(|taint| taint.key != UNREGISTERED)
+    let is_its = |node: &Node| node.provider_id == claim.status.provider_id;
+    let is_judged = |node: &Node| {
+        let mut judged = observed.snapshot.nodes.iter();
+        judged.any(|judged| judged.uid == node.uid)
     };
+    if let Some(name) = &claim.status.node_name
+        && let Some(node) = turn.api.node(name).await?
+        && is_its(&node)
+        && !is_judged(&node)
+    {
+        return Ok(true);
+    }
+    // A node is opened to pods before its NodeClaim says that it has registered.
+    let is_open =
+        |node: &Node| is_its(node) && node.taints.iter().all(|taint| taint.key != UNREGISTERED);
     let judged = claim.is_true(REGISTERED) || observed.snapshot.nodes.iter().any(is_open);
     Ok(!judged && turn.api.nodes().await?.iter().any(is_open))
 }

@@ -1,16 +1,17 @@
 //! Plans above a limit of `settings.guards.approveAbove` wait for a person (docs/operations.md).
 //!
 //! What waits is a request in the ledger, told in the journal, on NodePools and pods, and to people. The next turn plans anew: what
-//! an approved request covers goes through, and nothing else does. Pods that leave a node need no approval for another one.
+//! an approved request covers goes through, and nothing else does. Pods that leave a node need no approval for another one, and what
+//! shares that node with them does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Action, NodePoolName, Plan, PodKey,
+    NodePoolName, Plan, PodKey,
     caps::Spending,
     journal::{Line, Subject},
     ledger::{Asks, Request},
-    plan::{Expected, Launch, Refusal, Unplaced},
+    plan::{Expected, Launch, PodRef, Refusal, Unplaced},
 };
 use ports::{
     cluster::{Event, EventKind, EventTarget},
@@ -39,7 +40,8 @@ pub(crate) async fn launches(
     let pods = observed.snapshot.pods.iter();
     let leaving = pods.filter(|pod| pod.node_name.is_some());
     let leaving: BTreeSet<PodKey> = leaving.map(|pod| pod.key.clone()).collect();
-    let is_asked = |launch: &Launch| !launch.pods.iter().any(|pod| leaving.contains(&pod.key));
+    let leaves = |pod: &PodRef| leaving.contains(&pod.key);
+    let is_asked = |launch: &Launch| launch.pods.is_empty() || !launch.pods.iter().all(leaves);
     let mut total = Spending::default();
     let mut pools: BTreeMap<NodePoolName, Spending> = BTreeMap::new();
     let launches = plan.actions.iter().filter_map(|one| one.action.launch());
@@ -61,25 +63,22 @@ pub(crate) async fn launches(
         Answer::Waits(request) => request,
     };
     let text = waits(turn, &request);
-    let mut held = Vec::new();
-    plan.actions.retain(|planned| match &planned.action {
-        Action::Launch(launch) if is_asked(launch) => {
-            held.push(launch.clone());
-            false
-        }
-        Action::Launch(_)
-        | Action::DeleteNodeClaim(_)
-        | Action::UpdateNode(_)
-        | Action::UpdateNodeClaim(_)
-        | Action::Evict { .. }
-        | Action::DeletePod { .. }
-        | Action::Terminate { .. } => true,
-    });
-    let names_of = |launch: &Launch| Expected::NodeClaim(launch.name.clone());
-    let gone: Vec<Expected> = held.iter().map(|launch| names_of(launch)).collect();
-    plan.nominations.retain(|one| !gone.contains(&one.node));
+    let held = take_out(plan, is_asked);
+    let pods = held.iter().flat_map(|launch| &launch.pods);
+    let (leaving, waiting): (Vec<&PodRef>, Vec<&PodRef>) = pods.partition(|pod| leaves(pod));
+    if !leaving.is_empty() {
+        // Planned without those that wait, they need no approval.
+        let waiting: BTreeSet<&PodKey> = waiting.iter().map(|pod| &pod.key).collect();
+        let mut snapshot = observed.snapshot.clone();
+        snapshot.pods.retain(|pod| !waiting.contains(&pod.key));
+        let again = planner::provision(&snapshot, turn.world.share);
+        let mut again = plancheck::filter(&snapshot, again).plan;
+        take_out(&mut again, is_asked);
+        *plan = again;
+    }
     for launch in &held {
-        plan.unplaced.extend(launch.pods.iter().map(|pod| Unplaced {
+        let waiting = launch.pods.iter().filter(|pod| !leaves(pod));
+        plan.unplaced.extend(waiting.map(|pod| Unplaced {
             pod: pod.clone(),
             reasons: vec![Refusal {
                 node_pool: Some(launch.node_pool.clone()),
@@ -94,6 +93,26 @@ pub(crate) async fn launches(
     let line = Line::new(text, pools.chain(pods));
     tell(turn, observed, &names, &request, line, report).await;
     Ok(None)
+}
+
+/// Takes launches and the nominations to them out of a plan.
+fn take_out(plan: &mut Plan, is_meant: impl Fn(&Launch) -> bool) -> Vec<Launch> {
+    let mut taken = Vec::new();
+    plan.actions
+        .retain(|planned| match planned.action.launch() {
+            Some(launch) if is_meant(launch) => {
+                taken.push(launch.clone());
+                false
+            }
+            Some(_) | None => true,
+        });
+    let names: BTreeSet<_> = taken.iter().map(|launch| &launch.name).collect();
+    plan.nominations
+        .retain(|nomination| match &nomination.node {
+            Expected::NodeClaim(name) => !names.contains(name),
+            Expected::Node(_) => true,
+        });
+    taken
 }
 
 /// Whether a disruption waits for approval; then it is said.

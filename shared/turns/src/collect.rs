@@ -25,7 +25,7 @@ use model::{
     node_claim::NodeClaim,
     plan::Target,
 };
-use ports::{Cluster, ClusterError, Metric, ledger::Moved};
+use ports::{Cluster, Metric, cluster::EventTarget, ledger::Moved};
 
 use self::{
     brake::{brake, count, unexplained},
@@ -38,6 +38,15 @@ use crate::{
     identity::{self, Whose},
     lifecycle::instance_of,
     metrics, shadow,
+};
+use crate::{
+    TurnError, World,
+    forget::forget,
+    identity::{self, Whose},
+    isolation::ObjectFailures,
+    lifecycle::instance_of,
+    metrics, shadow,
+    terminations::{end_instances, resting},
 };
 
 /// As upstream's collector (spec/lifecycle §25.1).
@@ -63,6 +72,8 @@ pub(crate) struct Collected {
     pub(crate) unproven: BTreeSet<InstanceId>,
     /// Instances of the cluster that the registry entry led to before, which are not ended.
     pub(crate) formers: BTreeSet<InstanceId>,
+    /// What concerns single objects or instances.
+    pub(crate) failures: ObjectFailures,
     /// When to look again; `None` if nothing was missing, under way or left over.
     pub(crate) again: Option<Timestamp>,
 }
@@ -175,6 +186,10 @@ pub(crate) async fn collect(
         let watched = shadow::pauses(&api.node_pools().await?, now);
         [allowed.pauses, &watched].concat()
     };
+    let mut collected = Collected {
+        again,
+        ..Collected::default()
+    };
     let (mut doomed, mut unproven) = (Vec::new(), BTreeSet::new());
     for found in instances.iter().filter(|one| suspects.contains(&one.id)) {
         let pool = found
@@ -188,44 +203,38 @@ pub(crate) async fn collect(
                 node: serving.get(&found.id),
                 has_node: nodes.iter().any(|node| is_of(node, &found.id)),
             };
-            match judge(world, cluster, api, &suspect).await? {
-                Judged::Kept => {}
-                Judged::Unproven => drop(unproven.insert(found.id.clone())),
-                Judged::Orphan(orphan) => doomed.push(orphan),
+            let judged = judge(world, cluster, api, &suspect).await;
+            let judged = collected.failures.isolate_unseen(&found.id, now, judged)?;
+            match judged {
+                None | Some(Judged::Kept) => {}
+                Some(Judged::Unproven) => drop(unproven.insert(found.id.clone())),
+                Some(Judged::Orphan(orphan)) => doomed.push(orphan),
             }
         }
     }
-    let lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
+    let mut lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
     let unexplained = unexplained(&doomed, &lost);
     let new = unexplained.difference(&memory.counted).count();
     // A list that shows nothing must not make the cluster look small.
     let size = instances.len().max(with_instance(&claims));
     let braked = brake(memory.unexplained.len() + new, new, size);
-    if let Some(braked) = braked.filter(|_| !allowed.approved) {
-        return Ok(Collected {
-            braked: Some(braked),
-            is_alone: others.is_empty() && unproven.is_empty(),
-            unproven,
-            again,
-            ..Collected::default()
-        });
-    }
-    if new > 0 {
+    collected.is_alone = others.is_empty() && unproven.is_empty();
+    collected.unproven = unproven;
+    collected.braked = braked.filter(|_| !allowed.approved);
+    if collected.braked.is_some() {
+        // What the ledger or EC2 itself explains is no mere absence.
+        doomed.retain(|orphan| orphan.explained);
+        lost.retain(|(_, explained)| *explained);
+    } else if new > 0 {
         memory.unexplained.extend(std::iter::repeat_n(now, new));
         memory.counted.extend(unexplained);
         count(world, cluster, memory).await?;
     }
-    let mut collected = Collected {
-        is_alone: others.is_empty() && unproven.is_empty(),
-        unproven,
-        formers: match allowed.ends_formers {
-            true => BTreeSet::new(),
-            false => formers,
-        },
-        again,
-        ..Collected::default()
-    };
+    if !allowed.ends_formers {
+        collected.formers = formers;
+    }
     let mut drained = Vec::new();
+    let mut due = BTreeMap::new();
     for orphan in doomed {
         if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
@@ -235,32 +244,61 @@ pub(crate) async fn collect(
             continue;
         }
         match orphan.node {
-            None => collected.instances.push(orphan.instance),
+            None => {
+                let since = memory.orphans.get(&orphan.instance).copied();
+                due.insert(orphan.instance, since.unwrap_or(now));
+            }
             Some(node) => drained.push(node),
         }
     }
-    if !collected.instances.is_empty() {
-        world.cloud.terminate(cluster, &collected.instances).await?;
-    }
+    end(world, cluster, due, &mut collected).await?;
     for (target, _) in lost {
-        match api.delete_node_claim(&target).await {
-            Ok(()) => {
-                let claim = claims.iter().find(|claim| claim.name == target.name);
-                let counted = claim.map(|one| metrics::of_disruption(one, 0, COLLECTED, None));
-                collected.metrics.extend(counted.into_iter().flatten());
-                collected.claims.push(target.name);
-            }
-            Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+        let about = EventTarget::NodeClaim(target.name.clone(), target.uid.clone());
+        let deleted = api.delete_node_claim(&target).await;
+        if collected.failures.isolate(&about, now, deleted)?.is_some() {
+            let claim = claims.iter().find(|claim| claim.name == target.name);
+            let counted = claim.map(|one| metrics::of_disruption(one, 0, COLLECTED, None));
+            collected.metrics.extend(counted.into_iter().flatten());
+            collected.claims.push(target.name);
         }
     }
     for node in drained {
-        if order_deletion(&**api, &node).await? {
+        let about = EventTarget::Node(node.name.clone(), node.uid.clone());
+        let ordered = order_deletion(&**api, &node).await;
+        if collected.failures.isolate(&about, now, ordered)?.is_some() {
             collected.nodes.push(node.name);
         }
     }
-    memory.counted.clear();
+    if collected.braked.is_none() {
+        memory.counted.clear();
+    }
     Ok(collected)
+}
+
+/// Ends instances that belong to nobody, each with the time since when it has been missing its owner.
+async fn end(
+    world: &World,
+    cluster: &ClusterName,
+    mut due: BTreeMap<InstanceId, Timestamp>,
+    collected: &mut Collected,
+) -> Result<(), TurnError> {
+    if due.is_empty() {
+        return Ok(());
+    }
+    let resting = resting(world, cluster).await?;
+    due.retain(|instance, _| !resting.contains(instance));
+    let came = end_instances(world, cluster, &due).await?;
+    collected.instances.extend(came.ended);
+    let problems = &mut collected.failures.problems;
+    problems.extend(came.refused.iter().map(|(instance, refusal)| {
+        format!("EC2 refuses to end instance {instance}, which nothing owns: {refusal}")
+    }));
+    problems.extend(
+        came.unanswered
+            .iter()
+            .map(|(count, error)| format!("ending {count} instances that nothing owns: {error}")),
+    );
+    Ok(())
 }
 
 /// Whether every launch came to a node that is there to stay. Until then an instance may end without anybody's being told.

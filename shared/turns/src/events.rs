@@ -8,7 +8,7 @@ use model::{Plan, Warning, node_claim::NodeClaim, node_pool::NodePool, plan::Exp
 use planner::{About, Note};
 use ports::cluster::{Event, EventKind, EventTarget, Unreadable};
 
-pub(crate) use self::post::post;
+pub(crate) use self::post::{post, post_once};
 use crate::{interruption, shadow, transitions::Transition};
 
 pub(crate) const PRICES_NOT_CURRENT: &str = "PricesNotCurrent";

@@ -1,7 +1,7 @@
 //! What a deleted cluster leaves behind (DESIGN §7.9). It has no API server that could name what is still needed, so EKS alone
 //! is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::tag;
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +16,7 @@ use crate::{
     SweepReport, TurnError, World,
     identity::{Whose, whose},
     spending,
+    terminations::{end_instances, resting},
 };
 
 /// For so long EKS must say that it has no such cluster.
@@ -61,16 +62,30 @@ pub(crate) async fn bury(
         ));
         return Ok(());
     }
-    let mut ended = Vec::new();
-    for instance in instances.iter().take(AT_ONCE) {
+    let resting = match instances.is_empty() {
+        true => BTreeSet::new(),
+        false => resting(world, cluster).await?,
+    };
+    let mut due = BTreeMap::new();
+    let askable = instances
+        .iter()
+        .filter(|instance| !resting.contains(instance));
+    for instance in askable.take(AT_ONCE) {
         if take(world, cluster, instance).await? {
-            ended.push(instance.clone());
+            due.insert(instance.clone(), believed);
         }
     }
-    if !ended.is_empty() {
-        world.cloud.terminate(cluster, &ended).await?;
+    let came = end_instances(world, cluster, &due).await?;
+    report
+        .problems
+        .extend(came.refused.iter().map(|(instance, refusal)| {
+            format!("{cluster}: EC2 refuses to end instance {instance}: {refusal}")
+        }));
+    if let Some((count, error)) = &came.unanswered {
+        let problem = format!("{cluster}: ending {count} instances: {error}");
+        report.problems.push(problem);
     }
-    let mut collected: BTreeSet<String> = ended.iter().map(ToString::to_string).collect();
+    let mut collected: BTreeSet<String> = came.ended.iter().map(ToString::to_string).collect();
     if instances.is_empty() && is_alone && !is_fresh(memory.upkept_at, now) {
         memory.upkept_at = Some(now);
         let nothing = Needs {

@@ -136,6 +136,10 @@ async fn migrate(
         match turn.api.update_node_claim(&update).await {
             Ok(written) => *claim = written,
             Err(ClusterError::NotFound { .. }) => {}
+            // One that may not be changed keeps its hash; the others are not kept from theirs.
+            Err(error @ (ClusterError::Denied { .. } | ClusterError::Invalid { .. })) => {
+                tracing::warn!(node_claim = %claim.name, %error, "hash not migrated");
+            }
             // Whatever changed it comes first: the version stays as it is, and the next turn migrates again.
             Err(error) => return Err(error.into()),
         }

@@ -28,6 +28,7 @@ use serde::Serialize;
 pub use self::delivery::{Delivery, Message, deliver};
 pub(crate) use self::{
     act::forced,
+    foreign::node_of_instance,
     policy::{complaints, course},
 };
 use self::{

@@ -17,7 +17,7 @@ use ports::{
 };
 
 use crate::{
-    Entry, EntryError, Outcome, Report, TurnError, World, disruption, entry, journal, lifecycle,
+    Entry, EntryError, Outcome, Report, TurnError, World, disruption, entry, events, journal, lifecycle,
     metrics, notifications, provisioner, reach, status, terminator,
 };
 
@@ -238,6 +238,8 @@ async fn turn(
             cursor: None,
         }),
     }?;
+    let refused = done.report.take_failures();
+    events::post(&turn, &refused, &mut done.report).await;
     done.report.reads.traffic = turn.api.traffic().since(before);
     let may_act = turn.may_act();
     Ok((done, may_act.then_some(turn.api)))

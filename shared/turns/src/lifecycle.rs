@@ -14,7 +14,7 @@ use model::{
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Planned},
 };
-use ports::{CloudError, ClusterError, ledger::Unfenced};
+use ports::{CloudError, ClusterError, cluster::EventTarget, ledger::Unfenced};
 
 use crate::{
     Report, TurnError, adopt,
@@ -271,6 +271,11 @@ async fn mark_tagged(turn: &Turn<'_>, claim: &NodeClaim) -> Result<(), ClusterEr
 pub(crate) fn instance_of(claim: &NodeClaim) -> Option<InstanceId> {
     let (_, id) = claim.status.provider_id.rsplit_once('/')?;
     id.starts_with("i-").then(|| id.into())
+}
+
+/// The NodeClaim as what events are about.
+pub(crate) fn target_of(claim: &NodeClaim) -> EventTarget {
+    EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone())
 }
 
 /// Launches that failed; those that came to an instance outlive many turns, and garbage collection sees to them.

@@ -8,6 +8,7 @@ use executor::ClassFacts;
 use jiff::Timestamp;
 use model::{
     Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
+    caps::Caps,
     ledger::{Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     plan::Expected,
@@ -196,7 +197,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         nominated,
         nominated_claims,
         drift: BTreeMap::new(),
-        caps: turn.entry.caps,
+        caps: caps(turn),
         account: meta.account,
         pauses,
         cursor: None,
@@ -347,4 +348,20 @@ fn usable(
         },
     };
     pool
+}
+
+/// The caps of the cluster's entry. An approval of what was held back lets everything go that waits for the cap on terminations.
+fn caps(turn: &Turn<'_>) -> Caps {
+    let caps = turn.entry.caps;
+    match turn
+        .entry
+        .collect_until
+        .is_some_and(|until| turn.now < until)
+    {
+        true => Caps {
+            terminations: Some(u32::MAX),
+            ..caps
+        },
+        false => caps,
+    }
 }

@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use jiff::Timestamp;
 use model::{
     ClusterName, Lane,
@@ -6,10 +8,17 @@ use model::{
     plan::Planned,
 };
 use plancheck::{Decision, Refused};
-use ports::{Metric, cluster::Traffic};
+use ports::{
+    CloudError, Metric,
+    cluster::{Event, EventTarget, Traffic},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{INSUFFICIENT_CAPACITY, Troubles};
+use crate::{
+    TurnError,
+    isolation::ObjectFailures,
+    metrics::{INSUFFICIENT_CAPACITY, Troubles},
+};
 
 /// One turn: its journal record, and its log line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,6 +90,9 @@ pub struct Report {
     /// What was seen, where it is kept: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
+    /// Objects that refused; posted and noted when the turn ends.
+    #[serde(skip)]
+    pub(crate) objects: ObjectFailures,
     /// What alarms of the stack are on.
     #[serde(skip)]
     pub(crate) troubles: Troubles,
@@ -168,6 +180,7 @@ impl Report {
             stopped: None,
             due: None,
             snapshot: None,
+            objects: ObjectFailures::default(),
             troubles: Troubles::default(),
             metrics: Vec::new(),
         }
@@ -177,11 +190,58 @@ impl Report {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
+    /// The outcome of a step that concerns one object, whose own failure ends nothing else.
+    pub(crate) fn isolate<T, E: Into<TurnError>>(
+        &mut self,
+        about: &EventTarget,
+        step: Result<T, E>,
+    ) -> Result<Option<T>, TurnError> {
+        self.objects.isolate(about, self.at, step)
+    }
+
+    /// [`Self::isolate`] for what has no object in the cluster.
+    pub(crate) fn isolate_unseen<T, E: Into<TurnError>>(
+        &mut self,
+        about: impl Display,
+        step: Result<T, E>,
+    ) -> Result<Option<T>, TurnError> {
+        self.objects.isolate_unseen(about, self.at, step)
+    }
+
+    /// Notes what came of objects that refused, and answers the events about them.
+    pub(crate) fn take_failures(&mut self) -> Vec<Event> {
+        let failures = std::mem::take(&mut self.objects);
+        self.problems.extend(failures.problems);
+        if let Some(again) = failures.again {
+            self.look_again(again);
+        }
+        failures.events
+    }
+
     /// Notes what could not be done for want of EC2 calls, and goes on with it when there are some.
     pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
         self.stopped = Some(what.to_owned());
         self.troubles.throttled += 1;
         self.look_again(until);
+    }
+
+    /// Notes instances that EC2 gave no verdict on.
+    pub(crate) fn take_unanswered(
+        &mut self,
+        unanswered: Option<(usize, CloudError)>,
+        again: Timestamp,
+    ) {
+        match unanswered {
+            None => {}
+            Some((_, error @ CloudError::Postponed { until, .. })) => {
+                self.postpone(&error.to_string(), until);
+            }
+            Some((instances, error)) => {
+                self.problems
+                    .push(format!("ending {instances} instances: {error}"));
+                self.look_again(again);
+            }
+        }
     }
 
     /// Worth a journal record: something was decided, refused or went wrong.

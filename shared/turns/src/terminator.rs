@@ -13,7 +13,8 @@ use model::{
     node_claim::NodeClaim,
     plan::{Planned, Target},
 };
-use ports::ClusterError;
+use planner::Leave;
+use ports::{CloudError, ClusterError, cluster::EventTarget};
 
 pub(crate) use self::ends::end_unshown;
 use self::ends::{Ends, ends, resolve_launches, unlaunched};
@@ -21,9 +22,9 @@ use crate::{
     Report, TurnError,
     apply::apply,
     events,
-    interruption::{self, forced},
+    interruption::{self, forced, node_of_instance},
     lane::{Done, Turn},
-    lifecycle::instance_of,
+    lifecycle::{instance_of, target_of},
     observe::{Pods, observe},
     provisioner::seen,
 };
@@ -55,7 +56,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let Ends { gone, unshown } = ends(turn, &observed.snapshot).await?;
     observed.unshown = unshown;
     let mut decision = planner::terminate(&observed.snapshot, &gone);
-    let (foreign, drained) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
+    let (foreign, leave) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
     decision.extend(foreign);
     seen(&observed, &mut report);
     report.plan(&decision.plan.actions);
@@ -80,7 +81,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     )
     .await?;
     match stop {
-        None => release_foreign(turn, &observed.snapshot, &drained, &mut report).await?,
+        None => release_foreign(turn, &observed.snapshot, &leave, &mut report).await?,
         Some(stop) => {
             report.stopped = Some(stop.to_string());
             report.look_again(turn.now + LOOK_AGAIN * 2);
@@ -149,19 +150,21 @@ async fn obey_notices(
             if may_come(turn, notice).await? {
                 report.look_again(turn.now + LOOK_AGAIN * 2);
             } else {
-                finish(turn, notice).await?;
+                finish(turn, notice, report).await?;
             }
             continue;
         };
+        let course = interruption::course(notice, claim, &snapshot.node_pools);
         if claim.deleted_at.is_some() {
+            let hurried = hurry(turn, course, claim).await;
+            report.isolate(&target_of(claim), hurried)?;
             continue;
         }
-        let course = interruption::course(notice, claim, &snapshot.node_pools);
         if course == Course::Cordon {
-            cordon(turn, snapshot, claim).await?;
+            let is_cordoned = cordon(turn, snapshot, claim, report).await?;
             let overdue = |at| turn.now.duration_since(at) > OVERDUE;
-            if notice.deadline.is_none_or(overdue) {
-                finish(turn, notice).await?;
+            if is_cordoned && notice.deadline.is_none_or(overdue) {
+                finish(turn, notice, report).await?;
             }
             continue;
         }
@@ -169,73 +172,115 @@ async fn obey_notices(
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
                 // The node stays; if its instance is taken back, that is announced by itself.
-                finish(turn, notice).await?;
+                finish(turn, notice, report).await?;
             } else {
                 report.look_again(turn.now + LOOK_AGAIN * 2);
             }
             continue;
         }
-        delete_interrupted(turn, notice, claim).await?;
-        report.look_again(turn.now);
+        let deleted = delete_interrupted(turn, notice, claim).await;
+        let has_changed = matches!(deleted, Err(ClusterError::Conflict { .. }));
+        let is_deleted = report.isolate(&target_of(claim), deleted)?.is_some();
+        if is_deleted || has_changed {
+            report.look_again(turn.now);
+        }
     }
     Ok(())
 }
 
-/// Its NodePool wants no more of it; whoever does the rest sees to the pods. Until the instance goes they need other places.
-async fn cordon(turn: &Turn<'_>, snapshot: &Snapshot, claim: &NodeClaim) -> Result<(), TurnError> {
+/// Its NodePool wants no more of it; whoever does the rest sees to the pods. Until the instance goes they need other places. Says
+/// whether nothing is left to do.
+async fn cordon(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+    claim: &NodeClaim,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
     let own = |node: &&Node| node.provider_id == claim.status.provider_id;
     let node = snapshot.nodes.iter().find(own);
     let Some(update) = node.and_then(planner::cordon) else {
-        return Ok(());
+        return Ok(true);
     };
-    match turn.api.update_node(&update).await {
-        // One that changed is looked at again.
-        Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let about = EventTarget::Node(update.name.clone(), update.uid.clone());
+    let updated = turn.api.update_node(&update).await;
+    Ok(report.isolate(&about, updated)?.is_some())
 }
 
 /// Nodes that no NodePool made: what is drained may go, and hooks hold the others for longer.
 async fn release_foreign(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
-    drained: &BTreeSet<InstanceId>,
+    leave: &Leave,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     for notice in snapshot.notices.iter().filter(|notice| notice.foreign) {
-        let done = match (&notice.hook, drained.contains(&notice.instance)) {
-            (_, true) => finish(turn, notice).await,
+        let id = &notice.instance;
+        let is_done = leave.drained.contains(id)
+            || leave.unlisted.contains(id) && {
+                let absent = is_absent(turn, id).await;
+                let absent = report.isolate_unseen(format!("Node of instance {id}"), absent);
+                absent?.unwrap_or(false)
+            };
+        match (&notice.hook, is_done) {
+            (_, true) => finish(turn, notice, report).await?,
             (Some(hook), false) => {
-                let cloud = &turn.world.cloud;
-                let extended = cloud.extend_hook(&notice.instance, hook).await;
-                extended.map_err(TurnError::from)
+                let extended = turn.world.cloud.extend_hook(&notice.instance, hook).await;
+                reach_hook(turn, notice, extended, report);
             }
-            (None, false) => continue,
-        };
-        // A hook that cannot be reached keeps no other node waiting.
-        match done {
-            Err(TurnError::Cloud(error)) => {
-                let instance = &notice.instance;
-                report.problems.push(format!("hook of {instance}: {error}"));
-                report.look_again(turn.now + LOOK_AGAIN * 2);
-            }
-            done => done?,
+            (None, false) => {}
+        }
+        if leave.unlisted.contains(id) && !is_done {
+            report.look_again(turn.now + LOOK_AGAIN * 2);
         }
     }
     Ok(())
 }
 
+/// Whether an instance certainly has no Node whose pods would die with it: EC2 says that it has ended or never was, or none of the
+/// names that its Node can have is there. A list without the Node is no proof.
+async fn is_absent(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> {
+    let cloud = &turn.world.cloud;
+    let shown = cloud.describe_instances(std::slice::from_ref(id)).await?;
+    let Some(instance) = shown.first() else {
+        return Ok(!cloud.knows_instance(id).await?);
+    };
+    if !instance.state.is_alive() {
+        return Ok(true);
+    }
+    let dns = instance.private_dns.as_deref();
+    Ok(node_of_instance(&*turn.api, id, dns).await?.is_none())
+}
+
 /// Nothing is left to do: whoever holds the instance for us may go on.
-async fn finish(turn: &Turn<'_>, notice: &Notice) -> Result<(), TurnError> {
+async fn finish(turn: &Turn<'_>, notice: &Notice, report: &mut Report) -> Result<(), TurnError> {
     if let Some(hook) = &notice.hook {
-        let cloud = &turn.world.cloud;
-        cloud.complete_hook(&notice.instance, hook).await?;
+        let completed = turn.world.cloud.complete_hook(&notice.instance, hook).await;
+        if !reach_hook(turn, notice, completed, report) {
+            return Ok(());
+        }
     }
     let ledger = &turn.world.ledger;
     ledger
         .finish_notice(turn.cluster, &notice.instance, &notice.kind)
         .await?;
     Ok(())
+}
+
+/// Whether the hook of an instance was reached. One that is not keeps no other node waiting, whatever the reason: Auto Scaling is
+/// asked for nothing else.
+fn reach_hook(
+    turn: &Turn<'_>,
+    notice: &Notice,
+    reached: Result<(), CloudError>,
+    report: &mut Report,
+) -> bool {
+    let Err(error) = reached else {
+        return true;
+    };
+    let instance = &notice.instance;
+    report.problems.push(format!("hook of {instance}: {error}"));
+    report.look_again(turn.now + LOOK_AGAIN * 2);
+    false
 }
 
 /// The NodeClaim that owns an instance and does not say so yet.
@@ -263,22 +308,20 @@ async fn delete_interrupted(
     turn: &Turn<'_>,
     notice: &Notice,
     claim: &NodeClaim,
-) -> Result<(), TurnError> {
-    let mut resource_version = claim.resource_version.clone();
-    let deleted = async {
-        if let Some(update) = forced(notice.course, claim, turn.now) {
-            resource_version = turn.api.update_node_claim(&update).await?.resource_version;
-        }
-        let target = Target {
-            name: claim.name.clone(),
-            uid: claim.uid.clone(),
-            resource_version,
-        };
-        turn.api.delete_node_claim(&target).await
+) -> Result<(), ClusterError> {
+    let target = Target {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
     };
-    match deleted.await {
-        // One that changed is looked at again.
-        Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    turn.api.delete_node_claim(&target).await?;
+    hurry(turn, notice.course, claim).await
+}
+
+/// Ends the time of a drain that nothing can be waited for.
+async fn hurry(turn: &Turn<'_>, course: Course, claim: &NodeClaim) -> Result<(), ClusterError> {
+    match forced(course, claim, turn.now) {
+        Some(update) => turn.api.update_node_claim(&update).await.map(drop),
+        None => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use model::{
     plan::{ExpectedOffering, Launch},
     selector::{NodeSelectorRequirement, Operator},
 };
-use ports::{Cloud, CloudError, Launches, Needs, NodeClassResolver, Upkeep};
+use ports::{Cloud, CloudError, Launches, Needs, NodeClassResolver, Termination, Upkeep};
 use serde_json::json;
 
 use crate::aws::{MOTO, NOW, account, account_with, node_class, register};
@@ -203,8 +203,19 @@ async fn terminating_is_final_and_may_be_repeated() {
     };
     // One of them is unknown to EC2.
     let doomed = [one.instance.clone(), "i-00000000000000000".into()];
-    account.terminate(&cluster, &doomed).await.unwrap();
-    account.terminate(&cluster, &doomed).await.unwrap();
+    for _ in 0..2 {
+        let verdicts = account.terminate(&cluster, &doomed).await;
+        assert!(
+            matches!(verdicts[&doomed[0]], Termination::Ended),
+            "{verdicts:?}"
+        );
+        assert!(
+            matches!(verdicts[&doomed[1]], Termination::Gone),
+            "{verdicts:?}"
+        );
+    }
+    assert!(account.knows_instance(&doomed[0]).await.unwrap());
+    assert!(!account.knows_instance(&doomed[1]).await.unwrap());
     let left = account.list_instances(&cluster).await.unwrap();
     assert_eq!(left.len(), others.len());
     let described = account.describe_instances(&doomed).await.unwrap();

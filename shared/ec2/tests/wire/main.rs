@@ -40,4 +40,5 @@ mod recorded;
 mod recorded_types;
 mod registry;
 mod standing;
+mod terminations;
 mod zonal_shifts;

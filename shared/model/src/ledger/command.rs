@@ -36,7 +36,17 @@ impl Command {
         now: Timestamp,
     ) -> Option<(&BTreeMap<NodePoolName, u32>, Timestamp)> {
         let chosen = self.choice.as_ref()?;
-        let evicts = match self.state {
+        Some((&chosen.evicts, self.counts_until(now)?))
+    }
+
+    /// The nodes that it ends, as long as they count against caps, and until when they do.
+    pub fn counted_terminations(&self, now: Timestamp) -> Option<(u32, Timestamp)> {
+        let nodes = u32::try_from(self.delete.len()).unwrap_or(u32::MAX);
+        Some((nodes, self.counts_until(now)?))
+    }
+
+    fn counts_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let binds = match self.state {
             CommandState::Proposed | CommandState::RolledBack => false,
             CommandState::Replacing
             | CommandState::Deleting
@@ -44,7 +54,7 @@ impl Command {
             | CommandState::Newer => true,
         };
         let until = self.committed_at.saturating_add(Self::EVICTIONS_FOR).ok()?;
-        (evicts && until > now).then_some((&chosen.evicts, until))
+        (binds && until > now).then_some(until)
     }
 }
 

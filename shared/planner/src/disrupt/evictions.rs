@@ -16,6 +16,8 @@ use crate::pods::is_reschedulable;
 pub(super) struct Allowance {
     cluster: Option<Left>,
     pools: BTreeMap<NodePoolName, Left>,
+    /// Nodes that may still be ended within the hour.
+    nodes: Option<Left>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,26 +37,31 @@ pub(super) fn of_node(candidate: &Candidate<'_>) -> u32 {
 
 impl Allowance {
     pub(super) fn new(snapshot: &Snapshot, now: Timestamp) -> Self {
-        let capped = |caps: Caps| {
-            Some(Left {
-                most: caps.evictions?,
-                made: 0,
-                opens: None,
-            })
+        let left = |most| Left {
+            most,
+            made: 0,
+            opens: None,
         };
+        let capped = |caps: Caps| caps.evictions.map(left);
         let pools = snapshot.node_pools.iter();
         let pools =
             pools.filter_map(|pool| Some((pool.name.clone(), capped(Caps::of_pool(pool))?)));
         let mut allowance = Self {
             cluster: capped(snapshot.caps),
             pools: pools.collect(),
+            nodes: snapshot.caps.terminations.map(left),
         };
+        let commands = snapshot.commands.iter();
+        for (nodes, until) in commands.filter_map(|command| command.counted_terminations(now)) {
+            for left in allowance.nodes.iter_mut() {
+                left.take(nodes, until);
+            }
+        }
         let commands = snapshot.commands.iter();
         for (evicts, until) in commands.filter_map(|command| command.counted_evictions(now)) {
             for (pool, pods) in evicts {
                 for left in allowance.of(pool) {
-                    left.made = left.made.saturating_add(*pods);
-                    left.opens = left.opens.into_iter().chain([until]).min();
+                    left.take(*pods, until);
                 }
             }
         }
@@ -75,8 +82,11 @@ impl Allowance {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
         // What evicts nobody waits for no cap: nothing is less than none.
-        if self.of(pool).any(|left| left.rest() < pods) {
+        if self.of(pool).any(|left| left.rest() < pods) || self.is_closed() {
             return false;
+        }
+        for left in self.nodes.iter_mut() {
+            left.made = left.made.saturating_add(1);
         }
         for left in self.of(pool) {
             left.made = left.made.saturating_add(pods);
@@ -84,8 +94,20 @@ impl Allowance {
         true
     }
 
+    /// Whether no further node may be ended within the hour.
+    fn is_closed(&self) -> bool {
+        self.nodes.is_some_and(|left| left.rest() == 0)
+    }
+
     /// Why this node has to wait, and until when at least.
     pub(super) fn told(&self, candidate: &Candidate<'_>) -> Option<(String, Option<Timestamp>)> {
+        if let Some(Left { most, opens, .. }) = self.nodes.filter(|_| self.is_closed()) {
+            let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
+            let told = format!(
+                "Terminations in the cluster are capped at {most} an hour, and as many were decided: it waits{until}"
+            );
+            return Some((told, opens));
+        }
         let pods = of_node(candidate);
         let name = &candidate.pool.name;
         let cluster = self.cluster.map(|left| ("the cluster".to_owned(), left));
@@ -112,6 +134,12 @@ impl Allowance {
 }
 
 impl Left {
+    /// Counts what was decided before.
+    fn take(&mut self, count: u32, until: Timestamp) {
+        self.made = self.made.saturating_add(count);
+        self.opens = self.opens.into_iter().chain([until]).min();
+    }
+
     fn rest(&self) -> u32 {
         self.most.saturating_sub(self.made)
     }

@@ -2,10 +2,172 @@
 
 use api::duration::parse_go_duration;
 use jiff::Timestamp;
-use model::node_claim::NodeClaim;
+use model::{Snapshot, ledger::Command, node_claim::NodeClaim};
+
+use crate::{
+    decision::{Decision, Note},
+    machine::Ending,
+};
 
 /// When the NodeClaim expires, by its own spec: what its NodePool says now concerns new ones only. `Never` does not parse.
 pub(crate) fn at(claim: &NodeClaim) -> Option<Timestamp> {
     let age = parse_go_duration(claim.spec.expire_after.as_deref()?)?;
     claim.created_at?.checked_add(age).ok()
+}
+
+/// How many NodeClaims may still expire within the hour. No disruption budget bounds expiry, so that a clock that is wrong or an
+/// `expireAfter` of minutes would end a whole cluster at once.
+pub(super) struct Allowance {
+    most: usize,
+    made: usize,
+    /// When the first of those made counts no more; those of this turn count for an hour.
+    opens: Timestamp,
+}
+
+/// NodeClaims of a small cluster that may expire within an hour.
+const LEAST: usize = 10;
+/// Percentage of a cluster's NodeClaims that may expire within an hour, so that an `expireAfter` of four hours is kept to.
+const PERCENT: usize = 25;
+/// Upper bound on the NodeClaims of one turn that are named by events: all of them wait for the same reason.
+const NAMED: usize = 5;
+/// Reason of these events.
+const HELD: &str = "ExpirationHeld";
+
+impl Allowance {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let now = snapshot.now;
+        let share = snapshot.node_claims.len() * PERCENT / 100;
+        let set = snapshot.caps.terminations.map(whole);
+        let opens = now.saturating_add(Command::EVICTIONS_FOR).unwrap_or(now);
+        let mut allowance = Self {
+            most: set.unwrap_or(share.max(LEAST)),
+            made: 0,
+            opens,
+        };
+        let commands = snapshot.commands.iter();
+        for command in commands.filter(|command| set.is_some() || is_expiry(command)) {
+            if let Some((nodes, until)) = command.counted_terminations(now) {
+                allowance.made += whole(nodes);
+                allowance.opens = allowance.opens.min(until);
+            }
+        }
+        allowance
+    }
+
+    /// Until when the NodeClaim may not expire, if so; then it is said.
+    pub(super) fn hold(&self, claim: &NodeClaim, decision: &mut Decision) -> Option<Timestamp> {
+        let (expired, _) = Ending::Expired.because();
+        let endings = decision.endings.values();
+        let now = endings.filter(|reason| **reason == expired).count();
+        if self.made + now < self.most {
+            return None;
+        }
+        let held = decision.notes.iter().filter(|note| note.reason == HELD);
+        if held.count() < NAMED {
+            let most = self.most;
+            decision.notes.push(Note::warning(
+                claim,
+                HELD,
+                format!(
+                    "it is older than its expireAfter and waits: {most} NodeClaims may go within an hour \
+                     (settings.guards.terminationsPerHour); `whittle approve` lets the others go, too"
+                ),
+            ));
+        }
+        Some(self.opens)
+    }
+}
+
+fn whole(nodes: u32) -> usize {
+    usize::try_from(nodes).unwrap_or(usize::MAX)
+}
+
+/// Whether a command is the record of a NodeClaim's expiry.
+fn is_expiry(command: &Command) -> bool {
+    let (expired, _) = Ending::Expired.because();
+    command.choice.is_none() && command.reason.starts_with(expired)
+}
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::types::{INITIALIZED, LAUNCHED, REGISTERED};
+    use jiff::SignedDuration;
+    use model::{ledger::CommandState, plan::Target};
+
+    use super::*;
+    use crate::{lifecycle, test_world};
+
+    /// So many NodeClaims that are a day older than they may be.
+    fn old(count: usize) -> Snapshot {
+        let mut snapshot = test_world::snapshot();
+        for at in 0..count {
+            let name = format!("c-{at:03}");
+            let mut claim = test_world::claim(&name, &[LAUNCHED, REGISTERED, INITIALIZED]);
+            claim.spec.expire_after = Some("1h".to_owned());
+            claim.created_at = Some(snapshot.now - SignedDuration::from_hours(25));
+            snapshot
+                .nodes
+                .push(test_world::node(&format!("n-{at}"), &claim));
+            snapshot.node_claims.push(claim);
+        }
+        snapshot
+    }
+
+    fn expired(snapshot: &Snapshot) -> usize {
+        lifecycle(snapshot).endings.len()
+    }
+
+    fn recorded(snapshot: &Snapshot, minutes_ago: i64, reason: &str, count: usize) -> Command {
+        let target = |at: usize| Target {
+            name: format!("gone-{at}").as_str().into(),
+            uid: format!("gone-{at}").into(),
+            resource_version: "1".to_owned(),
+        };
+        Command {
+            id: "ended".to_owned(),
+            reason: reason.to_owned(),
+            delete: (0..count).map(target).collect(),
+            replacements: Vec::new(),
+            state: CommandState::Done,
+            committed_at: snapshot.now - SignedDuration::from_mins(minutes_ago),
+            choice: None,
+            initialized: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn no_more_than_a_quarter_of_a_cluster_expires_within_an_hour() {
+        assert_eq!(expired(&old(8)), 8);
+        assert_eq!(expired(&old(30)), 10);
+        assert_eq!(expired(&old(100)), 25);
+    }
+
+    #[test]
+    fn expiries_of_the_last_hour_count_and_others_do_not() {
+        let mut snapshot = old(100);
+        snapshot.commands = vec![
+            recorded(&snapshot, 59, "expired: it is old", 20),
+            recorded(&snapshot, 60, "expired: it is old", 20),
+            recorded(&snapshot, 1, "launch_timeout: it came to nothing", 20),
+        ];
+        let decision = lifecycle(&snapshot);
+        assert_eq!(decision.endings.len(), 5);
+        assert_eq!(
+            decision.due,
+            Some(snapshot.now + SignedDuration::from_mins(1))
+        );
+        let held = decision.notes.iter().filter(|note| note.reason == HELD);
+        assert_eq!(held.count(), NAMED);
+    }
+
+    #[test]
+    fn setting_replaces_the_share_and_counts_every_termination() {
+        let mut snapshot = old(100);
+        snapshot.caps.terminations = Some(40);
+        assert_eq!(expired(&snapshot), 40);
+        snapshot.commands = vec![recorded(&snapshot, 1, "launch_timeout: it is late", 15)];
+        assert_eq!(expired(&snapshot), 25);
+        snapshot.caps.terminations = Some(u32::MAX);
+        assert_eq!(expired(&snapshot), 100, "it is approved");
+    }
 }

@@ -13,7 +13,7 @@ use model::{
     plan::NodeClaimUpdate,
 };
 
-use crate::{decision::Note, lifecycle::update_of};
+use crate::{decision::Note, lifecycle::update_of, machine::Ending};
 
 struct Policy {
     kind: &'static str,
@@ -145,14 +145,23 @@ fn since(node: &Node) -> Option<Timestamp> {
     std::iter::once(ready).chain(others).filter_map(due).min()
 }
 
-/// Lets everything on the node be removed by force from now on, unless it may be already.
+/// Whether a NodeClaim was to be deleted for this reason because its node was unhealthy, and the node is well by now.
+pub(crate) fn is_over(reason: &str, node: &Node) -> bool {
+    let (unhealthy, _) = Ending::Unhealthy.because();
+    reason.starts_with(unhealthy) && since(node).is_none()
+}
+
+/// Lets everything on the node be removed by force from now on, unless it may be already, in whatever version the NodeClaim is.
 pub(super) fn hasten(claim: &NodeClaim, now: Timestamp) -> Option<NodeClaimUpdate> {
     let written = claim.annotations.get(TERMINATION_TIMESTAMP);
     let written = written.and_then(|text| text.parse::<Timestamp>().ok());
     if written.is_some_and(|at| at <= now) {
         return None;
     }
-    let mut update = update_of(claim);
+    let mut update = NodeClaimUpdate {
+        resource_version: String::new(),
+        ..update_of(claim)
+    };
     update
         .set_annotations
         .insert(TERMINATION_TIMESTAMP.to_owned(), format!("{now:.0}"));

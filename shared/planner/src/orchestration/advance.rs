@@ -16,7 +16,7 @@ use crate::{
     decision::Note,
     disrupt::cost,
     do_not_disrupt::must_not_be_disrupted,
-    lifecycle::{expiration, target},
+    lifecycle::{expiration, repair, target},
     pods_of_nodes::PodsOfNodes,
 };
 
@@ -174,7 +174,10 @@ impl<'a> View<'a> {
                     }
                     // What is only too old goes when nobody pauses any more: it is recorded again then.
                     None if self.is_only_old(claim, node) => self.pause(command.state, claim),
-                    None => None,
+                    // A repair is given up where the node has recovered before it was deleted.
+                    None => node
+                        .filter(|node| repair::is_over(&command.reason, node))
+                        .map(|node| format!("node {} has recovered", node.name)),
                 };
                 Left { claim, node, kept }
             })

@@ -72,7 +72,8 @@ fn allowed(claim: &NodeClaim) -> Option<Timestamp> {
     }
 }
 
-/// The annotation, where the NodeClaim asks for one and has none yet; an existing one is never changed.
+/// The annotation, where the NodeClaim asks for one and has none yet; an existing one is never changed, also where it was written
+/// since the NodeClaim was read.
 pub(super) fn stamp(claim: &NodeClaim) -> Option<(NodeClaimUpdate, Note)> {
     if claim.annotations.contains_key(TERMINATION_TIMESTAMP) {
         return None;
@@ -81,6 +82,7 @@ pub(super) fn stamp(claim: &NodeClaim) -> Option<(NodeClaimUpdate, Note)> {
     let mut update = NodeClaimUpdate {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
         ..NodeClaimUpdate::default()
     };
     update

@@ -24,11 +24,16 @@ use crate::{
 
 use super::{deadline::Deadline, drain::Drain, volumes};
 
-/// The next step of every node with an open notice, and the instances for which nothing is left to do.
-pub fn terminate_foreign(
-    snapshot: &Snapshot,
-    foreign: &Foreign,
-) -> (Decision, BTreeSet<InstanceId>) {
+/// Instances with an open notice for which nothing is left to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leave {
+    pub drained: BTreeSet<InstanceId>,
+    /// Instances without a Node in the list, which is no proof that there is none.
+    pub unlisted: BTreeSet<InstanceId>,
+}
+
+/// The next step of every node with an open notice, and what is left to do for none.
+pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, Leave) {
     let mut notices: BTreeMap<&InstanceId, Vec<&Notice>> = BTreeMap::new();
     for notice in snapshot
         .notices
@@ -37,9 +42,9 @@ pub fn terminate_foreign(
     {
         notices.entry(&notice.instance).or_default().push(notice);
     }
-    let (mut decision, mut done) = (Decision::default(), BTreeSet::new());
+    let (mut decision, mut leave) = (Decision::default(), Leave::default());
     if notices.is_empty() {
-        return (decision, done);
+        return (decision, leave);
     }
     let pods = PodsOfNodes::new(snapshot);
     let mut nodes = BTreeMap::new();
@@ -47,25 +52,23 @@ pub fn terminate_foreign(
         nodes.extend(instance_of(&node.provider_id).map(|instance| (instance, node)));
     }
     for (instance, notices) in notices {
-        let is_done = match nodes.get(instance) {
-            // It never joined, or has left.
-            None => true,
-            Some(node) => {
-                let leaving = Leaving {
-                    snapshot,
-                    foreign,
-                    node,
-                    instance,
-                    notices,
-                };
-                leaving.step(pods.of(node), &mut decision)
-            }
+        // It never joined, or has left, or the list lacks it.
+        let Some(node) = nodes.get(instance) else {
+            leave.unlisted.insert(instance.clone());
+            continue;
         };
-        if is_done {
-            done.insert(instance.clone());
+        let leaving = Leaving {
+            snapshot,
+            foreign,
+            node,
+            instance,
+            notices,
+        };
+        if leaving.step(pods.of(node), &mut decision) {
+            leave.drained.insert(instance.clone());
         }
     }
-    (decision, done)
+    (decision, leave)
 }
 
 /// Soon enough for the shortest hook, which waits for half a minute, to be extended in time.

@@ -24,7 +24,7 @@ use model::{
 };
 use ports::{
     Catalog, Cloud, CloudError, LaunchBuilder, Launches, Needs, NodeClassResolver, Resolved,
-    StaticHash, Upkeep,
+    StaticHash, Terminations, Upkeep, terminate_each,
 };
 use serde_json::Value;
 
@@ -124,6 +124,27 @@ fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
     instance.tags.get(tag::EKS_CLUSTER).map(String::as_str) == Some(cluster.as_str())
 }
 
+const TERMINATE: &str = "TerminateInstances";
+
+/// One instance that is unknown or another cluster's fails the whole call.
+fn may_end(account: &Account, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+    for id in ids {
+        let Some(record) = account.instances.get(id) else {
+            return Err(CloudError::NotFound {
+                what: format!("InvalidInstanceID.NotFound: The instance ID '{id}' does not exist"),
+            });
+        };
+        if !is_of(&record.instance, cluster) {
+            return Err(CloudError::Denied {
+                action: TERMINATE.to_owned(),
+                message: "UnauthorizedOperation: You are not authorized to perform this operation."
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl Cloud for Ec2 {
     /// Launch templates are part of the request here, and throttling stands for the budget.
@@ -184,14 +205,38 @@ impl Cloud for Ec2 {
         Ok(Vec::new())
     }
 
-    async fn terminate(&self, _: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
-        let act = |account: &mut Account, machines: &mut Machines, now| {
-            for id in ids {
-                account.terminate(id, machines, now);
-            }
-            Ok(())
+    async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations {
+        let call = |ids: Vec<InstanceId>| {
+            let done = self.call(
+                Api::TerminateInstances,
+                TERMINATE,
+                |account, machines, now| {
+                    may_end(account, cluster, &ids)?;
+                    // Zones without a protected instance are done even where the call is refused.
+                    let (protected, refused) = account.protected_zones(&ids);
+                    for id in &ids {
+                        if !protected.contains(&account.zone(id)) {
+                            account.terminate(id, machines, now);
+                        }
+                    }
+                    refused.map_or(Ok(()), |message| {
+                        Err(CloudError::Invalid {
+                            action: TERMINATE.to_owned(),
+                            code: "OperationNotPermitted".to_owned(),
+                            message,
+                        })
+                    })
+                },
+            );
+            std::future::ready(done)
         };
-        self.call(Api::TerminateInstances, "TerminateInstances", act)
+        terminate_each(ids, call).await
+    }
+
+    async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
+        self.call(Api::Describe, "DescribeInstances", |account, _, _| {
+            Ok(account.instances.contains_key(id))
+        })
     }
 
     async fn tag(

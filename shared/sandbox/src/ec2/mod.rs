@@ -66,6 +66,8 @@ pub struct AccountOptions {
 pub struct Account {
     pub options: AccountOptions,
     instances: BTreeMap<InstanceId, Record>,
+    /// Instances whose attribute disableApiTermination is set.
+    pub protected: BTreeSet<InstanceId>,
     /// Instances left in a pool; one that is not named has no bound.
     capacity: BTreeMap<Pool, u32>,
     answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
@@ -103,6 +105,7 @@ impl Account {
             buckets: Buckets::full(now),
             options,
             instances: BTreeMap::new(),
+            protected: BTreeSet::new(),
             capacity: BTreeMap::new(),
             answered: BTreeMap::new(),
             requests: Vec::new(),
@@ -172,6 +175,27 @@ impl Account {
     pub fn terminate(&mut self, id: &InstanceId, machines: &mut Machines, now: Timestamp) -> bool {
         let reason = "Client.UserInitiatedShutdown: User initiated shutdown";
         self.shut_down(id, reason, machines, now)
+    }
+
+    /// Zones of these instances in which one has its attribute disableApiTermination set, and EC2's words for the first.
+    fn protected_zones(&self, ids: &[InstanceId]) -> (BTreeSet<Option<String>>, Option<String>) {
+        let lives = |id: &&InstanceId| {
+            let record = self.instances.get(*id);
+            record.is_some_and(|record| record.instance.state != InstanceState::Terminated)
+        };
+        let protected = ids.iter().filter(|id| self.protected.contains(*id));
+        let protected: Vec<&InstanceId> = protected.filter(lives).collect();
+        let message = protected.first().map(|id| {
+            format!(
+                "The instance '{id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+            )
+        });
+        (protected.iter().map(|id| self.zone(id)).collect(), message)
+    }
+
+    fn zone(&self, id: &InstanceId) -> Option<String> {
+        let record = self.instances.get(id);
+        record.map(|record| record.instance.zone.clone())
     }
 
     /// EC2 announces that it takes a spot instance back, and does so two minutes later.

@@ -14,7 +14,7 @@ use model::{
     selector::{NodeSelectorRequirement, Operator},
     taint::{Taint, TaintEffect},
 };
-use ports::{Cloud, CloudError, Launches, NodeClassResolver};
+use ports::{Cloud, CloudError, Launches, NodeClassResolver, Termination};
 use serde_json::{Value, json};
 
 use super::*;
@@ -288,11 +288,10 @@ async fn an_instance_becomes_the_node_that_its_user_data_describes() {
         .collect();
     assert_eq!(taints, ["example.com/team", "karpenter.sh/unregistered"]);
 
-    bench
+    let ended = bench
         .ec2
-        .terminate(&bench.cluster, std::slice::from_ref(&launched.instance))
-        .await
-        .unwrap();
+        .terminate(&bench.cluster, std::slice::from_ref(&launched.instance));
+    assert!(ended.await.values().all(is_ended));
     bench.pass(90);
     assert_eq!(
         bench.state(&launched.instance).await,
@@ -475,10 +474,36 @@ async fn cost_is_counted_by_the_second() {
         NanosPerHour(192_000_000)
     );
     bench.pass(1800);
-    bench.ec2.terminate(&bench.cluster, &ids).await.unwrap();
+    let ended = bench.ec2.terminate(&bench.cluster, &ids).await;
+    assert!(ended.len() == 2 && ended.values().all(is_ended));
     bench.pass(1800);
     let (cost, spent) = bench
         .ec2
         .with(|account, _, now| (account.hourly_cost(), account.spent_nanos(now)));
     assert_eq!((cost, spent), (NanosPerHour(0), 96_000_000));
+}
+
+fn is_ended(verdict: &Termination) -> bool {
+    matches!(verdict, Termination::Ended)
+}
+
+#[tokio::test]
+async fn protected_instance_of_a_call_holds_up_no_other() {
+    let bench = Bench::start().await;
+    let request = bench.request(&launch("on-demand"), "token-1", 3).await;
+    let launched = bench.launch(&request).await.unwrap().instances;
+    let [first, second, third] = launched.as_slice() else {
+        panic!("{launched:?}")
+    };
+    let protected = second.instance.clone();
+    bench
+        .ec2
+        .with(|account, _, _| account.protected.insert(protected));
+    let ids = [&first.instance, &second.instance, &third.instance].map(Clone::clone);
+    let ended = bench.ec2.terminate(&bench.cluster, &ids).await;
+    assert!(is_ended(&ended[&first.instance]) && is_ended(&ended[&third.instance]));
+    let Termination::Refused(refusal) = &ended[&second.instance] else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(refusal.code, "OperationNotPermitted");
 }

@@ -2,13 +2,13 @@
 
 use api::conditions::types::DISRUPTION_REASON;
 use jiff::{SignedDuration, Timestamp};
-use model::{Action, PodKey, node::Node};
+use model::{Action, InstanceId, PodKey, Uid, node::Node};
 use ports::{
-    ClusterError,
+    ClusterError, TerminationRefusal,
     cluster::{Event, EventKind, EventTarget},
 };
 
-use crate::{lane::Turn, observe::Observed};
+use crate::{lane::Turn, observe::Observed, terminations::refusal_event};
 
 /// Upstream's word for what nobody chose.
 const FORCEFUL: &str = "Forceful Termination";
@@ -52,6 +52,52 @@ pub(super) fn forced(
         "Deleting the pod to accommodate the terminationTime {at:.0} of the node. The pod was granted {grace}s of grace-period \
          of its {wanted} terminationGracePeriod. This bypasses the PDB of the pod and the do-not-disrupt annotation."
     )
+}
+
+/// The object that an action changes.
+pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
+    match action {
+        Action::Launch(launch) => {
+            EventTarget::NodePool(launch.node_pool.clone(), launch.node_pool_uid.clone())
+        }
+        Action::DeleteNodeClaim(target) => {
+            EventTarget::NodeClaim(target.name.clone(), target.uid.clone())
+        }
+        Action::UpdateNode(update) => EventTarget::Node(update.name.clone(), update.uid.clone()),
+        Action::UpdateNodeClaim(update) => {
+            EventTarget::NodeClaim(update.name.clone(), update.uid.clone())
+        }
+        Action::Evict { pod, uid, .. } | Action::DeletePod { pod, uid, .. } => {
+            EventTarget::Pod(pod.clone(), uid.clone())
+        }
+        Action::Terminate { claim: name, .. } => {
+            let mut claims = observed.snapshot.node_claims.iter();
+            let claim = claims.find(|claim| claim.name == *name);
+            let uid = claim.map_or_else(Uid::default, |claim| claim.uid.clone());
+            EventTarget::NodeClaim(name.clone(), uid)
+        }
+    }
+}
+
+/// An instance that EC2 does not end is reported on its NodeClaim and its Node.
+pub(super) fn not_ended(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    id: &InstanceId,
+    refusal: &TerminationRefusal,
+) -> Vec<Event> {
+    let snapshot = &observed.snapshot;
+    let is_its = |provider_id: &str| provider_id.rsplit('/').next() == Some(id.as_str());
+    let claims = snapshot.node_claims.iter();
+    let claims = claims.filter(|claim| is_its(&claim.status.provider_id));
+    let claims = claims.map(|claim| EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()));
+    let nodes = snapshot.nodes.iter();
+    let nodes = nodes.filter(|node| is_its(&node.provider_id));
+    let nodes = nodes.map(|node| EventTarget::Node(node.name.clone(), node.uid.clone()));
+    let abouts = claims.chain(nodes);
+    abouts
+        .map(|about| refusal_event(about, id, refusal, turn.now))
+        .collect()
 }
 
 /// An eviction that a budget refuses is said on the node it holds up.

@@ -155,8 +155,8 @@ pub(super) async fn judge(
     }))
 }
 
-/// Has a node drained as if a person had deleted it; `false` if it changed meanwhile and is to be looked at again.
-pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<bool, TurnError> {
+/// Has a node drained as if a person had deleted it.
+pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<(), ClusterError> {
     let update = NodeUpdate {
         name: node.name.clone(),
         uid: node.uid.clone(),
@@ -166,9 +166,5 @@ pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<boo
         delete: true,
         ..NodeUpdate::default()
     };
-    match api.update_node(&update).await {
-        Ok(()) => Ok(true),
-        Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    api.update_node(&update).await
 }

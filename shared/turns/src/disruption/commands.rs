@@ -91,7 +91,8 @@ pub(super) async fn advance(
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "disrupted").await?;
     }
-    if let Some(due) = step.due {
+    // What refuses is tried again when its own time has come.
+    if let Some(due) = step.due.filter(|_| !applied.refused) {
         report.look_again(due);
     }
     let said = events::of_notes(&step.notes, turn.now);

@@ -14,6 +14,7 @@ pub(super) fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
         let field = format!("{FIELD}.{key}");
         match key.as_str() {
             "evictionsPerHour" => caps.evictions = Some(whole(&field, value, PODS)?),
+            "terminationsPerHour" => caps.terminations = Some(whole(&field, value, NODES)?),
             "approveAbove" => {
                 for (key, value) in object(&field, Some(value))? {
                     let field = format!("{field}.{key}");
@@ -30,6 +31,7 @@ pub(super) fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
 }
 
 const PODS: &str = "a number of pods";
+const NODES: &str = "a number of nodes";
 
 fn object<'a>(
     field: &str,
@@ -51,7 +53,7 @@ fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result
             let expected = "dollars as text, such as \"12.50\"";
             caps.price = Some(price.ok_or_else(|| error(field, value, expected))?);
         }
-        "nodes" => caps.nodes = Some(whole(field, value, "a number of nodes")?),
+        "nodes" => caps.nodes = Some(whole(field, value, NODES)?),
         _ => {
             let expected = "no such guard: docs/operations.md has them all";
             return Err(error(field, value, expected));

@@ -73,6 +73,10 @@ fn a_bad_value_is_named_with_what_is_allowed() {
             "guards.evictionsPerHour is \"many\": expected a number of pods",
         ),
         (
+            json!({"guards": {"terminationsPerHour": "many"}}),
+            "guards.terminationsPerHour is \"many\": expected a number of nodes",
+        ),
+        (
             json!({"guards": {"approveAbove": {"pods": 1}}}),
             "guards.approveAbove.pods is 1: expected no such guard: docs/operations.md has them all",
         ),

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
+use model::ClusterName;
 use ports::{
-    LedgerError,
+    Cluster, LedgerError,
     cluster::{Event, EventTarget},
 };
 
@@ -10,7 +11,9 @@ use super::{
     APPROVAL_REQUIRED, CAP_EXCEEDED, INVALID_ANNOTATION, NO_TYPES, OLD_VERSION, PRICES_NOT_CURRENT,
     UNREADABLE,
 };
-use crate::{Report, lane::Turn};
+use crate::{
+    Report, World, isolation::CHANGE_REFUSED, lane::Turn, terminations::TERMINATION_REFUSED,
+};
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
@@ -46,7 +49,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             report.look_again(turn.now + REST_AFTER);
             return;
         }
-        match post_once(turn, event).await {
+        match post_once(turn.world, turn.cluster, &*turn.api, event).await {
             Ok(true) => posted += 1,
             Ok(false) => {}
             Err(error) => {
@@ -74,15 +77,19 @@ async fn said_lately(turn: &Turn<'_>, events: &[Event]) -> Result<BTreeSet<Strin
     Ok(said)
 }
 
-/// Whether nobody had said it.
-async fn post_once(turn: &Turn<'_>, event: &Event) -> Result<bool, String> {
-    let now = turn.world.clock.now();
+/// Posts an event unless it has been said lately; whether nobody had.
+pub(crate) async fn post_once(
+    world: &World,
+    cluster: &ClusterName,
+    api: &dyn Cluster,
+    event: &Event,
+) -> Result<bool, String> {
+    let now = world.clock.now();
     let until = now + said_for(event);
-    let ledger = &turn.world.ledger;
-    let first = ledger.once(turn.cluster, &key(event), now, until).await;
+    let first = world.ledger.once(cluster, &key(event), now, until).await;
     let first = first.map_err(|error| error.to_string())?;
     if first {
-        let posted = turn.api.post_event(event).await;
+        let posted = api.post_event(event).await;
         posted.map_err(|error| error.to_string())?;
     }
     Ok(first)
@@ -101,8 +108,8 @@ fn said_for(event: &Event) -> SignedDuration {
     match event.reason.as_str() {
         NO_TYPES => SignedDuration::from_mins(1),
         "FailedScheduling" => SignedDuration::from_mins(5),
-        "NodeRepairBlocked" | INVALID_ANNOTATION | CAP_EXCEEDED | APPROVAL_REQUIRED
-        | "Unconsolidatable" => SignedDuration::from_mins(15),
+        "NodeRepairBlocked" | CHANGE_REFUSED | TERMINATION_REFUSED | INVALID_ANNOTATION
+        | CAP_EXCEEDED | APPROVAL_REQUIRED | "Unconsolidatable" => SignedDuration::from_mins(15),
         // Prices are read again twice a day.
         OLD_VERSION | UNREADABLE | PRICES_NOT_CURRENT => SignedDuration::from_hours(6),
         _ => SignedDuration::from_mins(2),

@@ -17,7 +17,7 @@ use super::{SweepReport, mirror::look_afresh};
 use crate::{
     Entry, Report, TurnError, World,
     collect::{self, Collected},
-    entry, gone,
+    entry, events, gone,
     identity::{self, Identified},
     journal,
     leader::{self, Holder, Step},
@@ -133,6 +133,16 @@ pub(super) async fn keep(
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
         tell_unowned(cluster, memory.former.as_ref(), &collected, report);
+        let problems = collected.failures.problems.iter();
+        report
+            .problems
+            .extend(problems.map(|problem| format!("{cluster}: {problem}")));
+        for event in &collected.failures.events {
+            if let Err(error) = events::post_once(world, cluster, &*api, event).await {
+                let problem = format!("{cluster}: event {}: {error}", event.reason);
+                report.problems.push(problem);
+            }
+        }
         let names = collected.names();
         report
             .collected

@@ -372,19 +372,21 @@ async fn delete_once(
     ending: &Ending<'_>,
     claim: &NodeClaim,
 ) -> Result<(), ClusterError> {
-    let mut resource_version = claim.resource_version.clone();
-    if let Some(update) = forced(ending.course, claim, work.world.clock.now()) {
-        resource_version = api.update_node_claim(&update).await?.resource_version;
-    }
     let target = Target {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
-        resource_version,
+        resource_version: claim.resource_version.clone(),
     };
-    api.delete_node_claim(&target).await
+    api.delete_node_claim(&target).await?;
+    // Only what is being deleted has a deadline, so that none outlives a deletion that comes to nothing.
+    if let Some(update) = forced(ending.course, claim, work.world.clock.now()) {
+        api.update_node_claim(&update).await?;
+    }
+    Ok(())
 }
 
-/// Where nothing can be waited for, the drain's time is over when it begins (spec/aws §20.2).
+/// Where nothing can be waited for, the drain's time is over when it begins (spec/aws §20.2). In whatever version the NodeClaim is: its
+/// deletion changes it.
 pub(crate) fn forced(
     course: Course,
     claim: &NodeClaim,
@@ -396,7 +398,6 @@ pub(crate) fn forced(
     let mut update = NodeClaimUpdate {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
-        resource_version: claim.resource_version.clone(),
         ..NodeClaimUpdate::default()
     };
     update

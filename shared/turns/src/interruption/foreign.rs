@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use api::names::nth;
 use futures::future::join_all;
-use model::{Interruption, Lane, NodeName, interruption::Course, launch::Instance, node::Node};
+use model::{
+    InstanceId, Interruption, Lane, NodeName, interruption::Course, launch::Instance, node::Node,
+};
 use planner::Foreign;
 use ports::{
     Cluster, ClusterError,
@@ -140,12 +142,20 @@ fn is_tagged(found: &Found<'_>, foreign: &Foreign) -> bool {
     found.instance.as_deref().is_some_and(has)
 }
 
-/// Nodes are called by their private DNS name or, with newer cloud controllers, by their instance's id.
 async fn node_of(api: &dyn Cluster, found: &Found<'_>) -> Result<Option<Node>, ClusterError> {
-    let id = &found.fact.instance;
     let dns = found.instance.as_ref();
     let dns = dns.and_then(|instance| instance.private_dns.as_deref());
-    for name in dns.into_iter().chain([id.as_str()]) {
+    node_of_instance(api, &found.fact.instance, dns).await
+}
+
+/// The Node of an instance, read by the names that it can have: Nodes are called by their private DNS name or, with newer cloud
+/// controllers, by their instance's id.
+pub(crate) async fn node_of_instance(
+    api: &dyn Cluster,
+    id: &InstanceId,
+    private_dns: Option<&str>,
+) -> Result<Option<Node>, ClusterError> {
+    for name in private_dns.into_iter().chain([id.as_str()]) {
         let node = api.node(&NodeName::from(name)).await?;
         let is_its = |node: &Node| node.provider_id.ends_with(&format!("/{id}"));
         if let Some(node) = node.filter(is_its) {

@@ -18,7 +18,13 @@ use planner::Gone;
 use ports::CloudError;
 
 use super::LOOK_AGAIN;
-use crate::{Report, TurnError, lane::Turn, lifecycle::instance_of, observe::is_our_class};
+use crate::{
+    Report, TurnError,
+    lane::Turn,
+    lifecycle::{instance_of, target_of},
+    observe::is_our_class,
+    terminations::{end_instances, refusal_event, resting, retry_after},
+};
 
 /// An instance that EC2 does not show may be too new to be shown until then.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
@@ -32,20 +38,33 @@ pub(super) async fn resolve_launches(
 ) -> Result<(), TurnError> {
     let mut launched = Vec::new();
     for claim in unlaunched(snapshot) {
-        match executor.release(claim).await? {
-            Released::Free => {}
-            Released::Wait(until) => report.look_again(until),
-            Released::Instance(instance) => launched.push((claim, instance)),
+        let released = executor.release(claim).await;
+        match report.isolate(&target_of(claim), released)? {
+            None | Some(Released::Free) => {}
+            Some(Released::Wait(until)) => report.look_again(until),
+            Some(Released::Instance(instance)) => launched.push((claim, instance)),
         }
     }
+    if launched.is_empty() {
+        return Ok(());
+    }
     let found = described(turn, &launched).await?;
-    let mut dying = Vec::new();
-    for (claim, instance) in launched {
-        let has_ended = match end_of(found.get(&instance), snapshot, claim, &instance) {
+    let resting = resting(turn.world, turn.cluster).await?;
+    let mut dying = BTreeMap::new();
+    for (claim, instance) in &launched {
+        let since = claim.deleted_at.unwrap_or(turn.now);
+        let has_ended = match end_of(found.get(instance), snapshot, claim, instance) {
             End::Seen => true,
-            End::Unshown => end_unshown(turn, instance).await?,
+            End::Unshown => {
+                let ended = end_unshown(turn, instance.clone(), since).await;
+                report.isolate(&target_of(claim), ended)?.unwrap_or(false)
+            }
+            End::NotYet if resting.contains(instance) => {
+                report.look_again(turn.now + retry_after(turn.now.duration_since(since)));
+                continue;
+            }
             End::NotYet => {
-                dying.push(instance);
+                dying.insert(instance.clone(), since);
                 false
             }
         };
@@ -55,21 +74,45 @@ pub(super) async fn resolve_launches(
             report.look_again(turn.world.clock.now() + LOOK_AGAIN);
         }
     }
-    if !dying.is_empty() {
-        turn.world.cloud.terminate(turn.cluster, &dying).await?;
+    let came = end_instances(turn.world, turn.cluster, &dying).await?;
+    for (claim, instance) in &launched {
+        if let Some(refusal) = came.refused.get(instance) {
+            let event = refusal_event(target_of(claim), instance, refusal, turn.now);
+            report.objects.events.push(event);
+        }
     }
+    report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
     Ok(())
 }
 
 /// Descriptions lag behind: an instance that is not shown may live, and does not once EC2 has been asked to end it. Whether its
-/// NodeClaim may go.
-pub(crate) async fn end_unshown(turn: &Turn<'_>, instance: InstanceId) -> Result<bool, TurnError> {
-    let cloud = &turn.world.cloud;
-    match cloud.terminate(turn.cluster, &[instance]).await {
-        // What carries this cluster's tags may be ended, so there is none such.
-        Ok(()) | Err(CloudError::Denied { .. }) => Ok(true),
-        Err(CloudError::Postponed { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+/// NodeClaim may go. A refusal is no proof of absence, since EC2 also denies what exists; its word that it knows no such instance is.
+pub(crate) async fn end_unshown(
+    turn: &Turn<'_>,
+    instance: InstanceId,
+    since: Timestamp,
+) -> Result<bool, TurnError> {
+    if resting(turn.world, turn.cluster).await?.contains(&instance) {
+        return Ok(false);
+    }
+    let due = BTreeMap::from([(instance.clone(), since)]);
+    let came = end_instances(turn.world, turn.cluster, &due).await?;
+    if came.ended.contains(&instance) {
+        return Ok(true);
+    }
+    if let Some(refusal) = came.refused.get(&instance) {
+        if !turn.world.cloud.knows_instance(&instance).await? {
+            return Ok(true);
+        }
+        return Err(TurnError::Cloud(CloudError::Invalid {
+            action: format!("ending instance {instance}"),
+            code: refusal.code.clone(),
+            message: format!("{}; {}", refusal.message, refusal.remedy()),
+        }));
+    }
+    match came.unanswered {
+        Some((_, CloudError::Postponed { .. })) | None => Ok(false),
+        Some((_, error)) => Err(error.into()),
     }
 }
 
@@ -159,10 +202,24 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
         .filter_map(|claim| Some((claim, instance_of(claim)?)))
         .collect();
     let found = described(turn, &dying).await?;
+    let resting = match dying.is_empty() {
+        true => BTreeSet::new(),
+        false => resting(turn.world, turn.cluster).await?,
+    };
     let mut ends = Ends::default();
     for (claim, id) in dying {
         let instance = found.get(&id);
         let end = end_of(instance, snapshot, claim, &id);
+        if resting.contains(&id) {
+            let again = turn.now
+                + retry_after(
+                    turn.now
+                        .duration_since(claim.deleted_at.unwrap_or(snapshot.now)),
+                );
+            ends.gone
+                .refused
+                .insert(claim.status.provider_id.clone(), again);
+        }
         if end == End::Unshown {
             ends.unshown.insert(id);
         }

@@ -7,7 +7,7 @@ use model::{
     interruption::LifecycleHook,
     launch::{FleetAnswer, FleetRequest, Instance},
 };
-use ports::{Cloud, CloudError};
+use ports::{Cloud, CloudError, Terminations};
 
 use super::{Act, Watched, hand_on};
 use crate::planted::Bug;
@@ -37,7 +37,7 @@ hand_on! {
             Ok(if self.has(Bug::NewTokenEachTime) { Vec::new() } else { found })
         }
 
-        async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+        async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations {
             let mut ids = ids.to_vec();
             if self.has(Bug::TerminateNeighbour) {
                 let neighbour = self.sim.look(|world| {
@@ -51,6 +51,7 @@ hand_on! {
         }
     }
     fn ready(request: &FleetRequest) -> ();
+    fn knows_instance(id: &InstanceId) -> bool;
     fn describe_instances(ids: &[InstanceId]) -> Vec<Instance>;
     fn instances_of_reservation(id: &str) -> Vec<Instance>;
     fn troubles(now: Timestamp) -> Vec<Interruption>;

@@ -451,3 +451,46 @@ async fn groups_of_kops_and_of_ones_own_are_known_by_their_tags() {
         rig.sim.with(|world| assert!(node(world).unschedulable));
     }
 }
+
+#[tokio::test]
+async fn hook_that_is_gone_holds_up_no_other_drain() {
+    let (mut rig, id) = with_group(Relay::Watching).await;
+    opt_in(&rig, &id);
+    rig.sim
+        .with(|world| world.account.without_hook.insert(id.clone()));
+    let body = ends(&rig, &id);
+    deliver(&mut rig, &[body]).await;
+    assert!(rig.until(secs(120), is_drained).await.is_some());
+    let own = rig.sim.with(|world| {
+        let claim = world.api.node_claims.values().next().unwrap().clone();
+        world.api.order_deletion(&claim.name, world.now);
+        claim
+    });
+    let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&own.name);
+    let took = rig.until(secs(300), gone).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn hook_is_held_while_a_list_lacks_the_node_and_completed_once_there_is_certainly_none() {
+    let (mut rig, id) = with_group(Relay::Watching).await;
+    opt_in(&rig, &id);
+    rig.sim
+        .with(|world| world.api.unlisted_nodes.insert(GROUP_NODE.into()));
+    let body = ends(&rig, &id);
+    deliver(&mut rig, &[body]).await;
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(120)).await;
+    assert_eq!(calls(&rig, "complete_hook"), 0, "its pods run");
+    assert!(calls(&rig, "extend_hook") >= 8);
+    rig.sim.with(|world| {
+        world.api.nodes.remove(&NodeName::from(GROUP_NODE));
+        world.account.instances.get_mut(&id).unwrap().private_dns = Some("gone".into());
+    });
+    let ended = |world: &mut fakes::World| !world.account.instances[&id].state.is_alive();
+    assert!(
+        rig.until(secs(60), ended).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+}

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fakes::World;
 use model::node::ConditionStatus;
 use ports::cluster::EventTarget;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
-use crate::{change_claim, change_node, claim, is_gone, node, serving, told};
+use crate::{change_claim, change_node, claim, delete_claim, is_gone, node, serving, told};
 
 #[tokio::test]
 async fn a_node_is_told_of_step_by_step() {
@@ -193,6 +194,49 @@ async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
     assert!(rig.until(secs(300), all_bound).await.is_some());
     assert_eq!(rig.sim.with(|world| world.account.alive().count()), 3);
     transcript!(rig);
+}
+
+#[tokio::test]
+async fn repair_that_is_given_up_leaves_no_deadline() {
+    let mut rig = with_repair(3).await;
+    let sick = claim(&rig);
+    let name = node(&rig);
+    rig.sim.with(|world| {
+        world.api.silent.insert(name.clone());
+        for pod in world.api.pods.values_mut() {
+            pod.annotations =
+                BTreeMap::from([("karpenter.sh/do-not-disrupt".into(), "true".into())]);
+        }
+        let claim = world.api.node_claims.get_mut(&sick.name).unwrap();
+        claim.spec.termination_grace_period = Some("1h".into());
+        // It is to be replaced, and cannot be deleted.
+        world.down.insert("delete_node_claim");
+    });
+    rig.pass(secs(2_000)).await;
+    assert!(
+        rig.transcript.iter().any(|line| line.contains("unhealthy")),
+        "{:#?}",
+        rig.transcript
+    );
+    rig.sim.with(|world| world.api.silent.clear());
+    rig.pass(secs(60)).await;
+    rig.sim.with(|world| world.down.clear());
+    rig.pass(secs(600)).await;
+    let claim_now = |world: &mut World| world.api.node_claims[&sick.name].clone();
+    let recovered = rig.sim.with(claim_now);
+    assert_eq!(recovered.deleted_at, None, "{:#?}", rig.transcript);
+    let deadline = "karpenter.sh/nodeclaim-termination-timestamp";
+    assert_eq!(recovered.annotations.get(deadline), None);
+    delete_claim(&rig, &sick.name);
+    rig.pass(secs(1_200)).await;
+    let deleted = rig.sim.with(claim_now);
+    let at = deleted.deleted_at.unwrap() + secs(3_600);
+    assert_eq!(deleted.annotations[deadline], format!("{at:.0}"));
+    rig.sim.with(|world| {
+        let mut pods = world.api.pods.values();
+        let stays = pods.any(|pod| pod.node_name == Some(name.clone()) && pod.deletion.is_none());
+        assert!(stays, "its pods have their hour: {:#?}", rig.transcript);
+    });
 }
 
 #[tokio::test]

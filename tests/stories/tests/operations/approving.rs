@@ -133,3 +133,30 @@ async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
     let gone = rig.until(secs(600), |world| !is_there(world)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
+
+#[tokio::test]
+async fn pod_that_waits_is_not_launched_for_without_approval_because_another_leaves() {
+    let mut rig = in_service(2).await;
+    ask_above(&rig, &json!({"nodes": 0}));
+    let old = rig.sim.with(|world| {
+        let claim = world.api.node_claims.values().next().unwrap().clone();
+        world.api.order_deletion(&claim.name, world.now);
+        claim.name
+    });
+    // More pods than one node takes: a tenant's ride along with those that leave.
+    rig.scale(9);
+    let replaced = |world: &mut World| !world.api.node_claims.contains_key(&old);
+    let took = rig.until(secs(300), replaced).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(120)).await;
+    let waiting = rig.sim.with(|world| {
+        let pods = world.api.pods.values();
+        pods.filter(|pod| pod.node_name.is_none()).count()
+    });
+    assert!(
+        waiting > 0,
+        "nobody approved more nodes: {:#?}",
+        rig.transcript
+    );
+    assert!(!rig.sim.with(requests).is_empty());
+}

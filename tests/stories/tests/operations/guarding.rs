@@ -293,3 +293,48 @@ async fn a_cap_that_cannot_be_read_buys_nothing_and_says_so() {
     };
     assert!(events.iter().any(named), "{events:?}");
 }
+
+#[tokio::test]
+async fn expiry_of_a_whole_cluster_at_once_is_held_back_until_it_is_approved() {
+    let mut rig = Rig::ready(stories::Relay::Watching).await;
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.scale(13);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    rig.pass(secs(30)).await;
+    // As if the clock were a month ahead.
+    let old: Vec<_> = rig.sim.with(|world| {
+        let created_at = world.now - secs(31 * 24 * 3_600);
+        for claim in world.api.node_claims.values_mut() {
+            claim.spec.expire_after = Some("720h".into());
+            claim.created_at = Some(created_at);
+        }
+        world.api.node_claims.keys().cloned().collect()
+    });
+    assert_eq!(old.len(), 13, "{:#?}", rig.transcript);
+    let left = |world: &mut World| {
+        let left = old
+            .iter()
+            .filter(|name| world.api.node_claims.contains_key(name));
+        left.count()
+    };
+    rig.pass(secs(1_800)).await;
+    assert_eq!(rig.sim.with(left), 3, "{:#?}", rig.transcript);
+    let held = told(&rig, "ExpirationHeld");
+    let names_remedy = |event: &String| {
+        event.contains("10 NodeClaims may go within an hour") && event.contains("whittle approve")
+    };
+    assert!(held.iter().any(names_remedy), "{held:?}");
+    rig.sim.with(|world| {
+        let until = (world.now + secs(3_600)).to_string();
+        let approved = json!({"collectUntil": until});
+        if let Ok(entry) = &mut world.registry[0].body {
+            entry["approvals"] = approved.clone();
+        }
+        if let Some(meta) = &mut world.ledger.of(&Rig::cluster()).meta {
+            meta.registry["approvals"] = approved;
+        }
+    });
+    let gone = rig.until(secs(900), |world| left(world) == 0).await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+}

@@ -1,10 +1,12 @@
 //! Nodes that no NodePool made, and that are looked after all the same.
 
+use std::collections::BTreeSet;
+
 use api::names::nth::OUT_OF_SERVICE;
 use model::taint::{Taint, TaintEffect};
 
 use super::*;
-use crate::{foreign::Foreign, terminate_foreign};
+use crate::{Leave, foreign::Foreign, terminate_foreign};
 
 /// A cordoned node whose end is announced for in ten minutes.
 fn leaving(pods: Vec<Pod>) -> Snapshot {
@@ -40,7 +42,7 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
     };
     snapshot.nodes[0].taints = vec![other.clone()];
     let (plain, done) = terminate_foreign(&snapshot, &Foreign::default());
-    assert_eq!((plain.plan.actions, done.len()), (Vec::new(), 1));
+    assert_eq!((plain.plan.actions, done.drained.len()), (Vec::new(), 1));
 
     let (decision, done) = terminate_foreign(&snapshot, &wanted);
     let [planned] = &decision.plan.actions[..] else {
@@ -51,11 +53,11 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
     };
     assert_eq!(update.taints, Some(vec![other, out_of_service()]));
     assert_eq!(update.resource_version, "1");
-    assert!(done.is_empty());
+    assert_eq!(done, Leave::default());
 
     snapshot.nodes[0].taints = update.taints.clone().unwrap();
     let (again, done) = terminate_foreign(&snapshot, &wanted);
-    assert_eq!((again.plan.actions, done.len()), (Vec::new(), 1));
+    assert_eq!((again.plan.actions, done.drained.len()), (Vec::new(), 1));
 
     let mut open = leaving(Vec::new());
     open.nodes[0].unschedulable = false;
@@ -88,4 +90,14 @@ fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
         because.ends_with("its cluster gives pods 30 s at most, and this one asks for 31 s"),
         "{because}"
     );
+}
+
+#[test]
+fn instance_whose_node_is_not_listed_is_not_taken_for_drained() {
+    let mut snapshot = leaving(Vec::new());
+    snapshot.nodes.clear();
+    let (decision, leave) = terminate_foreign(&snapshot, &Foreign::default());
+    assert!(decision.plan.actions.is_empty() && leave.drained.is_empty());
+    let instance = snapshot.notices[0].instance.clone();
+    assert_eq!(leave.unlisted, BTreeSet::from([instance]));
 }

@@ -157,3 +157,17 @@ fn a_termination_grace_period_becomes_a_deadline_on_the_nodeclaim_once() {
     claim.annotations.insert(TIMESTAMP.to_owned(), at);
     assert_eq!(written(&claim), (None, 0));
 }
+
+#[test]
+fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_come() {
+    let mut claim = test_world::claim("a", &[]);
+    claim.deleted_at = Some(test_world::now());
+    let again = test_world::now() + SignedDuration::from_mins(7);
+    let refused = Gone {
+        refused: [(claim.status.provider_id.clone(), again)].into(),
+        ..Gone::default()
+    };
+    let decision = terminate(&only(vec![claim]), &refused);
+    assert!(!terminates(&decision), "{decision:?}");
+    assert_eq!(decision.due, Some(again));
+}

@@ -16,6 +16,7 @@ static EXISTING: Gone = Gone {
     instances: std::collections::BTreeSet::new(),
     strangers: std::collections::BTreeSet::new(),
     misnamed: std::collections::BTreeMap::new(),
+    refused: std::collections::BTreeMap::new(),
 };
 
 #[test]

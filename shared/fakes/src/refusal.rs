@@ -1,0 +1,158 @@
+//! Refusals of single objects, which last until somebody takes them away, beside the transient faults of whole ports.
+
+use jiff::Timestamp;
+use model::{
+    ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, launch::InstanceState,
+};
+use ports::{CloudError, ClusterError};
+
+use crate::{account::Account, api_server::ApiServer, cloud::is_of};
+
+/// An object that an admission policy may protect from changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protected {
+    Node(NodeName),
+    NodeClaim(NodeClaimName),
+    /// Creation of NodeClaims of this NodePool.
+    NodeClaimsOf(NodePoolName),
+    NodePool(NodePoolName),
+    NodeClass(String),
+    Pod(PodKey),
+}
+
+/// The answer of an admission policy that refuses a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// 403, as webhooks answer unless they say otherwise.
+    Denied,
+    /// 422, as a ValidatingAdmissionPolicy answers.
+    Invalid,
+}
+
+/// Why EC2 does not end an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Its attribute disableApiTermination is set.
+    Termination,
+    /// A policy denies it to the caller, whose condition the instance's tags do not meet.
+    Unauthorized,
+    /// Its state does not allow it.
+    State,
+}
+
+/// A call that EC2 refuses.
+pub(crate) struct Refusal {
+    code: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    pub(crate) fn into_error(self, action: &str) -> CloudError {
+        let Self { code, message } = self;
+        let action = action.to_owned();
+        match code {
+            NOT_FOUND => CloudError::NotFound {
+                what: format!("{code}: {message}"),
+            },
+            UNAUTHORIZED => CloudError::Denied {
+                action,
+                message: format!("{code}: {message}"),
+            },
+            _ => CloudError::Invalid {
+                action,
+                code: code.to_owned(),
+                message,
+            },
+        }
+    }
+}
+
+const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
+const UNAUTHORIZED: &str = "UnauthorizedOperation";
+
+impl Account {
+    /// TerminateInstances: one instance that is unknown, another cluster's or denied fails the whole call, and a protected one
+    /// fails it for every instance of its zone.
+    pub(crate) fn terminate_instances(
+        &mut self,
+        cluster: &ClusterName,
+        ids: &[InstanceId],
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        for id in ids {
+            let Some(instance) = self.instances.get(id) else {
+                let message = format!("The instance ID '{id}' does not exist");
+                return Err(Refusal::new(NOT_FOUND, message));
+            };
+            let is_denied = self.protected.get(id) == Some(&Protection::Unauthorized);
+            if is_denied || !is_of(instance, cluster) {
+                let message = "You are not authorized to perform this operation.";
+                return Err(Refusal::new(UNAUTHORIZED, message));
+            }
+            let is_over = instance.state == InstanceState::Terminated;
+            if self.protected.get(id) == Some(&Protection::State) && !is_over {
+                let message = format!(
+                    "The instance '{id}' is not in a state from which it can be terminated."
+                );
+                return Err(Refusal::new("IncorrectInstanceState", message));
+            }
+        }
+        let is_protected = |id: &&InstanceId| {
+            let is_over = |id| {
+                let instance = self.instances.get(id);
+                instance.is_some_and(|instance| instance.state == InstanceState::Terminated)
+            };
+            self.protected.get(*id) == Some(&Protection::Termination) && !is_over(*id)
+        };
+        let protected: Vec<&InstanceId> = ids.iter().filter(is_protected).collect();
+        let zone = |id: &InstanceId| self.instances.get(id).map(|instance| instance.zone.clone());
+        let closed: Vec<Option<String>> = protected.iter().map(|id| zone(id)).collect();
+        let message = protected.first().map(|id| {
+            format!(
+                "The instance '{id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+            )
+        });
+        let ended: Vec<&InstanceId> = ids
+            .iter()
+            .filter(|id| !closed.contains(&zone(id)))
+            .collect();
+        for id in ended {
+            self.terminate(id, now);
+        }
+        match message {
+            Some(message) => Err(Refusal::new("OperationNotPermitted", message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the Auto Scaling group of an instance has the lifecycle hook that is named.
+    pub(crate) fn holds(&self, id: &InstanceId, action: &str) -> Result<(), CloudError> {
+        if self.without_hook.contains(id) {
+            let message = "AutoScalingGroup or lifecycle hook not found";
+            return Err(Refusal::new("ValidationError", message).into_error(action));
+        }
+        Ok(())
+    }
+}
+
+impl ApiServer {
+    /// The answer of admission policies to a change of this object.
+    pub(crate) fn admits(&self, object: &Protected) -> Result<(), ClusterError> {
+        let what = format!("{object:?}");
+        let message =
+            format!("admission policy \"forensics\" denied the request: {what} is frozen");
+        match self.protected.get(object) {
+            None => Ok(()),
+            Some(Admission::Denied) => Err(ClusterError::Denied {
+                action: format!("changing {what}"),
+                message,
+            }),
+            Some(Admission::Invalid) => Err(ClusterError::Invalid { what, message }),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! An error about one object ends the work on this object; an error of a whole port ends the step that met it.
+
+use std::fmt::Display;
+
+use jiff::{SignedDuration, Timestamp};
+use ports::{
+    ClusterError,
+    cluster::{Event, EventKind, EventTarget},
+};
+
+use crate::TurnError;
+
+/// Reason of events about an object that may not be changed.
+pub(crate) const CHANGE_REFUSED: &str = "ChangeRefused";
+
+/// Time until an object that changed meanwhile is looked at again.
+pub(crate) const AFTER_CHANGE: SignedDuration = SignedDuration::from_secs(10);
+/// Time until an object whose change is refused is tried again: nothing but a person removes the cause.
+const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(2);
+
+/// Failures of single objects, as a turn met them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectFailures {
+    pub(crate) problems: Vec<String>,
+    pub(crate) events: Vec<Event>,
+    /// When the first of these objects is tried again.
+    pub(crate) again: Option<Timestamp>,
+}
+
+impl TurnError {
+    /// Whether the error is about the one object that was acted on, so that it says nothing about any other.
+    pub(crate) fn is_about_one_object(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.is_about_one_object(),
+            Self::Cloud(error) => error.is_about_one_object(),
+            Self::UnknownCluster { .. }
+            | Self::Entry { .. }
+            | Self::Elsewhere { .. }
+            | Self::Ledger(_)
+            | Self::Queue(_)
+            | Self::Registry(_) => false,
+        }
+    }
+
+    /// Whether the object changed or vanished since it was read, which is nobody's fault.
+    fn is_overtaken(&self) -> bool {
+        matches!(
+            self,
+            Self::Cluster(ClusterError::NotFound { .. } | ClusterError::Conflict { .. })
+        )
+    }
+}
+
+impl ObjectFailures {
+    /// The outcome of a step that concerns `about` alone; `None` if it failed for reasons of this object, which are noted and
+    /// reported on it. Errors of a whole port are handed back.
+    pub(crate) fn isolate<T, E: Into<TurnError>>(
+        &mut self,
+        about: &EventTarget,
+        now: Timestamp,
+        step: Result<T, E>,
+    ) -> Result<Option<T>, TurnError> {
+        let step = step.map_err(Into::into);
+        if let Err(error) = &step
+            && error.is_about_one_object()
+            && !error.is_overtaken()
+        {
+            self.events.push(Event {
+                about: about.clone(),
+                kind: EventKind::Warning,
+                reason: CHANGE_REFUSED.to_owned(),
+                message: match error {
+                    TurnError::Cluster(_) => {
+                        format!("{error}; see admission policies and webhooks")
+                    }
+                    _ => error.to_string(),
+                },
+                at: now,
+            });
+        }
+        self.isolate_unseen(about, now, step)
+    }
+
+    /// [`Self::isolate`] for what has no object in the cluster that its owner could look at.
+    pub(crate) fn isolate_unseen<T, E: Into<TurnError>>(
+        &mut self,
+        about: impl Display,
+        now: Timestamp,
+        step: Result<T, E>,
+    ) -> Result<Option<T>, TurnError> {
+        let error = match step.map_err(Into::into) {
+            Ok(done) => return Ok(Some(done)),
+            Err(error) if error.is_about_one_object() => error,
+            Err(error) => return Err(error),
+        };
+        if error.is_overtaken() {
+            self.look_again(now + AFTER_CHANGE);
+        } else {
+            self.look_again(now + AFTER_REFUSAL);
+            self.problems.push(format!("{about}: {error}"));
+        }
+        Ok(None)
+    }
+
+    fn look_again(&mut self, at: Timestamp) {
+        self.again = Some(self.again.map_or(at, |again| again.min(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(error: impl Into<TurnError>) -> Result<(), TurnError> {
+        Err(error.into())
+    }
+
+    fn node() -> EventTarget {
+        EventTarget::Node("a".into(), "a-uid".into())
+    }
+
+    #[test]
+    fn refusal_of_one_object_is_reported_on_it() {
+        let mut failures = ObjectFailures::default();
+        let denied = ClusterError::Denied {
+            action: "changing it".into(),
+            message: "frozen".into(),
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let isolated = failures.isolate(&node(), now, step(denied));
+        assert!(matches!(isolated, Ok(None)));
+        assert_eq!(failures.problems.len(), 1);
+        assert_eq!(failures.events[0].about, node());
+        assert_eq!(failures.again, Some(now + AFTER_REFUSAL));
+    }
+
+    #[test]
+    fn object_that_changed_is_looked_at_again_without_a_report() {
+        let mut failures = ObjectFailures::default();
+        let conflict = ClusterError::Conflict { what: "it".into() };
+        let now = Timestamp::UNIX_EPOCH;
+        assert!(matches!(
+            failures.isolate(&node(), now, step(conflict)),
+            Ok(None)
+        ));
+        assert!(failures.problems.is_empty() && failures.events.is_empty());
+        assert_eq!(failures.again, Some(now + AFTER_CHANGE));
+    }
+
+    #[test]
+    fn error_of_the_whole_port_is_handed_back() {
+        let mut failures = ObjectFailures::default();
+        let down = ClusterError::Unavailable {
+            action: "all".into(),
+            message: "closed".into(),
+        };
+        let isolated = failures.isolate(&node(), Timestamp::UNIX_EPOCH, step(down));
+        assert!(isolated.is_err());
+        assert_eq!(failures, ObjectFailures::default());
+    }
+}

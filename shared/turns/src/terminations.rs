@@ -1,0 +1,117 @@
+//! Instances that are to end: EC2 is asked for all of a turn together. One that it refuses is reported and then asked for less and
+//! less often, so that its repetitions cost next to nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::{ClusterName, InstanceId};
+use ports::{
+    CloudError, LedgerError, Termination, TerminationRefusal,
+    cluster::{Event, EventKind, EventTarget},
+};
+
+use crate::World;
+
+/// Reason of events about an instance that EC2 does not end.
+pub(crate) const TERMINATION_REFUSED: &str = "TerminationRefused";
+
+/// Ledger keys of instances that EC2 refused to end a short while ago.
+const REFUSED: &str = "termination-refused/";
+
+/// Shortest time until EC2 is asked again for an instance that it refused: somebody may be about to remove the cause.
+const FIRST_RETRY: SignedDuration = SignedDuration::from_mins(1);
+/// Longest such time: how long an instance may run on after its cause has been removed.
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(15);
+/// In between, the time grows with this part of the time for which the instance has been due to end.
+const GROWTH: i32 = 4;
+
+/// Verdicts of one round.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// Instances that EC2 ends, has ended, or does not know.
+    pub(crate) ended: BTreeSet<InstanceId>,
+    pub(crate) refused: BTreeMap<InstanceId, TerminationRefusal>,
+    /// How many instances have no verdict, and why.
+    pub(crate) unanswered: Option<(usize, CloudError)>,
+}
+
+/// Instances that EC2 refused so recently that it is not asked again yet.
+pub(crate) async fn resting(
+    world: &World,
+    cluster: &ClusterName,
+) -> Result<BTreeSet<InstanceId>, LedgerError> {
+    let now = world.clock.now();
+    let keys = world.ledger.said(cluster, REFUSED, now).await?;
+    let ids = keys.iter().filter_map(|key| key.strip_prefix(REFUSED));
+    Ok(ids.map(InstanceId::from).collect())
+}
+
+/// Asks EC2 to end instances, each with the time since when it is due to end, and remembers which of them it refused.
+pub(crate) async fn end_instances(
+    world: &World,
+    cluster: &ClusterName,
+    due: &BTreeMap<InstanceId, Timestamp>,
+) -> Result<Ended, LedgerError> {
+    let mut came = Ended::default();
+    if due.is_empty() {
+        return Ok(came);
+    }
+    let ids: Vec<InstanceId> = due.keys().cloned().collect();
+    let mut unanswered = 0;
+    for (id, verdict) in world.cloud.terminate(cluster, &ids).await {
+        match verdict {
+            Termination::Ended | Termination::Gone => {
+                came.ended.insert(id);
+            }
+            Termination::Refused(refusal) => {
+                let now = world.clock.now();
+                let since = due.get(&id).copied().unwrap_or(now);
+                let until = now + retry_after(now.duration_since(since));
+                let key = format!("{REFUSED}{id}");
+                world.ledger.once(cluster, &key, now, until).await?;
+                tracing::warn!(%cluster, instance = %id, %refusal, %until, "EC2 refuses to end an instance");
+                came.refused.insert(id, refusal);
+            }
+            Termination::Unanswered(error) => {
+                unanswered += 1;
+                came.unanswered = Some((unanswered, error));
+            }
+        }
+    }
+    Ok(came)
+}
+
+/// Time until EC2 is asked again for an instance that has been due to end for so long.
+pub(crate) fn retry_after(age: SignedDuration) -> SignedDuration {
+    (age / GROWTH).clamp(FIRST_RETRY, LONGEST_RETRY)
+}
+
+/// Names the instance, EC2's reason and the remedy where the owner looks.
+pub(crate) fn refusal_event(
+    about: EventTarget,
+    instance: &InstanceId,
+    refusal: &TerminationRefusal,
+    now: Timestamp,
+) -> Event {
+    Event {
+        about,
+        kind: EventKind::Warning,
+        reason: TERMINATION_REFUSED.to_owned(),
+        message: format!("EC2 refuses to end instance {instance}: {refusal}"),
+        at: now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_instance_is_asked_for_less_and_less_often() {
+        let waits = [0, 4, 8, 40, 60, 6_000].map(|minutes| {
+            let wait = retry_after(SignedDuration::from_mins(minutes));
+            wait.as_mins()
+        });
+        assert_eq!(waits, [1, 1, 2, 10, 15, 15]);
+    }
+}
