@@ -36,13 +36,6 @@ use crate::{
     TurnError, World,
     forget::forget,
     identity::{self, Whose},
-    lifecycle::instance_of,
-    metrics, shadow,
-};
-use crate::{
-    TurnError, World,
-    forget::forget,
-    identity::{self, Whose},
     isolation::ObjectFailures,
     lifecycle::instance_of,
     metrics, shadow,
