@@ -364,10 +364,6 @@ impl Refusal {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "errors are mapped by what they are"
-)]
 fn unbuilt(error: BuildError) -> TableError {
     TableError::Invalid(error.to_string())
 }

@@ -193,11 +193,11 @@ impl State {
                 Some(Arc::new(item.clone()))
             }
             (WriteKind::Update(_), Some(update)) => {
-                let item = before.as_deref().cloned();
-                let item = item.unwrap_or_else(|| write.key.attributes());
-                Some(Arc::new(
-                    update.apply(item, write).map_err(TableError::Invalid)?,
-                ))
+                let after = match &before {
+                    Some(item) => update.apply(item, write),
+                    None => update.apply(&write.key.attributes(), write),
+                };
+                Some(Arc::new(after.map_err(TableError::Invalid)?))
             }
             (WriteKind::Delete, _) => None,
             (WriteKind::Update(_) | WriteKind::Check, _) => before.clone(),

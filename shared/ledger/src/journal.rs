@@ -1,6 +1,6 @@
 //! The journal: a row per record, and a small one for each object it is about, so that one is found without the others.
 
-use std::io::Read;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -10,7 +10,7 @@ use ports::{Journal, JournalEntry, LedgerError, journal::Wanted, limits::dynamod
 
 use crate::{
     TableLedger, key,
-    row::{NewRow, Row, json},
+    row::{NewRow, Row, json, pack, unpack},
     store::Store,
     table::{Key, Write},
 };
@@ -25,7 +25,6 @@ const LOOKED_THROUGH: usize = 100;
 const AT_ONCE: usize = 32;
 /// Upper bound on the bytes of a packed record, which is one item with its key.
 const PACKED_MAX: usize = ITEM_BYTES - (20 << 10);
-const UNPACKED_MAX: u64 = 64 << 20;
 
 #[async_trait]
 impl Journal for TableLedger {
@@ -99,18 +98,13 @@ fn expiry(entry: &JournalEntry) -> Timestamp {
 }
 
 pub(crate) fn row(cluster: &ClusterName, entry: &JournalEntry) -> Result<NewRow, LedgerError> {
-    let unpackable = |message: String| LedgerError::Unavailable {
-        action: "pack a journal record".to_owned(),
-        message,
-    };
-    let packed = zstd::encode_all(
-        json(&entry.body)?.as_bytes(),
-        zstd::DEFAULT_COMPRESSION_LEVEL,
-    );
-    let packed = packed.map_err(|error| unpackable(error.to_string()))?;
+    let packed = pack(&entry.body)?;
     if packed.len() > PACKED_MAX {
         let size = packed.len();
-        return Err(unpackable(format!("it takes {size} bytes of {PACKED_MAX}")));
+        return Err(LedgerError::Invalid {
+            action: "a journal record".to_owned(),
+            message: format!("it takes {size} bytes of {PACKED_MAX}"),
+        });
     }
     let row = NewRow::new(&own_key(cluster, entry));
     Ok(row.with("body", packed).expires(expiry(entry)))
@@ -166,6 +160,26 @@ async fn read(
 }
 
 pub(crate) fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
+    let packed = row.bytes("body");
+    let packed = packed.ok_or_else(|| row.corrupt("attribute body is missing".to_owned()))?;
+    let body = unpack(packed);
+    entry_of(
+        row,
+        body.map_err(|error| row.corrupt(format!("attribute body: {error}")))?,
+    )
+}
+
+/// An entry as it is read back after it was written, without packing it in between.
+pub(crate) fn as_read_back(
+    cluster: &ClusterName,
+    entry: &JournalEntry,
+) -> Result<JournalEntry, LedgerError> {
+    let row = Row::new(Arc::new(own_key(cluster, entry).attributes()));
+    let body = serde_json::from_str(&json(&entry.body)?);
+    entry_of(&row, body.map_err(|error| row.corrupt(error.to_string()))?)
+}
+
+fn entry_of(row: &Row, body: serde_json::Value) -> Result<JournalEntry, LedgerError> {
     let corrupt = |message: &str| row.corrupt(message.to_owned());
     let parts: Vec<&str> = row.sort_key().split('#').collect();
     let [at, turn, lane] = *parts else {
@@ -176,15 +190,6 @@ pub(crate) fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
         .map_err(|_| corrupt("its sort key begins with no time"))?;
     let lane = serde_json::from_value(lane.into())
         .map_err(|_| corrupt("its sort key ends with no lane"))?;
-    let packed = row
-        .bytes("body")
-        .ok_or_else(|| corrupt("attribute body is missing"))?;
-    let mut text = String::new();
-    zstd::Decoder::new(packed)
-        .and_then(|reader| reader.take(UNPACKED_MAX).read_to_string(&mut text))
-        .map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
-    let body: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
     let about = subjects(&body).collect();
     Ok(JournalEntry {
         turn: turn.into(),

@@ -184,10 +184,10 @@ pub(crate) async fn forget(
     let rows = table.get_together(&keys).await?;
     let found = |key: &Key| rows.iter().find(|row| row.sort_key() == key.sk);
     let [intent_key, launched_key, claim_key] = &keys;
-    if let Some(row) = found(intent_key) {
-        if launches::intent_of(row)?.is_in_flight() {
-            return Ok(());
-        }
+    if let Some(row) = found(intent_key)
+        && launches::intent_of(row)?.is_in_flight()
+    {
+        return Ok(());
     }
     let instance = found(claim_key).and_then(|row| row.text("instance"));
     if let Some(instance) = instance {

@@ -345,8 +345,7 @@ pub fn journal_entry(
     cluster: &ClusterName,
     entry: &JournalEntry,
 ) -> Result<JournalEntry, LedgerError> {
-    let row = journal::row(cluster, entry)?;
-    journal::entry(&Row::new(Arc::new(row.0)))
+    journal::as_read_back(cluster, entry)
 }
 
 fn stamped(row: NewRow) -> Item {

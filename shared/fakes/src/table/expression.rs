@@ -144,7 +144,7 @@ impl Update {
     }
 
     /// The item after the update, or why DynamoDB refuses it.
-    pub(super) fn apply(&self, before: Item, write: &Write) -> Result<Item, String> {
+    pub(super) fn apply(&self, before: &Item, write: &Write) -> Result<Item, String> {
         let mut after = before.clone();
         for (name, source) in &self.set {
             let operand = match source {
@@ -154,7 +154,7 @@ impl Update {
                     false => *operand,
                 },
             };
-            let value = operand.value(Some(&before), write);
+            let value = operand.value(Some(before), write);
             let value = value.ok_or_else(|| {
                 "The provided expression refers to an attribute that does not exist in the item"
                     .to_owned()
