@@ -15,8 +15,9 @@ pub(crate) const CHANGE_REFUSED: &str = "ChangeRefused";
 
 /// Time until an object that changed meanwhile is looked at again.
 pub(crate) const AFTER_CHANGE: SignedDuration = SignedDuration::from_secs(10);
-/// Time until an object whose change is refused is tried again: nothing but a person removes the cause.
-const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(2);
+/// Time until an object whose change is refused is tried again. A webhook may refuse while it is rolled out, so that nodes that join wait
+/// for it; a turn for nothing costs little.
+const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
 
 /// Failures of single objects, as a turn met them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
