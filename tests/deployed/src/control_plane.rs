@@ -5,12 +5,13 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use rcgen::KeyPair;
-use sandbox::{Sandbox, SandboxOptions};
+use sandbox::{Sandbox, SandboxOptions, WorldOptions};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -63,7 +64,17 @@ impl ControlPlane {
     }
 
     pub(crate) fn simulated(runtime: &Runtime) -> Self {
-        let sandbox = runtime.block_on(Sandbox::start(SandboxOptions::default()));
+        // Identifiers follow from the seed, and no two clusters share that of their namespace kube-system.
+        static CLUSTERS: AtomicU64 = AtomicU64::new(1);
+        let world = WorldOptions {
+            seed: CLUSTERS.fetch_add(1, Ordering::Relaxed),
+            ..WorldOptions::default()
+        };
+        let options = SandboxOptions {
+            world,
+            ..SandboxOptions::default()
+        };
+        let sandbox = runtime.block_on(Sandbox::start(options));
         let sandbox = Box::new(sandbox.unwrap());
         let home = TempDir::new().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
