@@ -21,7 +21,7 @@ use ports::{
     cluster::{Event, EventKind, EventTarget, LeaderLease},
 };
 use sandbox::{
-    Credential, NodeJoin, Sandbox, SandboxOptions,
+    Credential, NodeJoin, Sandbox, SandboxOptions, WorldOptions,
     faults::{Effect, Fault},
     server::WriteOptions,
     store::{ObjectKey, Start},
@@ -536,7 +536,17 @@ async fn a_server_is_trusted_only_under_its_authority() {
 
 #[tokio::test]
 async fn cluster_is_told_by_the_uid_of_its_namespace_kube_system() {
-    let (server, other) = (server().await, server().await);
+    let server = server().await;
+    // Identifiers of a simulated cluster follow from its seed.
+    let world = WorldOptions {
+        seed: 2,
+        ..WorldOptions::default()
+    };
+    let options = SandboxOptions {
+        world,
+        ..SandboxOptions::default()
+    };
+    let other = Sandbox::start(options).await.unwrap();
     let uid = administrator(&server).identity().await.unwrap();
     assert!(!uid.as_str().is_empty());
     assert_eq!(administrator(&server).identity().await.unwrap(), uid);

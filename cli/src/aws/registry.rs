@@ -139,8 +139,8 @@ async fn twin_in_ledger(
     entry: &Value,
     stack: &str,
 ) -> Option<ClusterName> {
-    let (ledger, _) = memory_of(stack).await.ok()?;
     let uid = checks::identity::uid(account, cluster, entry).await?;
+    let (ledger, _) = memory_of(stack).await.ok()?;
     for other in ledger.clusters().await.ok()? {
         let meta = ledger.meta(&other).await.ok().flatten();
         let is_same = meta.is_some_and(|meta| {

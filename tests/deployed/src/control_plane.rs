@@ -5,12 +5,13 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use rcgen::KeyPair;
-use sandbox::{Credential, Sandbox, SandboxOptions};
+use sandbox::{Credential, Sandbox, SandboxOptions, WorldOptions};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -73,7 +74,15 @@ impl ControlPlane {
     }
 
     pub(crate) fn simulated(runtime: &Runtime) -> Self {
-        let mut options = SandboxOptions::default();
+        // Identifiers follow from the seed, and no two clusters share that of their namespace kube-system.
+        static CLUSTERS: AtomicU64 = AtomicU64::new(1);
+        let mut options = SandboxOptions {
+            world: WorldOptions {
+                seed: CLUSTERS.fetch_add(1, Ordering::Relaxed),
+                ..WorldOptions::default()
+            },
+            ..SandboxOptions::default()
+        };
         options.credentials.push(Credential {
             token: RELAY.to_owned(),
             ..Credential::member(harness::RELAY_USER, &["system:serviceaccounts"])

@@ -141,8 +141,8 @@ async fn rest_unlisted(
         .collect();
     if unlisted.len() > 1 && listed.is_empty() {
         report.alarms.push(format!(
-            "the registry is empty, but {} clusters are known: they are served as before; if they are to be left alone, `whittle \
-             unregister` them one by one",
+            "the registry is empty, but {} clusters are known: they are served as before. Write their entries again, or have them \
+             forgotten one by one: whittle unregister <cluster> --purge --force",
             unlisted.len()
         ));
         return;
