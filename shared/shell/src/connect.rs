@@ -22,7 +22,7 @@ const LEASE_NAMESPACE: &str = "kube-system";
 pub(crate) struct Connections {
     account: Arc<Account>,
     clock: Arc<dyn Clock>,
-    /// Who we are to API servers.
+    /// The name by which API servers know this function.
     agent: String,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }
