@@ -85,7 +85,7 @@ impl Wakes for Queue {
     }
 }
 
-/// What turns act on, as each function reaches it.
+/// The world that turns act on, as each function reaches it.
 #[derive(Clone)]
 pub(super) struct Worlds {
     shared: turns::World,

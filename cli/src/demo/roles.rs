@@ -1,5 +1,5 @@
-//! What functions do in a cluster against what the chart's roles let them do, both ways: nothing that they ask for is refused,
-//! and nothing is granted that nobody asks for, but for what is named here with its reason.
+//! Requests of functions against the rights that the chart's roles grant, both ways: none is refused, and no right is granted
+//! that no function uses, but for those that are named here with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

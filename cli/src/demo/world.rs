@@ -33,7 +33,7 @@ const LEASE_NAMESPACE: &str = "kube-system";
 /// From a machine's launch to its node's registration.
 const BOOT: SignedDuration = SignedDuration::from_secs(30);
 
-/// Who functions are in the cluster, and what is there besides Karpenter's CRDs.
+/// Identities of functions in the cluster, and objects that are there besides Karpenter's CRDs.
 #[derive(Default)]
 pub(super) struct Identities {
     /// By lane; others are its administrator.
@@ -65,7 +65,7 @@ impl World {
         Self::start_as(catalog, clock, teller, Identities::default()).await
     }
 
-    /// The same with functions that are somebody in the cluster.
+    /// Starts everything, with functions that act as these identities.
     pub(super) async fn start_as(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
@@ -188,7 +188,7 @@ impl World {
         self.clock.now()
     }
 
-    /// What the function of a lane acts on.
+    /// The world that the function of a lane acts on.
     #[cfg(test)]
     pub(super) fn of(&self, lane: Lane) -> turns::World {
         self.worlds.of(lane)

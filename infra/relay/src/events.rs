@@ -49,7 +49,7 @@ struct Bookmark {
     metadata: Meta,
 }
 
-/// Where and what an object is.
+/// The beginning of an object: its name and version.
 #[derive(Debug, Deserialize)]
 pub struct Beginning {
     pub metadata: Name,

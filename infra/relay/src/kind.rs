@@ -33,7 +33,7 @@ impl Kind {
         Self::NodeOverlay,
     ];
 
-    /// Whether functions read it only where a feature gate is on: its CRD may be absent, and turns that read it look again each
+    /// Says whether functions read it only where a feature gate is on: its CRD may be absent, and turns that read it look again each
     /// minute whatever the relay says, so that it holds up no heartbeat.
     pub fn is_gated(self) -> bool {
         matches!(self, Self::CapacityBuffer | Self::NodeOverlay)

@@ -15,6 +15,7 @@ mod memory;
 mod stand_in;
 mod status;
 mod transport;
+mod watch;
 
 pub use cluster::KubeCluster;
 pub use connect::{Access, ConnectError, Credentials, from_kubeconfig};

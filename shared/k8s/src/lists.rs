@@ -1,9 +1,6 @@
-//! Lists, page by page, and the watches that go on from them.
-
-use std::pin::Pin;
+//! Lists, page by page.
 
 use api::{List, Resource, page_metadata};
-use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use ports::{
     ClusterError,
     cluster::{Listed, Unreadable},
@@ -28,12 +25,6 @@ const LIST_BYTES_MAX: usize = 256 << 20;
 /// Objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000 pods and 5,000 nodes.
 const POD_OBJECTS_MAX: usize = 200_000;
 const OBJECTS_MAX: usize = 50_000;
-/// Bytes of one watch, after which listing costs less than following.
-const WATCH_BYTES_MAX: usize = 64 << 20;
-/// A watch ends by itself after this; servers tell how far they have come two seconds before.
-const WATCH_SECONDS: u32 = 3;
-/// One event of a watch: objects are at most 1.5 MiB large in etcd, and a line shows one.
-const LINE_MAX: u64 = 4 << 20;
 
 impl Transport {
     /// Every object of a kind, by quorum reads.
@@ -157,20 +148,6 @@ impl Transport {
         let page = self.page(&query, &action, T::PLURAL).await?;
         let metadata = page_metadata(&page);
         Ok(metadata.map_or_else(String::new, |metadata| metadata.resource_version))
-    }
-
-    /// What has happened to a kind since a version, for [`WATCH_SECONDS`].
-    pub(crate) async fn watch<T: Resource>(&self, from: &str) -> Result<Watch<'_>, ClusterError> {
-        let (action, Path(path)) = (format!("watch {}", T::PLURAL), Path::all::<T>());
-        let query = format!(
-            "{path}?watch=1&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={WATCH_SECONDS}"
-        );
-        let lines = self.open(&query, &action, T::PLURAL).await?;
-        Ok(Watch {
-            transport: self,
-            lines: Box::pin(lines),
-            read: 0,
-        })
     }
 }
 
@@ -335,36 +312,4 @@ fn missing<T: Resource>(error: ClusterError) -> ClusterError {
         };
     }
     error
-}
-
-/// The events of one watch, a line each.
-pub(crate) struct Watch<'a> {
-    transport: &'a Transport,
-    lines: Pin<Box<dyn AsyncBufRead + Send>>,
-    /// Bytes so far.
-    read: usize,
-}
-
-impl Watch<'_> {
-    /// The next event; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> std::io::Result<Option<String>> {
-        let mut line = String::new();
-        let read = (&mut self.lines)
-            .take(LINE_MAX)
-            .read_line(&mut line)
-            .await?;
-        self.transport.count(read);
-        self.read += read;
-        if u64::try_from(read).is_ok_and(|read| read == LINE_MAX) {
-            return Err(too_long(format!("a line of {} MiB", LINE_MAX >> 20)));
-        }
-        if self.read > WATCH_BYTES_MAX {
-            return Err(too_long(format!("{} MiB of events", WATCH_BYTES_MAX >> 20)));
-        }
-        Ok((read > 0).then_some(line))
-    }
-}
-
-fn too_long(what: String) -> std::io::Error {
-    std::io::Error::other(what)
 }

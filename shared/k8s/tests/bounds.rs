@@ -33,7 +33,7 @@ fn connect(sandbox: &Sandbox) -> KubeCluster {
     KubeCluster::new(access.client().unwrap(), "kube-system")
 }
 
-/// What the list of nodes comes to where its answer is this.
+/// The error of a list of nodes whose answer is this.
 async fn list_under(effect: Effect) -> ClusterError {
     let sandbox = server().await;
     let cluster = connect(&sandbox);
@@ -144,7 +144,7 @@ async fn page(kind: &str, items: serde_json::Value) -> (Sandbox, KubeCluster) {
     (sandbox, cluster)
 }
 
-/// What is decided about its node must know that it is there.
+/// Decisions about its node must know that it is there.
 #[tokio::test]
 async fn pod_that_cannot_be_read_is_shown_on_its_node_and_protected() {
     let odd = json!({

@@ -35,7 +35,7 @@ async fn warm() -> (Sandbox, KubeCluster) {
     (sandbox, cluster)
 }
 
-/// The same without anybody who has listed them; besides the administrator, these may come in.
+/// A cluster of many pods that no function has listed; besides the administrator, these may come in.
 async fn populated(members: Vec<Credential>) -> Sandbox {
     let mut options = SandboxOptions {
         clock: sandbox::WorldClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),

@@ -47,7 +47,7 @@ impl Directory for Account {
 pub(crate) struct Connections {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
-    /// Who we are to API servers.
+    /// The name by which API servers know this function.
     agent: String,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }

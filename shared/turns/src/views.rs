@@ -45,7 +45,7 @@ pub struct Views {
 enum Failure {
     /// The bucket may answer the next time.
     NotRead(String),
-    /// What the relay published is wrong, and stays so.
+    /// The view is wrong, and stays so.
     Refused(String),
 }
 
@@ -164,7 +164,7 @@ async fn opened(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, Failure>
     )?)
 }
 
-/// What these versions change, in their order.
+/// Changes of these versions, in their order.
 fn changes<'a>(
     turn: &'a Turn<'_>,
     pointer: &'a ViewPointer,

@@ -107,7 +107,7 @@ impl ControlPlane {
     }
 }
 
-/// The same access with the relay's token.
+/// Writes the same access with the relay's token.
 fn as_relay(kubeconfig: &Path, administrator: &str, relay_kubeconfig: &Path) {
     let access = fs::read_to_string(kubeconfig).unwrap();
     assert!(access.contains(administrator), "{access}");

@@ -103,7 +103,7 @@ async fn view_that_is_too_large_is_not_read() {
     .await;
 }
 
-/// What killed one function, or took it long, is not tried by each turn.
+/// A view that killed one function, or took it long, is not tried by each turn.
 #[tokio::test]
 async fn view_that_was_refused_is_not_read_again() {
     falls_to_lists(

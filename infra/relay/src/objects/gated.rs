@@ -7,7 +7,7 @@ use super::{Digest, Watched};
 use crate::change::What;
 use crate::kind::Kind;
 
-/// What is kept of either: generation moves with every change of the spec and when deletion begins. What turns write into
+/// The part that is kept of either: generation moves with every change of the spec and when deletion begins. What turns write into
 /// their status is no change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatedDigest {

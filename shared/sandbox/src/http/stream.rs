@@ -61,7 +61,7 @@ pub(super) fn dripping(response: Response, pause: Duration) -> Response {
     Response::from_parts(parts, Body::from_stream(slow))
 }
 
-/// How much of a senseless answer is sent at a time.
+/// Bytes of a senseless answer that are sent at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const BEGINNING: &str = r#"{"kind":""#;
 
@@ -73,7 +73,7 @@ pub(super) fn endless() -> Response {
     Response::new(Body::from_stream(pieces))
 }
 
-/// The same, cut after so many MiB and compressed to a thousandth.
+/// An endless answer, cut after so many MiB and compressed to a thousandth.
 pub(super) fn unpacking(mebibytes: usize) -> Response {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let piece = vec![b'a'; PIECE_BYTES];
