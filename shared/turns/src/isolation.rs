@@ -34,9 +34,9 @@ impl TurnError {
         match self {
             Self::Cluster(error) => error.is_about_one_object(),
             Self::Cloud(error) => error.is_about_one_object(),
-            Self::UnknownCluster { .. }
-            | Self::Entry { .. }
+            Self::Entry { .. }
             | Self::Elsewhere { .. }
+            | Self::Late { .. }
             | Self::Ledger(_)
             | Self::Queue(_)
             | Self::Registry(_) => false,
