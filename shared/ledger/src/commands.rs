@@ -111,7 +111,7 @@ pub(crate) async fn move_command(
     let to = json(&to)?;
     Ok(match written {
         Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
-        written => written.into(),
+        written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 

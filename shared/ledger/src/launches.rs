@@ -173,7 +173,7 @@ pub(crate) async fn move_intent(
     Ok(match table.write(write).await? {
         // An earlier try whose answer was lost, or another turn that came to the same.
         Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
-        written => written.into(),
+        written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 

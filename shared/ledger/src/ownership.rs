@@ -164,7 +164,7 @@ pub(crate) async fn collect(
         Written::Refused(Some(row)) if row.json::<InstanceOwner>("owner")? == collector => {
             Moved::Yes
         }
-        written => written.into(),
+        written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 

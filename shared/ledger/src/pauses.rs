@@ -86,7 +86,7 @@ pub(crate) async fn store(
     Ok(match table.write(write).await? {
         // Repeated, because its answer was lost.
         Written::Refused(Some(row)) if row.text(LIST) == Some(&list) => Moved::Yes,
-        written => written.into(),
+        written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 
