@@ -191,7 +191,7 @@ pub(crate) async fn collect(
             match judge(world, cluster, api, &suspect).await? {
                 Judged::Kept => {}
                 Judged::Unproven => drop(unproven.insert(found.id.clone())),
-                Judged::Orphan(orphan) => doomed.push(orphan),
+                Judged::Orphan(orphan) => doomed.push(*orphan),
             }
         }
     }
