@@ -201,7 +201,7 @@ pub(crate) async fn collect(
             match judged {
                 None | Some(Judged::Kept) => {}
                 Some(Judged::Unproven) => drop(unproven.insert(found.id.clone())),
-                Some(Judged::Orphan(orphan)) => doomed.push(orphan),
+                Some(Judged::Orphan(orphan)) => doomed.push(*orphan),
             }
         }
     }

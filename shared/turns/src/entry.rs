@@ -112,10 +112,7 @@ pub fn unlisted_since(registry: &Value) -> Option<Timestamp> {
 
 /// The mirror of an entry that the registry does not have any more.
 pub(crate) fn unlisted(registry: &Value, since: Timestamp) -> Value {
-    let mut registry = match registry {
-        Value::Object(registry) => registry.clone(),
-        _ => serde_json::Map::new(),
-    };
+    let mut registry = registry.as_object().cloned().unwrap_or_default();
     registry.insert(UNLISTED_SINCE.to_owned(), since.to_string().into());
     Value::Object(registry)
 }

@@ -94,7 +94,7 @@ pub(super) enum Judged {
     Kept,
     /// Nobody has it, but nothing says that it was ever this cluster's: another stack may have one of the same name.
     Unproven,
-    Orphan(Orphan),
+    Orphan(Box<Orphan>),
 }
 
 pub(super) fn is_of(node: &Node, instance: &InstanceId) -> bool {
@@ -146,13 +146,13 @@ pub(super) async fn judge(
             (None, closed && node.is_none())
         }
     };
-    Ok(Judged::Orphan(Orphan {
+    Ok(Judged::Orphan(Box::new(Orphan {
         instance: instance.id.clone(),
         claim,
         node: node.cloned(),
         // The cluster that had it is gone.
         explained: explained || whose == Whose::Formers,
-    }))
+    })))
 }
 
 /// Has a node drained as if a person had deleted it.

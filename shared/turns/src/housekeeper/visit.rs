@@ -93,7 +93,7 @@ pub(super) async fn visit(
     let send = notifications::send(world, cluster, &destinations, &mut memory, report);
     let sent = within(world, SENDING, send).await;
     let now = world.clock.now();
-    match sent.map(|sent| sent.map_err(TurnError::from)).flatten() {
+    match sent.and_then(|sent| sent.map_err(TurnError::from)) {
         Ok(waits) => again.extend(waits.then_some(now)),
         Err(error) => {
             again.push(now);
