@@ -2,8 +2,12 @@
 
 mod acts;
 mod budgets;
+mod commits;
+mod deadlines;
 mod endings;
+mod patience;
 mod people;
+mod records;
 mod room;
 mod state;
 

@@ -1,29 +1,22 @@
 //! Laws about what turns do, judged just before they do it.
 
-use api::duration::parse_go_duration;
 use api::names::{annotation::DO_NOT_DISRUPT, finalizer};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, Lane,
+    Lane,
     launch::{FleetRequest, Instance},
-    ledger::{Command, CommandState, Intent, Mode},
-    node::Node,
-    plan::{Expected, Launch, NodeClaimUpdate, Target},
+    ledger::{Command, CommandState},
+    plan::{NodeClaimUpdate, Target},
     pod::Pod,
 };
-use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, SEEN_AFTER, ends, has_failed, instance_of, names, offering};
+use super::{ACTS_FOR, Laws, has_failed, instance_of, offering};
 use crate::{rows, watched::Act};
 
 /// An answer has been read after this, and is remembered for three minutes at least.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
-/// Time that a node's drain leaves between its own deadline and the end that AWS announced.
-const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
-/// Grace period of a pod that names none, in seconds: the default of Kubernetes.
-const POD_GRACE: i64 = 30;
 
 impl Laws {
     /// Judges what a process is about to do; `clock` is the process' own.
@@ -106,50 +99,6 @@ impl Laws {
                     );
                 }
             }
-        }
-    }
-
-    /// Whether a pod can still end by itself before its node's deadline. A pod that already ends, but too late, may be hastened.
-    fn has_time(&self, world: &World, node: &Node, pod: &Pod, clock: Timestamp) -> bool {
-        let Some(deadline) = self.deadline(world, node) else {
-            return true;
-        };
-        let grace = pod.termination_grace_seconds.unwrap_or(POD_GRACE);
-        let ends_late = pod
-            .deletion
-            .as_ref()
-            .is_some_and(|deletion| deletion.at > deadline - LAST_WORDS);
-        clock < deadline - LAST_WORDS - SignedDuration::from_secs(grace) && !ends_late
-    }
-
-    /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.
-    fn deadline(&self, world: &World, node: &Node) -> Option<Timestamp> {
-        let announced = self.deadlines.iter();
-        let announced = announced
-            .filter(|(id, _)| names(&node.provider_id, id))
-            .map(|(_, at)| *at);
-        let claims = world.api.node_claims.values();
-        let own = claims.filter(|claim| claim.status.provider_id == node.provider_id);
-        let allowed = own.filter_map(|claim| {
-            let period = claim.spec.termination_grace_period.as_deref()?;
-            Some(claim.deleted_at? + parse_go_duration(period)?)
-        });
-        announced.chain(allowed).min()
-    }
-
-    /// C1: what is committed was planned on the generation that it follows. A process that lost a race has looked at the rest.
-    fn judge_base(&mut self, world: &World, process: u64, commit: &Commit) {
-        let seen = self.generations.get(&process).copied();
-        if commit.base > seen.unwrap_or_default() {
-            let what = format!(
-                "{} is committed on generation {}, and planned on {seen:?}",
-                commit.id, commit.base
-            );
-            self.breaks(
-                "C1: a plan is committed on the generation it was made on",
-                world.now,
-                what,
-            );
         }
     }
 
@@ -274,123 +223,6 @@ impl Laws {
         if is_sure && !repeated && !offerings.is_empty() && offerings.iter().all(lacks) {
             self.refused
                 .extend(offerings.into_iter().map(|offering| (offering, now)));
-        }
-    }
-
-    fn commit(&mut self, world: &World, lane: Lane, commit: &Commit) {
-        let now = world.now;
-        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
-        let wins =
-            meta.is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
-        let launches = commit
-            .plan
-            .actions
-            .iter()
-            .filter_map(|planned| match &planned.action {
-                Action::Launch(launch) => Some(launch),
-                _ => None,
-            });
-        let launches: Vec<_> = launches.collect();
-        let is_recorded = |launch: &Launch| {
-            commit
-                .intents
-                .iter()
-                .any(|intent| *intent.name() == launch.name)
-        };
-        if let Some(launch) = launches.iter().find(|launch| !is_recorded(launch)) {
-            let what = format!("{} of {}", launch.name, commit.id);
-            self.breaks("C1: a plan is committed with what it launches", now, what);
-        }
-        let pods: Vec<_> = launches.iter().flat_map(|launch| &launch.pods).collect();
-        // A command's replacements may take what waits, too: who provides for it first is as good.
-        if wins && lane == Lane::Provisioner {
-            // Pods that came later may take the room of one, as the plan has it or by themselves, and send it on: that is packing
-            // again, not forgetting.
-            let is_given_away = |intent: &&Intent| {
-                let own = &intent.launch.pods;
-                let mut expected = commit.plan.nominations.iter();
-                let is_planned = expected.any(|nomination| {
-                    nomination.node == Expected::NodeClaim(intent.name().clone())
-                        && !own.contains(&nomination.pod)
-                });
-                let claim = world.api.node_claims.get(intent.name());
-                let node = claim.and_then(|claim| claim.status.node_name.as_ref());
-                let mut pods = world.api.pods.values();
-                let is_taken = pods.any(|pod| {
-                    pod.node_name.is_some()
-                        && pod.node_name.as_ref() == node
-                        && own.iter().all(|one| one.key != pod.key)
-                });
-                is_planned || is_taken
-            };
-            let intents = rows(world)
-                .into_iter()
-                .flat_map(|rows| rows.intents.values());
-            let others = intents
-                .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
-                .filter(|intent| !is_given_away(intent) && !ends(&world.api, intent.name()));
-            let twice = others.flat_map(|intent| {
-                intent
-                    .launch
-                    .pods
-                    .iter()
-                    .map(move |pod| (pod, intent.name()))
-            });
-            if let Some((pod, other)) = twice.into_iter().find(|(pod, _)| pods.contains(pod)) {
-                let what = format!(
-                    "{} by {other}, and by generation {} again",
-                    pod.key,
-                    commit.base + 1
-                );
-                self.breaks("C1: a pod is served by one launch at a time", now, what);
-            }
-        }
-        let moved = pods
-            .iter()
-            .find(|pod| self.reread.get(&(lane, pod.key.clone())) == Some(&false));
-        if let Some(pod) = moved.filter(|_| lane == Lane::Provisioner) {
-            self.breaks(
-                "A6: pods that moved cause no launch",
-                now,
-                pod.key.to_string(),
-            );
-        }
-        self.reread.retain(|(of, _), _| *of != lane);
-        let binding = commit
-            .commands
-            .iter()
-            .filter(|command| command.state == CommandState::Replacing);
-        for target in binding.flat_map(|command| &command.delete) {
-            let Some(claim) = world.api.node_claims.get(&target.name) else {
-                continue;
-            };
-            let node = world
-                .api
-                .nodes
-                .values()
-                .find(|node| node.provider_id == claim.status.provider_id);
-            let (Some(node), None) = (node, &claim.spec.termination_grace_period) else {
-                continue;
-            };
-            let old = |pod: &Pod| {
-                pod.started_at
-                    .is_some_and(|at| now.duration_since(at) > SEEN_AFTER)
-            };
-            let mut pods = world.api.pods.values();
-            let held = pods.find(|pod| {
-                pod.node_name.as_ref() == Some(&node.name)
-                    && pod.deletion.is_none()
-                    && is_protected(pod)
-                    && old(pod)
-            });
-            if let Some(pod) = held {
-                let what = format!("{} holds {}", pod.key, target.name);
-                self.breaks(
-                    "do-not-disrupt pods keep their node from being chosen",
-                    now,
-                    what,
-                );
-            }
         }
     }
 }

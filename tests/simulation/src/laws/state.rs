@@ -4,25 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::tag;
 use fakes::World;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use model::{
-    Interruption, NodeClaimName, NodePoolName,
+    NodeClaimName, NodePoolName,
     ledger::{Intent, Mode},
-    node_claim::NodeClaim,
-    pod::Pod,
     quantity::Quantity,
 };
-use turns::{Outcome, Report};
 
-use super::{ACTS_FOR, Laws, acts::is_protected, claim_of, ends, people::SKEW};
+use super::{ACTS_FOR, Laws, claim_of, ends};
 use crate::{HOLDER, is_own, rows};
 
-/// A spot instance is on its way out after this, if nothing hinders.
-const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
-/// Pods have places after this, launches that time out and are begun again included.
-const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
-/// Nodes whose pods let them go are gone after this.
-const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 /// The world is looked at so often.
 pub(super) const EACH: SignedDuration = SignedDuration::from_secs(1);
 /// Longest time after which a turn commits what a budget allowed when it looked: its own time and that of a validation.
@@ -157,28 +148,6 @@ impl Laws {
         }
     }
 
-    fn notices(&mut self, world: &World) {
-        let now = world.now;
-        let undisturbed = self.clear_for > OBEYED_WITHIN
-            && self
-                .active_since
-                .is_some_and(|since| now.duration_since(since) > OBEYED_WITHIN + ACTS_FOR);
-        if !undisturbed {
-            return;
-        }
-        let late = self.announced.iter().find(|(id, at)| {
-            let is_late = now.duration_since(**at) > OBEYED_WITHIN;
-            let instance = world.account.instances.get(*id);
-            is_late
-                && instance.is_some_and(|one| one.state.is_alive())
-                && claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none())
-        });
-        if let Some((id, _)) = late {
-            let what = format!("{id} is still to stay");
-            self.breaks("notices are acted on before their deadline", now, what);
-        }
-    }
-
     /// What may be there at once, of new launches: what is going does not count, and what was there already may stay.
     fn limits(&mut self, world: &World) {
         let now = world.now;
@@ -245,140 +214,12 @@ impl Laws {
             }
         }
     }
-
-    /// Whatever is to be done is looked after, though nobody is told of it once more.
-    fn patience(&mut self, world: &World) {
-        let now = world.now;
-        let acts = |least| {
-            let active = self.active_since;
-            active.is_some_and(|since| now.duration_since(since) > least)
-                && self.people.have_let_go(self.has_relay, now)
-        };
-        let (serves, ends) = (acts(SERVED_WITHIN), acts(ENDED_WITHIN));
-        let long_ago =
-            |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
-        if self.clear_for > SERVED_WITHIN && serves {
-            let mut pods = world.api.pods.values();
-            let waits = pods.find(|pod| {
-                pod.node_name.is_none()
-                    && long_ago(pod.created_at, SERVED_WITHIN)
-                    && self.could_serve(world, pod, SERVED_WITHIN)
-            });
-            if let Some(pod) = waits {
-                self.breaks("L5: pods that wait are served", now, pod.key.to_string());
-            }
-        }
-        let going = world.api.node_claims.values();
-        let mut late = going.filter(|claim| long_ago(claim.deleted_at, ENDED_WITHIN));
-        let is_late = |claim: &&NodeClaim| {
-            if is_held(world, claim) {
-                self.let_go.insert(claim.name.clone(), now);
-                return false;
-            }
-            let at = self.let_go.get(&claim.name).copied();
-            at.is_none() || long_ago(at, ENDED_WITHIN)
-        };
-        let late = late.find(is_late);
-        if let Some(claim) = late.filter(|_| self.clear_for > ENDED_WITHIN && ends) {
-            self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
-        }
-    }
-
-    /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
-    pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
-        let lanes = rows(world).map(|rows| &rows.lanes);
-        let row = lanes.and_then(|lanes| lanes.get(&report.lane));
-        let is_last = self.taken.get(&report.lane) == Some(&report.turn);
-        let Some(row) = row.filter(|row| is_last && row.lease.is_none()) else {
-            return;
-        };
-        let what = format!("{} {}: {:?}", report.lane, report.turn, report.outcome);
-        if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
-            self.breaks("L2: a turn that fails is on record", world.now, what);
-        } else if let Some(due) = report.due
-            // What somebody asked for meanwhile is due by the clock of the turn that ended.
-            && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
-        {
-            let what = format!("{what}, at {due}, due {:?}", row.due);
-            self.breaks(
-                "L2: a lane is due when its turn wants to look again",
-                world.now,
-                what,
-            );
-        }
-    }
-
-    /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
-    pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
-        let id = &fact.instance;
-        let owner = world.ledger.owners.get(id);
-        let owned = owner.is_some_and(|owner| owner.cluster == world.cluster);
-        let (now, rows) = (world.now, rows(world));
-        let meta = rows.and_then(|rows| rows.meta.as_ref());
-        let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
-        let mut recorded = rows.iter().flat_map(|rows| rows.notices.keys());
-        let recorded = recorded.any(|(instance, _)| instance == id);
-        let since = self
-            .active_since
-            .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
-        if owned && active && since && !recorded && fact.deadline.is_some() {
-            self.breaks(
-                "L4: a fact is on record before its message is acknowledged",
-                now,
-                id.to_string(),
-            );
-        }
-    }
-
-    /// Whoever was decided on is written down where people look.
-    pub(crate) fn journaled(
-        &mut self,
-        world: &World,
-        turn: &model::ids::TurnId,
-        problems: &[String],
-    ) {
-        let mut records = rows(world)
-            .into_iter()
-            .flat_map(|rows| rows.journal.values().rev());
-        let written = records.any(|entry| entry.turn == *turn);
-        let excused = problems
-            .iter()
-            .any(|problem| problem.starts_with("journal"));
-        if !written && !excused {
-            self.breaks(
-                "no decision without a journal record",
-                world.now,
-                turn.to_string(),
-            );
-        }
-    }
 }
 
 /// How many instances of the cluster cost money.
 pub(super) fn instances(world: &World) -> usize {
     let alive = world.account.alive();
     alive.filter(|instance| is_own(world, instance)).count()
-}
-
-/// Whether pods do not let the node go: for as long as they like, where nothing gives it a deadline.
-fn is_held(world: &World, claim: &NodeClaim) -> bool {
-    let api = &world.api;
-    let mut nodes = api.nodes.values();
-    let node = nodes.find(|node| node.provider_id == claim.status.provider_id);
-    let stays = |pod: &Pod| {
-        let mut budgets = api.disruption_budgets.iter();
-        is_protected(pod)
-            || budgets.any(|budget| {
-                let selector = budget.selector.as_ref();
-                budget.disruptions_allowed == 0
-                    && selector.is_some_and(|selector| selector.matches(&pod.labels))
-            })
-    };
-    let mut pods = api.pods.values();
-    claim.spec.termination_grace_period.is_none()
-        && node.is_some_and(|node| {
-            pods.any(|pod| pod.node_name.as_ref() == Some(&node.name) && stays(pod))
-        })
 }
 
 /// NodeClaims that go by what the ledger says, whether or not they show it yet: no limit counts them.

@@ -1,0 +1,148 @@
+//! Laws about plans, judged just before they are committed.
+
+use fakes::World;
+use model::{
+    Action, Lane,
+    ledger::{CommandState, Intent, Mode},
+    plan::{Expected, Launch},
+    pod::Pod,
+};
+use ports::ledger::Commit;
+
+use super::{Laws, SEEN_AFTER, acts::is_protected, ends};
+use crate::rows;
+
+impl Laws {
+    /// C1: what is committed was planned on the generation that it follows. A process that lost a race has looked at the rest.
+    pub(super) fn judge_base(&mut self, world: &World, process: u64, commit: &Commit) {
+        let seen = self.generations.get(&process).copied();
+        if commit.base > seen.unwrap_or_default() {
+            let what = format!(
+                "{} is committed on generation {}, and planned on {seen:?}",
+                commit.id, commit.base
+            );
+            self.breaks(
+                "C1: a plan is committed on the generation it was made on",
+                world.now,
+                what,
+            );
+        }
+    }
+
+    pub(super) fn commit(&mut self, world: &World, lane: Lane, commit: &Commit) {
+        let now = world.now;
+        let meta = rows(world).and_then(|rows| rows.meta.as_ref());
+        let wins =
+            meta.is_some_and(|meta| meta.generation == commit.base && meta.mode == Mode::Active);
+        let launches = commit
+            .plan
+            .actions
+            .iter()
+            .filter_map(|planned| match &planned.action {
+                Action::Launch(launch) => Some(launch),
+                _ => None,
+            });
+        let launches: Vec<_> = launches.collect();
+        let is_recorded = |launch: &Launch| {
+            commit
+                .intents
+                .iter()
+                .any(|intent| *intent.name() == launch.name)
+        };
+        if let Some(launch) = launches.iter().find(|launch| !is_recorded(launch)) {
+            let what = format!("{} of {}", launch.name, commit.id);
+            self.breaks("C1: a plan is committed with what it launches", now, what);
+        }
+        let pods: Vec<_> = launches.iter().flat_map(|launch| &launch.pods).collect();
+        // A command's replacements may take what waits, too: who provides for it first is as good.
+        if wins && lane == Lane::Provisioner {
+            // Pods that came later may take the room of one, as the plan has it or by themselves, and send it on: that is packing
+            // again, not forgetting.
+            let is_given_away = |intent: &&Intent| {
+                let own = &intent.launch.pods;
+                let mut expected = commit.plan.nominations.iter();
+                let is_planned = expected.any(|nomination| {
+                    nomination.node == Expected::NodeClaim(intent.name().clone())
+                        && !own.contains(&nomination.pod)
+                });
+                let claim = world.api.node_claims.get(intent.name());
+                let node = claim.and_then(|claim| claim.status.node_name.as_ref());
+                let mut pods = world.api.pods.values();
+                let is_taken = pods.any(|pod| {
+                    pod.node_name.is_some()
+                        && pod.node_name.as_ref() == node
+                        && own.iter().all(|one| one.key != pod.key)
+                });
+                is_planned || is_taken
+            };
+            let intents = rows(world)
+                .into_iter()
+                .flat_map(|rows| rows.intents.values());
+            let others = intents
+                .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
+                .filter(|intent| !is_given_away(intent) && !ends(&world.api, intent.name()));
+            let twice = others.flat_map(|intent| {
+                intent
+                    .launch
+                    .pods
+                    .iter()
+                    .map(move |pod| (pod, intent.name()))
+            });
+            if let Some((pod, other)) = twice.into_iter().find(|(pod, _)| pods.contains(pod)) {
+                let what = format!(
+                    "{} by {other}, and by generation {} again",
+                    pod.key,
+                    commit.base + 1
+                );
+                self.breaks("C1: a pod is served by one launch at a time", now, what);
+            }
+        }
+        let moved = pods
+            .iter()
+            .find(|pod| self.reread.get(&(lane, pod.key.clone())) == Some(&false));
+        if let Some(pod) = moved.filter(|_| lane == Lane::Provisioner) {
+            self.breaks(
+                "A6: pods that moved cause no launch",
+                now,
+                pod.key.to_string(),
+            );
+        }
+        self.reread.retain(|(of, _), _| *of != lane);
+        let binding = commit
+            .commands
+            .iter()
+            .filter(|command| command.state == CommandState::Replacing);
+        for target in binding.flat_map(|command| &command.delete) {
+            let Some(claim) = world.api.node_claims.get(&target.name) else {
+                continue;
+            };
+            let node = world
+                .api
+                .nodes
+                .values()
+                .find(|node| node.provider_id == claim.status.provider_id);
+            let (Some(node), None) = (node, &claim.spec.termination_grace_period) else {
+                continue;
+            };
+            let old = |pod: &Pod| {
+                pod.started_at
+                    .is_some_and(|at| now.duration_since(at) > SEEN_AFTER)
+            };
+            let mut pods = world.api.pods.values();
+            let held = pods.find(|pod| {
+                pod.node_name.as_ref() == Some(&node.name)
+                    && pod.deletion.is_none()
+                    && is_protected(pod)
+                    && old(pod)
+            });
+            if let Some(pod) = held {
+                let what = format!("{} holds {}", pod.key, target.name);
+                self.breaks(
+                    "do-not-disrupt pods keep their node from being chosen",
+                    now,
+                    what,
+                );
+            }
+        }
+    }
+}

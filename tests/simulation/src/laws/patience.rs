@@ -1,0 +1,97 @@
+//! Laws about how long anything may take (L5).
+
+use fakes::World;
+use jiff::{SignedDuration, Timestamp};
+use model::{node_claim::NodeClaim, pod::Pod};
+
+use super::{ACTS_FOR, Laws, acts::is_protected, claim_of};
+
+/// A spot instance is on its way out after this, if nothing hinders.
+const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
+/// Pods have places after this, launches that time out and are begun again included.
+const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
+/// Nodes whose pods let them go are gone after this.
+const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
+
+impl Laws {
+    pub(super) fn notices(&mut self, world: &World) {
+        let now = world.now;
+        let undisturbed = self.clear_for > OBEYED_WITHIN
+            && self
+                .active_since
+                .is_some_and(|since| now.duration_since(since) > OBEYED_WITHIN + ACTS_FOR);
+        if !undisturbed {
+            return;
+        }
+        let late = self.announced.iter().find(|(id, at)| {
+            let is_late = now.duration_since(**at) > OBEYED_WITHIN;
+            let instance = world.account.instances.get(*id);
+            is_late
+                && instance.is_some_and(|one| one.state.is_alive())
+                && claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none())
+        });
+        if let Some((id, _)) = late {
+            let what = format!("{id} is still to stay");
+            self.breaks("notices are acted on before their deadline", now, what);
+        }
+    }
+
+    /// Whatever is to be done is looked after, though nobody is told of it once more.
+    pub(super) fn patience(&mut self, world: &World) {
+        let now = world.now;
+        let acts = |least| {
+            let active = self.active_since;
+            active.is_some_and(|since| now.duration_since(since) > least)
+                && self.people.have_let_go(self.has_relay, now)
+        };
+        let (serves, ends) = (acts(SERVED_WITHIN), acts(ENDED_WITHIN));
+        let long_ago =
+            |at: Option<Timestamp>, least| at.is_some_and(|at| now.duration_since(at) > least);
+        if self.clear_for > SERVED_WITHIN && serves {
+            let mut pods = world.api.pods.values();
+            let waits = pods.find(|pod| {
+                pod.node_name.is_none()
+                    && long_ago(pod.created_at, SERVED_WITHIN)
+                    && self.could_serve(world, pod, SERVED_WITHIN)
+            });
+            if let Some(pod) = waits {
+                self.breaks("L5: pods that wait are served", now, pod.key.to_string());
+            }
+        }
+        let going = world.api.node_claims.values();
+        let mut late = going.filter(|claim| long_ago(claim.deleted_at, ENDED_WITHIN));
+        let is_late = |claim: &&NodeClaim| {
+            if is_held(world, claim) {
+                self.let_go.insert(claim.name.clone(), now);
+                return false;
+            }
+            let at = self.let_go.get(&claim.name).copied();
+            at.is_none() || long_ago(at, ENDED_WITHIN)
+        };
+        let late = late.find(is_late);
+        if let Some(claim) = late.filter(|_| self.clear_for > ENDED_WITHIN && ends) {
+            self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
+        }
+    }
+}
+
+/// Whether pods do not let the node go: for as long as they like, where nothing gives it a deadline.
+fn is_held(world: &World, claim: &NodeClaim) -> bool {
+    let api = &world.api;
+    let mut nodes = api.nodes.values();
+    let node = nodes.find(|node| node.provider_id == claim.status.provider_id);
+    let stays = |pod: &Pod| {
+        let mut budgets = api.disruption_budgets.iter();
+        is_protected(pod)
+            || budgets.any(|budget| {
+                let selector = budget.selector.as_ref();
+                budget.disruptions_allowed == 0
+                    && selector.is_some_and(|selector| selector.matches(&pod.labels))
+            })
+    };
+    let mut pods = api.pods.values();
+    claim.spec.termination_grace_period.is_none()
+        && node.is_some_and(|node| {
+            pods.any(|pod| pod.node_name.as_ref() == Some(&node.name) && stays(pod))
+        })
+}

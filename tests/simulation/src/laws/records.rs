@@ -1,0 +1,79 @@
+//! Laws about what turns leave in the ledger.
+
+use fakes::World;
+use model::{Interruption, ledger::Mode};
+use turns::{Outcome, Report};
+
+use super::{ACTS_FOR, Laws, people::SKEW};
+use crate::rows;
+
+impl Laws {
+    /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
+    pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
+        let lanes = rows(world).map(|rows| &rows.lanes);
+        let row = lanes.and_then(|lanes| lanes.get(&report.lane));
+        let is_last = self.taken.get(&report.lane) == Some(&report.turn);
+        let Some(row) = row.filter(|row| is_last && row.lease.is_none()) else {
+            return;
+        };
+        let what = format!("{} {}: {:?}", report.lane, report.turn, report.outcome);
+        if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
+            self.breaks("L2: a turn that fails is on record", world.now, what);
+        } else if let Some(due) = report.due
+            // What somebody asked for meanwhile is due by the clock of the turn that ended.
+            && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
+        {
+            let what = format!("{what}, at {due}, due {:?}", row.due);
+            self.breaks(
+                "L2: a lane is due when its turn wants to look again",
+                world.now,
+                what,
+            );
+        }
+    }
+
+    /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
+    pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
+        let id = &fact.instance;
+        let owner = world.ledger.owners.get(id);
+        let owned = owner.is_some_and(|owner| owner.cluster == world.cluster);
+        let (now, rows) = (world.now, rows(world));
+        let meta = rows.and_then(|rows| rows.meta.as_ref());
+        let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
+        let mut recorded = rows.iter().flat_map(|rows| rows.notices.keys());
+        let recorded = recorded.any(|(instance, _)| instance == id);
+        let since = self
+            .active_since
+            .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
+        if owned && active && since && !recorded && fact.deadline.is_some() {
+            self.breaks(
+                "L4: a fact is on record before its message is acknowledged",
+                now,
+                id.to_string(),
+            );
+        }
+    }
+
+    /// Whoever was decided on is written down where people look.
+    pub(crate) fn journaled(
+        &mut self,
+        world: &World,
+        turn: &model::ids::TurnId,
+        problems: &[String],
+    ) {
+        let mut records = rows(world)
+            .into_iter()
+            .flat_map(|rows| rows.journal.values().rev());
+        let written = records.any(|entry| entry.turn == *turn);
+        let excused = problems
+            .iter()
+            .any(|problem| problem.starts_with("journal"));
+        if !written && !excused {
+            self.breaks(
+                "no decision without a journal record",
+                world.now,
+                turn.to_string(),
+            );
+        }
+    }
+}
