@@ -157,6 +157,7 @@ mod tests {
             price: Some(NanosPerHour(1)),
             nodes: Some(2),
             evictions: None,
+            terminations: None,
         };
         let mut nodes = both.nodes;
         Change::None.apply(&mut nodes);
