@@ -87,7 +87,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("harness", &[]),
     ("protocol", &[]),
     ("scenarios", &[]),
-    ("simulation", &["api", "fakes", "model", "ports", "turns"]),
+    (
+        "simulation",
+        &["api", "fakes", "model", "ports", "turns", "view"],
+    ),
     ("stories", &["fakes", "model", "ports", "turns", "view"]),
     ("whittle-tests", &[]),
 ];

@@ -253,6 +253,7 @@ fn count(kind: Kind, cluster: &Cluster) -> usize {
         Kind::Node | Kind::NodeClaim | Kind::VolumeAttachment | Kind::CsiNode => cluster.nodes,
         Kind::PodDisruptionBudget => cluster.pods / 20,
         Kind::DaemonSet | Kind::NodePool | Kind::Ec2NodeClass => 20,
+        Kind::CapacityBuffer | Kind::NodeOverlay => 0,
     }
 }
 
@@ -266,7 +267,9 @@ fn object(kind: Kind, index: usize) -> Value {
         | Kind::PodDisruptionBudget
         | Kind::VolumeAttachment
         | Kind::DaemonSet
-        | Kind::CsiNode => json!({
+        | Kind::CsiNode
+        | Kind::CapacityBuffer
+        | Kind::NodeOverlay => json!({
             "metadata": {"name": format!("{}-{index}", kind.singular()), "namespace": "default", "generation": 1, "managedFields": bulk(2)},
             "spec": {"nodeName": node_name(index)},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},

@@ -4,8 +4,7 @@ use model::ClusterName;
 use ports::LedgerError;
 
 use crate::{
-    TableLedger,
-    key,
+    TableLedger, key,
     table::{Key, Write},
 };
 

@@ -114,7 +114,9 @@ where
                 let rest = parts.drain(..).flatten().chain(part);
                 terminations.extend(rest.map(|id| (id, verdict.clone())));
             }
-            verdict => terminations.extend(part.into_iter().map(|id| (id, verdict.clone()))),
+            verdict @ (Termination::Ended | Termination::Gone | Termination::Refused(_)) => {
+                terminations.extend(part.into_iter().map(|id| (id, verdict.clone())));
+            }
         }
     }
     terminations

@@ -70,11 +70,9 @@ impl ObjectFailures {
                 about: about.clone(),
                 kind: EventKind::Warning,
                 reason: CHANGE_REFUSED.to_owned(),
-                message: match error {
-                    TurnError::Cluster(_) => {
-                        format!("{error}; see admission policies and webhooks")
-                    }
-                    _ => error.to_string(),
+                message: match matches!(error, TurnError::Cluster(_)) {
+                    true => format!("{error}; see admission policies and webhooks"),
+                    false => error.to_string(),
                 },
                 at: now,
             });

@@ -17,8 +17,8 @@ use ports::{
 };
 
 use crate::{
-    Entry, EntryError, Outcome, Report, TurnError, World, disruption, entry, events, journal, lifecycle,
-    metrics, notifications, provisioner, reach, status, terminator,
+    Entry, EntryError, Outcome, Report, TurnError, World, disruption, entry, events, journal,
+    lifecycle, metrics, notifications, provisioner, reach, status, terminator,
 };
 
 /// A turn that holds its lane.

@@ -52,10 +52,10 @@ enum Failure {
 impl From<Doubt> for Failure {
     fn from(doubt: Doubt) -> Self {
         let text = crate::lane::chain(&doubt);
-        match doubt {
-            // Its turn in the bucket may come.
-            Doubt::Missing { .. } => Self::NotRead(text),
-            _ => Self::Refused(text),
+        // What is missing may come.
+        match matches!(doubt, Doubt::Missing { .. }) {
+            true => Self::NotRead(text),
+            false => Self::Refused(text),
         }
     }
 }

@@ -416,8 +416,8 @@ fn every_group_has_tests_that_exist() {
     expect_file![root.join("docs/lifecycle-tests.md")].assert_eq(&page);
 }
 
-/// Sweeps and interleavings compare ends, which need no page.
-const WITHOUT_PAGES: [&str; 3] = ["main", "crashes", "together"];
+/// Sweeps, interleavings and refusals compare ends, which need no page; stories of hundreds of nodes would fill one.
+const WITHOUT_PAGES: [&str; 5] = ["main", "crashes", "many", "refusals", "together"];
 
 #[test]
 fn every_lifecycle_story_has_its_page_and_every_page_its_story() {

@@ -91,7 +91,7 @@ async fn an_entry_that_cannot_work_is_named() {
             "credentials is missing",
         ),
         (
-            json!({ "type": "endpoint", "endpoint": "https://x", "credentials": "/no/such" }),
+            json!({ "type": "endpoint", "endpoint": "https://x", "credentials": "/no/nowhere" }),
             "does not exist",
         ),
         (

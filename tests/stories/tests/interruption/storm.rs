@@ -13,7 +13,7 @@ use model::{
 };
 use stories::{Relay, Rig, all_bound, secs};
 
-use crate::{counts, deliver, instances, is_deleting, on_spot, spot};
+use crate::{counts, deliver, instances, on_spot, spot};
 
 /// As many invocations as the queue starts at once, each with so many messages.
 const WORKERS: usize = 10;
@@ -25,17 +25,24 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
     let mut rig = on_spot(Relay::Dead, 1).await;
     let first = instances(&rig)[0].clone();
     let clusters: Vec<ClusterName> = (0..50).map(|n| ClusterName(format!("team-{n}"))).collect();
-    let ids: Vec<InstanceId> = rig.sim.with(|world| {
-        let registry = world.ledger.of(&Rig::cluster()).meta.clone().unwrap();
-        for cluster in &clusters {
-            world.ledger.of(cluster).meta = Some(registry.clone());
-        }
-        let original = Original::of(world, &first);
-        let number = 0..NOTICES;
-        number
-            .map(|number| original.copy(world, number, &clusters[number % clusters.len()]))
-            .collect()
-    });
+    let (original, pools) = rig
+        .sim
+        .with(|world| (Original::of(world, &first), world.api.node_pools.clone()));
+    for cluster in &clusters {
+        rig.sim.add_cluster(&cluster.0);
+        rig.sim
+            .in_cluster(cluster)
+            .with(|world| world.api.node_pools.clone_from(&pools));
+    }
+    // The next sweep leads them all.
+    rig.pass(secs(60)).await;
+    let of = |number: usize| &clusters[number % clusters.len()];
+    let ids: Vec<InstanceId> = (0..NOTICES)
+        .map(|number| {
+            let sim = rig.sim.in_cluster(of(number));
+            sim.with(|world| original.copy(world, number, of(number)))
+        })
+        .collect();
     rig.sim.with(|world| {
         world.calls.clear();
         world.budgeted = true;
@@ -55,12 +62,19 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
     }
     let took = busy.iter().max().unwrap();
     assert!(*took < secs(60), "{took:?}");
+    let deleted = |world: &mut fakes::World| {
+        let claims = world.api.node_claims.values();
+        claims.filter(|claim| claim.deleted_at.is_some()).count()
+    };
+    let deleted = clusters
+        .iter()
+        .map(|cluster| rig.sim.in_cluster(cluster).with(deleted));
+    assert_eq!(deleted.sum::<usize>(), NOTICES);
     rig.sim.with(|world| {
         let recorded = clusters
             .iter()
             .map(|cluster| world.ledger.of(cluster).notices.len());
         assert_eq!(recorded.sum::<usize>(), NOTICES, "none is lost");
-        assert!(ids.iter().all(|id| is_deleting(world, id)));
         let asked = |call: &str| world.calls.iter().filter(|other| **other == call).count();
         assert_eq!(
             asked("describe_instances"),

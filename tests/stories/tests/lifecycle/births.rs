@@ -76,29 +76,6 @@ async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unh
 }
 
 #[tokio::test]
-async fn claims_that_time_out_together_are_all_ended() {
-    let mut rig = crate::fixed::with(0, 150, true).await;
-    rig.sim.with(|world| world.api.closed = true);
-    crate::fixed::scale(&rig, 120);
-    let launched = |world: &mut fakes::World| {
-        let claims = world.api.node_claims.values();
-        claims.filter(|claim| claim.is_true("Launched")).count() == 120
-    };
-    let took = rig.until(secs(600), launched).await;
-    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
-    let late: BTreeSet<_> = rig
-        .sim
-        .with(|world| world.api.node_claims.keys().cloned().collect());
-    let ended = |world: &mut fakes::World| {
-        let claims = &world.api.node_claims;
-        let mut late = late.iter().filter_map(|name| claims.get(name));
-        late.all(|claim| claim.deleted_at.is_some())
-    };
-    let took = rig.until(secs(1_200), ended).await;
-    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
-}
-
-#[tokio::test]
 async fn time_outs_are_settings() {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {

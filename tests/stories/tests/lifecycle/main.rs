@@ -14,6 +14,7 @@ mod crashes;
 mod deleted_clusters;
 mod fixed;
 mod gated;
+mod many;
 mod refusals;
 mod together;
 mod warnings;

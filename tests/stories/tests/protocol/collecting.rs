@@ -198,7 +198,7 @@ async fn g3_brake_lets_go_what_is_explained() {
     rig.sim.with(|world| {
         let kept = world.api.node_claims.values();
         let kept =
-            kept.filter(|claim| claim.status.provider_id != "" && claim.deleted_at.is_none());
+            kept.filter(|claim| !claim.status.provider_id.is_empty() && claim.deleted_at.is_none());
         assert!(kept.count() >= others, "g3: the unexplained stay");
     });
 }

@@ -1,0 +1,40 @@
+//! Deletions by the hundred, which no single transaction of the ledger holds.
+
+use std::collections::BTreeSet;
+
+use stories::secs;
+
+use crate::fixed::{nodes, scale, with};
+
+#[tokio::test]
+async fn static_pool_shrinks_by_130_nodes_at_once() {
+    let mut rig = with(150, 200, true).await;
+    assert!(rig.sim.with(nodes(150)), "{:?}", rig.complaints);
+    scale(&rig, 20);
+    let shrunk = rig.until(secs(1_800), nodes(20)).await;
+    assert!(shrunk.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(rig.errors.is_empty(), "{:?}", rig.errors);
+}
+
+#[tokio::test]
+async fn claims_that_time_out_together_are_all_ended() {
+    let mut rig = with(0, 150, true).await;
+    rig.sim.with(|world| world.api.closed = true);
+    scale(&rig, 120);
+    let launched = |world: &mut fakes::World| {
+        let claims = world.api.node_claims.values();
+        claims.filter(|claim| claim.is_true("Launched")).count() == 120
+    };
+    let took = rig.until(secs(600), launched).await;
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    let late: BTreeSet<_> = rig
+        .sim
+        .with(|world| world.api.node_claims.keys().cloned().collect());
+    let ended = |world: &mut fakes::World| {
+        let claims = &world.api.node_claims;
+        let mut late = late.iter().filter_map(|name| claims.get(name));
+        late.all(|claim| claim.deleted_at.is_some())
+    };
+    let took = rig.until(secs(1_200), ended).await;
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+}
