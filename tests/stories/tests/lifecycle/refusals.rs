@@ -41,7 +41,9 @@ fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
                 EventTarget::Node(node, _) => node.as_str() == name,
                 EventTarget::NodeClaim(claim, _) => claim.as_str() == name,
                 EventTarget::Pod(pod, _) => pod.name.as_str() == name,
-                _ => false,
+                EventTarget::NodePool(..)
+                | EventTarget::NodeClass(..)
+                | EventTarget::CapacityBuffer(..) => false,
             };
             about && event.reason == reason
         });
