@@ -28,21 +28,19 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
     let (original, pools) = rig
         .sim
         .with(|world| (Original::of(world, &first), world.api.node_pools.clone()));
-    for cluster in &clusters {
+    let mut ids = BTreeSet::new();
+    for (first, cluster) in clusters.iter().enumerate() {
         rig.sim.add_cluster(&cluster.0);
-        rig.sim
-            .in_cluster(cluster)
-            .with(|world| world.api.node_pools.clone_from(&pools));
+        let numbers = (first..NOTICES).step_by(clusters.len());
+        rig.sim.in_cluster(cluster).with(|world| {
+            world.api.node_pools.clone_from(&pools);
+            ids.extend(numbers.map(|number| original.copy(world, number, cluster)));
+        });
     }
+    // Ids are in the order of their numbers, so that each delivery is about several clusters.
+    let ids: Vec<InstanceId> = ids.into_iter().collect();
     // The next sweep leads them all.
     rig.pass(secs(60)).await;
-    let of = |number: usize| &clusters[number % clusters.len()];
-    let ids: Vec<InstanceId> = (0..NOTICES)
-        .map(|number| {
-            let sim = rig.sim.in_cluster(of(number));
-            sim.with(|world| original.copy(world, number, of(number)))
-        })
-        .collect();
     rig.sim.with(|world| {
         world.calls.clear();
         world.budgeted = true;
