@@ -214,6 +214,7 @@ async fn repair_that_is_given_up_leaves_no_deadline() {
         let stays = pods.any(|pod| pod.node_name == Some(name.clone()) && pod.deletion.is_none());
         assert!(stays, "its pods have their hour: {:#?}", rig.transcript);
     });
+    transcript!(rig);
 }
 
 #[tokio::test]
