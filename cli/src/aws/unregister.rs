@@ -15,7 +15,7 @@ use crate::journal::source::block_on;
 /// The ledger is asked this often; the sweep comes every minute.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// What is asked for besides the cluster.
+/// Options of the command.
 pub(crate) struct Leaving<'a> {
     /// The stack that serves it.
     pub(crate) stack: &'a str,
@@ -23,7 +23,7 @@ pub(crate) struct Leaving<'a> {
     pub(crate) shuts_out: bool,
     /// Its rows are removed from the ledger.
     pub(crate) purges: bool,
-    /// Whatever the stack still does for it.
+    /// Goes on although the stack may still work for the cluster.
     pub(crate) force: bool,
     /// How long the stack is waited for.
     pub(crate) timeout: Duration,

@@ -258,7 +258,7 @@ impl Deref for Rows {
     }
 }
 
-/// Whoever may change the account's rows is taken to have.
+/// Mutable access counts as a change of the account's rows.
 impl DerefMut for Rows {
     fn deref_mut(&mut self) -> &mut AccountRows {
         if self.lent_account.is_none() {
@@ -480,7 +480,7 @@ impl ClusterRows {
     }
 }
 
-/// What a journal keeps of an entry, as it is read back.
+/// Reads a journal entry back as the journal keeps it.
 pub(crate) fn kept(
     cluster: &ClusterName,
     entry: &JournalEntry,

@@ -166,7 +166,7 @@ impl Sim {
         }
     }
 
-    /// The same world with the API server of this cluster.
+    /// Handle on this world that reaches the API server of one cluster.
     pub fn in_cluster(&self, cluster: &ClusterName) -> Self {
         Self {
             cluster: Some(cluster.clone()),

@@ -48,7 +48,7 @@ pub struct TableFaults {
     pub throttles: bool,
 }
 
-/// What was asked of the table.
+/// Numbers of requests that the table has answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
     pub reads: u64,
@@ -467,7 +467,7 @@ impl Table for MemoryTable {
         Ok(Moved::Yes)
     }
 
-    /// Nobody waits here: what another try needs comes with virtual time.
+    /// Returns at once: virtual time brings what another try needs.
     async fn pause(&self, _: u32) {
         self.lock().counts.pauses += 1;
     }

@@ -1,4 +1,4 @@
-//! What has happened to a kind since a version.
+//! Changes of a kind since a resource version.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ const WATCH_SECONDS: u32 = 3;
 const LINE_MAX: u64 = 4 << 20;
 
 impl Transport {
-    /// What has happened to a kind since a version, for [`WATCH_SECONDS`].
+    /// Changes of a kind since a resource version, watched for [`WATCH_SECONDS`].
     pub(crate) async fn watch<T: Resource>(&self, from: &str) -> Result<Watch<'_>, ClusterError> {
         let (action, Path(path)) = (format!("watch {}", T::PLURAL), Path::all::<T>());
         let query = format!(

@@ -182,7 +182,7 @@ pub(crate) async fn notices(
 ) -> Result<Vec<Notice>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::NOTICE).await?;
     let open = rows.iter().filter(|row| !row.flag("done"));
-    // Whoever can read the others sees to them; their instances go with or without that.
+    // Functions that can read the others handle them; the instances end in either case.
     Ok(readable(open, |row| row.json("body")).collect())
 }
 

@@ -141,7 +141,7 @@ pub(crate) async fn commit(
         // Whether it was committed is not known after an error.
         Ok(Committed::At(_)) | Err(_) => {}
         Ok(Committed::Raced { .. } | Committed::Overtaken { .. } | Committed::NotActive) => {
-            // Whoever reads them next does the same.
+            // The next reader of these rows does the same.
             if let Err(error) = staged.discard(table).await {
                 tracing::warn!(%cluster, %error, "staged rows of a lost plan not deleted");
             }
@@ -239,7 +239,7 @@ fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
         .value("now", commit.now)
 }
 
-/// What became of a plan that was to be committed at a generation.
+/// Fate of a plan that was to be committed at a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Committed,

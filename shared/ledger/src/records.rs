@@ -192,7 +192,7 @@ pub fn write_cluster(
     Ok((key, stamped(row)))
 }
 
-/// Those that came to an instance are apart from the others.
+/// Key of an intent; launched intents have a key of their own.
 fn intent_key(cluster: &ClusterName, intent: &Intent) -> Key {
     match intent.state {
         IntentState::Launched { .. } => Key::launched(cluster, intent.name()),

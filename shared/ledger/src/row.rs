@@ -81,7 +81,7 @@ impl Row {
             .map_err(|error| self.unreadable(format!("attribute {name}: {error}")))
     }
 
-    /// What was written by a newer version, if the row says so.
+    /// Error for a row that a newer version wrote, if the row says so.
     pub(crate) fn unreadable(&self, message: String) -> LedgerError {
         match self.unsigned(SCHEMA_OF_ROW) {
             Some(schema) if schema > u64::from(SCHEMA) => LedgerError::Newer {

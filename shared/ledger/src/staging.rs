@@ -178,7 +178,7 @@ async fn unstage(
     }
     for one in intents {
         if intent(table, cluster, one.name()).await?.is_none() {
-            // It can be put neither now nor by this turn: another one tries again.
+            // This turn cannot put the row; a later one tries again.
             return Ok(());
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct Store {
     schema: u32,
 }
 
-/// What became of a conditional write.
+/// Outcome of a conditional write.
 pub(crate) enum Written {
     /// With the row as it is now (only updates return one).
     Done(Option<Row>),

@@ -20,7 +20,7 @@ pub enum Value {
     M(BTreeMap<String, Value>),
 }
 
-/// What DynamoDB counts an item's size by: names and values, in bytes. "DynamoDB item sizes and formats".
+/// Size of an item as DynamoDB counts it: names and values, in bytes. "DynamoDB item sizes and formats".
 pub fn item_bytes(item: &Item) -> usize {
     let attributes = item.iter();
     attributes
@@ -146,7 +146,7 @@ pub struct Page {
     pub next: Option<Key>,
 }
 
-/// What a read of many rows came to.
+/// Answer to a read of many rows.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Arc<Item>>,

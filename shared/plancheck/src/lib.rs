@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// So many decisions, each of which offends once the one before is gone, and one that offends nobody.
+    /// A chain of that many decisions, each of which is a violation once the one before is gone, and one that is none.
     fn left_of_chain(links: usize) -> usize {
         let planned = |name: String| Planned {
             action: Action::UpdateNode(NodeUpdate {

@@ -105,7 +105,7 @@ struct View<'a> {
     held: held::Held<'a>,
 }
 
-/// What keeps a NodeClaim whose instance carries another cluster's name.
+/// Event about a NodeClaim that is kept because its instance carries another cluster's name.
 fn misnamed(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
     Note {
         about: About::NodeClaim(claim.name.clone(), claim.uid.clone()),

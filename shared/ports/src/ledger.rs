@@ -447,7 +447,7 @@ impl Unfenced {
     /// hundred: those that cannot be recorded take no more than this many others with them.
     pub const TOGETHER: usize = 40;
 
-    /// The same acts in pieces that are recorded one by one.
+    /// Splits the acts into pieces that are recorded one by one.
     pub fn pieces(&self) -> impl Iterator<Item = Self> {
         let count = self.commands.len() + self.notices.len();
         (0..count).step_by(Self::TOGETHER).map(|from| {
@@ -480,7 +480,7 @@ pub enum LedgerError {
     Throttled { action: String },
     #[error("the ledger denied {action}: {message}")]
     Denied { action: String, message: String },
-    /// It never succeeds as it is, such as what is larger than the ledger keeps.
+    /// The request can never succeed as it is, such as one for a row larger than the ledger keeps.
     #[error("the ledger refuses {action}: {message}")]
     Invalid { action: String, message: String },
     #[error("the ledger did not answer {action}: {message}")]

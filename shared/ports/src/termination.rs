@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use crate::CloudError;
 
-/// What became of each instance that was to be ended.
+/// Verdicts on instances that were to be ended, by id.
 pub type Terminations = BTreeMap<InstanceId, Termination>;
 
-/// What became of one instance that was to be ended.
+/// Verdict on one instance that was to be ended.
 #[derive(Clone, Debug)]
 pub enum Termination {
     /// EC2 ends it, or has ended it already.

@@ -59,7 +59,7 @@ impl Sandbox {
 }
 
 impl Credential {
-    /// Somebody with a name as token, who may do what roles allow these groups.
+    /// Credential of a user whose token is the name, with the rights that roles give these groups.
     pub fn member(user: &str, groups: &[&str]) -> Self {
         Self {
             token: format!("token-of-{user}"),

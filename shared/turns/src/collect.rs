@@ -65,7 +65,7 @@ pub(crate) struct Collected {
     pub(crate) unproven: BTreeSet<InstanceId>,
     /// Instances of the cluster that the registry entry led to before, which are not ended.
     pub(crate) formers: BTreeSet<InstanceId>,
-    /// What concerns single objects or instances.
+    /// Failures of single objects or instances.
     pub(crate) failures: ObjectFailures,
     /// When to look again; `None` if nothing was missing, under way or left over.
     pub(crate) again: Option<Timestamp>,
@@ -215,7 +215,7 @@ pub(crate) async fn collect(
     collected.unproven = unproven;
     collected.braked = braked.filter(|_| !allowed.approved);
     if collected.braked.is_some() {
-        // What the ledger or EC2 itself explains is no mere absence.
+        // An absence that the ledger or EC2 itself explains is not held back.
         doomed.retain(|orphan| orphan.explained);
         lost.retain(|(_, explained)| *explained);
     } else if new > 0 {

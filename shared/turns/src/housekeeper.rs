@@ -121,7 +121,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     Ok(report)
 }
 
-/// What concerns no cluster alone: instances in trouble, prices, and what all clusters cost.
+/// Duties of the account rather than of one cluster: instances in trouble, prices, and spending.
 async fn see_to_account(
     world: &World,
     turn: &TurnId,
@@ -226,7 +226,7 @@ fn is_lapsed(meta: &Meta, now: Timestamp) -> bool {
     since.is_some_and(|since| now.duration_since(since) > leader::DURATION * 2)
 }
 
-/// What is left of a sweep's time, which ends before its function does.
+/// Time left to a sweep, which ends before its function does.
 fn time_left(world: &World, begun: Timestamp) -> SignedDuration {
     let spent = world.clock.now().duration_since(begun);
     (budget(Lane::Housekeeper) - spent).max(SignedDuration::ZERO)

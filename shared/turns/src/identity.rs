@@ -107,7 +107,7 @@ pub(crate) enum Whose {
     Ours,
     /// Of the cluster that the entry led to before.
     Formers,
-    /// It was launched by a version that did not tag instances with uids, by Karpenter, or by another stack of such a version.
+    /// An instance launched by a version that did not tag instances with uids, by Karpenter, or by another stack of such a version.
     Unproven,
     /// Of another cluster of this name.
     Others,

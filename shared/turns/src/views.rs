@@ -52,7 +52,7 @@ enum Failure {
 impl From<Doubt> for Failure {
     fn from(doubt: Doubt) -> Self {
         let text = crate::lane::chain(&doubt);
-        // What is missing may come.
+        // A missing view may still come.
         match matches!(doubt, Doubt::Missing { .. }) {
             true => Self::NotRead(text),
             false => Self::Refused(text),

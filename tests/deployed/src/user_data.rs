@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// What a kubelet registers with.
+/// Labels, taints and pod limit that a kubelet registers with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Registration {
     pub labels: BTreeMap<String, String>,

@@ -220,9 +220,9 @@ fn announce(
     if kind != InterruptionKind::RebalanceRecommendation {
         play.laws.with(cluster, |laws| {
             laws.announced.insert(id.clone(), now);
-            // What is dead already has no time left.
+            // A dead instance has no time left.
             let at = deadline.unwrap_or(now);
-            // What is announced once more is over no later.
+            // A second announcement moves the end to no later time.
             let known = laws.deadlines.entry(id.clone()).or_insert(at);
             *known = at.min(*known);
         });

@@ -57,7 +57,7 @@ pub(crate) struct Play {
     dice: Dice,
     bug: Option<Bug>,
     skews: BTreeMap<Lane, i64>,
-    /// What the process of each lane remembers.
+    /// Memories of each lane's process.
     warm: BTreeMap<Lane, Warm>,
     running: Vec<Invocation>,
     started: u64,

@@ -37,7 +37,7 @@ pub(crate) enum Act<'a> {
     DeletePod(Option<Pod>),
 }
 
-/// What a warm process remembers.
+/// Memories of a warm process.
 #[derive(Clone, Default)]
 pub(crate) struct Warm {
     pub(crate) heartbeats: Arc<turns::Heartbeats>,
@@ -75,7 +75,7 @@ impl Watched {
         }
     }
 
-    /// The same process where it works for another cluster.
+    /// Handle of this process on another cluster.
     fn at(&self, cluster: &ClusterName) -> Self {
         Self {
             sim: self.sim.in_cluster(cluster),

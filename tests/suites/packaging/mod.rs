@@ -1,4 +1,4 @@
-//! What users run around `sam deploy`: the settings that `make package` writes down, the parameters of a lane, and the checks of a first
+//! Scripts that users run around `sam deploy`: the settings that `make package` writes down, the parameters of a lane, and the checks of a first
 //! deployment. The AWS CLI is played by a script.
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 

@@ -10,7 +10,7 @@ pub(crate) const REGION: &str = harness::REGION;
 pub(crate) const KEY: &str = "test";
 
 pub(crate) struct Moto {
-    /// It ends with this.
+    /// Emulator process; ends with this value.
     _server: harness::Moto,
     pub(crate) url: String,
     pub(crate) sdk: SdkConfig,

@@ -215,7 +215,7 @@ fn only_the_terminator_touches_pods() {
         ["terminator"]
     );
     for verb in ["create", "update", "patch", "deletecollection"] {
-        // Nobody replaces objects: patches leave what others wrote.
+        // Patches leave fields of other writers alone; a replacement would not.
         for resource in ["nodes", "nodeclaims", "nodepools", "ec2nodeclasses"] {
             for group in ["", "karpenter.sh", "karpenter.k8s.aws"] {
                 let may = functions_that_may(&objects, "update", group, resource);

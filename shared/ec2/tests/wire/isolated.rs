@@ -55,7 +55,7 @@ async fn node_class_without_made_profile_is_released_although_iam_does_not_answe
         json!({"instanceProfile": "nodes"}),
     );
     account().release(&CLUSTER.into(), &own).await.unwrap();
-    // It never became ready, so nothing was made for it.
+    // The class never became ready, so no profile was made for it.
     let never = class(json!({"role": "nodes"}), json!({}));
     account().release(&CLUSTER.into(), &never).await.unwrap();
     let made = class(

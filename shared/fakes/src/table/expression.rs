@@ -58,7 +58,7 @@ impl Condition {
             Self::Missing(name) => item.is_none_or(|item| !item.contains_key(*name)),
             Self::Compare(left, operator, right) => {
                 let sides = left.value(item, write).zip(right.value(item, write));
-                // What is missing compares with nothing.
+                // A missing attribute makes every comparison false.
                 sides.is_some_and(|(left, right)| operator.holds(left, right))
             }
             Self::And(all) => all.iter().all(|one| one.holds(item, write)),
@@ -179,7 +179,7 @@ impl Update {
     }
 }
 
-/// What DynamoDB refuses about a write's expressions, whatever the item.
+/// Reason for which DynamoDB refuses a write's expressions, independent of the item.
 pub(super) fn validate(
     write: &Write,
     condition: Option<&Condition>,

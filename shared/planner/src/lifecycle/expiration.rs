@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::{lifecycle, test_world};
 
-    /// So many NodeClaims that are a day older than they may be.
+    /// That many NodeClaims, a day older than they may be.
     fn old(count: usize) -> Snapshot {
         let mut snapshot = test_world::snapshot();
         for at in 0..count {

@@ -52,7 +52,7 @@ pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, L
         nodes.extend(instance_of(&node.provider_id).map(|instance| (instance, node)));
     }
     for (instance, notices) in notices {
-        // It never joined, or has left, or the list lacks it.
+        // The node never joined, or has left, or the list lacks it.
         let Some(node) = nodes.get(instance) else {
             leave.unlisted.insert(instance.clone());
             continue;

@@ -90,9 +90,9 @@ pub(super) struct Suspect<'a> {
 }
 
 pub(super) enum Judged {
-    /// Somebody has it after all.
+    /// An owner was found after all.
     Kept,
-    /// Nobody has it, but nothing says that it was ever this cluster's: another stack may have one of the same name.
+    /// No owner, and no proof that the instance was ever this cluster's: another stack may serve a cluster of the same name.
     Unproven,
     Orphan(Box<Orphan>),
 }
@@ -116,7 +116,7 @@ pub(super) async fn judge(
         has_node,
     } = *suspect;
     let owner = world.ledger.owner(&instance.id).await?;
-    // The same cluster may have been registered under another name.
+    // This cluster may have been registered under another name.
     if owner
         .as_ref()
         .is_some_and(|owner| owner.cluster != *cluster)

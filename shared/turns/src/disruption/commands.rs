@@ -91,7 +91,7 @@ pub(super) async fn advance(
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "disrupted").await?;
     }
-    // What refuses is tried again when its own time has come.
+    // An object that refuses is tried again when its own time has come.
     if let Some(due) = step.due.filter(|_| !applied.refused) {
         report.look_again(due);
     }

@@ -38,7 +38,7 @@ pub(super) struct Visited<'a> {
     pub(super) identified: &'a Identified,
 }
 
-/// What needs the cluster itself: which one it is, its leader Lease, and garbage collection. Says when it is to be done again, where
+/// Duties that need the cluster itself: which one it is, its leader Lease, and garbage collection. Says when it is to be done again, where
 /// that must not wait for as long as a cluster may be at rest.
 pub(super) async fn keep(
     world: &World,
@@ -200,7 +200,7 @@ async fn upkeep(
     memory.upkept_at = Some(now);
     let spent = async {
         let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
-        // Nobody else may need what one needs that cannot be read.
+        // An EC2NodeClass that cannot be read may need any of what others do not.
         let node_classes = node_classes.complete("EC2NodeClass")?;
         let needs = Needs {
             node_classes: &node_classes,

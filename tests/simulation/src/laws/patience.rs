@@ -36,7 +36,7 @@ impl Laws {
         }
     }
 
-    /// Whatever is to be done is looked after, though nobody is told of it once more.
+    /// Work that is due is done, though no further wake comes.
     pub(super) fn patience(&mut self, world: &World) {
         let now = world.now;
         let acts = |least| {

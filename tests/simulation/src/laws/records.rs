@@ -20,7 +20,7 @@ impl Laws {
         if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
             self.breaks("L2: a turn that fails is on record", world.now, what);
         } else if let Some(due) = report.due
-            // What somebody asked for meanwhile is due by the clock of the turn that ended.
+            // A time that was asked for meanwhile is due by the clock of the turn that ended.
             && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
         {
             let what = format!("{what}, at {due}, due {:?}", row.due);
@@ -54,7 +54,7 @@ impl Laws {
         }
     }
 
-    /// Whoever was decided on is written down where people look.
+    /// Every object that a decision concerns is named in the journal.
     pub(crate) fn journaled(
         &mut self,
         world: &World,

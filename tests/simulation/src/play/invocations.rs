@@ -100,7 +100,7 @@ impl Play {
         first.map_or_else(ClusterName::default, |place| place.name.clone())
     }
 
-    /// What a process remembers of those before it; now and then it has just begun.
+    /// Memories of a warm process; now and then the process has just begun and has none.
     fn warm(&mut self, process: Process, lane: Lane) -> Warm {
         if Dice::new(process.id, 5).below(BEGUN_AFRESH) == 0 {
             self.warm.remove(&lane);
@@ -231,7 +231,7 @@ impl Play {
         }
     }
 
-    /// What one turn of each lane of each cluster would do now, with nothing in its way.
+    /// Plans of one more turn of each lane of each cluster, with no faults.
     pub(crate) fn look_once(&mut self) -> Vec<String> {
         let names = self.clusters.iter().map(|place| place.name.clone());
         let names: Vec<_> = names.collect();

@@ -146,7 +146,7 @@ async fn spot_notice_for_instance_that_ec2_shows_as_on_demand_is_not_obeyed() {
     rig.pass(secs(60)).await;
     rig.sim
         .with(|world| assert!(!node(world).unschedulable && !is_drained(world)));
-    // What can happen to any instance still counts.
+    // Events that can concern any instance still count.
     let body = ends(&rig, &id);
     let delivery = deliver(&mut rig, &[body]).await;
     assert_eq!(counts(&delivery), [("group_terminating/recorded", 1)]);

@@ -186,7 +186,7 @@ async fn repair_that_is_given_up_leaves_no_deadline() {
         }
         let claim = world.api.node_claims.get_mut(&sick.name).unwrap();
         claim.spec.termination_grace_period = Some("1h".into());
-        // It is to be replaced, and cannot be deleted.
+        // The node is to be replaced, and its NodeClaim cannot be deleted.
         world.down.insert("delete_node_claim");
     });
     rig.pass(secs(2_000)).await;

@@ -5,7 +5,7 @@ use fakes::ApiServer;
 
 use super::*;
 
-/// The same NodePools in a new cluster, without a node; its versions are lower than what was seen before.
+/// Makes a new cluster with the same NodePools, without a node; its versions are lower than what was seen before.
 fn make_anew(rig: &Rig, kind: &str) {
     rig.sim.with(|world| {
         let former = std::mem::take(&mut world.api);

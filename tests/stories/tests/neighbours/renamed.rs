@@ -5,7 +5,7 @@ use model::{InstanceId, InterruptionKind, NodeClaimName};
 
 use super::*;
 
-/// Somebody unregisters the cluster, and registers it under another name. Answers its first NodeClaim with its instance.
+/// Unregisters the cluster, and registers it under another name. Answers its first NodeClaim with its instance.
 async fn rename(rig: &mut Rig) -> (NodeClaimName, InstanceId) {
     rig.sim.with(|world| world.registry.clear());
     rig.pass(secs(240)).await;
