@@ -1,6 +1,6 @@
 //! The ledger's rows as tests look at them: decoded, and encoded again where a test changes them.
 //!
-//! What counts is the table. A view follows the rows that changed when a test takes hold of the world, and rows follow a view that was
+//! Views of the table's rows, for tests. The table is what counts: a view follows the rows that changed when a test takes hold of the world, and rows follow a view that was
 //! changed when the test lets go of it.
 
 use std::{

@@ -245,7 +245,7 @@ pub(crate) fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
-/// What can be read of these rows. The others are reported, and left to functions that can read them: they hide no row but
+/// Decodes the rows that can be read. The others are reported, and left to functions that can read them: they hide no row but
 /// themselves.
 pub(crate) fn readable<'r, T>(
     rows: impl IntoIterator<Item = &'r Row>,

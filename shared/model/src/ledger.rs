@@ -367,7 +367,7 @@ impl SweepMemory {
     /// Upper bound on the objects of each kind: all of the memory is one item of 400 KB, and each takes up to a hundred bytes.
     pub const OBJECTS_MAX: usize = 1_000;
 
-    /// The same with no more than that: those known longest stay, because they are to be seen to first, and the others are found
+    /// Keeps no more than that: those known longest stay, because they are to be seen to first, and the others are found
     /// again once there is room.
     #[must_use]
     pub fn bounded(mut self) -> Self {
