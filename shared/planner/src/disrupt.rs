@@ -72,7 +72,7 @@ pub struct Pass {
     pub unconsolidatable: Vec<Blocked>,
     /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
     pub exhausted: BTreeSet<(NodePoolName, String)>,
-    /// When the schedule of a budget may let go what it holds back now.
+    /// When something may be disrupted that only time holds back now: the schedule of a budget, a nomination, a pod's protection.
     pub due: Option<Timestamp>,
     /// Annotations of NodePools that cannot be read, so that defaults hold.
     pub misread: Vec<(NodePoolName, String)>,

@@ -31,6 +31,17 @@ pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
     }
 }
 
+/// When the pod's protection ends by itself, where it does.
+pub(crate) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
+    match protection(pod, now) {
+        Some(Protection::Until(until)) => Some(until),
+        Some(
+            Protection::Always | Protection::Unstarted | Protection::Over(_) | Protection::Invalid,
+        )
+        | None => None,
+    }
+}
+
 /// What owners of protected pods on our nodes should know: until when, that it is over, or that it is not understood.
 pub fn do_not_disrupt_notes(snapshot: &Snapshot) -> Vec<Note> {
     let ours = snapshot.nodes.iter();

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use api::names::annotation::DO_NOT_DISRUPT;
+use jiff::Timestamp;
 use model::{
     InstanceType, NanosPerHour,
     labels::{INSTANCE_TYPE, NODE_POOL},
@@ -15,7 +16,7 @@ use model::{
 
 use super::{cost, price, scene::Scene};
 use crate::{
-    do_not_disrupt::must_not_be_disrupted,
+    do_not_disrupt::{must_not_be_disrupted, protected_until},
     inventory::Machine,
     managed::{is_ours, is_ours_pool},
     pods::is_reschedulable,
@@ -57,20 +58,24 @@ pub(super) enum Class {
 pub(super) struct Candidates<'a> {
     pub(super) all: Rc<Vec<Candidate<'a>>>,
     pub(super) blocked: Vec<Blocked>,
+    /// When the first node may be disrupted that only time holds back; nothing else tells that it may.
+    pub(super) opens: Option<Timestamp>,
 }
 
 impl<'a> Candidates<'a> {
     pub(super) fn new(scene: &Scene<'a>, class: Class) -> Self {
         let mut all = Vec::new();
         let mut blocked = Vec::new();
+        let mut opens = None;
         for (at, machine) in scene.inventory.machines.iter().enumerate() {
             match judge(scene, at, machine, class) {
                 Verdict::Candidate(candidate) => all.push(candidate),
-                Verdict::Blocked(messages) => {
-                    blocked.extend(messages.into_iter().map(|message| Blocked {
+                Verdict::Blocked { message, until } => {
+                    opens = opens.into_iter().chain(until).min();
+                    blocked.push(Blocked {
                         node: name_of(machine),
                         message,
-                    }));
+                    });
                 }
                 Verdict::NotOurs => {}
             }
@@ -78,6 +83,7 @@ impl<'a> Candidates<'a> {
         Self {
             all: Rc::new(all),
             blocked,
+            opens,
         }
     }
 
@@ -98,13 +104,23 @@ pub(super) fn name_of(machine: &Machine<'_>) -> String {
 
 enum Verdict<'a> {
     Candidate(Candidate<'a>),
-    Blocked(Vec<String>),
+    Blocked {
+        message: String,
+        /// Where it ends by itself.
+        until: Option<Timestamp>,
+    },
     /// Nothing that we manage, or about to go anyway: nobody has to be told.
     NotOurs,
 }
 
+impl Verdict<'_> {
+    fn blocked(message: String, until: Option<Timestamp>) -> Self {
+        Self::Blocked { message, until }
+    }
+}
+
 fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Class) -> Verdict<'a> {
-    let blocked = |text: &str| Verdict::Blocked(vec![text.to_owned()]);
+    let blocked = |text: &str| Verdict::blocked(text.to_owned(), None);
     let Some(claim) = machine.claim.filter(|claim| is_ours(claim)) else {
         return Verdict::NotOurs;
     };
@@ -125,35 +141,28 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
         scene.snapshot.nominated.get(&node.name),
         scene.snapshot.nominated_claims.get(&claim.name),
     ];
-    if nominated
-        .into_iter()
-        .flatten()
-        .any(|until| *until > scene.now)
-    {
-        return blocked("Node is nominated for a pending pod");
+    let nominated = nominated.into_iter().flatten().max();
+    if let Some(until) = nominated.filter(|until| **until > scene.now) {
+        let text = "Node is nominated for a pending pod";
+        return Verdict::blocked(text.to_owned(), Some(*until));
     }
     if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
-        return Verdict::Blocked(vec![format!(
+        return blocked(&format!(
             "Disruption is blocked through the \"{DO_NOT_DISRUPT}\" annotation"
-        )]);
+        ));
     }
     let Some(pool_name) = machine.labels.get(NODE_POOL) else {
-        return Verdict::Blocked(vec![format!(
-            "Node doesn't have required label \"{NODE_POOL}\""
-        )]);
+        return blocked(&format!("Node doesn't have required label \"{NODE_POOL}\""));
     };
     let name = pool_name.as_str().into();
     let types = scene.ground.types.get(&name);
     let pool = scene.pool(&name).filter(|pool| is_ours_pool(pool));
     let (Some(pool), Some(types)) = (pool, types.filter(|types| !types.is_empty())) else {
-        return Verdict::Blocked(vec![format!("NodePool not found (NodePool={pool_name})")]);
+        return blocked(&format!("NodePool not found (NodePool={pool_name})"));
     };
     let waived = class == Class::Eventual && claim.spec.termination_grace_period.is_some();
-    if !waived {
-        let troubles = troubles(scene, machine);
-        if !troubles.is_empty() {
-            return Verdict::Blocked(troubles);
-        }
+    if let Some(trouble) = troubles(scene, machine).filter(|_| !waived) {
+        return trouble;
     }
     let kind = kind_of(machine, types);
     Verdict::Candidate(Candidate {
@@ -179,35 +188,34 @@ pub(super) fn kind_of<'t>(
 }
 
 /// Which pods keep the node; one kind of trouble at a time, as upstream tells it.
-fn troubles<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Vec<String> {
+fn troubles<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Option<Verdict<'a>> {
     let protected = |pod: &&&Pod| must_not_be_disrupted(pod, scene.now);
     if let Some(pod) = machine.pods.iter().find(protected) {
-        return vec![format!(
-            "Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})",
-            pod.key
-        )];
+        let text = format!("Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})", pod.key);
+        return Some(Verdict::blocked(text, protected_until(pod, scene.now)));
     }
     let refusing = |pod: &&'a Pod| scene.guards.refusing(pod);
     if let Some(budgets) = machine.pods.iter().find_map(refusing) {
         let names: Vec<String> = budgets.iter().map(|one| one.key.to_string()).collect();
-        return vec![match names.as_slice() {
+        let text = match names.as_slice() {
             [name] => format!("Pdb prevents pod evictions (PodDisruptionBudget=[{name}])"),
             names => format!(
                 "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])",
                 names.join(" ")
             ),
-        }];
+        };
+        return Some(Verdict::blocked(text, None));
     }
     // Where a pod could go is not known as long as its volumes are not.
     let moving = machine.pods.iter().filter(|pod| is_reschedulable(pod));
-    let lost = moving
+    moving
         .filter(|pod| !pod.volumes.is_empty())
         .find_map(|pod| {
             let name = scene.volumes.alternatives(pod).err()?;
-            Some(format!(
+            let text = format!(
                 "Pod uses a volume that cannot be found (Pod={}, Volume={name})",
                 pod.key
-            ))
-        });
-    lost.into_iter().collect()
+            );
+            Some(Verdict::blocked(text, None))
+        })
 }

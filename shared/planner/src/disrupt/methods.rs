@@ -58,7 +58,9 @@ impl<'s, 'a> Methods<'s, 'a> {
         if pass.commands.is_empty() && pass.left == 0 {
             self.consolidation(&mut pass);
         }
-        (pass.exhausted, pass.due) = self.exhausted();
+        let opens;
+        (pass.exhausted, opens) = self.exhausted();
+        pass.due = opens.into_iter().chain(self.graceful().opens).min();
         pass.misread = worth::misread(self.now.snapshot);
         for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
             told.sort();

@@ -173,6 +173,40 @@ fn the_nomination_of_a_node_ends_when_its_time_has_come() {
 }
 
 #[test]
+fn node_that_only_time_holds_back_is_looked_at_when_that_time_ends() {
+    let due = |change: fn(&mut Snapshot, Timestamp)| {
+        let world = World::new().node("n", "large", &[100]);
+        let ends = world.0.now + SignedDuration::from_secs(7);
+        let world = world.with(|snapshot| change(snapshot, ends));
+        let pass = disrupt(&world.0);
+        assert!(pass.commands.is_empty(), "{:?}", pass.commands);
+        pass.due
+            .map(|due| due.duration_since(world.0.now).as_secs())
+    };
+    let nominated = due(|world, ends| {
+        world.nominated.insert("n".into(), ends);
+    });
+    assert_eq!(nominated, Some(7));
+    let nominated_before_it_had_a_node = due(|world, ends| {
+        let claim = world.node_claims[0].name.clone();
+        world.nominated_claims.insert(claim, ends);
+    });
+    assert_eq!(nominated_before_it_had_a_node, Some(7));
+    let with_a_protected_pod = due(|world, ends| {
+        let pod = &mut world.pods[0];
+        pod.started_at = Some(ends - SignedDuration::from_mins(90));
+        pod.annotations
+            .insert(DO_NOT_DISRUPT.into(), "1h30m".into());
+    });
+    assert_eq!(with_a_protected_pod, Some(7));
+    let with_a_pod_protected_for_ever = due(|world, _| {
+        let pod = &mut world.pods[0];
+        pod.annotations.insert(DO_NOT_DISRUPT.into(), "true".into());
+    });
+    assert_eq!(with_a_pod_protected_for_ever, None);
+}
+
+#[test]
 fn what_budgets_leave_is_told_of_each_pool_and_reason() {
     let world = World::new()
         .node("a", "small", &[])
