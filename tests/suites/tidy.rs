@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // It keeps pods in as little room as they are published in.
     ("k8s", &["api", "model", "ports", "view"]),
     ("ledger", &["model", "ports"]),
-    ("dynamo", &["ledger", "model", "ports"]),
+    ("dynamo", &["ledger", "model", "ports", "signed"]),
     // Its ledger is the real one, over a table in memory.
     ("fakes", &["api", "ledger", "model", "ports"]),
     ("sandbox", &["api", "aws-rules", "model", "ports"]),

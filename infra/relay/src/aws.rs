@@ -7,12 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use model::{Lane, Wake};
 use ports::{Archive as _, Clock};
-use signed::Bucket;
+use signed::{Bucket, describe};
 use view::Issue;
 
 use crate::config::Config;
@@ -85,8 +84,7 @@ impl Sink for AwsSink {
             .message_body(body)
             .set_message_group_id(wake.group())
             .send();
-        sent.await
-            .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+        sent.await.map_err(|error| failed(describe(&error)))?;
         Ok(())
     }
 
@@ -128,7 +126,7 @@ impl Sink for AwsSink {
             .await
             .map_err(|error| SinkError {
                 what: format!("writing the heartbeat to table {}", self.table),
-                cause: DisplayErrorContext(error).to_string(),
+                cause: describe(&error),
             })?;
         Ok(())
     }

@@ -14,6 +14,7 @@ use http::{HeaderValue, header};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Status};
+use ports::with_causes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc};
@@ -451,16 +452,6 @@ fn refused(status: &Status) -> Trouble {
     }
 }
 
-/// The error with its causes, each said once.
 fn failed(error: impl std::error::Error) -> Trouble {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    Trouble::Failed(text)
+    Trouble::Failed(with_causes(&error))
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{
     Client,
-    error::{BuildError, DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    error::{BuildError, ProvideErrorMetadata, SdkError},
     operation::{
         delete_item::DeleteItemError, put_item::PutItemError,
         transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
@@ -16,6 +16,7 @@ use aws_sdk_dynamodb::{
 };
 use ledger::table::{Batch, Item, Key, Page, Query, Table, TableError, Write, WriteKind, Written};
 use ports::ledger::Moved;
+use signed::describe;
 
 use crate::attributes::{Attributes, attributes, key_attributes, key_of, row};
 
@@ -274,7 +275,7 @@ impl Table for DynamoTable {
                 return Ok(Moved::No);
             }
             if has("ValidationError") || has("ItemCollectionSizeLimitExceeded") {
-                return Err(TableError::Invalid(DisplayErrorContext(&error).to_string()));
+                return Err(TableError::Invalid(describe(&error)));
             }
             if has("TransactionConflict") {
                 return Err(TableError::Conflict);
@@ -353,7 +354,7 @@ impl Refusal {
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
     {
-        let sorted = sorted(error.code(), || DisplayErrorContext(&error).to_string());
+        let sorted = sorted(error.code(), || describe(&error));
         match error {
             SdkError::ServiceError(service) => match condition(service.into_err()) {
                 Some(item) => Self::Condition(item),
@@ -372,7 +373,7 @@ fn failed<E>(error: SdkError<E>) -> TableError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
-    sorted(error.code(), || DisplayErrorContext(&error).to_string())
+    sorted(error.code(), || describe(&error))
 }
 
 fn sorted(code: Option<&str>, message: impl FnOnce() -> String) -> TableError {

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_sdk_sqs::{Client, error::DisplayErrorContext};
+use aws_sdk_sqs::Client;
 use jiff::SignedDuration;
 use model::{Lane, Wake};
 use ports::{QueueError, Wakes, queue::DELAY_MAX};
+use signed::describe;
 
 /// Wakes through one standard SQS queue per lane. The message group is the cluster, so that SQS serves the others first where
 /// one cluster has a backlog.
@@ -46,6 +47,6 @@ impl Wakes for SqsWakes {
             .send()
             .await
             .map(drop)
-            .map_err(|error| unavailable(DisplayErrorContext(&error).to_string()))
+            .map_err(|error| unavailable(describe(&error)))
     }
 }

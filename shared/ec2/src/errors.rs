@@ -4,17 +4,17 @@ use aws_rules::{
     errors::{ErrorClass, class},
     node_class::Refusal,
 };
-use aws_smithy_runtime_api::client::result::SdkError;
-use aws_smithy_types::error::{display::DisplayErrorContext, metadata::ProvideErrorMetadata};
+use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::SdkError};
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use ports::CloudError;
+use signed::describe;
 
 use crate::meter::postponed;
 
 /// Reads an error of `action`, such as `ec2:CreateFleet`.
-pub(crate) fn refused<E, R>(action: &'static str) -> impl Fn(SdkError<E, R>) -> CloudError
+pub(crate) fn refused<E>(action: &'static str) -> impl Fn(SdkError<E, HttpResponse>) -> CloudError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
 {
     move |error| {
         if let Some(postponed) = postponed(action, &error) {
@@ -25,7 +25,7 @@ where
         let Some((service, code)) = service.and_then(|said| Some((said, said.code()?))) else {
             return CloudError::Unknown {
                 action: action.to_owned(),
-                message: DisplayErrorContext(&error).to_string(),
+                message: describe(&error),
             };
         };
         let message = service.message().unwrap_or("no message").to_owned();
@@ -34,10 +34,12 @@ where
 }
 
 /// The error of a call that shall change nothing, as EC2 gave it; one that was not sent is no answer.
-pub(crate) fn refusal<E, R>(action: &str, error: SdkError<E, R>) -> Result<Refusal, CloudError>
+pub(crate) fn refusal<E>(
+    action: &str,
+    error: SdkError<E, HttpResponse>,
+) -> Result<Refusal, CloudError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
 {
     if let Some(postponed) = postponed(action, &error) {
         return Err(postponed);
@@ -49,7 +51,7 @@ where
         },
         None => Refusal {
             code: String::new(),
-            message: DisplayErrorContext(&error).to_string(),
+            message: describe(&error),
         },
     })
 }

@@ -1,5 +1,5 @@
 use kube::Error;
-use ports::ClusterError;
+use ports::{ClusterError, with_causes};
 
 /// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (spec/lifecycle §9.3).
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -11,7 +11,7 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     let Error::Api(status) = error else {
         return ClusterError::Unavailable {
             action,
-            message: chain(&error),
+            message: with_causes(&error),
         };
     };
     let message = status.message.clone();
@@ -43,20 +43,6 @@ fn by_disruption_budget(status: &kube::core::Status) -> bool {
             .iter()
             .any(|cause| cause.reason == "DisruptionBudget")
     })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

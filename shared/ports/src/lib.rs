@@ -6,6 +6,7 @@
 //! Implementations: `ec2`, `k8s`, `ledger` (real), `fakes` (in memory, with faults), `sandbox` (a simulated account).
 
 pub mod budget;
+pub mod causes;
 pub mod clock;
 pub mod cloud;
 pub mod cluster;
@@ -22,6 +23,7 @@ pub mod upkeep;
 
 pub use api::LaunchBuilder;
 pub use budget::{Budget, Spent};
+pub use causes::with_causes;
 pub use clock::Clock;
 pub use cloud::{Cloud, CloudError};
 pub use cluster::{Cluster, ClusterError};

@@ -105,7 +105,7 @@ impl Clusters for Connections {
             .client_as(&self.agent)
             .map_err(|error| ClusterError::Invalid {
                 what: entry_of(cluster),
-                message: crate::serve::chain(&error),
+                message: ports::with_causes(&error),
             })?;
         let lease_namespace = entry
             .get("leaseNamespace")

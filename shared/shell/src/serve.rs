@@ -10,6 +10,7 @@ use model::{
     ids::TurnId,
     interruption::{Home, Reading},
 };
+use ports::with_causes;
 use turns::{Message, World};
 
 use crate::{batch, world};
@@ -63,7 +64,7 @@ async fn take_turn(
     Box::pin(turns::woken(world, &wake, turn, deadline))
         .await
         .map(drop)
-        .map_err(|error| chain(&error))
+        .map_err(|error| with_causes(&error))
 }
 
 /// The wake that a message of a lane's queue holds.
@@ -87,7 +88,7 @@ pub async fn serve_sweeps() -> Result<(), Error> {
             let turn = TurnId(event.context.request_id);
             let report = Box::pin(turns::housekeep(&world, &turn))
                 .await
-                .map_err(|error| Error::from(chain(&error)))?;
+                .map_err(|error| Error::from(with_causes(&error)))?;
             serde_json::to_value(report).map_err(Error::from)
         },
     )
@@ -125,16 +126,4 @@ where
     crate::init_tracing();
     let world = Arc::new(world::build(lane).await?);
     lambda_runtime::run(service_fn(|event| handle(Arc::clone(&world), event))).await
-}
-
-/// An error with its causes, once each.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

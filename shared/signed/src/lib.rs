@@ -1,12 +1,14 @@
 //! AWS services of which one call each is used, and whose SDKs would be crates of their own for that: requests signed and sent
-//! here, by the client and credentials of the others; and the stack's bucket, which is made of two of them.
+//! here, by the client and credentials of the others; the stack's bucket, which is made of two of them; and what errors of SDKs say.
 //!
 //! It must never depend on an SDK of a service: the relay is built of it, too.
 
 mod bucket;
+mod describe;
 mod request;
 
 pub use bucket::Bucket;
+pub use describe::describe;
 pub use request::{Request, escaped, exchange, send};
 
 /// Beginnings of the names of Regions, with the domain of their endpoints. All other Regions are of the partitions `aws` and

@@ -15,7 +15,8 @@ use aws_sigv4::{
 use aws_smithy_async::rt::sleep::AsyncSleep as _;
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
-use aws_smithy_types::{body::SdkBody, error::display::DisplayErrorContext};
+use aws_smithy_types::body::SdkBody;
+use ports::with_causes;
 
 /// Attempts of a request that may be repeated: S3 answers 503 while it makes room, and a connection may be gone after a function was
 /// frozen.
@@ -135,7 +136,7 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), St
     operation
         .invoke(request)
         .await
-        .map_err(|error| DisplayErrorContext(&error).to_string())
+        .map_err(|error| with_causes(&error))
 }
 
 #[expect(

@@ -14,6 +14,7 @@ use ports::{
     CloudError, Cluster,
     ledger::{LaneEnd, Taken},
     queue::DELAY_MAX,
+    with_causes,
 };
 
 use crate::{
@@ -137,7 +138,7 @@ pub async fn woken(
         }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
-            report.outcome = Outcome::Failed(chain(&error));
+            report.outcome = Outcome::Failed(with_causes(&error));
             let wait = match is_urgent(world, cluster, lane).await {
                 true => FIRST_RETRY,
                 false => retry_after(row.failures),
@@ -332,18 +333,6 @@ async fn is_urgent(world: &World, cluster: &ClusterName, lane: Lane) -> bool {
 
 fn retry_after(failures: u32) -> SignedDuration {
     (FIRST_RETRY * 2_i32.pow(failures.min(6))).min(LONGEST_RETRY)
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use model::{
     Lane, Snapshot,
     status::{Durations, Series, Status},
 };
-use ports::{Cluster, ClusterError, Metric, cluster::StatusDocument, metrics::Measured};
-
-use crate::lane::chain;
+use ports::{
+    Cluster, ClusterError, Metric, cluster::StatusDocument, metrics::Measured, with_causes,
+};
 
 /// Others write the same ConfigMap; they seldom do so at the same moment.
 const TRIES: usize = 3;
@@ -86,9 +86,9 @@ fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
         )),
         Err(error @ ClusterError::Denied { .. }) => Some(format!(
             "metrics of the relay: {}; upgrade the chart with `helm upgrade`, which allows it",
-            chain(&error)
+            with_causes(&error)
         )),
-        Err(error) => Some(format!("metrics of the relay: {}", chain(&error))),
+        Err(error) => Some(format!("metrics of the relay: {}", with_causes(&error))),
     }
 }
 

@@ -51,7 +51,7 @@ enum Failure {
 
 impl From<Doubt> for Failure {
     fn from(doubt: Doubt) -> Self {
-        let text = crate::lane::chain(&doubt);
+        let text = ports::with_causes(&doubt);
         // A missing view may still come.
         match matches!(doubt, Doubt::Missing { .. }) {
             true => Self::NotRead(text),

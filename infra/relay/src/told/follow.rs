@@ -7,6 +7,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 use model::status::CONFIG_MAP;
+use ports::with_causes;
 use tracing::{debug, info, warn};
 
 use super::Told;
@@ -31,12 +32,12 @@ pub async fn follow(client: Client, namespace: String, metrics: Metrics) {
             Err(error) if !is_lasting(&error) => {
                 debug!(
                     namespace,
-                    error = chain(&error),
+                    error = with_causes(&error),
                     "the watch of the functions' metrics starts again"
                 );
             }
             Err(error) => {
-                let trouble = format!("{}{}", chain(&error), remedy(&error));
+                let trouble = format!("{}{}", with_causes(&error), remedy(&error));
                 if !std::mem::replace(&mut troubled, true) {
                     warn!(
                         namespace,
@@ -78,18 +79,4 @@ fn remedy(error: &watcher::Error) -> &'static str {
         }
         false => "",
     }
-}
-
-/// The error with its causes, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

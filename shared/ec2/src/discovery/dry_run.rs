@@ -23,7 +23,7 @@ use aws_sdk_ec2::{
         TagSpecification, TargetCapacitySpecificationRequest,
     },
 };
-use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::SdkError};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use jiff::Timestamp;
 use model::{CapacityType, ClusterName, FreeAddresses, node_pool::NodePool};
@@ -100,13 +100,12 @@ impl Account {
 }
 
 /// What EC2 said to a call, unless it was not sent.
-fn answered<T, E, R>(
+fn answered<T, E>(
     action: &str,
-    answer: Result<T, SdkError<E, R>>,
+    answer: Result<T, SdkError<E, HttpResponse>>,
 ) -> Result<Result<(), Refusal>, CloudError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
 {
     match answer {
         Ok(_) => Ok(Ok(())),

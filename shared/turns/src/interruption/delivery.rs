@@ -11,10 +11,11 @@ use model::{
     ids::TurnId,
     interruption::{Home, Reading},
 };
+use ports::with_causes;
 use serde::Serialize;
 
 use super::{InterruptionReport, interrupt};
-use crate::{World, capacity_blocks, lane::chain, metrics};
+use crate::{World, capacity_blocks, metrics};
 
 /// A message's id and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub async fn deliver<E: Error + 'static>(
                 delivery.count(why.as_str());
                 delivery.ignore(why.as_str());
             }
-            Err(error) => delivery.keep(message, "unreadable", chain(&error)),
+            Err(error) => delivery.keep(message, "unreadable", with_causes(&error)),
         }
     }
     let mut facts = batch.facts.len();
@@ -66,7 +67,7 @@ pub async fn deliver<E: Error + 'static>(
         match capacity_blocks::announced(world, &block).await {
             Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
             Ok(announced) => batch.add(message, announced),
-            Err(error) => delivery.keep(message, "kept", chain(&error)),
+            Err(error) => delivery.keep(message, "kept", with_causes(&error)),
         }
     }
     facts += batch.facts.len();
@@ -140,7 +141,7 @@ impl Delivery {
             let mut places = places.iter();
             let failed = places.find_map(|place| outcomes.get(*place)?.as_ref().err());
             if let Some(error) = failed {
-                self.keep(message, "kept", chain(&**error));
+                self.keep(message, "kept", with_causes(&**error));
             }
         }
     }
