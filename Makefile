@@ -105,9 +105,10 @@ bench-scale: tools ## Print the numbers: what turns and the relay cost with 500,
 	cargo bench --quiet --locked -p relay --bench memory -- 5000 50000 > $(CARGO_TARGET_DIR)/relay.txt
 	cargo bench --quiet --locked -p whittle --bench scale -- $(CARGO_TARGET_DIR)/cold-start.txt $(CARGO_TARGET_DIR)/relay.txt
 
-# Both over the real ledger in a local DynamoDB, in the build that the tests share.
+# The first over a table in memory that refuses what DynamoDB refuses, the others over a local DynamoDB; in the build that the tests share.
 CLUSTERS ?= 200
-load: tools ## Print the numbers: how long turns take when CLUSTERS=200 wake together, and how what waits grows less
+load: tools ## Print the numbers: 1,000 deletions at once in each lane, a sweep of CLUSTERS=200 of which a tenth hang, and how long turns take when all wake together
+	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench many -- $(CLUSTERS)
 	cargo bench --quiet --locked --workspace $(WITH_AWS) --profile dev --bench herd -- $(CLUSTERS)
 
 SOAK ?= 24

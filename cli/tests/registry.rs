@@ -457,6 +457,29 @@ mod with_aws {
         assert!(shown.contains("kops  endpoint  shadow"), "{shown}");
     }
 
+    #[test]
+    fn an_entry_that_no_parameter_of_the_standard_tier_takes_is_refused_with_the_remedy() {
+        let moto = harness::Moto::start("demo");
+        let cluster = json!({
+            "name": "prod", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
+            "resourcesVpcConfig": { "subnetIds": moto.seed.subnets.values().collect::<Vec<_>>() },
+        });
+        moto.call("eks", "create_cluster", cluster);
+        let long = json!({ "clusterName": "x".repeat(4_096) }).to_string();
+        let refused = whittle(
+            &["register", "prod", "--settings", &long],
+            &environment(&moto),
+        );
+        assert!(!refused.status.success());
+        for part in [
+            "cannot write /whittle/clusters/prod; nothing was changed",
+            "takes 4096",
+            "--tier Advanced",
+        ] {
+            assert!(told(&refused).contains(part), "{}", told(&refused));
+        }
+    }
+
     /// Says to one request that it may not be made.
     fn denier() -> (String, std::thread::JoinHandle<()>) {
         use std::io::{Read, Write};

@@ -7,6 +7,11 @@ use std::{
 };
 
 use harness::{Emulator, Ministack, Moto};
+use ports::limits::{
+    eventbridge::ENTRY_BYTES,
+    sqs::{DELAY_MAX, MESSAGE_BYTES},
+    ssm::PARAMETER_BYTES,
+};
 use serde_json::json;
 
 #[test]
@@ -72,6 +77,73 @@ fn answer(emulator: &Emulator, service: &str, header: &str, body: &str) -> Strin
     answer
 }
 
+fn target(operation: &str) -> String {
+    format!("content-type: application/x-amz-json-1.0\r\nx-amz-target: {operation}")
+}
+
+/// Each limit with what is just within it and just beyond it.
+#[test]
+fn requests_beyond_limits_that_no_model_states_are_refused_as_aws_does() {
+    let moto = Moto::start("demo");
+    let parameter = |bytes: usize, tier: &str| {
+        let body = json!({"Name": "/p", "Type": "String", "Tier": tier, "Overwrite": true, "Value": "x".repeat(bytes)});
+        answer(
+            &moto,
+            "ssm",
+            &target("AmazonSSM.PutParameter"),
+            &body.to_string(),
+        )
+    };
+    let event = |bytes: usize| {
+        let detail = json!({ "d": "x".repeat(bytes) }).to_string();
+        let entry = json!({"Source": "whittle", "DetailType": "limit", "Detail": detail});
+        let body = json!({ "Entries": [entry] });
+        answer(
+            &moto,
+            "events",
+            &target("AWSEvents.PutEvents"),
+            &body.to_string(),
+        )
+    };
+    let queue = json!({ "QueueName": "wakes" });
+    moto.call("sqs", "create_queue", queue);
+    let message = |bytes: usize, delay: i64| {
+        let url = format!("{}/{}/wakes", moto.endpoint(), harness::ACCOUNT);
+        let body =
+            json!({"QueueUrl": url, "MessageBody": "x".repeat(bytes), "DelaySeconds": delay});
+        answer(
+            &moto,
+            "sqs",
+            &target("AmazonSQS.SendMessage"),
+            &body.to_string(),
+        )
+    };
+    let taken = [
+        parameter(PARAMETER_BYTES, "Standard"),
+        parameter(PARAMETER_BYTES + 1, "Advanced"),
+        event(ENTRY_BYTES - 100),
+        message(MESSAGE_BYTES, DELAY_MAX.as_secs()),
+    ];
+    for answer in taken {
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let refused = [
+        (
+            parameter(PARAMETER_BYTES + 1, "Standard"),
+            "ValidationException",
+        ),
+        (event(ENTRY_BYTES), "ValidationException"),
+        (message(MESSAGE_BYTES + 1, 0), "InvalidParameterValue"),
+        (message(1, DELAY_MAX.as_secs() + 1), "InvalidParameterValue"),
+    ];
+    for (answer, code) in refused {
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains(code),
+            "{answer}"
+        );
+    }
+}
+
 #[test]
 fn requests_that_break_the_model_of_their_service_are_refused() {
     let (moto, ministack) = (Moto::start("demo"), Ministack::start(&[]));
@@ -88,9 +160,6 @@ fn requests_that_break_the_model_of_their_service_are_refused() {
     let described = answer(&moto, "ec2", form, "Action=DescribeVpcs&Version=2016-11-15");
     assert!(described.starts_with("HTTP/1.1 200"), "{described}");
 
-    let target = |operation: &str| {
-        format!("content-type: application/x-amz-json-1.0\r\nx-amz-target: {operation}")
-    };
     let puts = vec![json!({"Put": {"TableName": "table", "Item": {"pk": {"S": "a"}}}}); 101];
     let body = json!({"TransactItems": puts}).to_string();
     let operation = target("DynamoDB_20120810.TransactWriteItems");

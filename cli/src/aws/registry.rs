@@ -9,7 +9,7 @@ use model::{
     ClusterName,
     ledger::{Mode, Pause},
 };
-use ports::{CloudError, Ledger, Registry, registry::RegistryEntry};
+use ports::{CloudError, Ledger, Registry, limits::ssm::PARAMETER_BYTES, registry::RegistryEntry};
 use serde_json::Value;
 
 use super::{
@@ -83,6 +83,12 @@ pub(crate) fn register(
         match done {
             Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
                 "cluster {cluster} is registered already, as {name}: choose another name, or write over it with --replace"
+            ),
+            Err(CloudError::Invalid { .. }) if entry.to_string().len() > PARAMETER_BYTES => bail!(
+                "cannot write {name}; nothing was changed. The entry has {} bytes, and a parameter of the standard tier takes \
+                 {PARAMETER_BYTES}: leave out settings that are defaults, or make it an advanced parameter first (aws ssm put-parameter \
+                 --name {name} --tier Advanced --type String --value '{{}}') and repeat this with --replace",
+                entry.to_string().len()
             ),
             done => done.with_context(|| {
                 format!(

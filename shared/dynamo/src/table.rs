@@ -14,16 +14,13 @@ use aws_sdk_dynamodb::{
         ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update, WriteRequest,
     },
 };
-use ledger::table::{Batch, Item, Key, Page, Query, Table, TableError, Write, WriteKind, Written};
+use ledger::table::{
+    Batch, Item, Key, Page, Query, Table, TableError, Write, WriteKind, Written, longest_pause,
+};
 use ports::ledger::Moved;
 use signed::describe;
 
 use crate::attributes::{Attributes, attributes, key_attributes, key_of, row};
-
-/// Upper bound on the first pause between tries; each next one's is twice that of the one before.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Upper bound on any pause.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A table of DynamoDB, reached by the SDK. It repeats what is throttled by itself.
 pub struct DynamoTable {
@@ -288,8 +285,7 @@ impl Table for DynamoTable {
     }
 
     async fn pause(&self, tries: u32) {
-        let most = PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16));
-        let most = most.min(PAUSE_MAX).as_millis();
+        let most = longest_pause(tries).as_millis();
         let mut random = [0; 8];
         // Without random numbers the pause is the longest: it is a pause all the same.
         let part = getrandom::fill(&mut random).map_or(u64::MAX, |()| u64::from_le_bytes(random));

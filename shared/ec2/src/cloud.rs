@@ -29,6 +29,7 @@ use crate::{
 
 /// EC2 takes this many values in a filter.
 const IDS_PER_CALL: usize = 200;
+const _: () = assert!(IDS_PER_CALL <= ports::limits::ec2::INSTANCE_IDS);
 /// EC2's largest page of instances.
 const PAGE: i32 = 1000;
 /// States in which an instance still is or was just now of use; terminated ones linger for an hour.

@@ -10,8 +10,6 @@ use crate::Account;
 
 /// Who puts events on buses.
 const SOURCE: &str = "whittle";
-/// SNS takes a shorter one only.
-const SUBJECT_MAX: usize = 100;
 /// So much of an answer is shown in an error.
 const SHOWN: usize = 200;
 
@@ -48,12 +46,11 @@ impl Notifier for Account {
     }
 
     async fn publish(&self, topic: &str, subject: &str, body: &str) -> Result<(), NotifyError> {
-        let subject: String = subject.chars().take(SUBJECT_MAX).collect();
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("Action", "Publish")
             .append_pair("Version", "2010-03-31")
             .append_pair("TopicArn", topic)
-            .append_pair("Subject", &subject)
+            .append_pair("Subject", subject)
             .append_pair("Message", body)
             .finish();
         let form_type = "application/x-www-form-urlencoded";

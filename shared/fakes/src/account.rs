@@ -10,7 +10,7 @@ use model::{
         OfferingFailure,
     },
 };
-use ports::CloudError;
+use ports::{CloudError, limits::ec2::TAGS};
 
 use crate::{provider::SECURITY_GROUP, refusal::Protection};
 
@@ -74,6 +74,16 @@ impl Account {
         now: Timestamp,
     ) -> Result<FleetAnswer, CloudError> {
         self.requests.push(request.clone());
+        if request.tags.len() > TAGS {
+            return Err(CloudError::Invalid {
+                action: "CreateFleet".into(),
+                code: "TagLimitExceeded".into(),
+                message: format!(
+                    "a resource has at most {TAGS} tags, not {}",
+                    request.tags.len()
+                ),
+            });
+        }
         if self.tokens == Tokens::Honoured
             && let Some((first, answer)) = self.answered.get(&request.token)
         {
@@ -307,4 +317,49 @@ pub(crate) fn zone_id(zone: &str) -> String {
         .last()
         .map_or(0, |letter| u32::from(letter.saturating_sub(b'a')) + 1);
     format!("use1-az{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use model::launch::FleetRequest;
+
+    use super::*;
+
+    fn request(tags: usize) -> FleetRequest {
+        FleetRequest {
+            cluster: "demo".into(),
+            token: LaunchToken(format!("token-{tags}")),
+            node_class: "default".into(),
+            capacity_type: CapacityType::OnDemand,
+            target_capacity: 1,
+            allocation: None,
+            context: None,
+            templates: Vec::new(),
+            tags: (0..tags)
+                .map(|tag| (tag.to_string(), String::new()))
+                .collect(),
+            claim_annotations: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn calls_beyond_the_limits_of_ec2_are_refused_whole() {
+        let mut account = Account::default();
+        let now = Timestamp::UNIX_EPOCH;
+        assert!(account.launch(&request(TAGS), now).is_ok());
+        let refused = account.launch(&request(TAGS + 1), now);
+        assert!(
+            matches!(refused, Err(CloudError::Invalid { .. })),
+            "{refused:?}"
+        );
+        let ids = vec![InstanceId::from("i-1"); 1_001];
+        let refused = account.terminate_instances(&"demo".into(), &ids, now);
+        let error = refused
+            .err()
+            .map(|refusal| refusal.into_error("TerminateInstances"));
+        assert!(
+            matches!(error, Some(CloudError::Invalid { .. })),
+            "{error:?}"
+        );
+    }
 }

@@ -1,10 +1,16 @@
 use async_trait::async_trait;
-use ports::{Notifier, NotifyError};
+use ports::{
+    Notifier, NotifyError,
+    limits::{eventbridge::ENTRY_BYTES, sns},
+};
 
 use crate::{
     fault::{Fault, Trouble},
     sim::Sim,
 };
+
+/// Source of all events, as the adapter puts them.
+const SOURCE: &str = "whittle";
 
 /// What reached a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +45,16 @@ impl Notifier for Sim {
     }
 
     async fn publish(&self, topic: &str, subject: &str, body: &str) -> Result<(), NotifyError> {
+        let is_long = subject.chars().count() > sns::SUBJECT_CHARACTERS;
+        if subject.is_empty() || is_long || subject.contains(char::is_control) {
+            return Err(refused("sns:Publish", "Invalid parameter: Subject"));
+        }
+        if body.len() > sns::MESSAGE_BYTES {
+            return Err(refused(
+                "sns:Publish",
+                "Invalid parameter: Message too long",
+            ));
+        }
         let head = vec![("Subject".to_owned(), subject.to_owned())];
         self.tell("publish", topic, head, body).await
     }
@@ -49,6 +65,10 @@ impl Notifier for Sim {
         detail_type: &str,
         detail: &str,
     ) -> Result<(), NotifyError> {
+        if SOURCE.len() + detail_type.len() + detail.len() > ENTRY_BYTES {
+            let message = "Total size of the entries in the request is over the limit.";
+            return Err(refused("events:PutEvents", message));
+        }
         let head = vec![("DetailType".to_owned(), detail_type.to_owned())];
         self.tell("put_event", bus, head, detail).await
     }
@@ -77,5 +97,37 @@ impl Trouble for NotifyError {
             action: call.to_owned(),
             message: "the connection was closed".into(),
         }
+    }
+}
+
+fn refused(action: &str, message: &str) -> NotifyError {
+    NotifyError {
+        action: action.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_and_events_beyond_the_limits_are_refused() {
+        let sim = Sim::new("demo");
+        let (short, long) = ("s".repeat(99), "s".repeat(100));
+        assert!(sim.publish("topic", &short, "body").await.is_ok());
+        for subject in [long.as_str(), "two\nlines", ""] {
+            assert!(sim.publish("topic", subject, "body").await.is_err());
+        }
+        let body = "b".repeat(256 << 10);
+        assert!(sim.publish("topic", &short, &body).await.is_ok());
+        assert!(
+            sim.publish("topic", &short, &format!("{body}b"))
+                .await
+                .is_err()
+        );
+        assert!(sim.put_event("bus", "limit", &body).await.is_err());
+        let rest = body.len() - SOURCE.len() - "limit".len();
+        assert!(sim.put_event("bus", "limit", &body[..rest]).await.is_ok());
     }
 }

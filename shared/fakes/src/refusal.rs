@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, launch::InstanceState,
 };
-use ports::{CloudError, ClusterError};
+use ports::{CloudError, ClusterError, limits::ec2::INSTANCE_IDS};
 
 use crate::{account::Account, api_server::ApiServer, cloud::is_of};
 
@@ -84,6 +84,10 @@ impl Account {
         ids: &[InstanceId],
         now: Timestamp,
     ) -> Result<(), Refusal> {
+        if ids.len() > INSTANCE_IDS {
+            let message = format!("at most {INSTANCE_IDS} instances, not {}", ids.len());
+            return Err(Refusal::new("InvalidParameterValue", message));
+        }
         for id in ids {
             let Some(instance) = self.instances.get(id) else {
                 let message = format!("The instance ID '{id}' does not exist");

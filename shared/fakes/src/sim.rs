@@ -10,7 +10,11 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ledger::TableLedger;
 use model::{ClusterName, Uid, Wake, ledger::RelayBeat};
-use ports::{Clock, Metric, Metrics, QueueError, Wakes, registry::RegistryEntry};
+use ports::{
+    Clock, Metric, Metrics, QueueError, Wakes,
+    limits::sqs::{DELAY_MAX, MESSAGE_BYTES},
+    registry::RegistryEntry,
+};
 
 use crate::{
     account::Account,
@@ -522,6 +526,7 @@ impl Clock for Sim {
 impl Wakes for Sim {
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
         self.aside("send", |world| {
+            takes(wake, delay)?;
             let at = world.now + delay;
             // A standard queue may hold the same wake twice; holding it once is enough for a lane. One that comes at another
             // time is another one.
@@ -534,5 +539,44 @@ impl Wakes for Sim {
             Ok(())
         })
         .await
+    }
+}
+
+/// SQS refuses a message that is too long, or kept back for too long.
+fn takes(wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
+    let bytes = serde_json::to_string(wake).map_or(usize::MAX, |body| body.len());
+    let message = if delay.is_negative() || delay > DELAY_MAX {
+        format!(
+            "DelaySeconds must be >= 0 and <= 900, not {}",
+            delay.as_secs()
+        )
+    } else if bytes > MESSAGE_BYTES {
+        format!("Message must be shorter than {MESSAGE_BYTES} bytes, not {bytes}")
+    } else {
+        return Ok(());
+    };
+    let message = format!("InvalidParameterValue: {message}");
+    let lane = wake.lane;
+    Err(QueueError::Unavailable { lane, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Lane;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn wakes_beyond_the_limits_of_sqs_are_refused() {
+        let sim = Sim::new("demo");
+        let mut wake = Wake::new("demo".into(), Lane::Provisioner, "test");
+        assert!(sim.send(&wake, DELAY_MAX).await.is_ok());
+        let late = DELAY_MAX + SignedDuration::from_secs(1);
+        assert!(sim.send(&wake, late).await.is_err());
+        // As long as any name, and as many as a wake takes.
+        wake.hints = vec!["n".repeat(253 * 2 + 1); Wake::HINTS_MAX];
+        assert!(sim.send(&wake, SignedDuration::ZERO).await.is_ok());
+        wake.hints = vec!["n".repeat(MESSAGE_BYTES)];
+        assert!(sim.send(&wake, SignedDuration::ZERO).await.is_err());
     }
 }

@@ -9,9 +9,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ledger::table::{
     Batch, Item, Key, Page, Query, Table, TableError, Value, Write, WriteKind, Written, item_bytes,
+    longest_pause,
 };
 use ports::{
     ledger::Moved,
@@ -66,6 +67,8 @@ struct State {
     /// Rows that go by themselves, by when they do, in seconds since the epoch.
     expiring: BTreeSet<(i64, Key)>,
     now: Timestamp,
+    /// Time that callers have waited since `now`: seconds of partitions pass by it, and nothing else does.
+    waited: SignedDuration,
     faults: TableFaults,
     counts: TableCounts,
     throughput: Throughput,
@@ -82,6 +85,8 @@ impl MemoryTable {
     /// Lets time pass, and rows go whose time has come. DynamoDB does so within days, and nothing depends on when.
     pub(crate) fn set_now(&self, now: Timestamp) {
         let mut state = self.lock();
+        let passed = now.duration_since(state.now);
+        state.waited = (state.waited - passed).max(SignedDuration::ZERO);
         state.now = now;
         while let Some((at, _)) = state.expiring.first()
             && *at + REMOVED_AFTER <= now.as_second()
@@ -211,8 +216,13 @@ impl State {
         Ok(Judged::Holds { before, after })
     }
 
+    /// The second in which a request comes, as partitions count them.
+    fn second(&self) -> i64 {
+        self.now.as_second() + self.waited.as_secs()
+    }
+
     fn takes_write(&mut self, key: &Key, bytes: usize, times: u64) -> Result<(), TableError> {
-        let now = self.now.as_second();
+        let now = self.second();
         match self.faults.throttles && !self.throughput.writes(&key.pk, now, bytes, times) {
             true => Err(TableError::Throttled),
             false => Ok(()),
@@ -220,7 +230,7 @@ impl State {
     }
 
     fn takes_read(&mut self, pk: &str, bytes: usize) -> Result<(), TableError> {
-        let now = self.now.as_second();
+        let now = self.second();
         match self.faults.throttles && !self.throughput.reads(pk, now, bytes) {
             true => Err(TableError::Throttled),
             false => Ok(()),
@@ -467,9 +477,11 @@ impl Table for MemoryTable {
         Ok(Moved::Yes)
     }
 
-    /// Returns at once: virtual time brings what another try needs.
-    async fn pause(&self, _: u32) {
-        self.lock().counts.pauses += 1;
+    /// Returns at once, and lets seconds of partitions pass meanwhile, as they would.
+    async fn pause(&self, tries: u32) {
+        let mut state = self.lock();
+        state.counts.pauses += 1;
+        state.waited += SignedDuration::try_from(longest_pause(tries)).unwrap_or_default();
     }
 }
 

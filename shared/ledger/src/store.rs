@@ -1,6 +1,6 @@
 //! The table as the ledger uses it: whole answers instead of pages, and what only needs another try is tried again.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use model::ledger::SCHEMA;
 use ports::{
@@ -16,8 +16,9 @@ use crate::{
 
 /// Upper bound on tries of one read or write of many rows of which DynamoDB leaves some out; pauses double, so five take two seconds.
 const UNPROCESSED_TRIES: u32 = 6;
-/// Upper bound on tries of one write, or one transaction, that others' transactions hold up; each of those is short.
-const CONFLICT_TRIES: u32 = 8;
+/// Upper bound on tries of one request that others' transactions hold up, or of which its partition has no room left in this second.
+/// The pauses come to seven seconds at most: a transaction is short, and a second's room is there again in the next.
+const PATIENT_TRIES: u32 = 8;
 
 pub(crate) struct Store {
     table: Arc<dyn Table>,
@@ -63,8 +64,23 @@ impl Store {
         write
     }
 
+    /// Makes a request again while only time is in its way.
+    async fn patiently<T, F>(&self, request: impl Fn() -> F + Send + Sync) -> Result<T, TableError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, TableError>> + Send,
+    {
+        for tries in 1..PATIENT_TRIES {
+            match request().await {
+                Err(TableError::Conflict | TableError::Throttled) => self.table.pause(tries).await,
+                answer => return answer,
+            }
+        }
+        request().await
+    }
+
     pub(crate) async fn get(&self, key: &Key) -> Result<Option<Row>, LedgerError> {
-        let row = self.table.get(key).await;
+        let row = self.patiently(|| self.table.get(key)).await;
         Ok(row
             .map_err(|error| sorted("get", key, error))?
             .map(Row::new))
@@ -76,7 +92,7 @@ impl Store {
         for keys in keys.chunks(BATCH_KEYS) {
             let mut left = keys.to_vec();
             for tries in 1..=UNPROCESSED_TRIES {
-                let batch = self.table.batch_get(&left).await;
+                let batch = self.patiently(|| self.table.batch_get(&left)).await;
                 let batch =
                     batch.map_err(|error| failed("get rows together with", keys.first(), error))?;
                 rows.extend(batch.rows.into_iter().map(Row::new));
@@ -104,7 +120,9 @@ impl Store {
             let first = writes.first().map(|write| write.key.clone());
             let mut left = writes;
             for tries in 1..=UNPROCESSED_TRIES {
-                let written = self.table.batch_write(left).await;
+                let written = self
+                    .patiently(|| self.table.batch_write(left.clone()))
+                    .await;
                 left = written
                     .map_err(|error| failed("write rows together with", first.as_ref(), error))?;
                 if left.is_empty() {
@@ -185,7 +203,7 @@ impl Store {
             limit,
             after,
         };
-        let page = self.table.query(&query).await;
+        let page = self.patiently(|| self.table.query(&query)).await;
         page.map_err(|error| {
             let key = Key {
                 pk: query.pk.clone(),
@@ -197,15 +215,11 @@ impl Store {
 
     pub(crate) async fn write(&self, write: Write) -> Result<Written, LedgerError> {
         let write = self.stamped(write);
-        for tries in 1..=CONFLICT_TRIES {
-            match self.table.write(&write).await {
-                Ok(Answer::Done(row)) => return Ok(Written::Done(row.map(Row::new))),
-                Ok(Answer::Refused(row)) => return Ok(Written::Refused(row.map(Row::new))),
-                Err(TableError::Conflict) => self.table.pause(tries).await,
-                Err(error) => return Err(sorted("write", &write.key, error)),
-            }
+        match self.patiently(|| self.table.write(&write)).await {
+            Ok(Answer::Done(row)) => Ok(Written::Done(row.map(Row::new))),
+            Ok(Answer::Refused(row)) => Ok(Written::Refused(row.map(Row::new))),
+            Err(error) => Err(sorted("write", &write.key, error)),
         }
-        Err(sorted("write", &write.key, TableError::Conflict))
     }
 
     /// All or nothing. `No` says that some condition did not hold; the caller reads back to learn which.
@@ -219,14 +233,8 @@ impl Store {
             .into_iter()
             .map(|write| self.stamped(write))
             .collect();
-        for tries in 1..=CONFLICT_TRIES {
-            match self.table.transact(&writes).await {
-                Ok(moved) => return Ok(moved),
-                Err(TableError::Conflict) => self.table.pause(tries).await,
-                Err(error) => return Err(sorted("transact", &key, error)),
-            }
-        }
-        Err(sorted("transact", &key, TableError::Conflict))
+        let moved = self.patiently(|| self.table.transact(&writes)).await;
+        moved.map_err(|error| sorted("transact", &key, error))
     }
 
     /// Waits before a conditional write is tried again because another writer was faster.
@@ -259,7 +267,7 @@ fn sorted(action: &str, key: &Key, error: TableError) -> LedgerError {
     match error {
         TableError::Throttled => LedgerError::Throttled { action },
         TableError::Conflict => LedgerError::Throttled {
-            action: format!("{action}: transactions of others held it up {CONFLICT_TRIES} times"),
+            action: format!("{action}: transactions of others held it up {PATIENT_TRIES} times"),
         },
         TableError::Denied(message) => LedgerError::Denied { action, message },
         TableError::Invalid(message) => LedgerError::Invalid { action, message },

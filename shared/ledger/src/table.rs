@@ -1,6 +1,6 @@
 //! One DynamoDB table, a request per method: what the ledger needs of it, without its SDK.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use ports::ledger::Moved;
@@ -186,4 +186,15 @@ pub trait Table: Send + Sync {
     async fn transact(&self, writes: &[Write]) -> Result<Moved, TableError>;
     /// Waits before the try after this many, longer each time, and not as long as others that wait, too.
     async fn pause(&self, tries: u32);
+}
+
+/// Upper bound on the first pause between tries; each next one's is twice that of the one before.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Upper bound on any pause.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Upper bound on the pause after this many tries.
+pub fn longest_pause(tries: u32) -> Duration {
+    let most = PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16));
+    most.min(PAUSE_MAX)
 }

@@ -35,13 +35,11 @@ pub mod dynamodb {
     pub const READ_UNIT_BYTES: usize = 4 << 10;
 }
 
-/// "Amazon SQS message quotas" and API reference, SendMessage.
+/// "Amazon SQS message quotas" and API reference, SendMessage. Nothing here sends batches, so the limit of ten entries has no row.
 pub mod sqs {
     use jiff::SignedDuration;
 
-    /// Messages of one batch.
-    pub const BATCH_MESSAGES: usize = 10;
-    /// Bytes of a message, or of all messages of a batch.
+    /// Bytes of a message.
     pub const MESSAGE_BYTES: usize = 1 << 20;
     /// Longest time that a message is kept back before it is delivered.
     pub const DELAY_MAX: SignedDuration = SignedDuration::from_secs(900);
@@ -66,12 +64,16 @@ pub mod kubernetes {
     pub const CONFIG_MAP_BYTES: usize = 1 << 20;
 }
 
-/// "Lambda quotas" in the Lambda developer guide.
-pub mod lambda {
-    use jiff::SignedDuration;
+/// EventBridge user guide, "PutEvents". An event is put alone, so the limit of ten entries has no row.
+pub mod eventbridge {
+    /// Bytes of an entry: source, detail type and detail together.
+    pub const ENTRY_BYTES: usize = 256 << 10;
+}
 
-    /// Longest time that an invocation may take.
-    pub const TIMEOUT_MAX: SignedDuration = SignedDuration::from_secs(900);
-    /// Bytes of an event that is sent asynchronously.
-    pub const EVENT_BYTES: usize = 1 << 20;
+/// API reference, Publish.
+pub mod sns {
+    /// Bytes of a message.
+    pub const MESSAGE_BYTES: usize = 256 << 10;
+    /// Characters of a subject, which has no line breaks and no control characters: "less than 100".
+    pub const SUBJECT_CHARACTERS: usize = 99;
 }

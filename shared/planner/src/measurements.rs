@@ -1,6 +1,6 @@
 //! What nodes teach about the memory of their instance types (spec/aws §5.4).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use api::{conditions::types::REGISTERED, names::label};
 use model::{
@@ -12,8 +12,7 @@ use crate::managed::is_ours;
 
 /// Memory of registered nodes that is not known yet, or less than what is: for each type and image the least.
 ///
-/// Every cluster of the account plans by it, so a Node must show what an instance of the type can have: not more than EC2
-/// sells, and not less than half of that.
+/// Every cluster of the account plans by it, so a Node must show what an instance of the type can have: see [`plausible`].
 pub fn measurements(snapshot: &Snapshot, known: &Experience) -> Vec<MeasuredMemory> {
     let nodes: BTreeMap<&str, &Node> = snapshot
         .nodes
@@ -43,10 +42,21 @@ fn measurement<'a>(claim: &'a NodeClaim, node: &Node) -> Option<(&'a str, i64)> 
     let sold: i64 = claim.labels.get(label::INSTANCE_MEMORY)?.parse().ok()?;
     let sold = sold.checked_mul(1 << 20)?;
     let bytes = node.capacity.get(MEMORY);
-    let is_plausible = bytes > 0 && bytes <= sold && bytes >= sold / 2;
+    let is_plausible = plausible(sold).contains(&bytes);
     (is_plausible && !claim.status.provider_id.is_empty() && !claim.status.image_id.is_empty())
         .then_some((kind, bytes))
 }
+
+/// Memory that an instance can show of what EC2 sells: hypervisor and firmware keep back up to a tenth, and a kernel that is ready to
+/// dump itself reserves some hundred MiB. What a kubelet claims beyond that, by mistake or to make other clusters buy larger types, is not
+/// believed; what it claims within costs them about as much as planning without any measurement does.
+fn plausible(sold: i64) -> RangeInclusive<i64> {
+    let least = sold / 10 * 9 - RESERVED_MAX;
+    least.max(sold / 2).max(1)..=sold
+}
+
+/// Bytes that a kernel reserves for a dump of itself, at most: distributions' defaults for `crashkernel`.
+const RESERVED_MAX: i64 = 512 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -114,8 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn a_compromised_kubelet_costs_the_account_a_tenth_and_half_a_gibibyte_at_most() {
+        let least = |sold: i64| *plausible(sold << 30).start() as f64 / (sold << 30) as f64;
+        for (sold, part) in [(1, 0.5), (8, 0.83), (64, 0.89), (1_024, 0.89)] {
+            assert!(least(sold) >= part, "{sold} GiB: {}", least(sold));
+        }
+    }
+
+    #[test]
     fn a_node_that_shows_what_its_type_cannot_have_teaches_nothing() {
-        for mib in [0, 4_000, 8_193] {
+        for mib in [0, 4_000, 6_800, 8_193] {
             let machines = vec![machine("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
             assert!(
                 learned(machines, &Experience::default()).is_empty(),

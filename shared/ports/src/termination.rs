@@ -79,6 +79,7 @@ impl Termination {
 
 /// Instances of one call of TerminateInstances: EC2 takes 1,000, and every refusal is halved from here.
 const BATCH_MAX: usize = 200;
+const _: () = assert!(BATCH_MAX <= crate::limits::ec2::INSTANCE_IDS);
 
 /// Upper bound on the calls of one [`terminate_each`]: one refused instance in a full batch takes 16, and the account's budget of these
 /// calls is 100. What is left unasked is asked by the next turn, which leaves out what this one saw refused.

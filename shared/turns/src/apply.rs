@@ -45,8 +45,8 @@ pub(crate) struct Applied {
     /// One of them without a node, whose drain would have been seen: pods may have waited for it.
     pub(crate) finished_without_node: bool,
     pub(crate) acted: bool,
-    /// An object refused to be changed: it is tried again, but not at once.
-    pub(crate) refused: bool,
+    /// Which of the actions an object refused: they are tried again, but not at once.
+    pub(crate) refused: BTreeSet<usize>,
     /// Which of the actions were done.
     pub(crate) done: BTreeSet<usize>,
 }
@@ -132,7 +132,12 @@ pub(crate) async fn apply(
                     None => Err(error),
                 };
                 match isolated {
-                    Ok(()) => applied.refused = true,
+                    Ok(()) => {
+                        applied.refused.insert(index);
+                        if let Some(planned) = actions.get(index) {
+                            report.unplan(planned);
+                        }
+                    }
                     Err(error) => {
                         report.problems.push(format!("{because}: {error}"));
                         report.look_again(turn.now + LOOK_AGAIN);

@@ -38,6 +38,7 @@ mod observe;
 mod overlays;
 mod provisioner;
 mod reach;
+mod refusals;
 mod registrations;
 mod relay_version;
 mod report;

@@ -26,7 +26,7 @@ use crate::{
     observe::{Observed, Pods, observe},
     overlays,
     provisioner::seen,
-    registrations, spending,
+    refusals, registrations, spending,
 };
 
 /// Longest time until deletions that could not be recorded are tried again.
@@ -53,9 +53,16 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     capacity_blocks::end(turn, &observed, &mut report).await;
     drift::judge(turn, &mut observed, &mut report).await?;
     learn(turn, &observed).await?;
-    let decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
-    let fixed = planner::static_capacity(&observed.snapshot);
+    let mut decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
+    let mut fixed = planner::static_capacity(&observed.snapshot);
     let rebooted = planner::rebooted(&observed.snapshot);
+    let again = [
+        refusals::spare(turn, &observed.snapshot, &mut decision.plan.actions).await?,
+        refusals::spare(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
+    ];
+    if let Some(again) = again.into_iter().flatten().min() {
+        report.look_again(again);
+    }
     seen(&observed, &mut report);
     for decision in [&decision, &fixed, &rebooted] {
         report.plan(&decision.plan.actions);
@@ -85,6 +92,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = own.len();
     let actions = [own, fixed, others].concat();
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
+    refusals::rest(turn, &observed.snapshot, &actions, &applied).await?;
     let ended = applied.done.iter().filter_map(|index| {
         let name = &actions.get(*index)?.action.deletion()?.name;
         let reason = decision.endings.get(name)?;

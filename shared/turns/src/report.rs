@@ -266,6 +266,14 @@ impl Report {
         self.planned.extend(actions.iter().map(Line::from));
     }
 
+    /// Takes back what was noted of an action that its object refused: it is a problem, and lasts as one.
+    pub(crate) fn unplan(&mut self, refused: &Planned) {
+        let line = Line::from(refused);
+        if let Some(at) = self.planned.iter().rposition(|planned| *planned == line) {
+            self.planned.remove(at);
+        }
+    }
+
     /// Notes what the independent check took out.
     pub(crate) fn refuse(&mut self, refused: &[Refused]) {
         for refused in refused {

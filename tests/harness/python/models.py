@@ -16,6 +16,8 @@ import urllib.parse
 import botocore.exceptions
 import botocore.session
 
+import limits
+
 CODE = "ModelViolation"
 # By the name that requests are signed for, where that is another one.
 SERVICES = {"servicequotas": "service-quotas"}
@@ -45,6 +47,8 @@ def violations(method: str, path: str, headers: dict[str, str], body: bytes) -> 
     wrong = [f"{name} is unknown" for name in unknown]
     if operation.input_shape is not None:
         wrong += check(operation.input_shape, parameters, "")
+    if not wrong:
+        return limits.exceeded(service, operation.name, parameters)
     return [f"{service}:{operation.name}: {line}" for line in wrong]
 
 
@@ -268,18 +272,24 @@ def matches(pattern: str, value: str) -> bool:
 
 def refusal(headers: dict[str, str], wrong: list[str]) -> tuple[str, bytes]:
     """Content type and body of the answer to a request that breaks its model."""
+    code = code_of(wrong)
     for line in wrong:
-        print(f"{CODE}: {line}", file=sys.stderr, flush=True)
-    text = "; ".join(wrong)
+        print(f"{code}: {line.removeprefix(code + ': ')}", file=sys.stderr, flush=True)
+    text = "; ".join(line.removeprefix(code + ": ") for line in wrong)
     service = signed_for(headers.get("authorization", ""))
     if service in ("ec2", "iam", "sts", "autoscaling"):
         escaped = text.replace("&", "&amp;").replace("<", "&lt;")
-        error = f"<Error><Code>{CODE}</Code><Message>{escaped}</Message></Error>"
+        error = f"<Error><Code>{code}</Code><Message>{escaped}</Message></Error>"
         body = {
             "ec2": f"<Response><Errors>{error}</Errors><RequestID>r</RequestID></Response>",
         }.get(service, f"<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>")
         return "text/xml", body.encode()
-    return "application/x-amz-json-1.1", json.dumps({"__type": CODE, "message": text}).encode()
+    return "application/x-amz-json-1.1", json.dumps({"__type": code, "message": text}).encode()
+
+
+def code_of(wrong: list[str]) -> str:
+    """Of an answer to a request that breaks its model, or is beyond a limit."""
+    return limits.CODE if wrong[0].startswith(limits.CODE) else CODE
 
 
 def judging_wsgi(application):
@@ -294,7 +304,7 @@ def judging_wsgi(application):
         if not wrong:
             return application(environ, start_response)
         kind, answer = refusal(headers, wrong)
-        start_response("400 Bad Request", [("content-type", kind), ("x-amzn-errortype", CODE), ("content-length", str(len(answer)))])
+        start_response("400 Bad Request", [("content-type", kind), ("x-amzn-errortype", code_of(wrong)), ("content-length", str(len(answer)))])
         return [answer]
 
     return judge
@@ -323,7 +333,7 @@ def judging_asgi(application):
         if not wrong:
             return await application(scope, again, send)
         kind, answer = refusal(headers, wrong)
-        sent = [(b"content-type", kind.encode()), (b"x-amzn-errortype", CODE.encode())]
+        sent = [(b"content-type", kind.encode()), (b"x-amzn-errortype", code_of(wrong).encode())]
         await send({"type": "http.response.start", "status": 400, "headers": sent})
         await send({"type": "http.response.body", "body": answer})
 

@@ -10,54 +10,18 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use fakes::World;
 use model::{Lane, PodKey, selector::LabelSelector, snapshot::PodDisruptionBudget};
-use stories::{Relay, Rig, all_bound, secs};
+use stories::{Rig, fleet, secs};
 
-/// A cluster with so many nodes like the one that a real launch came to, each with a pod.
+/// A cluster with so many nodes, each with a pod.
 async fn cluster(nodes: usize) -> Rig {
-    let mut rig = Rig::ready(Relay::Watching).await;
-    rig.scale(1);
-    rig.until(secs(180), all_bound).await.unwrap();
-    rig.pass(secs(120)).await;
-    rig.sim.with(|world| {
-        world.api.deployments.clear();
-        (1..nodes).for_each(|number| copy(world, number));
-    });
+    let mut rig = fleet(nodes).await;
     // What a first look writes is written.
     for lane in [Lane::Lifecycle, Lane::Lifecycle] {
         rig.sim.advance(secs(20));
         run(&mut rig, lane).await;
     }
     rig
-}
-
-fn copy(world: &mut World, number: usize) {
-    let mut claim = world.api.node_claims.values().next().unwrap().clone();
-    let mut node = world.api.nodes.values().next().unwrap().clone();
-    let mut pod = world.api.pods.values().next().unwrap().clone();
-    let mut instance = world.account.instances.values().next().unwrap().clone();
-    let name = format!("zz-{number:06}");
-    instance.id = format!("i-{name}").as_str().into();
-    instance.private_dns = Some(name.clone());
-    instance.tags.remove("karpenter.sh/nodeclaim");
-    claim.name = name.as_str().into();
-    claim.uid = format!("{name}-uid").as_str().into();
-    claim.status.provider_id = format!("aws:///us-east-1a/i-{name}");
-    claim.status.node_name = Some(name.as_str().into());
-    node.name = name.as_str().into();
-    node.uid = format!("node-{name}-uid").as_str().into();
-    node.provider_id.clone_from(&claim.status.provider_id);
-    pod.key = PodKey::new("default", &name);
-    pod.uid = format!("pod-{name}-uid").as_str().into();
-    pod.node_name = Some(node.name.clone());
-    world
-        .account
-        .instances
-        .insert(instance.id.clone(), instance);
-    world.api.node_claims.insert(claim.name.clone(), claim);
-    world.api.nodes.insert(node.name.clone(), node);
-    world.api.pods.insert(pod.key.clone(), pod);
 }
 
 /// One turn: how long it took, and how often it called what.

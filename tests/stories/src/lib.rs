@@ -5,6 +5,8 @@
 //! on every change.
 
 mod ends;
+mod fleet;
+mod hanging;
 mod publishing;
 mod relay;
 mod transcript;
@@ -24,6 +26,8 @@ use turns::{InterruptionOutcome, PodsFrom, Share, World};
 use relay::Seen;
 
 pub use ends::{all_bound, all_gone, consistent, settled};
+pub use fleet::{fleet, wants_no_nodes};
+pub use hanging::HangingStack;
 pub use publishing::Publishing;
 pub use relay::Relay;
 pub use transcript::compare;

@@ -181,6 +181,21 @@ fn a_healthy_registered_node_is_initialized_and_labelled() {
     );
 }
 
+/// Nobody looked for longer than the time-out: a node that joined meanwhile is one of those that are in time.
+#[test]
+fn node_that_joined_is_registered_however_late_it_is_looked_at() {
+    let claim = test_world::claim("default-a", &[LAUNCHED]);
+    let node = test_world::node("n-1", &claim);
+    let mut snapshot = world(claim, vec![node]);
+    snapshot.now += SignedDuration::from_mins(16);
+    let decision = lifecycle(&snapshot);
+    let actions = decision.plan.actions.iter();
+    let deletions = actions.filter(|planned| planned.action.deletion().is_some());
+    assert_eq!(deletions.count(), 0, "{decision:?}");
+    let registered = condition(claim_update(&decision), REGISTERED);
+    assert_eq!(registered.status, ConditionStatus::True);
+}
+
 #[test]
 fn launch_and_registration_have_their_time_outs() {
     let cases = [

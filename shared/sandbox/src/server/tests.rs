@@ -510,6 +510,28 @@ fn lists_with_keys_are_applied_by_element() {
 }
 
 #[test]
+fn config_map_holds_a_mebibyte_of_values() {
+    let mut cluster = Cluster::new();
+    let kind = cluster.kind("v1", "ConfigMap");
+    let config_map = |bytes: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"},
+            "data": {"half": "x".repeat(1 << 19), "rest": "x".repeat(bytes)},
+        })
+    };
+    let refused = cluster
+        .create(&kind, config_map((1 << 19) + 1))
+        .unwrap_err();
+    assert_eq!(refused.code, 422);
+    assert!(
+        refused
+            .message
+            .contains("may not be more than 1048576 bytes")
+    );
+    cluster.create(&kind, config_map(1 << 19)).unwrap();
+}
+
+#[test]
 fn a_budget_without_room_refuses_evictions() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();

@@ -1,5 +1,6 @@
 //! The rules of built-in kinds that users and controllers run into.
 
+use ports::limits::kubernetes::CONFIG_MAP_BYTES;
 use serde_json::{Value, json};
 
 use super::metadata::{is_label_value, is_qualified_name};
@@ -19,6 +20,7 @@ pub(super) fn check(kind: &ResourceType, value: &Value, old: Option<&Value>) -> 
         }
         ("batch", "jobs") => pod_spec(value, &["spec", "template", "spec"], &mut errors),
         ("", "nodes") => taints(value, &mut errors),
+        ("", "configmaps") => config_map(value, &mut errors),
         ("policy", "poddisruptionbudgets") => {
             let has = |field: &str| !json::at(value, &["spec", field]).is_null();
             if has("minAvailable") && has("maxUnavailable") {
@@ -32,6 +34,17 @@ pub(super) fn check(kind: &ResourceType, value: &Value, old: Option<&Value>) -> 
         _ => {}
     }
     errors
+}
+
+/// Keys do not count, values do.
+fn config_map(value: &Value, errors: &mut Vec<FieldError>) {
+    let texts = json::strings(value, &["data"]).map(|(_, text)| text.len());
+    // Four characters of base64 are three bytes.
+    let binaries = json::strings(value, &["binaryData"]).map(|(_, text)| text.len() / 4 * 3);
+    if texts.chain(binaries).sum::<usize>() > CONFIG_MAP_BYTES {
+        let most = format!("may not be more than {CONFIG_MAP_BYTES} bytes");
+        errors.push(FieldError::too_long("", &most));
+    }
 }
 
 fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

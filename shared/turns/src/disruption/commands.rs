@@ -9,7 +9,9 @@ use planner::Advance;
 use ports::ledger::Moved;
 
 use super::{AFTER_LOSING, told};
-use crate::{Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed};
+use crate::{
+    Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed, refusals,
+};
 
 /// Each costs a call; what is left is forgotten by later turns.
 const FORGOTTEN_MAX: usize = 100;
@@ -27,7 +29,14 @@ pub(super) async fn drive(
     let applied = apply(turn, executor, observed, &marks, report).await?;
     events::post(turn, &applied.events, report).await;
     let mut changed = applied.acted;
-    for (command, step) in planner::advance(&observed.snapshot) {
+    let mut steps = planner::advance(&observed.snapshot);
+    for (_, step) in &mut steps {
+        let spared = refusals::spare(turn, &observed.snapshot, &mut step.actions);
+        if let Some(again) = spared.await? {
+            step.due = Some(again);
+        }
+    }
+    for (command, step) in steps {
         changed |= advance(turn, executor, observed, command, &step, report).await?;
     }
     for command in planner::spent(&observed.snapshot).take(FORGOTTEN_MAX) {
@@ -81,6 +90,7 @@ pub(super) async fn advance(
     }
     report.plan(&step.actions);
     let applied = apply(turn, executor, observed, &step.actions, report).await?;
+    refusals::rest(turn, &observed.snapshot, &step.actions, &applied).await?;
     let deleted = applied.done.iter().filter_map(|index| {
         let name = &step.actions.get(*index)?.action.deletion()?.name;
         let mut claims = observed.snapshot.node_claims.iter();
@@ -92,7 +102,7 @@ pub(super) async fn advance(
         turn.wake(Lane::Terminator, "disrupted").await?;
     }
     // An object that refuses is tried again when its own time has come.
-    if let Some(due) = step.due.filter(|_| !applied.refused) {
+    if let Some(due) = step.due.filter(|_| applied.refused.is_empty()) {
         report.look_again(due);
     }
     let said = events::of_notes(&step.notes, turn.now);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, Notification, ledger::SweepMemory};
-use ports::{LedgerError, Notifier, NotifyError};
+use ports::{LedgerError, Notifier, NotifyError, limits::sns::SUBJECT_CHARACTERS};
 
 use super::{
     Destination, News,
@@ -173,6 +173,7 @@ async fn deliver(
     let url = match &to.address {
         Address::Topic(topic) => {
             let subject = format!("Whittle: {class} in cluster {}", notification.cluster);
+            let subject: String = subject.chars().take(SUBJECT_CHARACTERS).collect();
             return notifier.publish(topic, &subject, &body).await;
         }
         Address::Bus(bus) => return notifier.put_event(bus, class, &body).await,

@@ -100,6 +100,54 @@ async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_co
     transcript!(rig);
 }
 
+/// With a buffer of so many replicas beside a running pod, the drifted node is replaced by one with room for all of them.
+async fn drifts_with_a_buffer(replicas: usize, overlay: bool) {
+    let mut rig = with_gates(true).await;
+    if overlay {
+        let priced = json!({"requirements": [], "priceAdjustment": "+1%"});
+        self::overlay(&rig, "dearer", priced);
+    }
+    rig.scale(1);
+    let wish = json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "replicas": replicas});
+    buffer(&rig, "spare", wish);
+    let bound = rig.until(secs(300), all_bound).await;
+    assert!(bound.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(300)).await;
+    let fits = |rig: &Rig| of_buffer(rig, "spare", "Provisioning") == "True FitsExistingCapacity";
+    assert!(fits(&rig), "{:#?}", rig.transcript);
+    let old: Vec<_> = rig
+        .sim
+        .with(|world| world.api.node_claims.keys().cloned().collect());
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.metadata.generation = Some(2);
+        let metadata = pool.spec.template.metadata.get_or_insert_default();
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert("team".to_owned(), "new".to_owned());
+    });
+    let replaced = |world: &mut fakes::World| {
+        let claims = &world.api.node_claims;
+        !old.iter().any(|name| claims.contains_key(name)) && all_bound(world) && consistent(world)
+    };
+    let took = rig.until(secs(420), replaced).await;
+    assert!(
+        took.is_some(),
+        "{replicas} {overlay}: {:#?}",
+        rig.transcript
+    );
+    rig.pass(secs(120)).await;
+    assert!(fits(&rig), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn node_with_room_for_a_buffer_is_replaced_when_it_drifts() {
+    for replicas in [1, 4] {
+        for overlay in [false, true] {
+            drifts_with_a_buffer(replicas, overlay).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_buffer_that_cannot_be_resolved_or_is_empty_says_so() {
     let mut rig = with_gates(true).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fakes::TableFaults;
 use stories::secs;
 
 use crate::fixed::{nodes, scale, with};
@@ -37,4 +38,32 @@ async fn claims_that_time_out_together_are_all_ended() {
     };
     let took = rig.until(secs(1_200), ended).await;
     assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+}
+
+#[tokio::test]
+async fn deletions_beyond_what_a_partition_takes_in_a_second_wait_and_none_fails() {
+    let mut rig = stories::fleet(600).await;
+    let begun = rig.transcript.len();
+    rig.sim.with(|world| {
+        world.ledger.table().set_faults(TableFaults {
+            throttles: true,
+            ..TableFaults::default()
+        });
+    });
+    stories::wants_no_nodes(&rig);
+    let ended = |world: &mut fakes::World| {
+        let mut claims = world.api.node_claims.values();
+        claims.all(|claim| claim.deleted_at.is_some())
+    };
+    let took = rig.until(secs(300), ended).await;
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    let is_throttled = |line: &&String| line.contains("throttles");
+    let said: Vec<_> = rig.transcript[begun..]
+        .iter()
+        .filter(is_throttled)
+        .collect();
+    assert!(said.is_empty(), "{said:#?}");
+    assert!(rig.errors.is_empty(), "{:?}", rig.errors);
+    let counts = rig.sim.with(|world| world.ledger.table().counts());
+    assert!(counts.pauses > 0, "{counts:?}: the limit was never met");
 }

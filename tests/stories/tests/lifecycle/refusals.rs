@@ -2,12 +2,15 @@
 
 use fakes::{Admission, Protected, Protection, World};
 use model::{
-    InstanceId, InterruptionKind, NodeName, PodKey, node::ConditionStatus, node_claim::NodeClaim,
+    InstanceId, InterruptionKind, Lane, NodeName, PodKey, node::ConditionStatus,
+    node_claim::NodeClaim,
 };
 use ports::cluster::EventTarget;
 use stories::{Rig, add_stray, all_bound, secs};
 
-use crate::{change_node, claim, count, delete_claim, is_gone, serving, serving_apart};
+use crate::{
+    change_claim, change_node, claim, count, delete_claim, is_gone, serving, serving_apart,
+};
 
 fn instance(claim: &NodeClaim) -> InstanceId {
     claim.status.provider_id.rsplit('/').next().unwrap().into()
@@ -292,6 +295,54 @@ async fn node_claim_that_may_not_be_deleted_holds_up_no_consolidation() {
         rig.sim
             .with(|world| world.api.node_claims.contains_key(&frozen.name))
     );
+}
+
+/// Generation of the ledger, and how many turns of lifecycle and disruption are in the journal.
+fn recorded(rig: &Rig) -> (u64, usize) {
+    rig.sim.with(|world| {
+        let rows = world.ledger.of(&Rig::cluster());
+        let generation = rows.meta.as_ref().map_or(0, |meta| meta.generation);
+        let lanes = [Lane::Lifecycle, Lane::Disruption];
+        let records = rows.journal.keys();
+        let records = records.filter(|(_, _, lane)| lanes.contains(lane));
+        (generation, records.count())
+    })
+}
+
+#[tokio::test]
+async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_less_often() {
+    for how in [Admission::Denied, Admission::Invalid] {
+        let mut rig = serving(2).await;
+        let frozen = claim(&rig);
+        freeze(&rig, Protected::NodeClaim(frozen.name.clone()), how);
+        change_claim(&rig, &frozen.name, |claim| {
+            claim.spec.expire_after = Some("1s".into());
+        });
+        // The pods that are to leave have another node by then.
+        rig.pass(secs(1_200)).await;
+        let (generation, records) = recorded(&rig);
+        let tries = count(&rig, "delete_node_claim");
+        let transactions = rig
+            .sim
+            .with(|world| world.ledger.table().counts().transactions);
+        assert!(tries > 0, "{how:?}: {:#?}", rig.transcript);
+        rig.pass(secs(3_600)).await;
+        let (then, after) = recorded(&rig);
+        assert_eq!(then, generation, "{how:?}: {:#?}", rig.transcript);
+        assert!(after - records <= 15, "{how:?}: {}", after - records);
+        let again = count(&rig, "delete_node_claim") - tries;
+        assert!((3..=12).contains(&again), "{how:?}: {again}");
+        let more = rig
+            .sim
+            .with(|world| world.ledger.table().counts().transactions)
+            - transactions;
+        assert!(more < 60, "{how:?}: {more} transactions");
+        let told = events(&rig, "ChangeRefused", frozen.name.as_str());
+        assert!(!told.is_empty(), "{how:?}");
+        rig.sim.with(|world| world.api.protected.clear());
+        let gone = rig.until(secs(20 * 60), is_gone(&frozen)).await;
+        assert!(gone.is_some(), "{how:?}: {:#?}", rig.transcript);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,22 @@
+"""Limits of services that neither their models nor the emulators know: what AWS answers to a request beyond one of them."""
+
+CODE = "ValidationException"
+# Characters of a parameter of the standard tier.
+PARAMETER = 4096
+# Bytes of all entries of one PutEvents.
+ENTRIES = 256 * 1024
+
+
+def exceeded(service: str, operation: str, parameters: dict) -> list[str]:
+    if (service, operation) == ("ssm", "PutParameter"):
+        if parameters.get("Tier", "Standard") == "Standard" and len(parameters.get("Value", "")) > PARAMETER:
+            return [
+                f"{CODE}: Standard tier parameters support a maximum parameter value of {PARAMETER} characters. To create a larger "
+                "parameter value, upgrade the parameter to use the advanced-parameter tier."
+            ]
+    if (service, operation) == ("events", "PutEvents"):
+        members = ("Source", "DetailType", "Detail")
+        texts = [entry.get(member, "") for entry in parameters.get("Entries", []) for member in members]
+        if sum(len(text.encode()) for text in texts) > ENTRIES:
+            return [f"{CODE}: Total size of the entries in the request is over the limit."]
+    return []
