@@ -80,7 +80,10 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 object: place,
                 field: String::new(),
                 value: String::new(),
-                remedy: format!("it cannot be read: {error}"),
+                remedy: match api::manifests::is_template(&part) {
+                    true => api::manifests::TEMPLATE.to_owned(),
+                    false => format!("it cannot be read: {error}"),
+                },
             })),
         }
     }
