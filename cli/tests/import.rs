@@ -38,12 +38,24 @@ fn every_page_comes_out_as_it_says() {
         ),
         (
             "asg-nodes-refused",
-            &["asg", "-f", "asg-nodes-refused.json", "--launch-template", nodes],
+            &[
+                "asg",
+                "-f",
+                "asg-nodes-refused.json",
+                "--launch-template",
+                nodes,
+            ],
             1,
         ),
         (
             "asg-attributes",
-            &["asg", "-f", "asg-attributes.json", "--launch-template", nodes],
+            &[
+                "asg",
+                "-f",
+                "asg-attributes.json",
+                "--launch-template",
+                nodes,
+            ],
             0,
         ),
         ("asg-lost", &["asg", "-f", "asg-lost.json"], 1),

@@ -54,6 +54,18 @@ fn one(file: &Path) -> Result<Vec<Source>> {
     Ok(documents(&name, &text))
 }
 
+/// Files, and the files of folders by name.
+pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for file in given {
+        match file.is_dir() {
+            true => files.extend(manifests(file)?),
+            false => files.push(file.clone()),
+        }
+    }
+    Ok(files)
+}
+
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     let cannot = || format!("cannot read {}", folder.display());
     let mut files = Vec::new();

@@ -77,10 +77,9 @@ fn take(group: &mut Group, kubernetes: &mut Table) {
     }
     if let Some(Value::Table(taints)) = kubernetes.remove("node-taints") {
         for (key, value) in taints {
-            let entries = match value {
-                Value::Array(entries) => entries,
-                one => vec![one],
-            };
+            // Older settings have one text instead of a list.
+            let one = std::slice::from_ref(&value);
+            let entries = value.as_array().map_or(one, Vec::as_slice);
             for entry in entries.iter().filter_map(Value::as_str) {
                 let (value, effect) = entry.rsplit_once(':').unwrap_or(("", entry));
                 tags::add_taint(group, &key, value, effect, Origin::UserData);
@@ -129,6 +128,11 @@ fn prune(table: &mut Table) {
             prune(inner);
             !inner.is_empty()
         }
-        _ => true,
+        Value::String(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Boolean(_)
+        | Value::Datetime(_)
+        | Value::Array(_) => true,
     });
 }

@@ -87,18 +87,17 @@ fn documents(group: &mut Group, text: &str) -> String {
     };
     let mut rest = Vec::new();
     let mut is_taken = false;
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
+    for mut document in documents.into_iter().filter(|document| !document.is_null()) {
         let is_config = document.get("kind").and_then(Value::as_str) == Some("NodeConfig");
-        match document {
-            Value::Object(mut config) if is_config => {
-                let before = config.clone();
-                take(group, &mut config);
-                is_taken |= config != before;
-                if config.contains_key("spec") {
-                    rest.push(Value::Object(config));
-                }
-            }
-            other => rest.push(other),
+        let Some(config) = document.as_object_mut().filter(|_| is_config) else {
+            rest.push(document);
+            continue;
+        };
+        let before = config.clone();
+        take(group, config);
+        is_taken |= *config != before;
+        if config.contains_key("spec") {
+            rest.push(document);
         }
     }
     if !is_taken {

@@ -62,7 +62,9 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Mad
     let values = match values {
         Value::Object(values) => values,
         Value::Null => Map::new(),
-        _ => bail!("expected values of the chart, a mapping of options"),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            bail!("expected values of the chart, a mapping of options")
+        }
     };
     let read = Options {
         values: &values,
