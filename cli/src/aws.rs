@@ -68,6 +68,38 @@ impl Region {
     }
 }
 
+/// The instance types of the environment's Region as nodes of a plain EC2NodeClass in all of its zones have them, and what is wrong
+/// with prices.
+pub(crate) async fn catalog(now: Timestamp) -> Result<(Vec<InstanceType>, Vec<String>)> {
+    // No Region has zones behind this letter.
+    const ZONES: std::ops::RangeInclusive<char> = 'a'..='h';
+    let (region, problems) = Region::connect(now).await;
+    let name = region.account.region();
+    let subnets: Vec<Value> = ZONES
+        .map(|letter| serde_json::json!({"id": format!("subnet-{letter}"), "zone": format!("{name}{letter}")}))
+        .collect();
+    let class: EC2NodeClass = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "catalog"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "catalog", "subnetSelectorTerms": [],
+            "securityGroupSelectorTerms": [],
+        },
+        "status": {"subnets": subnets},
+    }))?;
+    let mut types = region.instance_types(&class).await?.as_ref().clone();
+    for kind in &mut types {
+        let zones = kind
+            .requirements
+            .get(model::labels::ZONE)
+            .map(|zones| zones.values.clone());
+        let zones = zones.unwrap_or_default();
+        kind.offerings
+            .retain(|offering| zones.contains(&offering.zone));
+    }
+    types.retain(|kind| !kind.offerings.is_empty());
+    Ok((types, problems))
+}
+
 /// Writes until when what was held back may be collected into a cluster's registry entry.
 pub(crate) async fn approve(
     cluster: &str,

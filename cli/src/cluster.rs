@@ -87,6 +87,10 @@ pub(crate) fn add_objects(
             Object::Deployment(workload) => snapshot.workloads.push((*workload).into()),
             Object::ReplicaSet(workload) => snapshot.workloads.push((*workload).into()),
             Object::StatefulSet(workload) => snapshot.workloads.push((*workload).into()),
+            Object::ReplicationController(one) => snapshot.workloads.push((*one).into()),
+            Object::Job(job) => snapshot.workloads.push((*job).into()),
+            Object::CronJob(job) => snapshot.workloads.push((*job).into()),
+            Object::Rollout(rollout) => snapshot.workloads.push((*rollout).into()),
             Object::PersistentVolume(volume) => storage.volumes.push(*volume),
             Object::PersistentVolumeClaim(claim) => storage.claims.push(*claim),
             Object::StorageClass(class) => storage.classes.push(*class),
@@ -97,7 +101,11 @@ pub(crate) fn add_objects(
             }
             Object::CapacityBuffer(buffer) => buffers.push(*buffer),
             Object::PodTemplate(template) => templates.push(*template),
-            Object::EC2NodeClass(_) | Object::PriorityClass(_) => {}
+            // What they say is in pods and types by now.
+            Object::EC2NodeClass(_)
+            | Object::LimitRange(_)
+            | Object::PriorityClass(_)
+            | Object::RuntimeClass(_) => {}
         }
     }
     share_shapes(&mut snapshot.pods);
@@ -137,15 +145,22 @@ pub(crate) fn behind_gates(snapshot: &Snapshot) -> Vec<String> {
     let buffers = snapshot.capacity_buffers.iter();
     let buffers = buffers
         .filter(|_| is_off("CapacityBuffer"))
-        .map(|buffer| ("CapacityBuffer", buffer.key.to_string()));
+        .map(|buffer| ("CapacityBuffer", "CapacityBuffer", buffer.key.to_string()));
+    let fixed = snapshot.node_pools.iter();
+    let fixed = fixed
+        .filter(|pool| is_off("StaticCapacity") && pool.replicas.is_some())
+        .map(|pool| ("NodePool", "StaticCapacity", pool.name.to_string()));
     let overlays = snapshot.node_overlays.iter();
     let overlays = overlays
         .filter(|_| is_off("NodeOverlay"))
-        .map(|overlay| ("NodeOverlay", overlay.name.clone()));
-    let texts = buffers.chain(overlays).map(|(kind, name)| {
-        format!(
-            "{kind} {name} has no effect: its feature gate is off (--feature-gates {kind}=true)"
-        )
-    });
+        .map(|overlay| ("NodeOverlay", "NodeOverlay", overlay.name.clone()));
+    let texts = buffers
+        .chain(overlays)
+        .chain(fixed)
+        .map(|(kind, gate, name)| {
+            format!(
+                "{kind} {name} has no effect: its feature gate is off (--feature-gates {gate}=true)"
+            )
+        });
     texts.collect()
 }

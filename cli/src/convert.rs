@@ -7,6 +7,7 @@ pub(crate) mod admission;
 pub(crate) mod document;
 pub(crate) mod edit;
 mod kubelet;
+mod layout;
 mod leftovers;
 mod names;
 mod node_claim;
@@ -19,7 +20,7 @@ mod selector;
 mod settings;
 mod unknown;
 mod workload;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -60,6 +61,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Report::Text)]
     report: Report,
 }
+
+/// What has to be said of an alias of AL2.
+pub(crate) const NO_AL2: &str = "EKS publishes no AL2 image for Kubernetes 1.33 and later";
 
 /// What holds for all documents.
 struct Options {
@@ -145,14 +149,22 @@ fn first_pass(edit: &mut Edit, options: &Options) -> Option<Edit> {
             "Machine",
             "Machines are made by machine: leave them out, the NodePool makes NodeClaims",
         ),
-        (names::PROVISIONER_V1ALPHA5 | names::NODE_POOL_V1BETA1, _)
-        | (names::NODE_TEMPLATE_V1ALPHA1 | names::NODE_CLASS_V1BETA1, _) => edit.refuse(
-            "kind",
-            &kind,
-            format!("{version} has no such kind: correct it"),
-        ),
+        (_, kind) if !names::is_known(kind, &version) => {
+            let remedy = match names::versions_of(kind).is_empty() {
+                true => format!("{version} has no such kind: correct it"),
+                false => format!(
+                    "there is no {kind} of this version: expected {}",
+                    names::versions_of(kind).join(" or ")
+                ),
+            };
+            match names::versions_of(kind).is_empty() {
+                true => edit.refuse("kind", kind, remedy),
+                false => edit.refuse("apiVersion", &version, remedy),
+            }
+        }
         (names::NODE_POOL_V1, "NodePool") | (names::NODE_CLASS_V1, "EC2NodeClass") => {
             leftovers::clean(edit);
+            admission::check(edit);
         }
         _ if settings::is_settings(edit) => settings::convert(edit),
         _ => workload::convert(edit),

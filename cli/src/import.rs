@@ -6,9 +6,12 @@
 
 mod asg;
 mod bootstrap;
+mod bottlerocket;
 mod flags;
 mod group;
+mod kubelet;
 mod mng;
+mod node_config;
 pub(crate) mod nth;
 mod preflight;
 mod requirements;

@@ -3,11 +3,14 @@
 //! A library only so that tests and fuzz targets reach what reads the input of others. It must never depend on an AWS SDK but for
 //! the feature `aws`, and no other crate on it.
 
+mod admission;
 mod approve;
 #[cfg(feature = "aws")]
 mod aws;
 mod caps;
+mod catalog;
 mod catalogs;
+mod classes;
 mod cluster;
 mod compare;
 mod conformance;
@@ -57,6 +60,8 @@ enum Command {
     Approve(approve::Arguments),
     /// Caps what the nodes of all clusters of the account may cost and number, or shows what they do.
     Caps(caps::Arguments),
+    /// Prints the instance types of a Region, for plans of manifests.
+    Catalog(catalog::Arguments),
     /// Lists the clusters that are registered.
     Clusters(registry::Clusters),
     /// Sets a cluster that somebody else provides with nodes next to what Whittle would have done.
@@ -112,6 +117,7 @@ fn obey(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Approve(arguments) => approve::run(arguments)?,
         Command::Caps(arguments) => return caps::run(arguments),
+        Command::Catalog(arguments) => catalog::run(arguments)?,
         Command::Clusters(arguments) => return registry::clusters(arguments),
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Conformance(arguments) => conformance::run(arguments)?,

@@ -255,7 +255,7 @@ fn with_gates_turned(settings: &Settings) -> Settings {
 }
 
 /// The types with an offering in a zone of the NodeClass's subnets.
-fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<InstanceType> {
+pub(crate) fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<InstanceType> {
     let subnets = class
         .status
         .as_ref()

@@ -1,8 +1,12 @@
 //! `whittle plan`: what would be launched for these manifests or this cluster, or which nodes would go, and why.
 
 pub(crate) mod disruption;
+mod hints;
+mod protection;
+mod regions;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::{Read, Write as _},
     path::PathBuf,
@@ -10,20 +14,20 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use api::manifests::Manifests;
+use api::manifests::{Manifests, Object};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{
-    NanosPerHour, Plan,
+    InstanceType, NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
     plan::{Action, Launch, PodRef, Unplaced},
     resources::amount_text,
 };
 
-use crate::{catalogs, cluster, decision, live, workloads};
+use crate::{admission, catalogs, classes, cluster, convert::document, decision, live, workloads};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Manifests: NodePools, workloads, pods, nodes, volumes …; `-` reads standard input.
+    /// Manifests, or folders of them: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard input.
     #[arg(short = 'f', long = "filename", required_unless_present = "context", num_args = 1..)]
     files: Vec<PathBuf>,
     /// The running cluster of this kubeconfig context instead. Nothing is done to it.
@@ -39,6 +43,9 @@ pub(crate) struct Arguments {
     /// EC2 offers in the Region of the environment.
     #[arg(long)]
     catalog: Option<PathBuf>,
+    /// The Region of the nodes, instead of that whose zones the manifests name.
+    #[arg(long, conflicts_with_all = ["catalog", "context"])]
+    region: Option<String>,
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
@@ -82,6 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for error in &manifests.errors {
         eprintln!("whittle: {error}");
     }
+    if let Some(kinds) = kinds(&manifests) {
+        eprintln!("whittle: planning does not look at {kinds}");
+    }
     let types = arguments.catalog.as_deref().map(catalogs::read);
     let types = types.transpose()?;
     #[expect(
@@ -95,15 +105,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let objects = manifests
         .objects
         .into_iter()
-        .map(|manifest| manifest.object);
+        .map(|manifest| manifest.object)
+        .collect();
     let problems = match &arguments.context {
         Some(context) => live::observe(context, &mut snapshot, types)?,
-        None => {
-            let types = types.map_or_else(catalogs::us_east_1, Ok)?;
-            let problems = cluster::add_objects(&mut snapshot, objects, &Arc::new(types));
-            workloads::make_pods(&mut snapshot);
-            problems
-        }
+        None => from_manifests(&mut snapshot, objects, types, arguments.region.as_deref())?,
     };
     for problem in problems {
         eprintln!("whittle: {problem}");
@@ -113,6 +119,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
         }
     }
+    let known = hints::Known::of(&snapshot);
+    for hint in known.of_pools(&snapshot) {
+        eprintln!("whittle: {hint}");
+    }
+    for note in protection::notes(&snapshot) {
+        eprintln!("whittle: {note}");
+    }
     let mut out = std::io::stdout().lock();
     if arguments.disruption {
         let (pass, nodes) = (planner::disrupt(&snapshot), planner::outlook(&snapshot));
@@ -120,13 +133,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Output::Json => {
                 serde_json::to_writer_pretty(&mut out, &disruption::json(&pass, &nodes))?;
             }
-            Output::Text => out.write_all(disruption::text(&pass, &nodes).as_bytes())?,
+            Output::Text => out.write_all(disruption::text(&pass, &nodes, &snapshot).as_bytes())?,
         }
     } else {
-        let plan = planner::provision(&snapshot, planner::Share::WHOLE);
+        let fixed = planner::static_capacity(&snapshot).plan;
+        let mut plan = planner::provision(&snapshot, planner::Share::WHOLE);
+        let hints = hints_of(&snapshot, &plan, &known);
         match arguments.output {
-            Output::Json => serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?,
-            Output::Text => out.write_all(text(&plan).as_bytes())?,
+            Output::Json => {
+                plan.actions.splice(0..0, fixed.actions);
+                serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?;
+            }
+            Output::Text => {
+                out.write_all(static_nodes(&fixed).as_bytes())?;
+                out.write_all(text(&plan, &hints).as_bytes())?;
+            }
         }
     }
     writeln!(out)?;
@@ -136,9 +157,84 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Fills the snapshot with what a cluster would make of manifests. Returns what users should know of that.
+fn from_manifests(
+    snapshot: &mut Snapshot,
+    mut objects: Vec<Object>,
+    types: Option<Vec<InstanceType>>,
+    region: Option<&str>,
+) -> Result<Vec<String>> {
+    let mut notes = classes::without_others(&mut objects);
+    notes.extend(admission::admit(&mut objects));
+    let (ownership, doubled) = workloads::settle(&mut objects);
+    notes.extend(doubled);
+    let classes = classes::of(&objects);
+    let types = match types {
+        Some(types) => types,
+        None => {
+            let (types, more) = regions::types(&objects, region)?;
+            notes.extend(more);
+            types
+        }
+    };
+    let types = Arc::new(types);
+    notes.extend(cluster::add_objects(snapshot, objects, &types));
+    notes.extend(workloads::make_pods(snapshot, &ownership));
+    notes.extend(classes::apply(snapshot, &classes, &types));
+    Ok(notes)
+}
+
+/// Kinds of objects that have no part in planning, with their numbers.
+fn kinds(manifests: &Manifests) -> Option<String> {
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    for ignored in &manifests.ignored {
+        *numbers.entry(ignored.kind.as_str()).or_default() += 1;
+    }
+    let kinds: Vec<String> = numbers
+        .iter()
+        .map(|(kind, number)| match number {
+            1 => (*kind).to_owned(),
+            number => format!("{kind} ({number})"),
+        })
+        .collect();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
+}
+
+/// Words about waiting pods that ask for what no node has.
+fn hints_of(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    known: &hints::Known,
+) -> BTreeMap<PodKey, Vec<String>> {
+    let waiting: BTreeSet<&PodKey> = plan.unplaced.iter().map(|left| &left.pod.key).collect();
+    let pods = snapshot.pods.iter();
+    pods.filter(|pod| waiting.contains(&pod.key))
+        .map(|pod| (pod.key.clone(), known.of_pod(pod)))
+        .collect()
+}
+
+/// Nodes that static NodePools lack, whatever waits.
+fn static_nodes(plan: &Plan) -> String {
+    let mut numbers: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            *numbers.entry(&launch.node_pool).or_default() += 1;
+        }
+    }
+    let mut text = String::new();
+    for (pool, number) in numbers {
+        let _ = writeln!(
+            text,
+            "{} to launch for the replicas of static NodePool {pool}; pods that wait may go there when they are ready.\n",
+            counted(number, "node")
+        );
+    }
+    text
+}
+
 pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
     let mut manifests = Manifests::default();
-    for file in files {
+    for file in document::files(files)? {
         let name = file.display().to_string();
         let text = if name == "-" {
             let mut text = String::new();
@@ -147,14 +243,14 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
                 .context("cannot read standard input")?;
             text
         } else {
-            std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?
         };
         manifests.read(&name, &text);
     }
     Ok(manifests)
 }
 
-fn text(plan: &Plan) -> String {
+fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
     let mut launches: Vec<(&Launch, &str)> = Vec::new();
     for planned in &plan.actions {
         if let Action::Launch(launch) = &planned.action {
@@ -197,7 +293,7 @@ fn text(plan: &Plan) -> String {
     }
     if !plan.unplaced.is_empty() {
         let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
-        for (pods, reasons) in alike(&plan.unplaced) {
+        for (pods, reasons) in alike(&plan.unplaced, hints) {
             let _ = writeln!(text, "  {}", names(&pods));
             for reason in reasons {
                 let _ = writeln!(text, "    {reason}");
@@ -234,10 +330,13 @@ fn launch_text(launch: &Launch, because: &str) -> String {
 }
 
 /// Waiting pods with the same reasons, together.
-fn alike(unplaced: &[Unplaced]) -> Vec<(Vec<&PodRef>, Vec<String>)> {
+fn alike<'p>(
+    unplaced: &'p [Unplaced],
+    hints: &BTreeMap<PodKey, Vec<String>>,
+) -> Vec<(Vec<&'p PodRef>, Vec<String>)> {
     let mut groups: Vec<(Vec<&PodRef>, Vec<String>)> = Vec::new();
     for left in unplaced {
-        let reasons: Vec<String> = left
+        let mut reasons: Vec<String> = left
             .reasons
             .iter()
             .map(|refusal| match &refusal.node_pool {
@@ -245,6 +344,7 @@ fn alike(unplaced: &[Unplaced]) -> Vec<(Vec<&PodRef>, Vec<String>)> {
                 None => refusal.text.clone(),
             })
             .collect();
+        reasons.extend(hints.get(&left.pod.key).into_iter().flatten().cloned());
         match groups.iter_mut().find(|(_, known)| *known == reasons) {
             Some((pods, _)) => pods.push(&left.pod),
             None => groups.push((vec![&left.pod], reasons)),

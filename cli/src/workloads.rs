@@ -1,42 +1,255 @@
 //! The pods of the workloads in a snapshot made of manifests.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{
+    kubernetes::{Deployment, LabelSelector},
+    manifests::Object,
+    meta::ObjectMeta,
+};
 use model::{
     PodKey, Snapshot,
-    pod::{Owner, Pod, PodPhase},
+    pod::{Owner, Pod, PodPhase, PodVolume},
     snapshot::Workload,
+    volume::{Storage, StorageClass, VolumeClaim},
 };
 
-/// What the cluster's controllers and scheduler would do first: workloads get their pods, and what is bound nowhere waits.
-pub(crate) fn make_pods(snapshot: &mut Snapshot) {
-    let made: Vec<Pod> = snapshot
-        .workloads
-        .iter()
-        .flat_map(|workload| missing_pods(workload, snapshot))
+/// A workload by kind, namespace and name.
+type Id = (String, String, String);
+
+/// How the workloads of some manifests belong together.
+#[derive(Default)]
+pub(crate) struct Ownership {
+    /// What made a workload: the Deployment of a ReplicaSet.
+    parents: BTreeMap<Id, Id>,
+    /// Claim templates of StatefulSets, with their storage classes.
+    claims: BTreeMap<Id, Vec<(String, Option<String>)>>,
+}
+
+/// Takes out workloads that another one of the manifests makes or stands for, whose pods would be counted twice, and gives
+/// Rollouts the templates that they refer to. Returns what users should know of that.
+pub(crate) fn settle(objects: &mut Vec<Object>) -> (Ownership, Vec<String>) {
+    let mut ownership = Ownership::default();
+    let mut notes = Vec::new();
+    let referred = refer(objects, &mut notes);
+    let known: BTreeSet<Id> = objects.iter().map(id).collect();
+    for object in objects.iter() {
+        if let Some(parent) = controller(object).filter(|parent| known.contains(parent)) {
+            ownership.parents.insert(id(object), parent);
+        }
+        if let Object::StatefulSet(set) = object {
+            let templates = set.spec.volume_claim_templates.iter();
+            let templates = templates.map(|claim| {
+                let class = claim.spec.storage_class_name.clone();
+                (claim.metadata.name.clone(), class)
+            });
+            ownership.claims.insert(id(object), templates.collect());
+        }
+    }
+    // A CronJob whose run is among the manifests is planned by it.
+    let running: BTreeSet<Id> = ownership
+        .parents
+        .values()
+        .filter(|(kind, ..)| kind == "CronJob")
+        .cloned()
         .collect();
+    objects.retain(|object| {
+        let id = id(object);
+        let is_made =
+            matches!(object, Object::ReplicaSet(_)) && ownership.parents.contains_key(&id);
+        !is_made && !running.contains(&id) && !referred.contains(&id)
+    });
+    (ownership, notes)
+}
+
+/// Gives Rollouts the templates of Deployments that they refer to. Returns those Deployments.
+fn refer(objects: &mut [Object], notes: &mut Vec<String>) -> BTreeSet<Id> {
+    let deployments: BTreeMap<Id, Deployment> = objects
+        .iter()
+        .filter_map(|object| {
+            let Object::Deployment(deployment) = object else {
+                return None;
+            };
+            Some((id(object), (**deployment).clone()))
+        })
+        .collect();
+    let mut referred = BTreeSet::new();
+    for object in objects {
+        let Object::Rollout(rollout) = object else {
+            continue;
+        };
+        let (namespace, name) = (namespace(&rollout.metadata), &rollout.metadata.name);
+        let Some(reference) = rollout.spec.workload_ref.as_ref() else {
+            continue;
+        };
+        let of = (
+            "Deployment".to_owned(),
+            namespace.clone(),
+            reference.name.clone(),
+        );
+        match deployments
+            .get(&of)
+            .filter(|_| reference.kind == "Deployment")
+        {
+            Some(deployment) => {
+                rollout.spec.template = Some(deployment.spec.template.clone());
+                if rollout.spec.selector.is_none() {
+                    rollout.spec.selector = Some(deployment.spec.selector.clone());
+                }
+                referred.insert(of);
+            }
+            None => {
+                notes.push(format!(
+                    "Rollout {namespace}/{name}: {} {} is not among the manifests: its pods are not known, and none are planned",
+                    reference.kind, reference.name
+                ));
+                rollout.spec.replicas = Some(0);
+                rollout.spec.selector = Some(LabelSelector::default());
+            }
+        }
+    }
+    referred
+}
+
+fn namespace(metadata: &ObjectMeta) -> String {
+    metadata
+        .namespace
+        .clone()
+        .unwrap_or_else(|| "default".to_owned())
+}
+
+fn id(object: &Object) -> Id {
+    let metadata = object.metadata();
+    (
+        object.kind().to_owned(),
+        namespace(metadata),
+        metadata.name.clone(),
+    )
+}
+
+fn controller(object: &Object) -> Option<Id> {
+    let metadata = object.metadata();
+    let owners = metadata.owner_references.iter();
+    let owner = owners
+        .into_iter()
+        .find(|owner| owner.controller == Some(true))?;
+    Some((owner.kind.clone(), namespace(metadata), owner.name.clone()))
+}
+
+/// What the cluster's controllers and scheduler would do first: workloads get their pods, pods their claims, and what is bound
+/// nowhere waits. Returns what users should know of that.
+pub(crate) fn make_pods(snapshot: &mut Snapshot, ownership: &Ownership) -> Vec<String> {
+    let taken: BTreeSet<PodKey> = snapshot.pods.iter().map(|pod| pod.key.clone()).collect();
+    let mut made = Vec::new();
+    let mut claims = Vec::new();
+    for workload in &snapshot.workloads {
+        for mut pod in missing_pods(workload, snapshot, ownership, &taken) {
+            claims.extend(own_claims(&mut pod, workload, ownership));
+            made.push(pod);
+        }
+    }
     snapshot.pods.extend(made);
+    claims.extend(snapshot.pods.iter().flat_map(ephemeral_claims));
+    let known: BTreeSet<(String, String)> = snapshot
+        .storage
+        .claims
+        .iter()
+        .map(|claim| (claim.namespace.clone(), claim.name.clone()))
+        .collect();
+    claims.retain(|claim: &VolumeClaim| {
+        !known.contains(&(claim.namespace.clone(), claim.name.clone()))
+    });
+    snapshot.storage.claims.extend(claims);
     for pod in &mut snapshot.pods {
         let waits = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
         pod.unschedulable |= waits && pod.scheduling_gates.is_empty();
     }
+    assume_classes(&mut snapshot.storage)
+}
+
+/// Manifests of applications rarely hold StorageClasses: without any, those that claims name stand for volumes of EBS.
+fn assume_classes(storage: &mut Storage) -> Vec<String> {
+    const UNNAMED: &str = "default";
+    if !storage.classes.is_empty() {
+        return Vec::new();
+    }
+    let mut names = BTreeSet::new();
+    for claim in storage
+        .claims
+        .iter_mut()
+        .filter(|claim| claim.volume.is_none())
+    {
+        let name = claim
+            .storage_class
+            .get_or_insert_with(|| UNNAMED.to_owned());
+        if !name.is_empty() {
+            names.insert(name.clone());
+        }
+    }
+    let class = |name: &String| StorageClass {
+        name: name.clone(),
+        provisioner: "ebs.csi.aws.com".to_owned(),
+        is_default: name == UNNAMED,
+        wait_for_first_consumer: true,
+        allowed_topologies: Vec::new(),
+    };
+    storage.classes.extend(names.iter().map(class));
+    let text = |name: &String| {
+        format!(
+            "StorageClass {name} is not among the manifests: it stands for volumes of EBS that are made where their pod is placed"
+        )
+    };
+    names.iter().map(text).collect()
+}
+
+/// The claims that are made for a pod's generic ephemeral volumes.
+fn ephemeral_claims(pod: &Pod) -> Vec<VolumeClaim> {
+    let volumes = pod.volumes.iter();
+    let claims = volumes.filter_map(|volume| match volume {
+        PodVolume::Ephemeral {
+            volume,
+            storage_class,
+        } => Some(VolumeClaim {
+            namespace: pod.key.namespace.clone(),
+            name: format!("{}-{volume}", pod.key.name),
+            storage_class: storage_class.clone(),
+            ..VolumeClaim::default()
+        }),
+        PodVolume::Claim { .. } => None,
+    });
+    claims.collect()
 }
 
 /// A workload's pods, unless the manifests hold them already.
-fn missing_pods(workload: &Workload, snapshot: &Snapshot) -> Vec<Pod> {
-    let (Some(template), Some(selector)) = (&workload.pod, &workload.selector) else {
+fn missing_pods(
+    workload: &Workload,
+    snapshot: &Snapshot,
+    ownership: &Ownership,
+    taken: &BTreeSet<PodKey>,
+) -> Vec<Pod> {
+    let Some(template) = &workload.pod else {
         return Vec::new();
     };
-    let present = snapshot
-        .pods
-        .iter()
-        .filter(|pod| pod.key.namespace == workload.key.namespace && selector.matches(&pod.labels));
+    let present = snapshot.pods.iter().filter(|pod| {
+        // What has ended, or is about to, is replaced.
+        let counts =
+            pod.deletion.is_none() && !matches!(pod.phase, PodPhase::Failed | PodPhase::Succeeded);
+        counts && is_of(pod, workload, ownership)
+    });
     let present = i64::try_from(present.count()).unwrap_or(i64::MAX);
     let wanted = workload.replicas.unwrap_or(1).saturating_sub(present);
-    (0..wanted.clamp(0, REPLICAS_MAX))
-        .map(|n| {
-            let name = format!("{}-{n}", workload.key.name);
+    let wanted = usize::try_from(wanted.clamp(0, REPLICAS_MAX)).unwrap_or_default();
+    let names = (0..).map(|n| {
+        let name = format!("{}-{n}", workload.key.name);
+        PodKey::new(workload.key.namespace.clone(), name)
+    });
+    names
+        .filter(|key| !taken.contains(key))
+        .take(wanted)
+        .map(|key| {
             let mut pod = Pod {
-                uid: name.as_str().into(),
-                key: PodKey::new(workload.key.namespace.clone(), name),
+                uid: key.name.as_str().into(),
+                key,
                 ..(**template).clone()
             };
             pod.owner = Some(Owner {
@@ -48,6 +261,61 @@ fn missing_pods(workload: &Workload, snapshot: &Snapshot) -> Vec<Pod> {
             pod
         })
         .collect()
+}
+
+/// Whether a workload has made a pod, or would adopt it.
+fn is_of(pod: &Pod, workload: &Workload, ownership: &Ownership) -> bool {
+    let namespace = &workload.key.namespace;
+    if pod.key.namespace != *namespace {
+        return false;
+    }
+    let is_selected = || {
+        let selector = workload.selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(&pod.labels))
+    };
+    let Some(owner) = &pod.owner else {
+        return is_selected();
+    };
+    let id = |kind: &str, name: &str| (kind.to_owned(), namespace.clone(), name.to_owned());
+    let (own, of) = (
+        id(&workload.kind, &workload.key.name),
+        id(&owner.kind, &owner.name),
+    );
+    // Its ReplicaSet may not be among the manifests.
+    let by_replica_set = || {
+        let is_parent = ["Deployment", "Rollout"].contains(&workload.kind.as_str());
+        let start = format!("{}-", workload.key.name);
+        is_parent && owner.kind == "ReplicaSet" && owner.name.starts_with(&start) && is_selected()
+    };
+    of == own
+        || match ownership.parents.get(&of) {
+            Some(parent) => *parent == own,
+            None => by_replica_set(),
+        }
+}
+
+/// The claims that a StatefulSet makes for a pod, which gets them as volumes.
+fn own_claims(pod: &mut Pod, workload: &Workload, ownership: &Ownership) -> Vec<VolumeClaim> {
+    let key = &workload.key;
+    let id = (
+        workload.kind.clone(),
+        key.namespace.clone(),
+        key.name.clone(),
+    );
+    let mut claims = Vec::new();
+    for (template, storage_class) in ownership.claims.get(&id).into_iter().flatten() {
+        let name = format!("{template}-{}", pod.key.name);
+        pod.volumes.push(PodVolume::Claim {
+            claim: name.clone(),
+        });
+        claims.push(VolumeClaim {
+            namespace: key.namespace.clone(),
+            name,
+            storage_class: storage_class.clone(),
+            ..VolumeClaim::default()
+        });
+    }
+    claims
 }
 
 /// A cluster of this size is beyond what Kubernetes supports.

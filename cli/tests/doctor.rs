@@ -138,7 +138,7 @@ async fn a_running_cluster_is_looked_at_and_what_it_does_not_serve_is_told() {
     let output = run.await.unwrap();
     let told = text(&output.stdout);
     assert!(
-        told.contains("namespace default: 1 pods"),
+        told.contains("namespace default: 1 pod"),
         "{told}{output:?}"
     );
     assert!(told.contains("StorageClass gp2"), "{told}");

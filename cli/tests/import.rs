@@ -29,7 +29,42 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_page_comes_out_as_it_says() {
-    let pages: [(&str, &[&str], i32); 7] = [
+    let nodes = "templates-nodes.json";
+    let pages: [(&str, &[&str], i32); 13] = [
+        (
+            "asg-nodes",
+            &["asg", "-f", "asg-nodes.json", "--launch-template", nodes],
+            0,
+        ),
+        (
+            "asg-nodes-refused",
+            &[
+                "asg",
+                "-f",
+                "asg-nodes-refused.json",
+                "--launch-template",
+                nodes,
+            ],
+            1,
+        ),
+        (
+            "asg-attributes",
+            &[
+                "asg",
+                "-f",
+                "asg-attributes.json",
+                "--launch-template",
+                nodes,
+            ],
+            0,
+        ),
+        ("asg-lost", &["asg", "-f", "asg-lost.json"], 1),
+        (
+            "mng-nodeadm",
+            &["mng", "-f", "mng-nodeadm.json", "--launch-template", nodes],
+            0,
+        ),
+        ("mng-remarks", &["mng", "-f", "mng-remarks.json"], 0),
         (
             "asg",
             &[
@@ -229,6 +264,11 @@ fn options_of_the_node_termination_handler_become_settings() {
         ("nth-odd", true),
         ("nth-refused", true),
         ("nth-secret", true),
+        ("nth-current", false),
+        ("nth-older", false),
+        ("nth-text", false),
+        ("nth-none", false),
+        ("nth-empty", false),
     ] {
         let output = import(&["nth", "-f", &format!("{page}.yaml")]);
         let shown = format!(

@@ -53,6 +53,7 @@ fn every_page_comes_out_as_it_says() {
         "changed",
         "gates",
         "groups",
+        "ignored",
         "refused",
         "wrong-cluster",
     ] {

@@ -148,3 +148,69 @@ fn the_same_as_json_names_the_saving_of_each() {
     assert_eq!(node["alternative"]["saving"], 0.288);
     assert_eq!(node["kept"], serde_json::Value::Null);
 }
+
+#[test]
+fn money_is_told_as_saved_or_spent_and_never_with_a_sign() {
+    let full = cluster(&[("full", &pod("web", "full", "7", ""))]);
+    let text = plan(&full, "text");
+    assert!(!text.contains("$-"), "{text}");
+    assert!(
+        text.contains("at the same cost") || text.contains("/h more"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nodes_without_node_claims_are_told() {
+    let all = cluster(&[("left", &pod("web", "left", "7", ""))]);
+    let claim = all.find("kind: NodeClaim").unwrap();
+    let node = all.find("kind: Node\n").unwrap();
+    let (start, end) = (
+        all[..claim].rfind("---").unwrap(),
+        all[..node].rfind("---").unwrap(),
+    );
+    let text = plan(&format!("{}{}", &all[..start], &all[end..]), "text");
+    assert!(
+        text.contains("left  stays: no NodeClaim of it is given"),
+        "{text}"
+    );
+    let other = all[end..].replace("karpenter.sh/nodepool: default, ", "");
+    let text = plan(&format!("{}{other}", &all[..start]), "text");
+    assert!(text.contains("left  stays: no NodePool made it"), "{text}");
+}
+
+#[test]
+fn an_expired_node_goes_whatever_keeps_it() {
+    let guard = "karpenter.sh/do-not-disrupt: \"true\"";
+    let all = cluster(&[("old", &pod("held", "old", "2", guard))]);
+    let text = plan(
+        &all.replace("expireAfter: Never", "expireAfter: 1h"),
+        "text",
+    );
+    assert!(
+        text.contains("old  $0.3840/h  goes, because it is older than its expireAfter of 1h; otherwise: stays: Pod has"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_node_that_lacks_the_condition_is_not_said_to_have_changed() {
+    let all = cluster(&[("big", &pod("web", "big", "1", ""))]);
+    let all = all
+        .replace("consolidateAfter: 0s", "consolidateAfter: 1h")
+        .replace("type: Consolidatable", "type: Other");
+    let text = plan(&all, "text");
+    assert!(
+        text.contains("its NodeClaim does not have the condition"),
+        "{text}"
+    );
+    let changed = all.replace(
+        "status:\n  providerID",
+        "status:\n  lastPodEventTime: \"2100-01-01T00:00:00Z\"\n  providerID",
+    );
+    let text = plan(&changed, "text");
+    assert!(
+        text.contains("its pods changed within consolidateAfter"),
+        "{text}"
+    );
+}

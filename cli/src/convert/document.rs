@@ -54,6 +54,18 @@ fn one(file: &Path) -> Result<Vec<Source>> {
     Ok(documents(&name, &text))
 }
 
+/// Files, and the files of folders by name.
+pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for file in given {
+        match file.is_dir() {
+            true => files.extend(manifests(file)?),
+            false => files.push(file.clone()),
+        }
+    }
+    Ok(files)
+}
+
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     let cannot = || format!("cannot read {}", folder.display());
     let mut files = Vec::new();
@@ -80,7 +92,10 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 object: place,
                 field: String::new(),
                 value: String::new(),
-                remedy: format!("it cannot be read: {error}"),
+                remedy: match api::manifests::is_template(&part) {
+                    true => api::manifests::TEMPLATE.to_owned(),
+                    false => format!("it cannot be read: {error}"),
+                },
             })),
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value};
 
-use super::{document::Document, names, yaml};
+use super::{document::Document, layout::Layout, names, yaml};
 
 /// Fields are named by JSON pointers, such as `/spec/template/spec/expireAfter`.
 #[derive(Clone, Debug)]
@@ -214,7 +214,12 @@ impl Edit {
     pub(crate) fn text(&self) -> String {
         match &self.text {
             Some(text) if !self.changed => text.clone(),
-            _ => yaml::text(&self.object, &self.comments),
+            Some(text) => {
+                let before = serde_saphyr::from_str(text).unwrap_or(Value::Null);
+                let layout = Layout::of(text, &before, &self.object);
+                yaml::text(&self.object, &self.comments, &layout)
+            }
+            None => yaml::text(&self.object, &self.comments, &Layout::default()),
         }
     }
 }

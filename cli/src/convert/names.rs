@@ -7,6 +7,30 @@ pub(super) const NODE_CLASS_V1: &str = "karpenter.k8s.aws/v1";
 pub(super) const NODE_CLASS_V1BETA1: &str = "karpenter.k8s.aws/v1beta1";
 pub(super) const NODE_TEMPLATE_V1ALPHA1: &str = "karpenter.k8s.aws/v1alpha1";
 
+/// Kinds of Karpenter with their versions, the newest first.
+const KINDS: &[(&str, &[&str])] = &[
+    ("AWSNodeTemplate", &[NODE_TEMPLATE_V1ALPHA1]),
+    ("EC2NodeClass", &[NODE_CLASS_V1, NODE_CLASS_V1BETA1]),
+    ("Machine", &[PROVISIONER_V1ALPHA5]),
+    ("NodeClaim", &[NODE_POOL_V1, NODE_POOL_V1BETA1]),
+    ("NodeOverlay", &["karpenter.sh/v1alpha1"]),
+    ("NodePool", &[NODE_POOL_V1, NODE_POOL_V1BETA1]),
+    ("Provisioner", &[PROVISIONER_V1ALPHA5]),
+];
+
+/// The versions that a kind of Karpenter has; none of other kinds.
+pub(super) fn versions_of(kind: &str) -> &'static [&'static str] {
+    let found = KINDS.iter().find(|(known, _)| *known == kind);
+    found.map(|(_, versions)| *versions).unwrap_or_default()
+}
+
+/// Whether there is such a kind in such a version, as far as Karpenter's groups go.
+pub(super) fn is_known(kind: &str, version: &str) -> bool {
+    let (group, _) = version.split_once('/').unwrap_or_default();
+    let is_karpenters = ["karpenter.sh", "karpenter.k8s.aws"].contains(&group);
+    !is_karpenters || versions_of(kind).contains(&version)
+}
+
 /// The label with the name of what made a node, and what it is called now.
 pub(super) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
 pub(super) const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";

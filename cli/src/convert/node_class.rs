@@ -141,7 +141,7 @@ fn alias(edit: &mut Edit, family: &str, version: &str) {
     edit.set(TERMS, json!([{ "alias": alias }]));
     edit.comment(TERMS, format!("was amiFamily: {family}"));
     if family == "AL2" {
-        edit.warn("EKS publishes no AL2 image for Kubernetes 1.33 and later");
+        edit.warn(super::NO_AL2);
     }
 }
 

@@ -22,8 +22,11 @@ pub(super) struct Settings {
 const OF_CLUSTER: &[(&str, &str)] = &[
     ("aws.reservedENIs", "reservedENIs"),
     ("aws.vmMemoryOverheadPercent", "vmMemoryOverheadPercent"),
-    ("batchIdleDuration", "batchIdleDuration"),
-    ("batchMaxDuration", "batchMaxDuration"),
+];
+/// Keys that are values of the relay's chart.
+const OF_CHART: &[(&str, &str)] = &[
+    ("batchIdleDuration", "settings.batchIdleDuration"),
+    ("batchMaxDuration", "settings.batchMaxDuration"),
 ];
 /// Keys that registering a cluster finds out or does not need.
 const NOT_NEEDED: &[&str] = &[
@@ -69,6 +72,10 @@ pub(super) fn convert(edit: &mut Edit) {
         if let Some((_, name)) = OF_CLUSTER.iter().find(|(old, _)| *old == key) {
             edit.warn(format!(
                 "{key}: {value} is the setting {name} of the registered cluster"
+            ));
+        } else if let Some((_, name)) = OF_CHART.iter().find(|(old, _)| *old == key) {
+            edit.warn(format!(
+                "{key}: {value} is the value {name} of the relay's chart"
             ));
         } else if NOT_NEEDED.contains(&key.as_str()) {
             edit.warn(format!("{key} is not needed any more"));

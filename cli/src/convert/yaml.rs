@@ -1,31 +1,50 @@
-//! Objects as YAML: keys sorted, `apiVersion`, `kind`, `metadata` and `spec` first, comments above the fields they are about.
+//! Objects as YAML: `apiVersion`, `kind`, `metadata` and `spec` first, other keys as they stood or sorted, comments above the fields
+//! they are about.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::edit::escaped;
+use super::{edit::escaped, layout::Layout};
 
 const FIRST: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
 
-pub(super) fn text(object: &Value, comments: &BTreeMap<String, Vec<String>>) -> String {
+/// `layout` is that of the text that the object was read from.
+pub(super) fn text(
+    object: &Value,
+    comments: &BTreeMap<String, Vec<String>>,
+    layout: &Layout,
+) -> String {
     let mut writer = Writer {
         comments,
+        layout,
         text: String::new(),
     };
     writer.comment("", 0);
     writer.fields(object, "", 0);
+    for comment in layout.last() {
+        let _ = writeln!(writer.text, "{comment}");
+    }
     writer.text
+}
+
+/// An object without comments.
+pub(crate) fn plain(object: &Value) -> String {
+    text(object, &BTreeMap::new(), &Layout::default())
 }
 
 struct Writer<'a> {
     comments: &'a BTreeMap<String, Vec<String>>,
+    layout: &'a Layout,
     text: String,
 }
 
 impl Writer<'_> {
     /// What it quotes may hold line breaks, which would end it.
     fn comment(&mut self, field: &str, depth: usize) {
+        for comment in self.layout.comments(field) {
+            let _ = writeln!(self.text, "{:depth$}{comment}", "");
+        }
         let is_plain = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
         for comment in self.comments.get(field).into_iter().flatten() {
             let comment = comment.replace(|c| !is_plain(c), " ");
@@ -33,19 +52,28 @@ impl Writer<'_> {
         }
     }
 
+    /// As they stood; what is new comes behind, sorted.
+    fn keys<'m>(&self, map: &'m Map<String, Value>, at: &str) -> Vec<&'m String> {
+        let mut keys: Vec<&String> = map.keys().collect();
+        let rank = |key: &str| {
+            let first = FIRST
+                .iter()
+                .position(|first| at.is_empty() && *first == key);
+            first.unwrap_or(FIRST.len())
+        };
+        keys.sort_by_cached_key(|key| {
+            let position = self.layout.position(&format!("{at}/{}", escaped(key)));
+            (rank(key), position, (*key).clone())
+        });
+        keys
+    }
+
     fn fields(&mut self, object: &Value, at: &str, depth: usize) {
         let Value::Object(map) = object else {
             let _ = writeln!(self.text, "{:depth$}{}", "", scalar(object));
             return;
         };
-        let mut keys: Vec<&String> = map.keys().collect();
-        let rank = |key: &str| {
-            FIRST
-                .iter()
-                .position(|first| at.is_empty() && *first == key)
-        };
-        keys.sort_by_key(|key| (rank(key).unwrap_or(FIRST.len()), key.as_str()));
-        for (number, key) in keys.into_iter().enumerate() {
+        for (number, key) in self.keys(map, at).into_iter().enumerate() {
             let field = format!("{at}/{}", escaped(key));
             if number > 0 || !self.text.ends_with("- ") {
                 self.comment(&field, depth);
@@ -85,7 +113,7 @@ impl Writer<'_> {
         self.comment(field, depth);
         // The first field stands on the item's own line, where no comment has room.
         if let Value::Object(map) = item
-            && let Some(key) = map.keys().min()
+            && let Some(key) = self.keys(map, field).first()
         {
             self.comment(&format!("{field}/{}", escaped(key)), depth);
         }
@@ -166,7 +194,8 @@ mod tests {
     #[test]
     fn what_a_comment_quotes_never_ends_it() {
         let comments = [("/kind".to_owned(), vec!["was a\nspec: {}".to_owned()])];
-        let text = text(&json!({"kind": "NodePool"}), &comments.into());
+        let object = json!({"kind": "NodePool"});
+        let text = text(&object, &comments.into(), &Layout::default());
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, json!({"kind": "NodePool"}), "{text}");
     }

@@ -50,7 +50,13 @@ fn few_spot_types(objects: &Objects) -> Finding {
         let capacity = requirement(pool, "karpenter.sh/capacity-type", "In")?;
         let types = requirement(pool, "node.kubernetes.io/instance-type", "In")?;
         let few = capacity.contains(&"spot") && types.len() < ENOUGH;
-        few.then(|| format!("{}: {} types", short_name(pool), types.len()))
+        few.then(|| {
+            format!(
+                "{}: {}",
+                short_name(pool),
+                crate::plan::counted(types.len(), "type")
+            )
+        })
     });
     Finding::new(
         "42. NodePools for spot that list few types",

@@ -8,6 +8,7 @@ use super::pools::{any_windows, startup_taints};
 use crate::{
     finding::Finding,
     objects::{Objects, name, short_name, text},
+    plan::counted,
 };
 
 pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
@@ -46,8 +47,11 @@ fn daemons_that_wait(objects: &Objects) -> Finding {
     let told = waiting.into_iter();
     Finding::new(
         "11. DaemonSets whose pods do not fit on their nodes",
-        told.map(|(set, pods)| format!("{set}: {pods} pods wait"))
-            .collect(),
+        told.map(|(set, pods)| match pods {
+            1 => format!("{set}: 1 pod waits"),
+            many => format!("{set}: {many} pods wait"),
+        })
+        .collect(),
         "give the DaemonSet a priorityClassName above that of the pods there, which are then moved",
     )
 }
@@ -70,7 +74,7 @@ fn without_requests(objects: &Objects) -> Finding {
     let told = spaces.into_iter();
     Finding::new(
         "12. pods without requests, for which nodes are bought too small",
-        told.map(|(space, pods)| format!("namespace {space}: {pods} pods"))
+        told.map(|(space, pods)| format!("namespace {space}: {}", counted(pods, "pod")))
             .collect(),
         "set requests, or a LimitRange with defaults in the namespace",
     )

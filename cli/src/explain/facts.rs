@@ -103,7 +103,7 @@ fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) 
     if let Some(node) = node {
         let on_it = |pod: &&model::pod::Pod| pod.node_name.as_ref() == Some(&node.name);
         let pods = snapshot.pods.iter().filter(on_it).count();
-        let _ = writeln!(text, "  {pods} pods on it");
+        let _ = writeln!(text, "  {} on it", counted(pods, "pod"));
         text.push_str(&outlook(snapshot, &node.name));
     }
     text
@@ -132,9 +132,13 @@ fn of_pool(snapshot: &Snapshot, name: &NodePoolName) -> Option<String> {
         .get(name)
         .map_or(0, |types| types.len());
     let mut text = format!(
-        "  {} NodeClaims at ${}/h; {types} instance types are allowed\n",
-        only.node_claims.len(),
-        foresight::cost(&only)
+        "  {} at ${}/h; {} allowed\n",
+        counted(only.node_claims.len(), "NodeClaim"),
+        foresight::cost(&only),
+        match types {
+            1 => "1 instance type is".to_owned(),
+            many => format!("{many} instance types are"),
+        }
     );
     if let Some(reason) = &pool.not_ready {
         let _ = writeln!(text, "  not used: {reason}");

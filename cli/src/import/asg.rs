@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     group::{Group, Source, TemplateRef},
@@ -59,18 +59,79 @@ fn one(asg: &Value, file: &str) -> Group {
         mixed(&mut group, policy);
     }
     tags::read(&mut group, asg.get("Tags"));
-    for field in ["SuspendedProcesses", "LifecycleHooks"] {
-        let is_set = asg
-            .get(field)
-            .and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty());
-        if is_set {
+    if let Some(seconds) = asg.get("MaxInstanceLifetime").and_then(Value::as_i64)
+        && seconds > 0
+    {
+        group.lifetime = Some(seconds);
+        group.about_pool(
+            "/spec/template/spec/expireAfter",
+            format!("was MaxInstanceLifetime: {seconds}"),
+        );
+    }
+    if let Some(name) = text("PlacementGroup").filter(|name| !name.is_empty()) {
+        let selector = json!({ "name": name });
+        group
+            .class
+            .insert("placementGroupSelector".to_owned(), selector);
+    }
+    remarks(&mut group, asg);
+    group
+}
+
+/// Fields that a NodePool has no place for, and what becomes of what they say.
+const REMARKS: &[(&str, &str)] = &[
+    ("AvailabilityZoneDistribution", ZONES),
+    ("AvailabilityZoneImpairmentPolicy", ZONES),
+    (
+        "CapacityReservationSpecification",
+        "name reservations by capacityReservationSelectorTerms of the EC2NodeClass",
+    ),
+    (
+        "InstanceMaintenancePolicy",
+        "budgets of the NodePool bound how many nodes are replaced at once",
+    ),
+    ("LifecycleHooks", "they end with the group"),
+    ("LoadBalancerNames", BALANCERS),
+    (
+        "NewInstancesProtectedFromScaleIn",
+        "the annotation karpenter.sh/do-not-disrupt keeps pods and nodes",
+    ),
+    ("SuspendedProcesses", "they end with the group"),
+    ("TargetGroupARNs", BALANCERS),
+    ("TrafficSources", BALANCERS),
+    (
+        "WarmPoolConfiguration",
+        "no stopped instances are held ready: a CapacityBuffer keeps room free",
+    ),
+];
+const BALANCERS: &str = "nodes are not registered there: let the AWS Load Balancer Controller do so, by a Service or a TargetGroupBinding";
+const ZONES: &str = "topology spread constraints of pods say how they are spread";
+
+fn remarks(group: &mut Group, asg: &Value) {
+    for (field, why) in REMARKS {
+        let says_something = match asg.get(field) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::Object(fields)) => !fields.is_empty(),
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Bool(true) | Value::Number(_)) => true,
+        };
+        // What the AWS CLI prints where nothing is set.
+        let is_default = asg.get(field)
+            == Some(&json!({"CapacityDistributionStrategy": "balanced-best-effort"}))
+            || asg.get(field) == Some(&json!({"CapacityReservationPreference": "default"}))
+            || asg.get(field)
+                == Some(&json!({"MinHealthyPercentage": -1, "MaxHealthyPercentage": -1}))
+            || asg.get(field)
+                == Some(
+                    &json!({"ZonalShiftEnabled": false, "ImpairedZoneHealthCheckBehavior": "ReplaceUnhealthy"}),
+                );
+        if says_something && !is_default {
             group
                 .warnings
-                .push(format!("{field} of the group end with it"));
+                .push(format!("{field} of the group is not imported: {why}"));
         }
     }
-    group
 }
 
 /// The version that a group, a policy or a managed node group names.
@@ -85,7 +146,11 @@ pub(super) fn template_ref(template: &Value) -> TemplateRef {
     TemplateRef {
         template: match name.is_empty() {
             true => text(["LaunchTemplateId", "id"]),
-            false => name,
+            false => name.clone(),
+        },
+        by: match name.is_empty() {
+            true => "id",
+            false => "name",
         },
         version: text(["Version", "version"]),
     }

@@ -1,10 +1,16 @@
 //! User data: which image family it is written for, and what in it nodes are told elsewhere now.
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::{group::Group, tags};
+use super::{
+    bottlerocket,
+    group::Group,
+    kubelet::{self, USER_DATA},
+    node_config,
+};
 
 const BOOTSTRAP: &str = "/etc/eks/bootstrap.sh";
+const WINDOWS_BOOTSTRAP: &str = "Start-EKSBootstrap.ps1";
 /// Arguments that the generated call has anyway, each with a value.
 const GENERATED: &[&str] = &[
     "--apiserver-endpoint",
@@ -16,12 +22,12 @@ const GENERATED: &[&str] = &[
     "--use-max-pods",
 ];
 
-/// Tells the family of an image that is named by id, and moves what a call of the bootstrap script says into fields: with it left
-/// in, the script would run twice.
+/// Tells the family of an image that is named by id, and moves what user data says about nodes into fields: a call of the
+/// bootstrap script would run twice, and labels and taints that NodePools do not know would keep pods off their nodes.
 pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
     let family = match text {
         _ if text.contains(BOOTSTRAP) => "AL2",
-        _ if text.contains("node.eks.aws") => "AL2023",
+        _ if text.contains(node_config::API_GROUP) => "AL2023",
         _ if text
             .lines()
             .any(|line| line.trim_start().starts_with("[settings")) =>
@@ -49,7 +55,16 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
             );
         }
     }
-    let rest = without_call(group, text);
+    let rest = match family {
+        "AL2023" => node_config::without_settings(group, text),
+        "Bottlerocket" => bottlerocket::without_settings(group, text),
+        _ => without_call(group, text),
+    };
+    if family == "Windows2022" && text.contains(WINDOWS_BOOTSTRAP) {
+        let remedy = "the call of the bootstrap script would run twice: take it out of the user data, and give its labels and taints \
+                      as tags of the group";
+        group.refuse(USER_DATA, WINDOWS_BOOTSTRAP, remedy);
+    }
     if !rest.trim().is_empty() && rest.trim() != "#!/bin/bash" {
         group.class.insert("userData".to_owned(), rest.into());
     }
@@ -76,15 +91,18 @@ fn without_call(group: &mut Group, text: &str) -> String {
     }
     if text.contains(BOOTSTRAP) && rest.contains(BOOTSTRAP) {
         let remedy = "the call of bootstrap.sh is not a line of its own, and would run twice: take it out of the user data";
-        group.refuse("LaunchTemplateData.UserData", BOOTSTRAP, remedy);
+        group.refuse(USER_DATA, BOOTSTRAP, remedy);
     }
     rest
 }
 
 fn read_call(group: &mut Group, call: &str) {
-    const FIELD: &str = "LaunchTemplateData.UserData";
     let Some(words) = shlex::split(call) else {
-        group.refuse(FIELD, call.trim(), "its quotes are not closed: correct it");
+        group.refuse(
+            USER_DATA,
+            call.trim(),
+            "its quotes are not closed: correct it",
+        );
         return;
     };
     let mut words = words.into_iter().skip(1);
@@ -102,11 +120,11 @@ fn read_call(group: &mut Group, call: &str) {
         let value = inline.or_else(|| words.next()).unwrap_or_default();
         match name.as_str() {
             "--kubelet-extra-args" => kubelet_arguments(group, &value),
-            "--dns-cluster-ip" => set(group, "clusterDNS", json!([value])),
-            "--max-pods" => number(group, "maxPods", &name, &value),
+            "--dns-cluster-ip" => kubelet::set(group, "clusterDNS", json!([value])),
+            "--max-pods" => kubelet::number(group, "maxPods", &name, &value),
             generated if GENERATED.contains(&generated) => {}
             _ => group.refuse(
-                FIELD,
+                USER_DATA,
                 &format!("{name} {value}"),
                 "no field says what this argument does: take it out",
             ),
@@ -122,57 +140,12 @@ fn kubelet_arguments(group: &mut Group, text: &str) {
             Some((name, value)) => (name.to_owned(), value.to_owned()),
             None => (word, words.next().unwrap_or_default()),
         };
-        let is_known = !value.contains('$');
-        match name.as_str() {
-            "--max-pods" if is_known => number(group, "maxPods", &name, &value),
-            "--pods-per-core" if is_known => number(group, "podsPerCore", &name, &value),
-            "--kube-reserved" if is_known => pairs(group, "kubeReserved", '=', &value),
-            "--system-reserved" if is_known => pairs(group, "systemReserved", '=', &value),
-            "--eviction-hard" if is_known => pairs(group, "evictionHard", '<', &value),
-            "--node-labels" if is_known => {
-                for (key, value) in value.split(',').filter_map(|label| label.split_once('=')) {
-                    tags::label(group, key, value);
-                }
-            }
-            "--register-with-taints" if is_known => {
-                for taint in value.split(',') {
-                    let (key, effect) = taint.split_once(':').unwrap_or((taint, "NoSchedule"));
-                    let (key, value) = key.split_once('=').unwrap_or((key, ""));
-                    tags::add_taint(group, key, value, effect);
-                }
-            }
-            _ => group.refuse(
-                "LaunchTemplateData.UserData",
+        if value.contains('$') || !kubelet::argument(group, &name, &value) {
+            group.refuse(
+                USER_DATA,
                 &format!("{name}={value}"),
                 "no field says what this kubelet argument does, or its value is computed: take it out",
-            ),
+            );
         }
-    }
-}
-
-fn number(group: &mut Group, field: &str, name: &str, value: &str) {
-    match value.parse::<i64>() {
-        Ok(number) => set(group, field, number.into()),
-        Err(_) => group.refuse(
-            "LaunchTemplateData.UserData",
-            &format!("{name} {value}"),
-            "expected a number",
-        ),
-    }
-}
-
-/// `cpu=100m,memory=1Gi`, or thresholds with `<`.
-fn pairs(group: &mut Group, field: &str, between: char, value: &str) {
-    let pairs = value.split(',').filter_map(|pair| pair.split_once(between));
-    let pairs: Map<String, Value> = pairs
-        .map(|(key, value)| (key.to_owned(), value.into()))
-        .collect();
-    set(group, field, Value::Object(pairs));
-}
-
-fn set(group: &mut Group, field: &str, value: Value) {
-    let kubelet = group.class.entry("kubelet").or_insert_with(|| json!({}));
-    if let Value::Object(kubelet) = kubelet {
-        kubelet.insert(field.to_owned(), value);
     }
 }

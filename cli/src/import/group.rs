@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Sources, template};
+use super::{Sources, tags::Origin, template};
 use crate::{
     convert::{document::Document, edit::Edit},
     launch_template::Version,
@@ -21,6 +21,8 @@ pub(super) enum Source {
 pub(super) struct TemplateRef {
     /// Name or id.
     pub(super) template: String,
+    /// Which of the two: `name` or `id`.
+    pub(super) by: &'static str,
     /// A number, `$Latest` or `$Default`.
     pub(super) version: String,
 }
@@ -46,6 +48,8 @@ pub(super) struct Group {
     pub(super) subnets: BTreeSet<String>,
     pub(super) template: Option<TemplateRef>,
     pub(super) labels: BTreeMap<String, String>,
+    /// Labels and taints by what they are, with their values and what said them.
+    pub(super) said: BTreeMap<String, (String, Origin)>,
     pub(super) taints: Vec<Value>,
     pub(super) startup_taints: Vec<Value>,
     pub(super) requirements: Vec<Value>,
@@ -54,6 +58,8 @@ pub(super) struct Group {
     pub(super) class: Map<String, Value>,
     pub(super) disruption: Map<String, Value>,
     pub(super) weight: Option<i64>,
+    /// The longest life of a node, in seconds.
+    pub(super) lifetime: Option<i64>,
     /// The alias of the release that nodes have now.
     pub(super) release: Option<String>,
     /// Comments on the class and on the pool, by field.
@@ -88,6 +94,7 @@ impl Group {
             subnets: BTreeSet::new(),
             template: None,
             labels: BTreeMap::new(),
+            said: BTreeMap::new(),
             taints: Vec::new(),
             startup_taints: Vec::new(),
             requirements: Vec::new(),
@@ -95,6 +102,7 @@ impl Group {
             class: Map::new(),
             disruption: Map::new(),
             weight: None,
+            lifetime: None,
             release: None,
             class_comments: Vec::new(),
             pool_comments: Vec::new(),
@@ -127,8 +135,37 @@ impl Group {
         values: impl IntoIterator<Item = String>,
     ) {
         let values: Vec<String> = values.into_iter().collect();
-        self.requirements
-            .push(json!({ "key": key, "operator": operator, "values": values }));
+        let requirement = json!({ "key": key, "operator": operator, "values": values });
+        if !self.requirements.contains(&requirement) {
+            self.requirements.push(requirement);
+        }
+    }
+
+    /// A tag that its instances have, unless it is one that Whittle or AWS gives them.
+    pub(super) fn tag_instances(&mut self, key: &str, value: &str) {
+        const RESTRICTED: [&str; 3] = [
+            "karpenter.sh/nodepool",
+            "karpenter.sh/nodeclaim",
+            "karpenter.k8s.aws/ec2nodeclass",
+        ];
+        let is_restricted = RESTRICTED.contains(&key)
+            || [
+                "aws:",
+                "eks:",
+                "kubernetes.io/cluster",
+                "k8s.io/cluster-autoscaler/",
+            ]
+            .iter()
+            .any(|prefix| key.starts_with(prefix));
+        if is_restricted {
+            let text = format!("tag {key} is left out: Whittle tags instances itself");
+            self.about_class("/spec", text);
+            return;
+        }
+        let tags = self.class.entry("tags").or_insert_with(|| json!({}));
+        if let Value::Object(tags) = tags {
+            tags.entry(key).or_insert_with(|| value.into());
+        }
     }
 
     /// Its launch template's version among these.
@@ -161,14 +198,19 @@ impl Group {
                 template::read(self, version);
             }
             None => {
+                let by = wanted.by;
+                let version = match wanted.version.as_str() {
+                    "" => "$Default",
+                    version => version,
+                };
                 let remedy = format!(
                     "give --launch-template <file> with the output of `aws ec2 describe-launch-template-versions \
-                     --launch-template-id {0} --versions '{1}'` (or --launch-template-name)",
-                    wanted.template, wanted.version,
+                     --launch-template-{by} {} --versions '{version}'`",
+                    shlex::try_quote(&wanted.template).unwrap_or_default(),
                 );
                 self.refuse(
                     "LaunchTemplate",
-                    &format!("{}, version {}", wanted.template, wanted.version),
+                    &format!("{}, version {version}", wanted.template),
                     remedy,
                 );
             }
@@ -276,6 +318,9 @@ impl Group {
             json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class }),
         );
         spec.insert("requirements".to_owned(), requirements.into());
+        if let Some(seconds) = self.lifetime {
+            spec.insert("expireAfter".to_owned(), format!("{seconds}s").into());
+        }
         for (field, taints) in [
             ("taints", &self.taints),
             ("startupTaints", &self.startup_taints),

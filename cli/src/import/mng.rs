@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     asg,
     group::{Group, Source},
-    tags,
+    tags::{self, Origin},
 };
 
 pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
@@ -70,7 +70,8 @@ fn one(mng: &Value, file: &str) -> Group {
         .into_iter()
         .flatten()
     {
-        tags::label(&mut group, key, value.as_str().unwrap_or_default());
+        let value = value.as_str().unwrap_or_default();
+        tags::label(&mut group, key, value, Origin::Group);
     }
     for taint in mng
         .get("taints")
@@ -84,7 +85,8 @@ fn one(mng: &Value, file: &str) -> Group {
             "PREFER_NO_SCHEDULE" => "PreferNoSchedule",
             _ => "NoSchedule",
         };
-        tags::add_taint(&mut group, part("key"), part("value"), effect);
+        let (key, value) = (part("key"), part("value"));
+        tags::add_taint(&mut group, key, value, effect, Origin::Group);
     }
     group.template = mng
         .get("launchTemplate")
@@ -108,7 +110,67 @@ fn one(mng: &Value, file: &str) -> Group {
         );
     }
     update(&mut group, mng.get("updateConfig"));
+    if text("amiType").starts_with("AL2_") && !has_al2(text("version")) {
+        group.warnings.push(crate::convert::NO_AL2.to_owned());
+    }
+    remarks(&mut group, mng);
     group
+}
+
+/// Whether EKS publishes AL2 images for a version of Kubernetes; of an unknown one nobody can say.
+fn has_al2(version: &str) -> bool {
+    const LAST_MINOR: u32 = 32;
+    let minor = version
+        .strip_prefix("1.")
+        .and_then(|minor| minor.parse().ok());
+    minor.is_some_and(|minor: u32| minor <= LAST_MINOR)
+}
+
+/// Says what of a node group has no counterpart, and where else it can be said.
+fn remarks(group: &mut Group, mng: &Value) {
+    if let Some(key) = mng
+        .pointer("/remoteAccess/ec2SshKey")
+        .and_then(Value::as_str)
+    {
+        group.warnings.push(format!(
+            "remoteAccess: the SSH key {key} and its security groups are not imported: use SSM Session Manager, or write the key in userData"
+        ));
+    }
+    if mng.pointer("/nodeRepairConfig/enabled") == Some(&Value::Bool(true)) {
+        group.warnings.push(
+            "nodeRepairConfig: nodes are repaired where the cluster's feature gate NodeRepair is on: whittle register <cluster> --replace \
+             --settings '{\"featureGates\": {\"nodeRepair\": true}}'"
+                .to_owned(),
+        );
+    }
+    if let Some(Value::Object(tags)) = mng.get("tags") {
+        let own: Vec<&str> = tags
+            .keys()
+            .map(String::as_str)
+            .filter(|key| {
+                ![
+                    "aws:",
+                    "eks:",
+                    "kubernetes.io/cluster",
+                    "k8s.io/cluster-autoscaler/",
+                ]
+                .iter()
+                .any(|prefix| key.starts_with(prefix))
+            })
+            .collect();
+        if !own.is_empty() {
+            group.warnings.push(format!(
+                "tags {} of the node group are not imported: EKS does not hand them on to instances; spec.tags of the EC2NodeClass does",
+                own.join(", ")
+            ));
+        }
+    }
+    let is_set = |value: &&Value| !value.is_null() && **value != json!({});
+    if let Some(pool) = mng.get("warmPoolConfig").filter(is_set) {
+        group.warnings.push(format!(
+            "warmPoolConfig: {pool} is not imported: no stopped instances are held ready; a CapacityBuffer keeps room free"
+        ));
+    }
 }
 
 /// The family and the processor of an AMI type.

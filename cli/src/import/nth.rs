@@ -50,9 +50,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// What becomes of a chart's values.
 pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Made> {
-    let values: Value = serde_saphyr::from_str(text).context("it is not YAML")?;
-    let Value::Object(values) = values else {
-        bail!("expected values of the chart, a mapping of options");
+    // helm prints a title above the values, and `null` where none differs from the defaults.
+    let text = TITLES
+        .iter()
+        .find_map(|title| text.trim_start().strip_prefix(title))
+        .unwrap_or(text);
+    let values = match text.trim() {
+        "" => Value::Null,
+        text => serde_saphyr::from_str(text).context("it is not YAML")?,
+    };
+    let values = match values {
+        Value::Object(values) => values,
+        Value::Null => Map::new(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            bail!("expected values of the chart, a mapping of options")
+        }
     };
     let read = Options {
         values: &values,
@@ -62,54 +74,92 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Mad
     Ok(read.convert())
 }
 
+/// What `helm get values` prints first.
+const TITLES: [&str; 2] = ["USER-SUPPLIED VALUES:", "COMPUTED VALUES:"];
+
 /// Nothing of these is left to be said: Whittle has no pods on nodes, and a queue of its own.
 const NOT_NEEDED: &[&str] = &[
     "affinity",
+    "assumeAsgTagPropagation",
+    "awsEndpoint",
     "awsRegion",
     "checkASGTagBeforeDraining",
+    "commonLabels",
+    "containerSecurityContext",
+    "customLabels",
+    "deleteSqsMsgIfNodeNotFound",
+    "dnsConfig",
     "dnsPolicy",
-    "emitKubernetesEvents",
-    "enablePrometheusServer",
     "enableProbesServer",
-    "enableASGLifecycleDraining",
-    "enableScheduledEventDraining",
-    "enableSpotInterruptionDraining",
-    "excludeFromLoadBalancers",
+    "enablePrometheusServer",
     "extraEnv",
+    "extraLabels",
+    "extraVolumeMounts",
+    "extraVolumes",
     "fullnameOverride",
+    "global",
+    "hostNetwork",
     "image",
+    "imagePullSecrets",
+    "initContainers",
     "instanceMetadataURL",
     "jsonLogging",
+    "kubeAPIBurst",
+    "kubeApiBurst",
+    "kubeAPIQPS",
+    "kubeApiQps",
+    "livenessProbe",
     "logFormatVersion",
     "logLevel",
     "metadataTries",
     "nameOverride",
+    "namespaceOverride",
     "nodeSelector",
+    "nodeSelectorTermsArch",
+    "nodeSelectorTermsOs",
     "nodeTerminationGracePeriod",
     "podAnnotations",
     "podDisruptionBudget",
     "podLabels",
     "podMonitor",
+    "podSecurityContext",
     "priorityClassName",
     "probes",
-    "prometheusServerPort",
+    "probesServerEndpoint",
     "probesServerPort",
+    "procUptimeFile",
+    "prometheusServerPort",
+    "pspEnabled",
     "queueURL",
     "rbac",
+    "readinessProbe",
     "replicas",
     "resources",
+    "revisionHistoryLimit",
+    "securityContext",
     "serviceAccount",
     "serviceMonitor",
     "sqsMsgVisibilityTimeoutSec",
     "strategy",
     "targetNodeOs",
+    "terminationGracePeriodSeconds",
     "tolerations",
     "topologySpreadConstraints",
     "updateStrategy",
+    "uptimeFile",
+    "useApiServerCache",
+    "useAPIServerCacheToListPods",
     "useHostNetwork",
-    "useProviderId",
-    "deleteSqsMsgIfNodeNotFound",
     "workers",
+];
+/// On here whatever a chart says.
+const ALWAYS: &[&str] = &[
+    "emitKubernetesEvents",
+    "enableASGLifecycleDraining",
+    "enableScheduledEventDraining",
+    "enableSpotInterruptionDraining",
+    "excludeFromLoadBalancers",
+    "useProviderId",
 ];
 const NOT_NEEDED_PREFIXES: &[&str] = &["daemonset", "linux", "windows"];
 
@@ -120,15 +170,11 @@ const MISSED: &[(&str, &str)] = &[
         "hooks are completed when the node is drained and its volumes are detached",
     ),
     (
-        "podTerminationGracePeriod",
-        "each pod has its own grace period, cut only to what is left of its node's time",
-    ),
-    (
-        "gracePeriod",
-        "each pod has its own grace period, cut only to what is left of its node's time",
-    ),
-    (
         "kubernetesEventsExtraAnnotations",
+        "events have no annotations",
+    ),
+    (
+        "kubernetesExtraEventsAnnotations",
         "events have no annotations",
     ),
     (
@@ -145,6 +191,11 @@ const FIXED: &[(&str, bool, &str)] = &[
         "nodes of groups are opted in one by one, by tag or label: tag the groups whose nodes NTH drains",
     ),
     (
+        "ignoreDaemonsSets",
+        true,
+        "pods of DaemonSets never keep a node: take the option out",
+    ),
+    (
         "ignoreDaemonSets",
         true,
         "pods of DaemonSets never keep a node: take the option out",
@@ -155,6 +206,40 @@ const FIXED: &[(&str, bool, &str)] = &[
         "local data never keeps a node: take the option out",
     ),
 ];
+
+/// Options that settings are made of.
+const READ: &[&str] = &[
+    "cordonOnly",
+    "dryRun",
+    "enableOutOfServiceTaint",
+    "enableRebalanceDraining",
+    "enableRebalanceMonitoring",
+    "enableSqsTerminationDraining",
+    "gracePeriod",
+    "heartbeatInterval",
+    "heartbeatUntil",
+    "managedAsgTag",
+    "managedTag",
+    "podTerminationGracePeriod",
+    "taintEffect",
+    "taintNode",
+];
+
+/// The longest time that settings may give a pod: a day.
+const MOST_GRACE: i64 = 86_400;
+
+/// Every option by its name.
+fn known() -> impl Iterator<Item = &'static str> {
+    let missed = MISSED.iter().map(|(key, _)| key);
+    let fixed = FIXED.iter().map(|(key, ..)| key);
+    let lists = [READ, webhook::OPTIONS, NOT_NEEDED, ALWAYS];
+    lists
+        .into_iter()
+        .flatten()
+        .chain(missed)
+        .chain(fixed)
+        .copied()
+}
 
 #[derive(Default)]
 pub(crate) struct Made {
@@ -222,7 +307,7 @@ impl Options<'_> {
 
     fn switch(&mut self, key: &str) -> Option<bool> {
         let value = self.given(key)?.clone();
-        let read = value.as_bool();
+        let read = switch(&value);
         if read.is_none() {
             self.made.refuse(key, &value, "expected true or false");
         }
@@ -240,15 +325,17 @@ impl Options<'_> {
                 self.made.handler.insert(key.to_owned(), json!(on));
             }
         }
-        let keys = ["managedTag", "managedAsgTag", "taintEffect"];
-        for (key, to) in keys
-            .into_iter()
-            .zip(["managedTag", "managedTag", "taintEffect"])
-        {
-            if let Some(value) = self.given(key).cloned() {
-                self.made.handler.insert(to.to_owned(), value);
-            }
+        // The older name says the same, where the newer one says nothing.
+        let tag = self
+            .given("managedTag")
+            .or_else(|| self.given("managedAsgTag"));
+        if let Some(tag) = tag.cloned() {
+            self.made.handler.insert("managedTag".to_owned(), tag);
         }
+        if let Some(effect) = self.given("taintEffect").cloned() {
+            self.made.handler.insert("taintEffect".to_owned(), effect);
+        }
+        self.grace_period();
         // In queue mode NTH drains whatever a message announces.
         let queue = self.switch("enableSqsTerminationDraining") == Some(true);
         let drains = self.switch("enableRebalanceDraining") == Some(true);
@@ -262,10 +349,45 @@ impl Options<'_> {
             .handler
             .insert("rebalance".to_owned(), json!(rebalance));
         for (key, fixed, remedy) in FIXED {
-            if let Some(value) = self.given(key).cloned()
-                && value != json!(fixed)
+            if let Some(on) = self.switch(key)
+                && on != *fixed
             {
-                self.made.refuse(key, &value, *remedy);
+                self.made.refuse(key, &json!(on), *remedy);
+            }
+        }
+        for key in ALWAYS {
+            let note = match self.switch(key) {
+                Some(false) => "cannot be turned off here",
+                Some(true) => "not needed",
+                None => continue,
+            };
+            self.made.notes.push(format!("{key}: {note}"));
+        }
+    }
+
+    /// The seconds that a pod is given at most, by its newer or its older name.
+    fn grace_period(&mut self) {
+        let keys = ["podTerminationGracePeriod", "gracePeriod"];
+        let Some((key, value)) = keys
+            .into_iter()
+            .find_map(|key| Some((key, self.given(key)?.clone())))
+        else {
+            return;
+        };
+        match whole(&value) {
+            Some(..0) => {}
+            Some(seconds @ 0..=MOST_GRACE) => {
+                self.made
+                    .handler
+                    .insert("podTerminationGracePeriod".to_owned(), json!(seconds));
+                self.made.notes.push(format!(
+                    "{key}: for pods on nodes of groups: those of NodePools have their own, cut only to what is left of their node's time"
+                ));
+            }
+            Some(_) | None => {
+                let remedy =
+                    format!("expected seconds, at most {MOST_GRACE}, or -1 for each pod's own");
+                self.made.refuse(key, &value, remedy);
             }
         }
     }
@@ -277,13 +399,14 @@ impl Options<'_> {
             ("heartbeatInterval", 30, 3600),
             ("heartbeatUntil", 60, 172_800),
         ] {
-            let Some(value) = self.given(key).cloned().filter(|value| *value != json!(-1)) else {
+            let Some(value) = self
+                .given(key)
+                .cloned()
+                .filter(|value| whole(value) != Some(-1))
+            else {
                 continue;
             };
-            match value
-                .as_i64()
-                .filter(|value| (least..=most).contains(value))
-            {
+            match whole(&value).filter(|value| (least..=most).contains(value)) {
                 Some(value) => drop(seconds.insert(key, value)),
                 None => {
                     let remedy = format!("expected seconds from {least} to {most}, or -1 for none");
@@ -310,24 +433,11 @@ impl Options<'_> {
     }
 
     fn others(&mut self) {
-        const READ: &[&str] = &[
-            "cordonOnly",
-            "dryRun",
-            "enableOutOfServiceTaint",
-            "enableRebalanceDraining",
-            "enableRebalanceMonitoring",
-            "enableSqsTerminationDraining",
-            "heartbeatInterval",
-            "heartbeatUntil",
-            "managedAsgTag",
-            "managedTag",
-            "taintEffect",
-            "taintNode",
-        ];
         for (key, value) in self.values {
             let key = key.as_str();
             let is_read = READ.contains(&key)
                 || webhook::OPTIONS.contains(&key)
+                || ALWAYS.contains(&key)
                 || FIXED.iter().any(|(fixed, ..)| *fixed == key);
             if is_read || given(self.values, key).is_none() {
                 continue;
@@ -338,7 +448,7 @@ impl Options<'_> {
                     .iter()
                     .any(|prefix| key.starts_with(prefix));
             if let Some((_, why)) = MISSED.iter().find(is_missed) {
-                if *value != json!(-1) {
+                if whole(value) != Some(-1) {
                     self.made.notes.push(format!("{key}: not here: {why}"));
                 }
             } else if ["awsAccessKeyID", "awsSecretAccessKey"].contains(&key) {
@@ -347,7 +457,12 @@ impl Options<'_> {
             } else if not_needed {
                 self.made.notes.push(format!("{key}: not needed"));
             } else {
-                let remedy = "no such option of the chart 0.27: take it out";
+                let remedy = match api::syntax::nearest(key, known()) {
+                    Some(meant) => format!(
+                        "no chart has this option (did you mean {meant}?): correct it or take it out"
+                    ),
+                    None => "no chart has this option: take it out".to_owned(),
+                };
                 self.made.refuse(key, value, remedy);
             }
         }
@@ -357,4 +472,28 @@ impl Options<'_> {
 fn given<'v>(values: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     let is_said = |value: &&Value| !value.is_null() && value.as_str() != Some("");
     values.get(key).filter(is_said)
+}
+
+/// Values of `--set-string` are text, which NTH reads as what it says.
+fn switch(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(on) => Some(*on),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+            _ => None,
+        },
+        Value::Number(number) => match number.as_i64() {
+            Some(1) => Some(true),
+            Some(0) => Some(false),
+            _ => None,
+        },
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A whole number, or a text of one.
+fn whole(value: &Value) -> Option<i64> {
+    let text = || value.as_str()?.trim().parse().ok();
+    value.as_i64().or_else(text)
 }

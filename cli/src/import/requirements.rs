@@ -1,83 +1,79 @@
 //! Attribute-based instance selection, as requirements for labels.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::group::Group;
 
+const SIZE: &str = "karpenter.k8s.aws/instance-size";
+const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+const GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+const LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
+
+/// Sizes of machines without a hypervisor.
+const METAL: [&str; 7] = [
+    "metal",
+    "metal-12xl",
+    "metal-16xl",
+    "metal-24xl",
+    "metal-32xl",
+    "metal-48xl",
+    "metal-96xl",
+];
+
 pub(super) fn read(group: &mut Group, attributes: &Value) {
-    for (field, value) in attributes.as_object().into_iter().flatten() {
-        let texts = || -> Vec<String> {
-            let texts = value
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
-            texts.map(str::to_owned).collect()
-        };
-        match field.as_str() {
-            "VCpuCount" => bounds(group, "karpenter.k8s.aws/instance-cpu", value),
-            "MemoryMiB" => bounds(group, "karpenter.k8s.aws/instance-memory", value),
-            "AcceleratorCount" => {
-                bounds(group, "karpenter.k8s.aws/instance-accelerator-count", value)
-            }
-            "CpuManufacturers" => {
-                let values = texts().into_iter().map(|one| match one.as_str() {
-                    "amazon-web-services" => "aws".to_owned(),
-                    _ => one,
-                });
+    let Some(attributes) = attributes.as_object() else {
+        return;
+    };
+    accelerators(group, attributes);
+    for (field, value) in attributes {
+        if restricts_nothing(value) {
+            continue;
+        }
+        let texts = || texts(value);
+        match (field.as_str(), value.as_str()) {
+            ("VCpuCount", _) => bounds(group, "karpenter.k8s.aws/instance-cpu", value),
+            ("MemoryMiB", _) => bounds(group, "karpenter.k8s.aws/instance-memory", value),
+            ("TotalLocalStorageGB", _) => bounds(group, LOCAL_NVME, value),
+            ("CpuManufacturers", _) => {
+                let values = texts()
+                    .into_iter()
+                    .map(|name| manufacturer(&name).to_owned());
                 group.require("karpenter.k8s.aws/instance-cpu-manufacturer", "In", values);
             }
-            "AllowedInstanceTypes" => types(group, field, &texts(), "In"),
-            "ExcludedInstanceTypes" => types(group, field, &texts(), "NotIn"),
-            "InstanceGenerations" if texts() == ["current"] => {
+            ("AllowedInstanceTypes", _) => types(group, field, &texts(), "In"),
+            ("ExcludedInstanceTypes", _) => types(group, field, &texts(), "NotIn"),
+            ("InstanceGenerations", _) => generations(group, &texts()),
+            ("BareMetal", Some("required")) => group.require(SIZE, "In", METAL.map(str::to_owned)),
+            ("BareMetal", _) => group.require(SIZE, "NotIn", METAL.map(str::to_owned)),
+            ("BurstablePerformance", Some("required")) => {
+                group.require(CATEGORY, "In", ["t".to_owned()]);
+            }
+            ("BurstablePerformance", _) => group.require(CATEGORY, "NotIn", ["t".to_owned()]),
+            ("LocalStorage", Some("required")) => {
                 group.about_pool(
                     "/spec/template/spec/requirements",
-                    "InstanceGenerations current is generation 3 and above",
+                    "LocalStorage required is local NVMe: types with other disks are left out",
                 );
-                group.require(
-                    "karpenter.k8s.aws/instance-generation",
-                    "Gt",
-                    ["2".to_owned()],
-                );
+                group.require(LOCAL_NVME, "Exists", []);
             }
-            "InstanceGenerations" => {}
-            "BareMetal" => match value.as_str() {
-                Some("required") => group.require(
-                    "karpenter.k8s.aws/instance-size",
-                    "In",
-                    ["metal".to_owned()],
-                ),
-                Some("included") => {}
-                _ => group.require(
-                    "karpenter.k8s.aws/instance-size",
-                    "NotIn",
-                    ["metal".to_owned()],
-                ),
-            },
-            "BurstablePerformance" => match value.as_str() {
-                Some("required") => group.require(
-                    "karpenter.k8s.aws/instance-category",
-                    "In",
-                    ["t".to_owned()],
-                ),
-                Some("included") => {}
-                _ => group.require(
-                    "karpenter.k8s.aws/instance-category",
-                    "NotIn",
-                    ["t".to_owned()],
-                ),
-            },
-            "AcceleratorManufacturers" => {
-                group.require(
-                    "karpenter.k8s.aws/instance-accelerator-manufacturer",
-                    "In",
-                    texts(),
-                );
-            }
+            ("LocalStorage", Some("excluded")) => group.require(LOCAL_NVME, "DoesNotExist", []),
+            // It restricts types that have local storage, and the label is of SSDs.
+            ("LocalStorageTypes", _) if texts().iter().any(|kind| kind == "ssd") => {}
+            // Read together.
+            (
+                "AcceleratorCount"
+                | "AcceleratorManufacturers"
+                | "AcceleratorNames"
+                | "AcceleratorTypes",
+                _,
+            ) => {}
             // Prices bound what is chosen by themselves.
-            "SpotMaxPricePercentageOverLowestPrice"
-            | "OnDemandMaxPricePercentageOverLowestPrice"
-            | "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice" => {}
+            (
+                "SpotMaxPricePercentageOverLowestPrice"
+                | "OnDemandMaxPricePercentageOverLowestPrice"
+                | "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice",
+                _,
+            ) => {}
             _ => group.refuse(
                 &format!("InstanceRequirements.{field}"),
                 &value.to_string(),
@@ -87,11 +83,122 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
     }
 }
 
+/// Values that are AWS' defaults: the CLI prints them, and they leave every type in.
+fn restricts_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text == "included",
+        Value::Array(items) => items.is_empty(),
+        Value::Object(bounds) => {
+            let least = |value: &Value| value.as_f64() == Some(0.0);
+            bounds
+                .iter()
+                .all(|(field, value)| value.is_null() || field == "Min" && least(value))
+        }
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let texts = value.as_array().into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The label's value for a manufacturer.
+fn manufacturer(name: &str) -> &str {
+    match name {
+        "amazon-web-services" => "aws",
+        other => other,
+    }
+}
+
+/// Current generations begin with the third.
+fn generations(group: &mut Group, generations: &[String]) {
+    const FIRST_CURRENT: &str = "3";
+    let (operator, note) = match generations {
+        [only] if only == "current" => ("Gte", "current is generation 3 and above"),
+        [only] if only == "previous" => ("Lt", "previous is below generation 3"),
+        _ => return,
+    };
+    group.about_pool(
+        "/spec/template/spec/requirements",
+        format!("InstanceGenerations {note}"),
+    );
+    group.require(GENERATION, operator, [FIRST_CURRENT.to_owned()]);
+}
+
+/// GPUs and other accelerators have labels of their own; which are meant, the types, names and manufacturers say.
+fn accelerators(group: &mut Group, attributes: &Map<String, Value>) {
+    let list = |field: &str| attributes.get(field).map(texts).unwrap_or_default();
+    let (types, makers) = (list("AcceleratorTypes"), list("AcceleratorManufacturers"));
+    let names = list("AcceleratorNames");
+    let count = attributes
+        .get("AcceleratorCount")
+        .filter(|count| !restricts_nothing(count));
+    let most = count.and_then(|count| count.get("Max")?.as_i64());
+    if most == Some(0) {
+        for kind in ["gpu", "accelerator"] {
+            let key = format!("karpenter.k8s.aws/instance-{kind}-count");
+            group.require(&key, "DoesNotExist", []);
+        }
+        return;
+    }
+    if count.is_none() && types.is_empty() && makers.is_empty() && names.is_empty() {
+        return;
+    }
+    let is_gpus = |makers: &[String]| {
+        let known = |maker: &String| ["amd", "nvidia"].contains(&maker.as_str());
+        !makers.is_empty() && makers.iter().all(known)
+    };
+    let is_others = |makers: &[String]| {
+        let known = |maker: &String| ["amazon-web-services", "habana"].contains(&maker.as_str());
+        !makers.is_empty() && makers.iter().all(known)
+    };
+    let inference = ["inferentia", "inferentia2", "trainium", "trainium2"];
+    let kind = match types.as_slice() {
+        [only] if only == "gpu" => "gpu",
+        [only] if only == "inference" => "accelerator",
+        _ if is_gpus(&makers) => "gpu",
+        _ if is_others(&makers) => "accelerator",
+        [] if !names.is_empty() && names.iter().all(|name| inference.contains(&name.as_str())) => {
+            "accelerator"
+        }
+        [] if makers.is_empty() && !names.is_empty() => "gpu",
+        _ => {
+            group.refuse(
+                "InstanceRequirements.AcceleratorTypes",
+                &types.join(", "),
+                "GPUs and other accelerators have labels of their own: name one of them, such as AcceleratorTypes gpu",
+            );
+            return;
+        }
+    };
+    let key = |what: &str| format!("karpenter.k8s.aws/instance-{kind}-{what}");
+    match count {
+        Some(count) => bounds(group, &key("count"), count),
+        None => group.require(&key("count"), "Exists", []),
+    }
+    if !makers.is_empty() {
+        let makers = makers.iter().map(|name| manufacturer(name).to_owned());
+        group.require(&key("manufacturer"), "In", makers);
+    }
+    if !names.is_empty() {
+        group.require(&key("name"), "In", names);
+    }
+}
+
 fn bounds(group: &mut Group, key: &str, value: &Value) {
     for (field, operator) in [("Min", "Gte"), ("Max", "Lte")] {
-        if let Some(bound) = value.get(field).and_then(Value::as_i64) {
-            group.require(key, operator, [bound.to_string()]);
-        }
+        // AWS counts storage in fractions; whole numbers are what labels have.
+        let bound = value.get(field).and_then(Value::as_f64);
+        let Some(bound) = bound.filter(|bound| *bound > 0.0 || field == "Max") else {
+            continue;
+        };
+        let whole = match field {
+            "Min" => bound.ceil(),
+            _ => bound.floor(),
+        };
+        group.require(key, operator, [format!("{whole:.0}")]);
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) fn read(group: &mut Group, tags: Option<&Value>) {
             group.clusters.insert(cluster.to_owned());
         } else if key == "eks:cluster-name" {
             group.clusters.insert(value.to_owned());
+        } else if tag.get("PropagateAtLaunch") == Some(&Value::Bool(true)) && key != ENABLED {
+            group.tag_instances(key, value);
         }
     }
 }
@@ -31,7 +33,7 @@ pub(super) fn read(group: &mut Group, tags: Option<&Value>) {
 fn node_template(group: &mut Group, about: &str, value: &str) {
     let (kind, name) = about.split_once('/').unwrap_or((about, ""));
     match kind {
-        "label" => label(group, name, value),
+        "label" => label(group, name, value, Origin::Group),
         "taint" => taint(group, name, value),
         "resources" => {
             if !["cpu", "memory", "ephemeral-storage"].contains(&name) {
@@ -47,8 +49,17 @@ fn node_template(group: &mut Group, about: &str, value: &str) {
     }
 }
 
+/// What says a label or a taint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Tags of an Auto Scaling group, or fields of a managed node group.
+    Group,
+    /// What kubelets register with: it wins over the group, which may be out of date.
+    UserData,
+}
+
 /// Keys that instance types answer are requirements, all others are labels.
-pub(super) fn label(group: &mut Group, key: &str, value: &str) {
+pub(super) fn label(group: &mut Group, key: &str, value: &str, origin: Origin) {
     use api::names::label;
     if key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/") {
         group.warnings.push(format!(
@@ -60,7 +71,7 @@ pub(super) fn label(group: &mut Group, key: &str, value: &str) {
         ));
     } else if label::is_well_known(key) {
         group.require(key, "In", [value.to_owned()]);
-    } else {
+    } else if is_new(group, &format!("label {key}"), value, origin) {
         group.labels.insert(key.to_owned(), value.to_owned());
     }
 }
@@ -74,10 +85,48 @@ fn taint(group: &mut Group, key: &str, text: &str) {
         ));
         return;
     }
-    add_taint(group, key, value, effect);
+    add_taint(group, key, value, effect, Origin::Group);
 }
 
-pub(super) fn add_taint(group: &mut Group, key: &str, value: &str, effect: &str) {
+/// Whether a value that is said is to be taken over. Of two that differ the user data's counts; two of one origin contradict each
+/// other.
+fn is_new(group: &mut Group, what: &str, value: &str, origin: Origin) -> bool {
+    let said = group.said.get(what).cloned();
+    match said {
+        None => {
+            let said = (value.to_owned(), origin);
+            group.said.insert(what.to_owned(), said);
+            true
+        }
+        Some((there, _)) if there == value => false,
+        Some((there, Origin::Group)) if origin == Origin::UserData => {
+            group.warnings.push(format!(
+                "{what}: the group says {there:?}, the user data {value:?}, which its nodes register with: the user data's is imported"
+            ));
+            group
+                .said
+                .insert(what.to_owned(), (value.to_owned(), origin));
+            true
+        }
+        Some((there, Origin::UserData)) if origin == Origin::Group => {
+            group.warnings.push(format!(
+                "{what}: the group says {value:?}, the user data {there:?}, which its nodes register with: the user data's is imported"
+            ));
+            false
+        }
+        Some((there, _)) => {
+            let values = format!("{there:?} and {value:?}");
+            group.refuse(what, &values, "a node has one of them: take the other out");
+            false
+        }
+    }
+}
+
+/// Adds a taint, of which a node has one by key and effect.
+pub(super) fn add_taint(group: &mut Group, key: &str, value: &str, effect: &str, origin: Origin) {
+    if !is_new(group, &format!("taint {key}:{effect}"), value, origin) {
+        return;
+    }
     let mut taint = json!({ "effect": effect, "key": key });
     if let (false, Some(taint)) = (value.is_empty(), taint.as_object_mut()) {
         taint.insert("value".to_owned(), value.into());
@@ -86,10 +135,12 @@ pub(super) fn add_taint(group: &mut Group, key: &str, value: &str, effect: &str)
         true => &mut group.startup_taints,
         false => &mut group.taints,
     };
-    // Tags and user data may say the same.
-    if !taints.contains(&taint) {
-        taints.push(taint);
-    }
+    let is_same = |other: &Value| {
+        let part = |field: &str| other.get(field).and_then(Value::as_str);
+        (part("key"), part("effect")) == (Some(key), Some(effect))
+    };
+    taints.retain(|other| !is_same(other));
+    taints.push(taint);
 }
 
 fn option(group: &mut Group, name: &str, value: &str) {

@@ -111,6 +111,7 @@ fn mappings(group: &mut Group, value: &Value) {
         ("KmsKeyId", "kmsKeyID"),
         ("SnapshotId", "snapshotID"),
         ("Throughput", "throughput"),
+        ("VolumeInitializationRate", "volumeInitializationRate"),
         ("VolumeType", "volumeType"),
     ];
     let mut mappings = Vec::new();
@@ -132,11 +133,38 @@ fn mappings(group: &mut Group, value: &Value) {
         if let Some(size) = ebs.get("VolumeSize").and_then(Value::as_i64) {
             volume.insert("volumeSize".to_owned(), format!("{size}Gi").into());
         }
+        let is_read =
+            |field: &str| field == "VolumeSize" || FIELDS.iter().any(|(read, _)| *read == field);
+        left_out(group, "BlockDeviceMappings.Ebs", ebs, is_read);
         mappings.push(json!({ "deviceName": mapping.get("DeviceName"), "ebs": volume }));
     }
     group
         .class
         .insert("blockDeviceMappings".to_owned(), mappings.into());
+}
+
+/// Says which fields have no counterpart.
+fn left_out(
+    group: &mut Group,
+    place: &str,
+    fields: &Map<String, Value>,
+    is_read: impl Fn(&str) -> bool,
+) {
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(true) => false,
+    };
+    for (field, value) in fields {
+        if !is_read(field) && !is_empty(value) {
+            group.warnings.push(format!(
+                "{place}.{field}: {value} of the launch template is not imported: v1 has no such field"
+            ));
+        }
+    }
 }
 
 fn security_groups(group: &mut Group, ids: &Value) {
@@ -156,6 +184,20 @@ fn security_groups(group: &mut Group, ids: &Value) {
 fn interfaces(group: &mut Group, value: &Value) {
     let interfaces: Vec<&Value> = value.as_array().into_iter().flatten().collect();
     if let [interface] = interfaces.as_slice() {
+        // Every group's one interface is made so.
+        let is_read = |field: &str| {
+            [
+                "AssociatePublicIpAddress",
+                "DeleteOnTermination",
+                "DeviceIndex",
+                "Groups",
+                "NetworkCardIndex",
+            ]
+            .contains(&field)
+        };
+        if let Some(fields) = interface.as_object() {
+            left_out(group, "NetworkInterfaces", fields, is_read);
+        }
         security_groups(group, interface.get("Groups").unwrap_or(&Value::Null));
         if let Some(public) = interface.get("AssociatePublicIpAddress") {
             group
@@ -199,49 +241,58 @@ fn metadata_options(group: &mut Group, value: &Value) {
             options.insert((*new).to_owned(), value.clone());
         }
     }
+    if value.get("InstanceMetadataTags").and_then(Value::as_str) == Some("enabled") {
+        group.warnings.push(
+            "InstanceMetadataTags enabled is not imported: v1 has no such field, and the metadata of instances will not hold their \
+             tags"
+                .to_owned(),
+        );
+    }
     group
         .class
         .insert("metadataOptions".to_owned(), Value::Object(options));
 }
 
 fn tags(group: &mut Group, value: &Value) {
-    let is_restricted = |key: &str| {
-        key.starts_with("aws:")
-            || key.starts_with("kubernetes.io/cluster")
-            || key.starts_with("k8s.io/cluster-autoscaler/")
-            || key.starts_with("eks:")
-            || [
-                "karpenter.sh/nodepool",
-                "karpenter.sh/nodeclaim",
-                "karpenter.k8s.aws/ec2nodeclass",
-            ]
-            .contains(&key)
-    };
-    let of_instances = value
-        .as_array()
-        .into_iter()
-        .flatten()
+    let specifications = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_instances = specifications
+        .iter()
         .filter(|one| one.get("ResourceType").and_then(Value::as_str) == Some("instance"));
-    let mut tags = Map::new();
+    let mut tags = Vec::new();
     for tag in of_instances
         .filter_map(|one| one.get("Tags")?.as_array())
         .flatten()
     {
         let part = |field: &str| tag.get(field).and_then(Value::as_str).unwrap_or_default();
-        if is_restricted(part("Key")) {
-            group.about_class(
-                "/spec",
-                format!(
-                    "tag {} is left out: Whittle tags instances itself",
-                    part("Key")
-                ),
-            );
-        } else {
-            tags.insert(part("Key").to_owned(), part("Value").into());
+        tags.push((part("Key").to_owned(), part("Value").to_owned()));
+    }
+    let is_of_instances =
+        |key: &str, value: &str| tags.iter().any(|(own, text)| own == key && text == value);
+    let others = specifications
+        .iter()
+        .filter(|one| one.get("ResourceType").and_then(Value::as_str) != Some("instance"));
+    for specification in others {
+        let kind = specification
+            .get("ResourceType")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        for tag in specification
+            .get("Tags")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let part = |field: &str| tag.get(field).and_then(Value::as_str).unwrap_or_default();
+            let (key, value) = (part("Key"), part("Value"));
+            if !is_of_instances(key, value) {
+                group.warnings.push(format!(
+                    "tag {key}: {value} of resource type {kind} is not imported: spec.tags are on instances and all that belongs to them"
+                ));
+            }
         }
     }
-    if !tags.is_empty() {
-        group.class.insert("tags".to_owned(), Value::Object(tags));
+    for (key, value) in tags {
+        group.tag_instances(&key, &value);
     }
 }
 

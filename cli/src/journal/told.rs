@@ -5,6 +5,8 @@ use std::fmt::Write;
 use model::journal::Line;
 use turns::{Outcome, Report};
 
+use crate::plan::counted;
+
 /// So many lines of one kind are shown in a list.
 const SHOWN: usize = 5;
 
@@ -28,8 +30,11 @@ pub(crate) fn whole(report: &Report) -> String {
     let mut text = head(report);
     let _ = writeln!(
         text,
-        "  saw       generation {}, {} nodes, {} NodeClaims, {} pods",
-        report.generation, report.nodes, report.node_claims, report.pods
+        "  saw       generation {}, {}, {}, {}",
+        report.generation,
+        counted(report.nodes, "node"),
+        counted(report.node_claims, "NodeClaim"),
+        counted(report.pods, "pod")
     );
     if let Some(generation) = report.committed {
         let _ = writeln!(text, "  committed generation {generation}");
@@ -42,8 +47,8 @@ pub(crate) fn whole(report: &Report) -> String {
     if report.postponed > 0 {
         let _ = writeln!(
             text,
-            "  left      {} pods to the next turn",
-            report.postponed
+            "  left      {} to the next turn",
+            counted(report.postponed, "pod")
         );
     }
     troubles(report, &mut text);

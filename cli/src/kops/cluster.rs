@@ -86,8 +86,14 @@ fn refuse(edit: &mut Edit) {
             "expected true: kOps allows Karpenter only with IAM roles for service accounts";
         edit.refuse("/spec/iam/useServiceAccountExternalPermissions", "", remedy);
     }
-    if is(edit, "/spec/nodeTerminationHandler/enabled") {
-        let remedy = "it and Karpenter would both drain: set it to false, interruptions are handled without it";
-        edit.refuse("/spec/nodeTerminationHandler/enabled", "true", remedy);
+    // As the two versions of kOps' API name it.
+    for handler in [
+        "/spec/nodeTerminationHandler/enabled",
+        "/spec/cloudProvider/aws/nodeTerminationHandler/enabled",
+    ] {
+        if is(edit, handler) {
+            let remedy = "it and Karpenter would both drain: set it to false, interruptions are handled without it";
+            edit.refuse(handler, "true", remedy);
+        }
     }
 }

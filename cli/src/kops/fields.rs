@@ -73,19 +73,74 @@ pub(super) const SPEC: &[&str] = &[
     "zones",
 ];
 
-/// Fields that kOps has no use for in groups of Karpenter.
-pub(super) const IGNORED: &[&str] = &[
-    "instanceInterruptionBehavior",
-    "maxInstanceLifetime",
-    "mixedInstancesPolicy/onDemandBase",
-    "mixedInstancesPolicy/spotAllocationStrategy",
-    "mixedInstancesPolicy/spotInstancePools",
-    "rootVolume/optimization",
-    "rootVolumeOptimization",
-    "suspendProcesses",
-    "tenancy",
-    "volumeMounts",
-    "volumes",
-    "warmPool",
+/// Fields that kOps has no use for in groups of Karpenter, and where the same can be said.
+pub(super) const IGNORED: &[(&str, &str)] = &[
+    (
+        "additionalUserData",
+        "add it to the script that --user-data gives",
+    ),
+    ("autoscale", ""),
+    (
+        "autoscalePriority",
+        "spec.weight of the NodePool orders NodePools",
+    ),
+    (
+        "capacityRebalance",
+        "the NodePool's annotation whittle.sh/rebalance says what becomes of recommendations to rebalance",
+    ),
+    ("compressUserData", ""),
+    (
+        "cpuCredits",
+        "burstable instances have the account's default credits",
+    ),
+    (
+        "detailedInstanceMonitoring",
+        "spec.detailedMonitoring of the EC2NodeClass says the same",
+    ),
+    (
+        "externalLoadBalancers",
+        "let the AWS Load Balancer Controller register nodes",
+    ),
+    ("gcpProvisioningModel", ""),
+    ("guestAccelerators", ""),
+    ("instanceInterruptionBehavior", ""),
+    (
+        "instanceMetadata",
+        "spec.metadataOptions of the EC2NodeClass says the same",
+    ),
+    (
+        "instanceProtection",
+        "the annotation karpenter.sh/do-not-disrupt keeps nodes",
+    ),
+    (
+        "maxInstanceLifetime",
+        "spec.template.spec.expireAfter of the NodePool says the same",
+    ),
+    ("mixedInstancesPolicy/onDemandAllocationStrategy", ""),
+    ("mixedInstancesPolicy/onDemandBase", ""),
+    ("mixedInstancesPolicy/spotAllocationStrategy", ""),
+    ("mixedInstancesPolicy/spotInstancePools", ""),
+    (
+        "rollingUpdate",
+        "spec.disruption.budgets of the NodePool bound how many nodes are replaced at once",
+    ),
+    ("rootVolume/optimization", ""),
+    ("rootVolumeDeleteOnTermination", ""),
+    ("rootVolumeOptimization", ""),
+    ("suspendProcesses", ""),
+    (
+        "tenancy",
+        "a requirement for karpenter.k8s.aws/instance-tenancy says the same",
+    ),
+    (
+        "volumeMounts",
+        "the script that --user-data gives may mount them",
+    ),
+    (
+        "volumes",
+        "spec.blockDeviceMappings of the EC2NodeClass says the same",
+    ),
+    ("warmPool", "a CapacityBuffer keeps room free"),
+    ("zones", "the group's subnets decide its zones"),
 ];
 pub(super) const KUBELET: &[&str] = &["kubeReserved", "maxPods", "systemReserved"];

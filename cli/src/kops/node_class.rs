@@ -86,14 +86,23 @@ pub(super) fn convert(
              register",
         );
     }
-    for field in fields::IGNORED
-        .iter()
-        .filter(|field| edit.get(&format!("/spec/{field}")).is_some())
-    {
-        class.warn(format!(
-            "spec.{} has no effect in groups of Karpenter, as in kOps",
-            field.replace('/', ".")
-        ));
+    for (field, instead) in fields::IGNORED {
+        let says_something = match edit.get(&format!("/spec/{field}")) {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::Object(fields)) => !fields.is_empty(),
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => true,
+        };
+        if says_something {
+            let instead = match instead.is_empty() {
+                true => String::new(),
+                false => format!(": {instead}"),
+            };
+            class.warn(format!(
+                "spec.{} has no effect in groups of Karpenter, as in kOps{instead}",
+                field.replace('/', ".")
+            ));
+        }
     }
     let others = edit.get("/spec/kubelet").and_then(Value::as_object);
     for field in others.into_iter().flat_map(Map::keys) {

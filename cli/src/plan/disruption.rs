@@ -1,8 +1,11 @@
 //! Which nodes would go, and what is to be said of each.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
-use model::{NanosPerHour, plan::ExpectedOffering};
+use model::{NanosPerHour, Snapshot, labels::NODE_POOL, plan::ExpectedOffering};
 use planner::{Alternative, Outlook, Pass, Reason};
 use serde_json::{Value, json};
 
@@ -38,7 +41,9 @@ fn node(node: &Outlook) -> Value {
     })
 }
 
-pub(super) fn text(pass: &Pass, nodes: &[Outlook]) -> String {
+/// Of the nodes of this snapshot.
+pub(super) fn text(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> String {
+    let (unmanaged, expired) = (unmanaged(snapshot), expired(snapshot));
     let mut text = String::new();
     if pass.commands.is_empty() {
         text.push_str("No node would go now.\n");
@@ -49,20 +54,68 @@ pub(super) fn text(pass: &Pass, nodes: &[Outlook]) -> String {
             .map(|command| command.nodes.len())
             .sum();
         let saved: i64 = pass.commands.iter().map(|command| command.savings.0).sum();
-        let (gone, saved) = (counted(gone, "node"), NanosPerHour(saved));
-        let _ = writeln!(text, "{gone} would go first, saving ${saved}/h:");
+        let (gone, saved) = (counted(gone, "node"), saving(NanosPerHour(saved)));
+        let _ = writeln!(text, "{gone} would go first, {saved}:");
         for command in &pass.commands {
             let _ = writeln!(text, "  {}", command.because);
         }
     }
-    if !nodes.is_empty() {
+    if !nodes.is_empty() || !unmanaged.is_empty() {
         let _ = writeln!(text, "\nEach by itself:");
     }
     for node in nodes {
-        let _ = writeln!(text, "  {}  ${}/h  {}", node.node, node.price, words(node));
+        let words = match expired.get(&node.node) {
+            Some(age) => format!(
+                "goes, because it is older than its expireAfter of {age}; otherwise: {}",
+                words(node)
+            ),
+            None => words(node),
+        };
+        let _ = writeln!(text, "  {}  ${}/h  {words}", node.node, node.price);
+    }
+    for (node, why) in unmanaged {
+        let _ = writeln!(text, "  {node}  stays: {why}");
     }
     text.truncate(text.trim_end().len());
     text
+}
+
+/// Nodes that are older than they may become, with their greatest age: they are drained whatever keeps them from being disrupted by
+/// choice.
+fn expired(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let nodes = snapshot.nodes.iter();
+    let names: BTreeMap<&str, &str> = nodes
+        .map(|node| (node.provider_id.as_str(), node.name.0.as_str()))
+        .collect();
+    let claims = snapshot.node_claims.iter();
+    let expired = claims.filter_map(|claim| {
+        let age = claim.spec.expire_after.as_deref()?;
+        let time = api::duration::parse_go_duration(age)?;
+        let is_over = snapshot.now.duration_since(claim.created_at?) >= time;
+        let name = names.get(claim.status.provider_id.as_str());
+        let name = name.map_or_else(|| claim.name.to_string(), |name| (*name).to_owned());
+        is_over.then(|| (name, age.to_owned()))
+    });
+    expired.collect()
+}
+
+/// Nodes that no NodeClaim is known of, with what is to be said of them.
+fn unmanaged(snapshot: &Snapshot) -> Vec<(String, &'static str)> {
+    let claims = snapshot.node_claims.iter();
+    let claimed: BTreeSet<&str> = claims
+        .map(|claim| claim.status.provider_id.as_str())
+        .collect();
+    let nodes = snapshot.nodes.iter();
+    let without = nodes.filter(|node| !claimed.contains(node.provider_id.as_str()));
+    without
+        .map(|node| {
+            let why = match node.labels.contains_key(NODE_POOL) {
+                true => "no NodeClaim of it is given",
+                false => "no NodePool made it",
+            };
+            (node.name.to_string(), why)
+        })
+        .collect()
 }
 
 pub(crate) fn words(node: &Outlook) -> String {
@@ -86,7 +139,16 @@ fn instead(found: &Alternative, reason: Option<Reason>) -> String {
         ([], _) => "its pods fit on other nodes".to_owned(),
         (nodes, _) => format!("its pods fit on {}", nodes.join(" and ")),
     };
-    format!("{instead}, saving ${}/h", found.saving)
+    format!("{instead}, {}", saving(found.saving))
+}
+
+/// Money is never told with a sign: less of it is spent, or more.
+fn saving(saved: NanosPerHour) -> String {
+    match saved.0 {
+        0 => "at the same cost".to_owned(),
+        1.. => format!("saving ${saved}/h"),
+        _ => format!("costing ${}/h more", NanosPerHour(saved.0.saturating_neg())),
+    }
 }
 
 fn offering(one: &ExpectedOffering) -> String {

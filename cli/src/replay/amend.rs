@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use model::{NodePoolName, Snapshot, node_pool::NodePool};
 
-use crate::{cluster, plan, workloads};
+use crate::{admission, cluster, plan, workloads};
 
 #[derive(Args)]
 pub(crate) struct Changes {
@@ -102,9 +102,12 @@ impl Amendment {
                 "EC2NodeClasses have no effect: which types and zones they allow was found out when the turn looked".to_owned(),
             );
         }
-        let objects = self.objects.iter().cloned();
+        let mut objects = self.objects.clone();
+        notes.extend(admission::admit(&mut objects));
+        let (ownership, doubled) = workloads::settle(&mut objects);
+        notes.extend(doubled);
         notes.extend(cluster::add_objects(&mut given, objects, &Arc::default()));
-        workloads::make_pods(&mut given);
+        notes.extend(workloads::make_pods(&mut given, &ownership));
         for pool in std::mem::take(&mut given.node_pools) {
             notes.extend(put_pool(snapshot, pool)?);
         }

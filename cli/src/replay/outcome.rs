@@ -56,7 +56,10 @@ impl Planned {
         }
         if !plan.postponed.is_empty() {
             let pods = plan.postponed.len();
-            lines.push(format!("leave {pods} pods to the next turn"));
+            lines.push(format!(
+                "leave {} to the next turn",
+                crate::plan::counted(pods, "pod")
+            ));
         }
         Self {
             lines: counted(lines),
@@ -98,8 +101,19 @@ impl Planned {
         let sign = if self.cost.0 < 0 { "-" } else { "+" };
         let cost = NanosPerHour(self.cost.0.abs());
         format!(
-            "{new} nodes come, {gone} go, {sign}${cost}/h, {} pods find no place",
-            self.waiting
+            "{}, {}, {sign}${cost}/h, {}",
+            match new {
+                1 => "1 node comes".to_owned(),
+                many => format!("{many} nodes come"),
+            },
+            match gone {
+                1 => "1 goes".to_owned(),
+                many => format!("{many} go"),
+            },
+            match self.waiting {
+                1 => "1 pod finds no place".to_owned(),
+                many => format!("{many} pods find no place"),
+            }
         )
     }
 
@@ -151,12 +165,12 @@ fn times(count: usize) -> String {
 fn line(launch: &Launch) -> String {
     let one = &launch.cheapest;
     format!(
-        "launch {} {} {} of NodePool {} from ${}/h for {} pods",
+        "launch {} {} {} of NodePool {} from ${}/h for {}",
         one.instance_type,
         one.capacity_type,
         one.zone,
         launch.node_pool,
         one.price,
-        launch.pods.len()
+        crate::plan::counted(launch.pods.len(), "pod")
     )
 }

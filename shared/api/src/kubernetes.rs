@@ -1,6 +1,7 @@
 //! Kubernetes' own objects, with only the fields that planning uses: everything else is skipped while reading, so that lists
 //! of tens of thousands of pods decode fast (spec/scheduling §8–§19, spec/lifecycle §8, §9 and §14).
 
+mod admission;
 mod affinity;
 mod cluster;
 mod defaults;
@@ -9,6 +10,9 @@ mod pod;
 mod storage;
 mod workload;
 
+pub use admission::{
+    LimitRange, LimitRangeItem, LimitRangeSpec, RuntimeClass, RuntimeOverhead, RuntimeScheduling,
+};
 pub use affinity::{
     Affinity, LabelSelector, LabelSelectorRequirement, NodeAffinity, NodeInclusionPolicy,
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodAffinity, PodAffinityTerm,
@@ -33,6 +37,7 @@ pub use storage::{
     VolumeBindingMode, VolumeNodeAffinity, VolumeNodeResources,
 };
 pub use workload::{
-    DaemonSet, DaemonSetSpec, Deployment, PodTemplate, ReplicaSet, ReplicatedSpec, StatefulSet,
-    StatefulSetSpec,
+    CronJob, CronJobSpec, DaemonSet, DaemonSetSpec, Deployment, Job, JobSpec, JobStatus,
+    JobTemplateSpec, PodTemplate, ReplicaSet, ReplicatedSpec, ReplicationController,
+    ReplicationControllerSpec, Rollout, RolloutSpec, StatefulSet, StatefulSetSpec, WorkloadRef,
 };

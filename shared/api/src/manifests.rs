@@ -5,6 +5,7 @@
 
 mod documents;
 mod object;
+mod outline;
 mod spread;
 mod tree;
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 use documents::{Document, documents};
 pub use object::Object;
 use object::{Decoded, TypeMeta};
+pub use outline::outline;
 
 use crate::schema::{schema_of, unknown_fields};
 
@@ -67,6 +69,14 @@ pub struct ManifestError {
     /// What is wrong with it.
     pub message: String,
 }
+
+/// Whether a text is a template of Helm, which only becomes manifests.
+pub fn is_template(text: &str) -> bool {
+    text.contains("{{") && text.contains("}}")
+}
+
+/// What to do with a template of Helm.
+pub const TEMPLATE: &str = "it is a template of Helm: render it first, with `helm template <chart>`, and give what that prints";
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,14 +187,62 @@ impl Manifests {
                 place,
                 field: Some("apiVersion".to_owned()),
                 message: format!(
-                    "\"{api_version}\" is not a version of {kind} that can be read: expected {known}"
+                    "\"{api_version}\" is not a version of {kind} that can be read: expected {known}{}",
+                    to_convert(&api_version)
                 ),
             }),
+            Ok(Decoded::UnknownKind) if !to_convert(&api_version).is_empty() => {
+                self.errors.push(ManifestError {
+                    place,
+                    field: Some("kind".to_owned()),
+                    message: format!("\"{kind}\" of {api_version} cannot be read{}", to_convert(&api_version)),
+                });
+            }
             Ok(Decoded::UnknownKind) => self.ignored.push(Ignored { place, api_version, kind }),
-            Err(fault) => self.errors.push(fault.at(place)),
+            Err(fault) => self.mistakes(document, &api_version, &kind, fault, &place),
+        }
+    }
+
+    /// Every mistake of an object: the first one is known, and the others are found by leaving out what was wrong before.
+    fn mistakes(
+        &mut self,
+        document: &Document<'_>,
+        api_version: &str,
+        kind: &str,
+        fault: Fault,
+        place: &Place,
+    ) {
+        let mut left_out = Vec::new();
+        let mut rest = fault.without(document, &mut left_out);
+        self.errors.push(fault.at(place.clone()));
+        for _ in 1..MISTAKES_MAX {
+            let Some(document) = rest.take() else {
+                return;
+            };
+            let Err(fault) = Object::decode(api_version, kind, &document) else {
+                return;
+            };
+            let is_consequence = fault.is_consequence_of(&left_out);
+            rest = fault.without(&document, &mut left_out);
+            if !is_consequence {
+                self.errors.push(fault.at(place.clone()));
+            }
         }
     }
 }
+
+/// What to do with Karpenter's older versions.
+fn to_convert(api_version: &str) -> &'static str {
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    let is_old = ["v1alpha1", "v1alpha5", "v1beta1"].contains(&version);
+    match ["karpenter.sh", "karpenter.k8s.aws"].contains(&group) && is_old {
+        true => ": `whittle convert -f <file>` makes v1 of it",
+        false => "",
+    }
+}
+
+/// Mistakes of one object that are told at once; each costs another reading of it.
+const MISTAKES_MAX: usize = 20;
 
 /// What went wrong while reading a document, before it is known where that is in its file.
 #[derive(Clone)]
@@ -196,6 +254,33 @@ struct Fault {
 }
 
 impl Fault {
+    /// Whether a field is missing because it, or one in it, was left out.
+    fn is_consequence_of(&self, left_out: &[String]) -> bool {
+        let field = self.field.as_deref().unwrap_or_default();
+        let is_in = |other: &String| {
+            let rest = other.strip_prefix(field);
+            rest.is_some_and(|rest| field.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.message.starts_with("missing field") && left_out.iter().any(is_in)
+    }
+
+    /// The document without the field that is wrong, where that is known, or without the list that it stands in.
+    fn without<'a>(
+        &self,
+        document: &Document<'a>,
+        left_out: &mut Vec<String>,
+    ) -> Option<Document<'a>> {
+        let field = self.field.as_deref().filter(|field| !field.is_empty())?;
+        // Other items keep their numbers.
+        let field = match field.strip_suffix(']') {
+            Some(item) => item.rsplit_once('[').map_or(item, |(list, _)| list),
+            None => field,
+        };
+        let rest = document.without(field)?;
+        left_out.push(field.to_owned());
+        Some(rest)
+    }
+
     fn at(self, place: Place) -> ManifestError {
         let line = self.line.unwrap_or(place.line);
         ManifestError {

@@ -4,6 +4,7 @@
 mod capacity;
 mod facts;
 mod fit;
+mod known;
 mod labels;
 mod measured;
 mod offerings;
@@ -19,6 +20,7 @@ use thiserror::Error;
 
 pub use facts::*;
 pub use fit::incompatible;
+pub use known::of_node_class;
 pub use unavailable::Unavailable;
 
 use crate::{

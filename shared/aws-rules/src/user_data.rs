@@ -6,7 +6,7 @@ mod al2;
 mod al2023;
 mod bottlerocket;
 mod kubelet;
-mod mime;
+pub mod mime;
 mod windows;
 
 use std::collections::BTreeMap;

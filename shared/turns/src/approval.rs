@@ -53,8 +53,9 @@ pub(crate) async fn launches(
     if turn.entry.approve_above.exceeded(total).is_none() {
         return Ok(None);
     }
+    let nodes = if total.nodes == 1 { "node" } else { "nodes" };
     let told = format!(
-        "launching {} nodes for ${} an hour",
+        "launching {} {nodes} for ${} an hour",
         total.nodes, total.price
     );
     let names: Vec<NodePoolName> = pools.keys().cloned().collect();
@@ -133,7 +134,8 @@ pub(crate) async fn holds_disruption(
         delete: delete.collect(),
         evicts,
     };
-    let told = format!("evicting {evicts} pods ({})", command.because);
+    let pods = if evicts == 1 { "pod" } else { "pods" };
+    let told = format!("evicting {evicts} {pods} ({})", command.because);
     // It names NodeClaims that go with it: that it counts once needs no more.
     let request = match settle(turn, asks, told, false).await? {
         Answer::Approved(_) => return Ok(false),

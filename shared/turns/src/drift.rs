@@ -31,7 +31,12 @@ pub(crate) async fn judge(
     let ledger = &turn.world.ledger;
     let instances = if ledger.once(turn.cluster, "drift", now, now + EVERY).await? {
         report.look_again(now + EVERY);
-        described(turn, &mut observed.problems).await
+        let mut instances = described(turn, &mut observed.problems).await;
+        let gates = &observed.snapshot.settings.feature_gates;
+        for instance in instances.values_mut() {
+            instance.reservation = gated(instance.reservation.take(), gates);
+        }
+        instances
     } else {
         BTreeMap::new()
     };
@@ -70,5 +75,26 @@ async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<Inst
             problems.push(format!("instances to compare with their classes: {error}"));
             BTreeMap::new()
         }
+    }
+}
+
+/// With the gate off, reservations are not looked at, so that none can be lost.
+fn gated(reservation: Option<String>, gates: &BTreeMap<String, bool>) -> Option<String> {
+    reservation.filter(|_| gates.get("ReservedCapacity") != Some(&false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_reservation_is_drift_with_its_feature_gate_on_alone() {
+        let kept = |gates: &[(&str, bool)]| {
+            let gates = gates.iter().map(|(gate, on)| ((*gate).to_owned(), *on));
+            gated(Some("cr-12345678".to_owned()), &gates.collect()).is_some()
+        };
+        assert!(kept(&[]));
+        assert!(kept(&[("ReservedCapacity", true)]));
+        assert!(!kept(&[("ReservedCapacity", false)]));
     }
 }

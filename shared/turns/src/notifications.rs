@@ -71,10 +71,10 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         );
     }
     if !report.limited.is_empty() {
-        let title = format!(
-            "{} pods have no place because of NodePool limits",
-            report.limited.len()
-        );
+        let title = match report.limited.len() {
+            1 => "1 pod has no place because of NodePool limits".to_owned(),
+            many => format!("{many} pods have no place because of NodePool limits"),
+        };
         add(Class::Limit, hour.clone(), title, texts(&report.limited));
     }
     if let Outcome::Postponed(why) = &report.outcome {

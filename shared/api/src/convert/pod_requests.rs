@@ -22,16 +22,18 @@ pub(super) fn pod_requests(
         requests
     });
     if let Some(resources) = &spec.resources {
-        // The pod's own figures replace its containers'. As everywhere, a limit alone is also the request.
+        // The pod's own requests replace its containers'. As the API server fills them in, its limits are requests only where
+        // its containers ask for nothing.
         let ResourceRequirements {
             requests: own,
             limits,
             ..
         } = resources;
-        for list in [limits, own] {
-            for (name, amount) in pod_level(list, problem).0 {
-                requests.0.insert(name, amount);
-            }
+        for (name, amount) in pod_level(limits, problem).0 {
+            requests.0.entry(name).or_insert(amount);
+        }
+        for (name, amount) in pod_level(own, problem).0 {
+            requests.0.insert(name, amount);
         }
     }
     let overhead = amounts(&spec.overhead, "spec.overhead", problem);

@@ -93,6 +93,73 @@ impl From<kubernetes::StatefulSet> for Workload {
     }
 }
 
+impl From<kubernetes::ReplicationController> for Workload {
+    fn from(controller: kubernetes::ReplicationController) -> Self {
+        let kubernetes::ReplicationControllerSpec {
+            replicas,
+            selector,
+            template,
+        } = controller.spec;
+        let match_labels = match selector.is_empty() {
+            true => template.metadata.labels.clone(),
+            false => selector,
+        };
+        let selector = kubernetes::LabelSelector {
+            match_labels,
+            ..kubernetes::LabelSelector::default()
+        };
+        workload::<kubernetes::ReplicationController>(
+            controller.metadata,
+            replicas,
+            selector,
+            template,
+        )
+    }
+}
+
+/// As many pods as run at once. Without a selector: a job knows its pods by their owner.
+impl From<kubernetes::Job> for Workload {
+    fn from(job: kubernetes::Job) -> Self {
+        let pods = job.pods();
+        let kubernetes::Job { metadata, spec, .. } = job;
+        let selector = kubernetes::LabelSelector::default();
+        Self {
+            selector: None,
+            ..workload::<kubernetes::Job>(metadata, Some(pods), selector, spec.template)
+        }
+    }
+}
+
+/// The pods of one run.
+impl From<kubernetes::CronJob> for Workload {
+    fn from(cron_job: kubernetes::CronJob) -> Self {
+        let kubernetes::CronJob { metadata, spec } = cron_job;
+        let job = kubernetes::Job {
+            metadata,
+            spec: spec.job_template.spec,
+            status: kubernetes::JobStatus::default(),
+        };
+        let mut workload = Self::from(job);
+        if spec.suspend {
+            workload.replicas = Some(0);
+        }
+        workload.kind = kubernetes::CronJob::KIND.to_owned();
+        workload
+    }
+}
+
+impl From<kubernetes::Rollout> for Workload {
+    fn from(rollout: kubernetes::Rollout) -> Self {
+        let kubernetes::Rollout { metadata, spec } = rollout;
+        workload::<kubernetes::Rollout>(
+            metadata,
+            spec.replicas,
+            spec.selector.unwrap_or_default(),
+            spec.template.unwrap_or_default(),
+        )
+    }
+}
+
 fn workload<T: Resource>(
     metadata: ObjectMeta,
     replicas: Option<i32>,

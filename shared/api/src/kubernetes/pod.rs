@@ -42,6 +42,9 @@ pub struct PodSpec {
     /// Requests and limits of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
+    /// The RuntimeClass that adds `overhead`, and what its nodes need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<String>,
     /// What the pod's runtime needs besides.
     #[serde(
         deserialize_with = "null_as_default",

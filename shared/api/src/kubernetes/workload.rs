@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::affinity::LabelSelector;
@@ -83,4 +85,138 @@ pub struct StatefulSetSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub volume_claim_templates: Vec<PersistentVolumeClaim>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicationController {
+    pub metadata: ObjectMeta,
+    pub spec: ReplicationControllerSpec,
+}
+
+resource!(
+    ReplicationController,
+    "v1",
+    "replicationcontrollers",
+    Namespaced
+);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicationControllerSpec {
+    /// 1 where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// The labels of the template where absent.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub selector: BTreeMap<String, String>,
+    pub template: PodTemplateSpec,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub metadata: ObjectMeta,
+    pub spec: JobSpec,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub status: JobStatus,
+}
+
+resource!(Job, "batch/v1", "jobs", Namespaced);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobSpec {
+    /// Pods that run at once: 1 where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<i32>,
+    /// Pods that have to succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completions: Option<i32>,
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub suspend: bool,
+    pub template: PodTemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobStatus {
+    /// Pods that have succeeded.
+    pub succeeded: i32,
+}
+
+impl Job {
+    /// The pods that run at once from now on.
+    pub fn pods(&self) -> i32 {
+        if self.spec.suspend {
+            return 0;
+        }
+        let left = self
+            .spec
+            .completions
+            .map(|completions| completions.saturating_sub(self.status.succeeded));
+        let parallel = self.spec.parallelism.unwrap_or(1);
+        left.map_or(parallel, |left| left.min(parallel)).max(0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CronJob {
+    pub metadata: ObjectMeta,
+    pub spec: CronJobSpec,
+}
+
+resource!(CronJob, "batch/v1", "cronjobs", Namespaced);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobSpec {
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub suspend: bool,
+    pub job_template: JobTemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobTemplateSpec {
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub metadata: ObjectMeta,
+    pub spec: JobSpec,
+}
+
+/// A Deployment of Argo Rollouts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollout {
+    pub metadata: ObjectMeta,
+    pub spec: RolloutSpec,
+}
+
+resource!(Rollout, "argoproj.io/v1alpha1", "rollouts", Namespaced);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutSpec {
+    /// 1 where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// Or that of the Deployment that `workloadRef` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<PodTemplateSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload_ref: Option<WorkloadRef>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkloadRef {
+    pub kind: String,
+    pub name: String,
 }

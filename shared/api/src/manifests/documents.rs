@@ -109,9 +109,12 @@ impl<'a> Document<'a> {
                     .location()
                     .and_then(|location| usize::try_from(location.line()).ok()),
                 field: None,
-                message: UserMessageFormatter
-                    .format_message(error.without_snippet())
-                    .into_owned(),
+                message: match super::is_template(text) {
+                    true => super::TEMPLATE.to_owned(),
+                    false => UserMessageFormatter
+                        .format_message(error.without_snippet())
+                        .into_owned(),
+                },
             }),
         };
         Self {
@@ -163,6 +166,19 @@ impl<'a> Document<'a> {
             }),
             Content::Broken(fault) => Err(self.placed(fault.clone())),
         }
+    }
+
+    /// The document without a field, `spec.requirements[0].key`; none where no field is known to be there.
+    pub(super) fn without(&self, field: &str) -> Option<Document<'a>> {
+        let Content::Yaml(tree) = &self.content else {
+            return None;
+        };
+        let mut tree = tree.clone();
+        tree.remove(field).then_some(Document {
+            number: self.number,
+            line: self.line,
+            content: Content::Yaml(tree),
+        })
     }
 
     /// The document as it is.

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::{Document, Fault};
 use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use crate::kubernetes::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass,
-    VolumeAttachment,
+    CSINode, CronJob, DaemonSet, Deployment, Job, LimitRange, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet,
+    ReplicationController, Rollout, RuntimeClass, StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::meta::{ObjectMeta, Resource};
 
@@ -105,8 +105,8 @@ macro_rules! objects {
 
 objects! {
     NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer,
-    Pod, PodTemplate, Node, Namespace, PriorityClass,
-    DaemonSet, Deployment, ReplicaSet, StatefulSet,
+    Pod, PodTemplate, Node, Namespace, PriorityClass, LimitRange, RuntimeClass,
+    DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet, Job, CronJob, Rollout,
     PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, VolumeAttachment,
     PodDisruptionBudget,
 }

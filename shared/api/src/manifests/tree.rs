@@ -42,6 +42,40 @@ impl Tree {
             .map(|(_, value)| value)
     }
 
+    /// Takes a field of a mapping out, `spec.requirements[0].key`. Returns whether it was there.
+    pub(super) fn remove(&mut self, field: &str) -> bool {
+        match &mut self.node {
+            Node::Scalar(_) => false,
+            Node::Seq(items) => {
+                let Some((number, rest)) = field
+                    .strip_prefix('[')
+                    .and_then(|field| field.split_once(']'))
+                else {
+                    return false;
+                };
+                let Some(number) = number.parse::<usize>().ok().filter(|at| *at < items.len())
+                else {
+                    return false;
+                };
+                let rest = rest.strip_prefix('.').unwrap_or(rest);
+                items.get_mut(number).is_some_and(|item| item.remove(rest))
+            }
+            Node::Map(fields) => {
+                if let Some(at) = fields.iter().position(|(key, _)| key == field) {
+                    fields.remove(at);
+                    return true;
+                }
+                fields.iter_mut().any(|(key, value)| {
+                    let rest = field.strip_prefix(key.as_str());
+                    rest.is_some_and(|rest| match rest.strip_prefix('.') {
+                        Some(rest) => value.remove(rest),
+                        None => rest.starts_with('[') && value.remove(rest),
+                    })
+                })
+            }
+        }
+    }
+
     pub(super) fn is_null(&self) -> bool {
         self.node == Node::Scalar(Value::Null)
     }

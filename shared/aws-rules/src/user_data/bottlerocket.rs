@@ -15,6 +15,8 @@ pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
         .custom()
         .parse()
         .map_err(|error: toml::de::Error| wrong(error.message()))?;
+    // Bottlerocket reads settings alone; as upstream, what stands beside them is not handed on.
+    document.retain(|key, _| key == "settings");
     let settings = table(&mut document, "settings")?;
     if boot.joins_disks() {
         let commands = table(settings, "bootstrap-commands")?;

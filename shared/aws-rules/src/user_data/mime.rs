@@ -2,37 +2,39 @@
 
 use super::UserDataError;
 
-pub(super) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
-pub(super) const NODE_CONFIG: &str = "application/node.eks.aws";
+pub const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
+pub const NODE_CONFIG: &str = "application/node.eks.aws";
 const BOUNDARY: &str = "//";
 
+/// One part of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// Header lines; the content type is one of them.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) content: String,
+    pub headers: Vec<(String, String)>,
+    pub content: String,
 }
 
 impl Part {
-    pub(super) fn new(content_type: &str, content: impl Into<String>) -> Self {
+    pub fn new(content_type: &str, content: impl Into<String>) -> Self {
         Self {
             headers: vec![("Content-Type".to_owned(), content_type.to_owned())],
             content: content.into().replace("\r\n", "\n"),
         }
     }
 
-    pub(super) fn content_type(&self) -> Option<&str> {
+    pub fn content_type(&self) -> Option<&str> {
         header(&self.headers, "content-type")
     }
 }
 
 /// Whether user data claims to be an archive.
-pub(super) fn is_archive(text: &str) -> bool {
+pub fn is_archive(text: &str) -> bool {
     let text = text.trim();
     text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
 }
 
-pub(super) fn write(parts: &[Part]) -> String {
+/// The parts as one archive, with a boundary that none of them holds.
+pub fn write(parts: &[Part]) -> String {
     let boundary = boundary_between(parts);
     let mut archive =
         format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{boundary}\"\n\n");
@@ -60,7 +62,7 @@ fn boundary_between(parts: &[Part]) -> String {
 }
 
 /// The parts of an archive, or what is wrong with it.
-pub(super) fn parse(text: &str) -> Result<Vec<Part>, UserDataError> {
+pub fn parse(text: &str) -> Result<Vec<Part>, UserDataError> {
     let text = text.trim_start().replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
     let headers = headers(head)?;

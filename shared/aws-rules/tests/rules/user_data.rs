@@ -228,6 +228,17 @@ fn bottlerocket_settings_are_merged_over_the_users_own() {
 }
 
 #[test]
+fn bottlerocket_gets_settings_and_no_other_tables() {
+    let text = boot(
+        Family::Bottlerocket,
+        json!({ "userData": "[settings.motd]\ntext = \"hi\"\n[extra]\nkey = 1\n" }),
+    );
+    let text = text.unwrap();
+    assert!(text.contains("[settings.motd]"), "{text}");
+    assert!(!text.contains("extra"), "{text}");
+}
+
+#[test]
 fn al2_calls_the_bootstrap_script_with_kubelet_flags() {
     let spec =
         json!({ "kubelet": { "kubeReserved": { "cpu": "200m", "memory": "1Gi" }, "maxPods": 20 } });

@@ -2,7 +2,10 @@
 //! the pod, budget, price or constraint that keeps it.
 
 use api::conditions::types::CONSOLIDATABLE;
-use model::{NanosPerHour, NodePoolName, labels::NODE_POOL, plan::ExpectedOffering};
+use model::{
+    NanosPerHour, NodePoolName, labels::NODE_POOL, node_pool::ConsolidateAfter,
+    plan::ExpectedOffering,
+};
 use scheduling::NewNode;
 
 use super::{
@@ -125,13 +128,28 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
     outlook
 }
 
+/// Whether pods came to the node or left it within the time that its NodePool waits.
+fn changed_lately(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
+    let ConsolidateAfter::Seconds(wait) = candidate.pool.disruption.consolidate_after else {
+        return false;
+    };
+    let changed = candidate.claim.status.last_pod_event;
+    changed.is_some_and(|at| scene.now.duration_since(at).as_secs() < wait)
+}
+
 fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut Outlook) {
     match may_consolidate(candidate) {
         Err(why) => outlook.kept = Some(why),
         Ok(false) => {
             let why = match candidate.pool.replicas {
                 Some(_) => "NodePool is static, and the node has not drifted",
-                None => "Node is not Consolidatable: its pods changed within consolidateAfter",
+                None if changed_lately(scene, candidate) => {
+                    "Node is not Consolidatable: its pods changed within consolidateAfter"
+                }
+                None => {
+                    "Node is not Consolidatable: its NodeClaim does not have the condition, though its pods have not changed within \
+                     consolidateAfter"
+                }
             };
             outlook.kept = Some(why.to_owned());
         }

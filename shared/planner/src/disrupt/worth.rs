@@ -97,11 +97,17 @@ impl Worth {
         }
         let pods = step.simulation.pods.iter();
         let moved = pods.filter(|pod| pod.node_name.is_some()).count();
+        let pods = match moved {
+            1 => "1 pod".to_owned(),
+            many => format!("{many} pods"),
+        };
+        let saves = match balance.saved {
+            ..=0 => "saves nothing".to_owned(),
+            saved => format!("saves ${}", dollars(saved)),
+        };
         Err(format!(
-            "Moving {} pods costs ${}, and saves ${} within the NodePool's consolidation horizon",
-            moved,
+            "Moving {pods} costs ${}, and {saves} within the NodePool's consolidation horizon",
             dollars(balance.price),
-            dollars(balance.saved),
         ))
     }
 

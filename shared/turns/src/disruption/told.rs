@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    NodePoolName, Snapshot,
+    NanosPerHour, NodePoolName, Snapshot,
     journal::{Line, Subject},
     ledger,
     node::Node,
@@ -27,7 +27,10 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         command.reason == Reason::Underutilized && !command.replacements.is_empty()
     });
     let candidates = candidates.flat_map(|command| {
-        let message = format!("SavingsPerHour: ${}, {}", command.savings, command.because);
+        let savings = command.savings.0;
+        let sign = if savings < 0 { "-" } else { "" };
+        let amount = NanosPerHour(savings.saturating_abs());
+        let message = format!("SavingsPerHour: {sign}${amount}, {}", command.because);
         let nodes = command.nodes.iter();
         nodes
             .flat_map(|node| objects.tell(node, "ConsolidationCandidate", &message))

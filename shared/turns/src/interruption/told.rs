@@ -72,7 +72,10 @@ impl Work<'_> {
         let news = News {
             id: format!("{}/{}/{first}", class.as_str(), self.turn),
             class,
-            title: format!("the end of {} nodes is announced", details.len()),
+            title: match details.len() {
+                1 => "the end of 1 node is announced".to_owned(),
+                many => format!("the end of {many} nodes is announced"),
+            },
             details,
         };
         let put = notifications::put(self.world, self.cluster, &destinations, vec![news]);

@@ -79,7 +79,7 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
     assert_eq!(to, [bus, topic, HOOK]);
     assert_eq!(told[0].head, [("DetailType".into(), "interruption".into())]);
     let detail: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
-    assert_eq!(detail["title"], "the end of 1 nodes is announced");
+    assert_eq!(detail["title"], "the end of 1 node is announced");
     assert!(
         detail["details"][0]
             .as_str()

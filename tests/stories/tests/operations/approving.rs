@@ -125,7 +125,7 @@ async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
     assert!(rig.sim.with(is_there), "{:#?}", rig.transcript);
     let request = rig.sim.with(requests).remove(0);
     assert!(
-        request.told.starts_with("evicting 1 pods (Drifted: "),
+        request.told.starts_with("evicting 1 pod (Drifted: "),
         "{}",
         request.told
     );

@@ -1,0 +1,66 @@
+//! Instance types as JSON, with Kubernetes quantities and dollar prices.
+
+use model::{InstanceType, Offering, Resources, resources::CPU};
+use serde_json::{Value, json};
+
+/// The types as such a file has them.
+pub(super) fn of(types: &[InstanceType]) -> Value {
+    types.iter().map(entry).collect()
+}
+
+fn entry(of: &InstanceType) -> Value {
+    let requirements = of.requirements.0.values().map(|requirement| {
+        json!({
+            "key": requirement.key, "operator": requirement.operator(), "values": requirement.values,
+        })
+    });
+    json!({
+        "name": of.name,
+        "requirements": requirements.collect::<Vec<_>>(),
+        "capacity": amounts(&of.capacity),
+        "overhead": {
+            "kubeReserved": amounts(&of.overhead.kube_reserved),
+            "systemReserved": amounts(&of.overhead.system_reserved),
+            "evictionThreshold": amounts(&of.overhead.eviction_threshold),
+        },
+        "offerings": of.offerings.iter().map(offering).collect::<Vec<_>>(),
+    })
+}
+
+fn offering(one: &Offering) -> Value {
+    let reservation = one.reservation.as_ref();
+    json!({
+        "capacityType": one.capacity_type.as_str(),
+        "zone": one.zone,
+        "zoneId": one.zone_id,
+        "price": crate::decision::dollars(one.price),
+        "available": one.available,
+        "reservationId": reservation.map(|reservation| reservation.id.clone()),
+        "reservationCapacity": reservation.map(|reservation| reservation.capacity),
+    })
+}
+
+fn amounts(resources: &Resources) -> Value {
+    let amounts = resources.iter().map(|(name, amount)| {
+        let text = match name {
+            CPU => format!("{amount}m"),
+            _ => amount.to_string(),
+        };
+        (name.to_owned(), Value::from(text))
+    });
+    Value::Object(amounts.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let types = crate::catalogs::us_east_1().unwrap();
+        let text = serde_json::to_vec(&of(&types)).unwrap();
+        assert_eq!(api::convert::catalog_file::read(&text).unwrap(), types);
+    }
+}

@@ -1,0 +1,111 @@
+//! NodePools of manifests through their EC2NodeClasses, as functions see them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{EC2NodeClass, karpenter::NodePool, manifests::Object, names::group};
+use aws_rules::{ProviderSettings, instance_types};
+use model::{InstanceType, Snapshot};
+
+use crate::live;
+
+/// Takes out NodePools that other provisioners look after. Returns what users should know of that.
+pub(crate) fn without_others(objects: &mut Vec<Object>) -> Vec<String> {
+    let mut notes = Vec::new();
+    objects.retain(|object| {
+        let Object::NodePool(pool) = object else {
+            return true;
+        };
+        let NodePool { metadata, spec, .. } = &**pool;
+        let reference = &spec.template.spec.node_class_ref;
+        let is_ours = reference.group == group::KARPENTER_AWS;
+        if !is_ours {
+            let whose = match reference.group.as_str() {
+                "eks.amazonaws.com" => "EKS Auto Mode",
+                "karpenter.azure.com" => "Azure",
+                _ => "another provider",
+            };
+            notes.push(format!(
+                "NodePool {} is left alone: its nodeClassRef is to {} of group {}, and {whose} looks after it",
+                metadata.name, reference.kind, reference.group
+            ));
+        }
+        is_ours
+    });
+    notes
+}
+
+/// The EC2NodeClasses among some manifests, by name.
+pub(crate) fn of(objects: &[Object]) -> BTreeMap<String, EC2NodeClass> {
+    let classes = objects.iter().filter_map(|object| {
+        let Object::EC2NodeClass(class) = object else {
+            return None;
+        };
+        Some((class.metadata.name.clone(), (**class).clone()))
+    });
+    classes.collect()
+}
+
+/// Gives every NodePool the types as its EC2NodeClass makes them. One that is not among the manifests counts as one that says
+/// nothing. Returns what users should know of that.
+pub(crate) fn apply(
+    snapshot: &mut Snapshot,
+    classes: &BTreeMap<String, EC2NodeClass>,
+    types: &Arc<Vec<InstanceType>>,
+) -> Vec<String> {
+    let settings = ProviderSettings::default();
+    let mut notes = Vec::new();
+    let mut known: BTreeMap<&str, Result<Arc<Vec<InstanceType>>, String>> = BTreeMap::new();
+    for pool in &mut snapshot.node_pools {
+        let name = pool.template.node_class.name.as_str();
+        let Some((name, class)) = classes.get_key_value(name) else {
+            // Without any, nobody expects them to be looked at.
+            if !classes.is_empty() {
+                notes.push(format!(
+                    "NodePool {}: EC2NodeClass {name} is not among the manifests: defaults stand in for it",
+                    pool.name
+                ));
+            }
+            continue;
+        };
+        let through = known.entry(name.as_str()).or_insert_with(|| {
+            // A manifest has no status yet.
+            let is_resolved = class
+                .status
+                .as_ref()
+                .is_some_and(|status| status.conditions.is_some());
+            if is_resolved {
+                turns::readiness(class)?;
+            }
+            let types = instance_types::of_node_class(types, class, &settings)
+                .map_err(|error| format!("EC2NodeClass {name}: {error}"))?;
+            let has_subnets = class
+                .status
+                .as_ref()
+                .and_then(|status| status.subnets.as_ref())
+                .is_some_and(|subnets| !subnets.is_empty());
+            Ok(Arc::new(match has_subnets {
+                true => live::offered(&types, class),
+                false => types,
+            }))
+        });
+        match through {
+            Ok(types) => {
+                snapshot
+                    .instance_types
+                    .insert(pool.name.clone(), Arc::clone(types));
+            }
+            Err(reason) => {
+                pool.not_ready.get_or_insert_with(|| reason.clone());
+            }
+        }
+    }
+    for (name, class) in classes {
+        let Some(kubelet) = &class.spec.kubelet else {
+            continue;
+        };
+        for problem in kubelet.settings().err().into_iter().flatten() {
+            notes.push(format!("EC2NodeClass {name}: {problem}"));
+        }
+    }
+    notes
+}

@@ -1,0 +1,166 @@
+//! nodeadm's NodeConfig: what it says about kubelets, labels and taints goes into fields, because the generated document, which
+//! nodeadm merges last, does not know of it.
+
+use serde_json::{Map, Value};
+
+use aws_rules::user_data::mime::{self, Part};
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use super::{
+    group::Group,
+    kubelet::{self, USER_DATA},
+};
+
+/// The group and kind of nodeadm's documents, in any version.
+pub(super) const API_GROUP: &str = "node.eks.aws";
+
+/// What the generated document says anyway.
+const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
+
+/// The user data without what fields say now; empty where nothing is left.
+pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
+    if !mime::is_archive(text) {
+        return documents(group, text);
+    }
+    let parts = match mime::parse(text) {
+        Ok(parts) => parts,
+        Err(error) => {
+            let remedy = format!("no MIME archive that cloud-init can read: {error}");
+            group.refuse(USER_DATA, "", remedy);
+            return String::new();
+        }
+    };
+    let mut rest = Vec::new();
+    for part in parts {
+        let Some(content) = decoded(&part) else {
+            group.refuse(
+                USER_DATA,
+                "",
+                "a part is no base64, as its header says: correct it",
+            );
+            continue;
+        };
+        let is_config = part
+            .content_type()
+            .is_some_and(|kind| kind.contains(API_GROUP));
+        let content = match is_config {
+            true => documents(group, &content),
+            false => content,
+        };
+        if !content.trim().is_empty() {
+            rest.push(Part::new(part.content_type().unwrap_or_default(), content));
+        }
+    }
+    match rest.as_slice() {
+        [] => String::new(),
+        [only] if only.content_type().is_some_and(is_script) => only.content.clone(),
+        parts => mime::write(parts),
+    }
+}
+
+fn is_script(kind: &str) -> bool {
+    kind.starts_with("text/x-shellscript")
+}
+
+/// Parts may be encoded, as Terraform's cloudinit_config does.
+fn decoded(part: &Part) -> Option<String> {
+    let is_encoded = part.headers.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("content-transfer-encoding")
+            && value.eq_ignore_ascii_case("base64")
+    });
+    if !is_encoded {
+        return Some(part.content.clone());
+    }
+    let plain: String = part.content.split_whitespace().collect();
+    String::from_utf8(STANDARD.decode(plain).ok()?).ok()
+}
+
+/// The documents of a part, each without what fields say now. What is no NodeConfig stays as it stands.
+fn documents(group: &mut Group, text: &str) -> String {
+    let documents = match serde_saphyr::from_multiple::<Value>(text) {
+        Ok(documents) => documents,
+        Err(error) => {
+            let remedy = format!("the NodeConfig is no YAML: {error}");
+            group.refuse(USER_DATA, "", remedy);
+            return String::new();
+        }
+    };
+    let mut rest = Vec::new();
+    let mut is_taken = false;
+    for mut document in documents.into_iter().filter(|document| !document.is_null()) {
+        let is_config = document.get("kind").and_then(Value::as_str) == Some("NodeConfig");
+        let Some(config) = document.as_object_mut().filter(|_| is_config) else {
+            rest.push(document);
+            continue;
+        };
+        let before = config.clone();
+        take(group, config);
+        is_taken |= *config != before;
+        if config.contains_key("spec") {
+            rest.push(document);
+        }
+    }
+    if !is_taken {
+        return text.to_owned();
+    }
+    let texts = rest
+        .iter()
+        .map(|document| crate::convert::yaml::plain(document));
+    texts.collect::<Vec<_>>().join("---\n")
+}
+
+fn take(group: &mut Group, config: &mut Map<String, Value>) {
+    let Some(Value::Object(spec)) = config.get_mut("spec") else {
+        return;
+    };
+    if let Some(Value::Object(cluster)) = spec.get_mut("cluster") {
+        cluster.retain(|field, _| !CLUSTER.contains(&field.as_str()));
+    }
+    if let Some(Value::Object(kubelet)) = spec.get_mut("kubelet") {
+        if let Some(Value::Object(settings)) = kubelet.remove("config") {
+            kubelet::configuration(group, settings);
+        }
+        // Flags win over the configuration, and come after it here.
+        if let Some(Value::Array(flags)) = kubelet.get_mut("flags") {
+            flags.retain(|flag| !flag.as_str().is_some_and(|flag| is_taken(group, flag)));
+        }
+    }
+    let strategy = spec
+        .get("instance")
+        .and_then(|instance| instance.pointer("/localStorage/strategy"));
+    if strategy.and_then(Value::as_str) == Some("RAID0") {
+        group
+            .class
+            .insert("instanceStorePolicy".to_owned(), "RAID0".into());
+        if let Some(Value::Object(storage)) = spec
+            .get_mut("instance")
+            .and_then(|instance| instance.get_mut("localStorage"))
+        {
+            storage.remove("strategy");
+        }
+    }
+    prune(config);
+}
+
+/// Whether fields say now what this text of flags does.
+fn is_taken(group: &mut Group, text: &str) -> bool {
+    let words = shlex::split(text).unwrap_or_else(|| vec![text.to_owned()]);
+    let argument = match words.as_slice() {
+        [one] => one.split_once('='),
+        [name, value] => Some((name.as_str(), value.as_str())),
+        _ => None,
+    };
+    argument.is_some_and(|(name, value)| kubelet::argument(group, name, value))
+}
+
+/// Takes out maps and lists that nothing is left in.
+fn prune(map: &mut Map<String, Value>) {
+    map.retain(|_, value| match value {
+        Value::Object(inner) => {
+            prune(inner);
+            !inner.is_empty()
+        }
+        Value::Array(items) => !items.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    });
+}

@@ -1,0 +1,176 @@
+//! Labels and values that no node has because they are misspelt, with those that were probably meant. Labels of one's own are left
+//! alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{names::label, syntax::nearest};
+use model::{
+    Snapshot,
+    labels::{HOSTNAME, NODE_POOL, OS, REGION, WELL_KNOWN, normalized},
+    pod::Pod,
+    selector::{NodeSelectorRequirement, Operator},
+};
+
+/// Words of other systems for values, and labels of other versions.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("aarch64", "arm64"),
+    ("arm", "arm64"),
+    ("x64", "amd64"),
+    ("x86_64", "amd64"),
+    ("x86-64", "amd64"),
+    ("ondemand", "on-demand"),
+    ("karpenter.sh/provisioner-name", NODE_POOL),
+    ("eks.amazonaws.com/capacityType", label::CAPACITY_TYPE),
+    ("node.kubernetes.io/lifecycle", label::CAPACITY_TYPE),
+];
+
+/// Every label that nodes may have, and the values that instance types have of it.
+pub(crate) struct Known {
+    keys: BTreeSet<String>,
+    values: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Known {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let well_known = WELL_KNOWN.iter().map(|key| (*key).to_owned());
+        let mut keys: BTreeSet<String> = well_known.collect();
+        keys.insert(HOSTNAME.to_owned());
+        keys.extend(snapshot.settings.well_known_labels.iter().cloned());
+        for pool in &snapshot.node_pools {
+            keys.extend(pool.template.labels.keys().cloned());
+            keys.extend(pool.template.requirements.iter().map(|one| one.key.clone()));
+        }
+        for node in &snapshot.nodes {
+            keys.extend(node.labels.keys().cloned());
+        }
+        let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let pools = snapshot.node_pools.iter().map(|pool| pool.name.to_string());
+        values.insert(NODE_POOL.to_owned(), pools.collect());
+        let mut seen = BTreeSet::new();
+        for types in snapshot.instance_types.values() {
+            if !seen.insert(std::sync::Arc::as_ptr(types)) {
+                continue;
+            }
+            for kind in types.iter() {
+                for (key, requirement) in &kind.requirements.0 {
+                    let known = values.entry(key.clone()).or_default();
+                    known.extend(requirement.values.iter().cloned());
+                }
+            }
+        }
+        // Nodes of neither kind are made here, and a reservation is no typing error.
+        values
+            .entry(OS.to_owned())
+            .or_default()
+            .insert("windows".to_owned());
+        let reserved = values.entry(label::CAPACITY_TYPE.to_owned()).or_default();
+        reserved.extend(["on-demand", "reserved", "spot"].map(str::to_owned));
+        Self { keys, values }
+    }
+
+    /// What is wrong with requirements, such as a NodePool's.
+    fn of_requirements(&self, requirements: &[NodeSelectorRequirement]) -> Vec<String> {
+        let mut hints = Vec::new();
+        for requirement in requirements {
+            if let Some(hint) = self.of_key(&requirement.key) {
+                hints.push(hint);
+                continue;
+            }
+            if requirement.operator == Operator::In {
+                let values = requirement.values.iter();
+                hints.extend(values.filter_map(|value| self.of_value(&requirement.key, value)));
+            }
+        }
+        hints
+    }
+
+    /// What is wrong with a NodePool's requirements.
+    pub(crate) fn of_pools(&self, snapshot: &Snapshot) -> Vec<String> {
+        let mut hints = Vec::new();
+        for pool in &snapshot.node_pools {
+            let found = self.of_requirements(&pool.template.requirements);
+            hints.extend(
+                found
+                    .iter()
+                    .map(|hint| format!("NodePool {}: {hint}", pool.name)),
+            );
+        }
+        hints
+    }
+
+    /// What is wrong with what a pod asks of its node.
+    pub(crate) fn of_pod(&self, pod: &Pod) -> Vec<String> {
+        let mut hints = Vec::new();
+        for (key, value) in &pod.node_selector {
+            match self.of_key(key) {
+                Some(hint) => hints.push(hint),
+                None => hints.extend(self.of_value(key, value)),
+            }
+        }
+        for term in &pod.node_affinity.required {
+            hints.extend(self.of_requirements(&term.match_expressions));
+        }
+        for spread in &pod.topology_spread {
+            hints.extend(self.of_key(&spread.topology_key));
+        }
+        hints.dedup();
+        hints
+    }
+
+    fn of_key(&self, key: &str) -> Option<String> {
+        if self.keys.contains(normalized(key)) {
+            return None;
+        }
+        let other = OTHER_WORDS.iter().find(|(word, _)| *word == key);
+        let own_name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
+        let same_name = || {
+            let name = own_name(key);
+            let mut keys = self.keys.iter();
+            let is_karpenters = key.contains("karpenter") || key.contains("kubernetes.io");
+            keys.find(|known| is_karpenters && own_name(known) == name)
+                .map(String::as_str)
+        };
+        let meant = other
+            .map(|(_, meant)| *meant)
+            .or_else(same_name)
+            .or_else(|| nearest(key, self.keys.iter().map(String::as_str)))?;
+        Some(format!(
+            "no node has the label {key} (did you mean {meant}?)"
+        ))
+    }
+
+    fn of_value(&self, key: &str, value: &str) -> Option<String> {
+        let key = normalized(key);
+        let known = self.values.get(key)?;
+        if known.contains(value) || [HOSTNAME, REGION].contains(&key) {
+            return None;
+        }
+        let is_number = value.chars().all(|c| c.is_ascii_digit());
+        let other = OTHER_WORDS.iter().find(|(word, _)| *word == value);
+        let other = other
+            .map(|(_, meant)| *meant)
+            .filter(|meant| known.contains(*meant));
+        let meant = other.or_else(|| match is_number {
+            true => None,
+            false => nearest_of(value, known),
+        });
+        let what = match key {
+            NODE_POOL => "there is no NodePool of this name",
+            _ => "no instance type has this value",
+        };
+        Some(match meant {
+            Some(meant) => format!("{key}={value}: {what} (did you mean {meant}?)"),
+            None => format!("{key}={value}: {what}"),
+        })
+    }
+}
+
+/// Of instance types rather one of the same size: one letter too many makes another size of a type with one too few.
+fn nearest_of<'k>(value: &str, known: &'k BTreeSet<String>) -> Option<&'k str> {
+    let all = || known.iter().map(String::as_str);
+    let same_size = value.rsplit_once('.').and_then(|(_, size)| {
+        let is_same = |known: &&str| known.rsplit_once('.').is_some_and(|(_, own)| own == size);
+        nearest(value, all().filter(is_same))
+    });
+    same_size.or_else(|| nearest(value, all()))
+}

@@ -1,0 +1,128 @@
+//! Types of a catalog file, which were resolved for one NodeClass, as nodes of another one would have them.
+
+use api::{
+    karpenter::{EC2NodeClass, EC2NodeClassSpec},
+    names::label,
+};
+use model::{
+    InstanceType,
+    requirement::{Requirement, Requirements},
+    resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS},
+    selector::Operator,
+};
+
+use super::{
+    InstanceStorageInfo, InstanceTypeInfo, MemoryInfo, NetworkCard, NetworkInfo, ProcessorInfo,
+    ResolveError, VCpuInfo, capacity, default_pods, fit,
+};
+use crate::{ProviderSettings, expressions::Expressions, families::Family, resource};
+
+/// `types` with the pods, ephemeral storage, overhead and operating system of nodes of `class`. A catalog file says how many pods
+/// a type's interfaces have addresses for, and nothing of the interfaces themselves: those that `class` lays out count as there.
+///
+/// # Errors
+///
+/// As [`super::instance_types`].
+pub fn of_node_class(
+    types: &[InstanceType],
+    class: &EC2NodeClass,
+    settings: &ProviderSettings,
+) -> Result<Vec<InstanceType>, ResolveError> {
+    let family = Family::of(&class.spec)?;
+    let kubelet = class.spec.kubelet.as_ref().and_then(|k| k.settings().ok());
+    let kubelet = Expressions::of(kubelet.unwrap_or_default(), settings.node_class_cel);
+    let spec = EC2NodeClassSpec {
+        network_interfaces: None,
+        cpu_options: None,
+        ..class.spec.clone()
+    };
+    types
+        .iter()
+        .map(|known| {
+            let info = info(known);
+            let pods = default_pods(&info, family, &spec, settings);
+            let resolved = kubelet.resolve(&info, pods);
+            resolved.max_pods?;
+            let node = capacity::Node {
+                info: &info,
+                family,
+                spec: &spec,
+                kubelet: &resolved.settings,
+                settings,
+            };
+            let own = node.capacity();
+            let mut found = known.clone();
+            for name in [PODS, EPHEMERAL_STORAGE, resource::PRIVATE_IPV4] {
+                if own.0.contains_key(name) {
+                    found.capacity.set(name, own.get(name));
+                }
+            }
+            found.overhead = node.overhead();
+            set(&mut found.requirements, label::OS, info.os(family));
+            set(
+                &mut found.requirements,
+                label::WINDOWS_BUILD,
+                family.windows_build(),
+            );
+            if fit::incompatible(&info, family, &spec, None) {
+                for offering in &mut found.offerings {
+                    offering.available = false;
+                }
+            }
+            Ok(found)
+        })
+        .collect()
+}
+
+/// A label's value in place of what is there; none reads DoesNotExist.
+fn set(requirements: &mut Requirements, key: &str, value: Option<&str>) {
+    let values = value.map(str::to_owned);
+    let requirement = Requirement::new(key, Operator::In, values);
+    requirements.0.insert(key.to_owned(), requirement);
+}
+
+/// What EC2 would say of a type, as far as its labels and its capacity tell.
+fn info(known: &InstanceType) -> InstanceTypeInfo {
+    let label = |key: &str| {
+        let requirement = known.requirements.get(key)?;
+        requirement.values.first().map(String::as_str)
+    };
+    let number = |key: &str| label(key).and_then(|text| text.parse::<i64>().ok());
+    let memory = known.capacity.get(MEMORY) / (1 << 20);
+    let architecture = label(label::ARCH).map(|name| match name {
+        "amd64" => "x86_64",
+        other => other,
+    });
+    InstanceTypeInfo {
+        instance_type: known.name.clone(),
+        hypervisor: label(label::INSTANCE_HYPERVISOR)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned),
+        vcpu_info: VCpuInfo {
+            default_vcpus: known.capacity.get(CPU) / 1000,
+        },
+        processor_info: ProcessorInfo {
+            supported_architectures: architecture.into_iter().map(str::to_owned).collect(),
+            ..ProcessorInfo::default()
+        },
+        memory_info: MemoryInfo {
+            size_in_mib: number(label::INSTANCE_MEMORY).unwrap_or(memory),
+        },
+        // One interface with the addresses of all: two pods run on the node's own address.
+        network_info: NetworkInfo {
+            network_cards: vec![NetworkCard {
+                network_card_index: 0,
+                maximum_network_interfaces: 1,
+            }],
+            ipv4_addresses_per_interface: known.capacity.get(PODS) - 1,
+            ..NetworkInfo::default()
+        },
+        instance_storage_info: number(label::INSTANCE_LOCAL_NVME).map(|gigabytes| {
+            InstanceStorageInfo {
+                total_size_in_gb: gigabytes,
+                nvme_support: Some("supported".to_owned()),
+            }
+        }),
+        ..InstanceTypeInfo::default()
+    }
+}
