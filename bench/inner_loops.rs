@@ -13,7 +13,7 @@ use model::{
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode},
     volume::Storage,
 };
-use scheduling::{InnerLoops, Input, Options, Pool, solve};
+use scheduling::{Effort, InnerLoops, Input, Options, Pool, solve};
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const ARCHS: [&str; 2] = ["amd64", "arm64"];
@@ -64,6 +64,8 @@ impl World {
                 min_values_policy: MinValuesPolicy::Strict,
                 reserved: Some(ReservedOfferingMode::Strict),
                 optimize: Optimize::Upstream,
+                effort: Effort::Best,
+                preference_worth: model::snapshot::Settings::preference_worth(),
                 well_known_labels: &[],
                 reservation_id_label: "",
             },

@@ -34,6 +34,7 @@ pub(crate) fn settings(
         well_known_labels: owned(well_known_labels),
         restricted_domains: owned(restricted_domains),
         reservation_id_label: reservation_id_label.to_owned(),
+        preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
     }
 }

@@ -43,6 +43,7 @@ pub fn settings() -> Settings {
         well_known_labels: Vec::new(),
         restricted_domains: Vec::new(),
         reservation_id_label: String::new(),
+        preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
     }
 }

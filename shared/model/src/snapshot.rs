@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    NanosPerHour,
     caps::{AccountSpending, Caps},
     catalog::InstanceType,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
@@ -124,6 +125,9 @@ pub struct Settings {
     pub min_values_policy: MinValuesPolicy,
     pub reserved_offering_mode: ReservedOfferingMode,
     pub optimize: Optimize,
+    /// Dollars per hour that one preference of one pod is worth when it is honoured, at the weight of 100.
+    #[serde(default = "Settings::preference_worth")]
+    pub preference_worth: NanosPerHour,
     pub feature_gates: BTreeMap<String, bool>,
     /// Labels the provider knows besides Kubernetes' and Karpenter's own (spec/scheduling §4.2).
     pub well_known_labels: Vec<String>,
@@ -133,6 +137,13 @@ pub struct Settings {
     /// For pods without spread constraints of their own (`schedulerConfig`).
     #[serde(default)]
     pub default_topology_spread: Vec<TopologySpread>,
+}
+
+impl Settings {
+    /// Two cents: more than 2 % of what all but the largest pods cost in an hour, and less than the smallest node.
+    pub const fn preference_worth() -> NanosPerHour {
+        NanosPerHour(20_000_000)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,9 +11,10 @@ use model::{
     ledger::Intent,
     node::Node,
     node_claim::NodeClaim,
-    plan::Expected,
+    plan::{Expected, Launch},
     pod::{Pod, PodPhase},
     resources::NODES,
+    snapshot::Optimize,
     taint::{Taint, TaintEffect},
 };
 
@@ -43,6 +44,8 @@ pub struct Machine<'a> {
     /// Its instance goes whatever is on it: all its pods are to move.
     pub doomed: bool,
     pub capacity: Resources,
+    /// The most of each resource that EC2 may launch it with, until it is known what it has.
+    largest: Option<Resources>,
     pub allocatable: Resources,
     /// Bound to it and not finished.
     pub pods: Vec<&'a Pod>,
@@ -120,7 +123,7 @@ impl<'a> Inventory<'a> {
                 && machine.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
         });
         for (_, machine) in own {
-            usage.add(&machine.capacity);
+            usage.add(machine.largest.as_ref().unwrap_or(&machine.capacity));
             usage.add(&Resources::from([(NODES, 1)]));
         }
         usage
@@ -154,6 +157,7 @@ impl<'a> Machine<'a> {
             initialized,
             deleting,
             doomed: false,
+            largest: None,
             capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
             allocatable: amounts(
                 node.map(|node| &node.allocatable),
@@ -200,6 +204,7 @@ impl<'a> Machine<'a> {
             deleting: own.is_some_and(is_going),
             doomed: false,
             capacity: expected.capacity.clone(),
+            largest: largest(launch, snapshot),
             allocatable: instance_type.map_or_else(
                 || expected.capacity.clone(),
                 model::InstanceType::allocatable,
@@ -220,6 +225,26 @@ impl<'a> Machine<'a> {
             Expected::NodeClaim(self.name.into())
         }
     }
+}
+
+/// EC2 may launch any of the types; upstream counts on the cheapest.
+fn largest(launch: &Launch, snapshot: &Snapshot) -> Option<Resources> {
+    let types = snapshot.instance_types.get(&launch.node_pool)?;
+    let listed: BTreeSet<&str> = launch
+        .instance_types
+        .iter()
+        .map(|name| name.as_str())
+        .collect();
+    let mut largest = launch.cheapest.capacity.clone();
+    let listed = types
+        .iter()
+        .filter(|one| listed.contains(one.name.as_str()));
+    for (name, amount) in listed.flat_map(|one| one.capacity.iter()) {
+        if amount > largest.get(name) {
+            largest.set(name, amount);
+        }
+    }
+    (snapshot.settings.optimize == Optimize::Cost).then_some(largest)
 }
 
 static EMPTY: BTreeMap<String, String> = BTreeMap::new();

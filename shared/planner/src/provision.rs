@@ -25,7 +25,7 @@ use model::{
     plan::{Nomination, PodRef, Refusal, Unplaced},
     pod::Pod,
 };
-use scheduling::{Answer, Input};
+use scheduling::{Answer, Effort, Input};
 
 pub use self::{
     buffers::buffer_pods,
@@ -94,7 +94,7 @@ fn uncapped(
         settling: &none,
         closed: &none,
         reserved: snapshot.settings.reserved_offering_mode,
-        optimize: snapshot.settings.optimize,
+        effort: Effort::Best,
     };
     let mut question = ground.question(&inventory, asked);
     let taken = share::pods(&question.pods, share, snapshot.now);

@@ -3,12 +3,11 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use model::{
-    NodeClaimName, NodeName, Snapshot,
-    interruption::Course,
-    node::ConditionStatus,
-    pod::Pod,
-    snapshot::{Optimize, ReservedOfferingMode},
+    NodeClaimName, NodeName, Snapshot, interruption::Course, node::ConditionStatus, pod::Pod,
+    snapshot::ReservedOfferingMode,
 };
+
+use scheduling::Effort;
 
 use crate::{
     by_instance::instance_of,
@@ -53,7 +52,7 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
             settling: &none,
             closed: &closed,
             reserved: ReservedOfferingMode::Fallback,
-            optimize: Optimize::Upstream,
+            effort: Effort::First,
         },
     ));
     let placed: BTreeSet<usize> = answer

@@ -55,3 +55,14 @@ pub(crate) fn fits(requests: &[i64], room: &[i64]) -> bool {
         .zip(room)
         .all(|(wanted, left)| wanted <= left)
 }
+
+/// How many times `wanted` fits.
+pub(crate) fn copies(wanted: &[i64], room: &[i64]) -> i64 {
+    let dimensions = wanted.iter().zip(room);
+    let times = dimensions.map(|(wanted, room)| match wanted {
+        0 if *room >= 0 => i64::MAX,
+        1.. => room / wanted,
+        _ => 0,
+    });
+    times.min().unwrap_or(0)
+}

@@ -11,7 +11,7 @@ use crate::{
     min_values, ports,
     reservations::Offer,
     shape::{Core, Sets},
-    strategy::Ties,
+    strategy::{CountedAs, Ties},
     topology::{Answer, HostId, Obeyed, Place},
     world::{Permanence, Refusal, World},
 };
@@ -29,6 +29,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
+    /// The row of the type that it counts as against limits, where one was chosen.
+    pub(crate) counted: Option<usize>,
     /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it. Those
     /// of one order are tried by age.
     pub(crate) order: u64,
@@ -69,6 +71,7 @@ impl<'a> Claim<'a> {
             host,
             held: Vec::new(),
             min_values_relaxed: false,
+            counted: None,
             order: 0,
         })
     }
@@ -108,6 +111,12 @@ impl<'a> Claim<'a> {
         template.room.keep_fitting(&total, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Resources);
+        }
+        if self.counted.is_some() {
+            template.limits.keep_within_beside(self.counted, &mut rows);
+        }
+        if rows.is_empty() {
+            return Err(Refusal::Limits);
         }
         self.keep_free_ports(core, &template.daemons, &mut rows)?;
         world.keep_matching(self.template, set, &mut rows);
@@ -341,8 +350,18 @@ impl<'a> Claim<'a> {
         amounts::add(&mut self.requests, &core.requests);
         self.ports.extend_from_slice(core.ports());
         self.measure(world);
+        self.count_against_limits(world);
         let place = self.place(world);
         world.record(core, &place);
+    }
+
+    /// Counts as the best type that it can still become.
+    fn count_against_limits(&mut self, world: &mut World<'a>) {
+        let chosen = world.chosen(self.template, self.set, &self.rows);
+        if let Some(template) = world.templates.get_mut(self.template) {
+            template.limits.recount(self.counted, chosen);
+            self.counted = chosen;
+        }
     }
 
     /// Lets go a pod that nobody counts, which leaves `rows`.
@@ -375,6 +394,20 @@ impl<'a> World<'a> {
         };
         let matching = catalog.matching(set, &mut self.algebra);
         rows.and(catalog.remembered(matching));
+    }
+
+    /// The row that a node counts as against limits; `None` where nothing limits it, or as much as it may become counts.
+    fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<usize> {
+        let known = self.templates.get(template)?;
+        if !known.limits.are_by_choice() {
+            return None;
+        }
+        if self.counted_as == CountedAs::Smallest {
+            return known.limits.smallest(rows);
+        }
+        let prices = self.prices(known.catalog, set);
+        let cheapest = prices.iter().find(|(row, _)| rows.contains(*row));
+        cheapest.map(|(row, _)| *row).or_else(|| rows.iter().next())
     }
 
     pub(crate) fn record(&mut self, core: &Core<'a>, place: &Place) {

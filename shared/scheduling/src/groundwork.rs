@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use model::{labels, snapshot::MinValuesPolicy};
+use model::labels;
 
 use crate::{
     algebra::Algebra,
@@ -61,7 +61,6 @@ impl<'a> Groundwork<'a> {
             .iter()
             .map(|pod| Daemon::new(pod, &dimensions, &mut algebra))
             .collect();
-        let strict = options.min_values_policy == MinValuesPolicy::Strict;
         let mut templates = Vec::with_capacity(sources.len());
         for (pool, source) in pools.iter().zip(sources.iter()) {
             if let Some(catalog) = catalogs.get_mut(source.catalog) {
@@ -75,7 +74,7 @@ impl<'a> Groundwork<'a> {
                     &dimensions,
                     &mut algebra,
                     &mut tolerance,
-                    strict,
+                    options,
                 ));
             }
         }

@@ -44,6 +44,24 @@ impl Solver<'_> {
         placed
     }
 
+    /// The weight of the preferences that a pod has to give up to be on a node, where all that it holds there is its own.
+    pub(crate) fn given_up(&mut self, pod: usize, node: usize) -> Option<u32> {
+        let mut node = self.nodes.iter().find(|one| one.index == node)?.clone();
+        (node.ports, node.attached, node.settling) = (Vec::new(), None, false);
+        let mut shape = self.shape_of(pod);
+        loop {
+            let (core, _) = self.shapes.get(shape.0 as usize)?;
+            let core = Rc::clone(core);
+            node.remaining = Some(core.requests.clone());
+            let obeyed = self.world.topology.obeyed(&core.member);
+            let is_met = node.check(&core, &obeyed, &mut self.world).is_ok();
+            match self.relaxed(shape).filter(|_| !is_met) {
+                Some((next, _)) => shape = next,
+                None => return Some(core.spec.given_up),
+            }
+        }
+    }
+
     fn join_node(&mut self, pod: usize, shape: ShapeId, index: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);

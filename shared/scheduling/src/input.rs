@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    InstanceType, NodePoolName, Resources,
+    InstanceType, NanosPerHour, NodePoolName, Resources,
     pod::Pod,
     selector::NodeSelectorRequirement,
     snapshot::{MinValuesPolicy, Namespace, Optimize, PreferencePolicy, ReservedOfferingMode},
@@ -38,9 +38,21 @@ pub struct Options<'a> {
     /// `None` does not count reservations at all.
     pub reserved: Option<ReservedOfferingMode>,
     pub optimize: Optimize,
+    pub effort: Effort,
+    /// Per hour, what honouring one preference of one pod is worth, at the weight of 100.
+    pub preference_worth: NanosPerHour,
     /// Well-known labels of the provider, besides Kubernetes' own.
     pub well_known_labels: &'a [String],
     pub reservation_id_label: &'a str,
+}
+
+/// How far the search for an answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// The first answer in which every pod has a place, as for the many simulations of one turn.
+    First,
+    /// The cheapest of several answers, with new nodes planned as a whole, where the question is optimized for cost.
+    Best,
 }
 
 /// A dynamic NodePool that is ready, with its template resolved.

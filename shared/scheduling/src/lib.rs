@@ -20,6 +20,7 @@ mod input;
 mod limits;
 mod min_values;
 mod node;
+mod on_offer;
 mod outcome;
 mod ports;
 mod prices;
@@ -47,7 +48,7 @@ pub use groundwork::Groundwork;
 pub use guided::Destination;
 #[cfg(feature = "inner-loops")]
 pub use inner_loops::InnerLoops;
-pub use input::{ExistingNode, Host, Input, Options, Pool};
+pub use input::{Effort, ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use rearrange::{Leaver, Rearranging, Team};
 pub use reason::{Asked, Reason};

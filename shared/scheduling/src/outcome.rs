@@ -31,6 +31,8 @@ pub struct Answer {
     pub new_nodes: Vec<NewNode>,
     pub existing: Vec<(usize, Vec<usize>)>,
     pub unplaced: Vec<Unplaced>,
+    /// Pods with a place that had to give up preferences, with the weights of these together.
+    pub given_up: Vec<(usize, u32)>,
     /// NodePools of which no instance type is left whatever the pod (spec/scheduling §10).
     pub barren: Vec<Barren>,
 }
@@ -130,7 +132,9 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         unplaced,
         ..Answer::default()
     };
-    for claim in std::mem::take(&mut solver.claims) {
+    let mut claims = std::mem::take(&mut solver.claims);
+    stay_within_limits(&mut claims, &solver.world);
+    for claim in claims {
         match finish(&claim, &mut solver.world) {
             Ok(node) => answer.new_nodes.push(node),
             Err(reason) => answer
@@ -150,6 +154,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         .collect();
     existing.sort_unstable();
     answer.existing = existing;
+    answer.given_up = given_up(solver, &answer);
     let templates = solver.world.templates.iter().enumerate();
     let barren = templates.filter(|(_, template)| template.base.is_empty());
     answer.barren = barren
@@ -159,6 +164,29 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         })
         .collect();
     answer
+}
+
+fn given_up(solver: &Solver<'_>, answer: &Answer) -> Vec<(usize, u32)> {
+    let made = answer.new_nodes.iter().flat_map(|node| &node.pods);
+    let existing = answer.existing.iter().flat_map(|(_, pods)| pods);
+    let found = made.chain(existing).filter_map(|pod| {
+        let shape = solver.placed_as.get(*pod)?;
+        let (core, _) = solver.shapes.get(shape.0 as usize)?;
+        Some((*pod, core.spec.given_up))
+    });
+    found.filter(|(_, weight)| *weight > 0).collect()
+}
+
+/// Takes away the types that would let a NodePool's new nodes exceed its limits together.
+fn stay_within_limits(claims: &mut [Claim<'_>], world: &World<'_>) {
+    let pools = world.templates.iter().zip(&world.input.pools).enumerate();
+    for (at, (template, pool)) in pools {
+        if template.limits.are_by_choice() {
+            let own = claims.iter_mut().filter(|claim| claim.template == at);
+            let mut nodes: Vec<_> = own.map(|claim| (claim.counted, &mut claim.rows)).collect();
+            template.limits.share_out(&pool.remaining, &mut nodes);
+        }
+    }
 }
 
 fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reason>> {

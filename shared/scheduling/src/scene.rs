@@ -15,7 +15,7 @@ use model::{
     volume::Storage,
 };
 
-use crate::{Answer, ExistingNode, Host, Input, Options, Pool, solve};
+use crate::{Answer, Effort, ExistingNode, Host, Input, Options, Pool, solve};
 
 pub(crate) const ZONES: [&str; 2] = ["a", "b"];
 pub(crate) const CENT: i64 = 10_000_000;
@@ -63,6 +63,8 @@ impl Scene {
                 min_values_policy: MinValuesPolicy::Strict,
                 reserved: None,
                 optimize: Optimize::Upstream,
+                effort: Effort::Best,
+                preference_worth: model::snapshot::Settings::preference_worth(),
                 well_known_labels: &[],
                 reservation_id_label: "",
             },

@@ -19,8 +19,9 @@ use crate::{
     groundwork::Groundwork,
     input::{ExistingNode, Input},
     node::{Attached, Node},
+    on_offer::OnOffer,
     reservations::Reservations,
-    strategy::Ties,
+    strategy::{CountedAs, Ties},
     template::Daemon,
     tolerance::{Tolerance, TolerationsId},
     topology::{
@@ -123,7 +124,7 @@ pub(crate) fn set_up_moving<'a>(
     };
     let no_taints = tolerance.taints(Vec::new());
     let hostname = algebra.symbol(labels::HOSTNAME);
-    let mut topology = Topology::new(classes, universe, input.namespaces, hosts, labelled);
+    let mut topology = Topology::new(classes, universe, input, hosts, labelled);
     if has_topology {
         count_bound(
             input,
@@ -149,6 +150,8 @@ pub(crate) fn set_up_moving<'a>(
         no_taints,
         prices: BTreeMap::new(),
         ties: Ties::default(),
+        on_offer: OnOffer::of(input.options.optimize),
+        counted_as: CountedAs::default(),
     };
     let nodes = found
         .into_iter()

@@ -54,6 +54,7 @@ impl<'a> Solver<'a> {
             may_tolerate,
         } = setup;
         world.ties = strategy.ties;
+        world.counted_as = strategy.counted_as;
         let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
         let mut solver = Self {
             world,

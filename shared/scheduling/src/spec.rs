@@ -14,12 +14,17 @@ pub(crate) struct Spec<'a> {
     /// The first one counts; the others are its alternatives.
     required: &'a [NodeSelectorTerm],
     /// Heaviest first, as the next two.
-    preferred: Vec<&'a NodeSelectorTerm>,
-    attracted: Vec<&'a PodAffinityTerm>,
-    repelled: Vec<&'a PodAffinityTerm>,
+    preferred: Vec<&'a (i32, NodeSelectorTerm)>,
+    attracted: Vec<&'a (i32, PodAffinityTerm)>,
+    repelled: Vec<&'a (i32, PodAffinityTerm)>,
     pub(crate) spread: Vec<&'a TopologySpread>,
     pub(crate) tolerates_prefer_no_schedule: bool,
+    /// The weights of all preferences that were given up.
+    pub(crate) given_up: u32,
 }
+
+/// The weight of a preference that has none of its own, and of the heaviest that has.
+pub(crate) const FULL_WEIGHT: u32 = 100;
 
 /// What a pod gives up next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +53,7 @@ impl<'a> Spec<'a> {
                 .filter(|c| respect || c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule)
                 .collect(),
             tolerates_prefer_no_schedule: false,
+            given_up: 0,
         }
     }
 
@@ -55,26 +61,27 @@ impl<'a> Spec<'a> {
     pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
         let mut spec = self.clone();
         let soft = |c: &&TopologySpread| c.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
-        let sacrifice = if let [_, rest @ ..] = self.required
+        let (sacrifice, weight) = if let [_, rest @ ..] = self.required
             && !rest.is_empty()
         {
             spec.required = rest;
-            Sacrifice::RequiredTerm
-        } else if drop_first(&mut spec.attracted) {
-            Sacrifice::PodAffinity
-        } else if drop_first(&mut spec.repelled) {
-            Sacrifice::PodAntiAffinity
-        } else if drop_first(&mut spec.preferred) {
-            Sacrifice::NodeAffinity
+            (Sacrifice::RequiredTerm, 0)
+        } else if let Some(weight) = drop_first(&mut spec.attracted) {
+            (Sacrifice::PodAffinity, weight)
+        } else if let Some(weight) = drop_first(&mut spec.repelled) {
+            (Sacrifice::PodAntiAffinity, weight)
+        } else if let Some(weight) = drop_first(&mut spec.preferred) {
+            (Sacrifice::NodeAffinity, weight)
         } else if let Some(at) = spec.spread.iter().position(soft) {
             spec.spread.swap_remove(at);
-            Sacrifice::Spread
+            (Sacrifice::Spread, FULL_WEIGHT)
         } else if may_tolerate && !self.tolerates_prefer_no_schedule {
             spec.tolerates_prefer_no_schedule = true;
-            Sacrifice::PreferNoSchedule
+            (Sacrifice::PreferNoSchedule, FULL_WEIGHT)
         } else {
             return None;
         };
+        spec.given_up = spec.given_up.saturating_add(weight);
         Some((spec, sacrifice))
     }
 
@@ -91,7 +98,7 @@ impl<'a> Spec<'a> {
             &mut all,
             preferred
                 .into_iter()
-                .flat_map(|term| &term.match_expressions),
+                .flat_map(|(_, term)| &term.match_expressions),
         );
         all
     }
@@ -125,12 +132,12 @@ impl<'a> Spec<'a> {
 
     pub(crate) fn affinity(&self) -> impl Iterator<Item = &'a PodAffinityTerm> {
         let required = self.pod.pod_affinity.required.iter();
-        required.chain(self.attracted.iter().copied())
+        required.chain(self.attracted.iter().map(|(_, term)| term))
     }
 
     pub(crate) fn anti_affinity(&self) -> impl Iterator<Item = &'a PodAffinityTerm> {
         let required = self.pod.pod_anti_affinity.required.iter();
-        required.chain(self.repelled.iter().copied())
+        required.chain(self.repelled.iter().map(|(_, term)| term))
     }
 }
 
@@ -143,16 +150,17 @@ fn add<'r>(
     }
 }
 
-fn by_weight<T>(weighted: &[(i32, T)], respect: bool) -> Vec<&T> {
+fn by_weight<T>(weighted: &[(i32, T)], respect: bool) -> Vec<&(i32, T)> {
     let mut terms: Vec<&(i32, T)> = weighted.iter().filter(|_| respect).collect();
     terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    terms.into_iter().map(|(_, term)| term).collect()
+    terms
 }
 
-fn drop_first<T>(terms: &mut Vec<T>) -> bool {
-    let any = !terms.is_empty();
-    if any {
-        terms.remove(0);
+/// Drops the heaviest term, whose weight it returns.
+fn drop_first<T>(terms: &mut Vec<&(i32, T)>) -> Option<u32> {
+    if terms.is_empty() {
+        return None;
     }
-    any
+    let (weight, _) = terms.remove(0);
+    Some(u32::try_from(*weight).unwrap_or(0))
 }

@@ -7,10 +7,10 @@ use std::{
     rc::Rc,
 };
 
-use model::{Resources, pod::Pod, snapshot::Optimize};
+use model::{Resources, pod::Pod};
 
 use crate::{
-    Answer, Destination, Groundwork, Input, Pool,
+    Answer, Destination, Effort, Groundwork, Input, Pool,
     algebra::Sym,
     setup::{Owner, Seats, Setup, set_up_moving},
     solve::Solver,
@@ -53,6 +53,7 @@ impl<'a> Standing<'a> {
         let (groundwork, input) = (Groundwork::or_own(known, &input), Rc::new(input));
         let (mut setup, seats) = set_up_moving(&groundwork, &input, waiting);
         let world = &mut setup.world;
+        world.on_offer = world.on_offer.for_moves();
         let keys = world.topology.keys().filter(|key| *key != world.hostname);
         let keys: Vec<Sym> = keys.collect();
         world.topology.remember(&keys, &mut world.algebra);
@@ -78,7 +79,7 @@ impl<'a> Standing<'a> {
         let pod = |at: &usize| self.input.pods.get(*at).copied();
         let asked: Vec<&Pod> = pods.iter().filter_map(pod).collect();
         let mut options = self.input.options.clone();
-        options.optimize = Optimize::Upstream;
+        options.effort = Effort::First;
         let pools = self.input.pools.iter().zip(&leaving.remaining);
         let input = Rc::new(Input {
             options,
@@ -105,6 +106,18 @@ impl<'a> Standing<'a> {
             return strategy::guided(&input, setup, self.waiting, &wanted);
         }
         strategy::best(&input, || self.set_up(&input, leaving))
+    }
+
+    /// The weight of the preferences that a pod goes without where it is, by its place and that of its node in the standing
+    /// question; `None` where the question does not list its node.
+    pub fn given_up(&self, pod: usize, node: usize) -> Option<u32> {
+        let mut setup = self.setup.clone();
+        let world = &mut setup.world;
+        world.templates = self.groundwork.moulds(&self.input.pools);
+        if let Some(seat) = self.seats.pods.get(&pod) {
+            world.topology.take_back(seat, &world.algebra);
+        }
+        Solver::new(&self.input, setup, Strategy::default()).given_up(pod, node)
     }
 
     /// The cluster as it stands, with those that wait where they have room.

@@ -3,21 +3,24 @@
 
 use std::collections::BTreeSet;
 
-use model::snapshot::Optimize;
+use model::{NanosPerHour, snapshot::Optimize};
 
 use crate::{
     guided::Destination,
-    input::Input,
+    input::{Effort, Input, Pool},
     outcome::{self, Answer},
     repack::repack,
     setup::Setup,
     solve::Solver,
+    spec::FULL_WEIGHT,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Strategy {
     pub(crate) order: Order,
     pub(crate) ties: Ties,
+    pub(crate) counted_as: CountedAs,
+    pub(crate) pools: Pools,
 }
 
 /// Which claim in flight is tried first.
@@ -37,23 +40,50 @@ pub(crate) enum Ties {
     FirstByName,
 }
 
+/// Which of several NodePools of the same weight makes a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pools {
+    /// The one whose node is the cheapest for the pod that it is made for.
+    #[default]
+    CheapestNode,
+    /// The one where a pod costs least on a node that is full of such pods.
+    CheapestShare,
+}
+
+/// Which of its types a new node counts as against its NodePool's limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CountedAs {
+    #[default]
+    Cheapest,
+    /// The one that takes the least of what limits leave, where the cheapest ones leave too little.
+    Smallest,
+}
+
 /// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
 const WAYS: [Strategy; 4] = [
     Strategy {
         order: Order::OldestFirst,
         ties: Ties::Cheapest,
+        counted_as: CountedAs::Cheapest,
+        pools: Pools::CheapestShare,
     },
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::Cheapest,
+        counted_as: CountedAs::Cheapest,
+        pools: Pools::CheapestNode,
     },
     Strategy {
         order: Order::OldestFirst,
         ties: Ties::FirstByName,
+        counted_as: CountedAs::Cheapest,
+        pools: Pools::CheapestShare,
     },
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::FirstByName,
+        counted_as: CountedAs::Cheapest,
+        pools: Pools::CheapestNode,
     },
 ];
 
@@ -63,24 +93,70 @@ const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
 pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
-    let for_cost = input.options.optimize == Optimize::Cost;
+    let for_cost = is_for_cost(input);
+    let worth = input.options.preference_worth;
     let pods = input.pods.len();
     let mut ways = WAYS
         .into_iter()
         .filter(|way| for_cost || way.order == Order::EmptiestFirst);
     let mut best = answer(input, set_up(), ways.next().unwrap_or_default());
-    for way in ways {
+    if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
+        let full = Strategy {
+            pools: Pools::CheapestShare,
+            ..Strategy::default()
+        };
+        let other = answer(input, set_up(), full);
+        let fewer = other.new_nodes.len() < best.new_nodes.len();
+        if fewer && unplaced(&other) == unplaced(&best) {
+            best = other;
+        }
+    }
+    let sparing = SPARING.into_iter().filter(|_| is_limited(input));
+    for way in ways.chain(sparing) {
         let retry = pods <= COMPARED_PODS_MAX && best.unplaced.iter().any(|left| !left.deferred);
         let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
-        let compare = for_cost && few && cost(&best) > 0;
+        let compare = for_cost && few && cost(&best) > 0 && way.counted_as == CountedAs::Cheapest;
         if retry || compare {
             let other = answer(input, set_up(), way);
-            if is_better(&other, &best, for_cost) {
+            if is_better(&other, &best, for_cost.then_some(worth)) {
                 best = other;
             }
         }
     }
     best
+}
+
+/// Whether the choice between NodePools is left to prices.
+fn shares_weights(input: &Input<'_>) -> bool {
+    let mut pairs = input.pools.windows(2);
+    let alike = |pair: &[Pool<'_>]| matches!(pair, [one, other] if one.weight == other.weight);
+    input.options.optimize == Optimize::Cost && pairs.any(alike)
+}
+
+/// Ways that spare limits, tried where some pods have no place otherwise.
+const SPARING: [Strategy; 2] = [
+    Strategy {
+        order: Order::OldestFirst,
+        ties: Ties::Cheapest,
+        counted_as: CountedAs::Smallest,
+        pools: Pools::CheapestShare,
+    },
+    Strategy {
+        order: Order::EmptiestFirst,
+        ties: Ties::Cheapest,
+        counted_as: CountedAs::Smallest,
+        pools: Pools::CheapestNode,
+    },
+];
+
+/// Whether it matters what nodes count as.
+fn is_limited(input: &Input<'_>) -> bool {
+    let mut pools = input.pools.iter();
+    input.options.optimize == Optimize::Cost && pools.any(|pool| !pool.remaining.0.is_empty())
+}
+
+fn is_for_cost(input: &Input<'_>) -> bool {
+    input.options.optimize == Optimize::Cost && input.options.effort == Effort::Best
 }
 
 /// Pods that wait come first, then those that are wanted somewhere, then whoever is left.
@@ -100,17 +176,31 @@ pub(crate) fn guided<'a>(
     outcome::conclude(&mut solver, unplaced)
 }
 
-/// More pods have a place, or the same ones more cheaply.
-fn is_better(other: &Answer, best: &Answer, for_cost: bool) -> bool {
+/// More pods have a place, or the same ones more cheaply, where cost decides; a preference that is given up costs what it is worth.
+fn is_better(other: &Answer, best: &Answer, worth: Option<NanosPerHour>) -> bool {
+    let is_cheaper = |worth| {
+        let value = |answer: &Answer| {
+            let given_up = given_up(answer);
+            let lost = i128::from(given_up) * i128::from(worth) / i128::from(FULL_WEIGHT);
+            (i128::from(cost(answer)) + lost, given_up)
+        };
+        unplaced(other) == unplaced(best) && value(other) < value(best)
+    };
     other.unplaced.len() < best.unplaced.len()
-        || for_cost && unplaced(other) == unplaced(best) && cost(other) < cost(best)
+        || worth.is_some_and(|NanosPerHour(worth)| is_cheaper(worth))
+}
+
+/// The weights of all preferences that were given up.
+fn given_up(answer: &Answer) -> u64 {
+    let weights = answer.given_up.iter();
+    weights.map(|(_, weight)| u64::from(*weight)).sum()
 }
 
 fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer {
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
     let unplaced = outcome::explain(&mut solver, left);
-    if input.options.optimize == Optimize::Cost {
+    if is_for_cost(input) && strategy.counted_as == CountedAs::Cheapest {
         repack(&mut solver);
     }
     outcome::conclude(&mut solver, unplaced)

@@ -8,6 +8,7 @@ use model::{
     pod::{HostPort, Pod},
     requirement::{Requirement, Requirements},
     selector::Operator,
+    snapshot::{MinValuesPolicy, Optimize},
 };
 
 use crate::{
@@ -15,8 +16,8 @@ use crate::{
     amounts::{self, Dimensions},
     bits::Bits,
     catalog::Catalog,
-    input::Pool,
-    limits::Limits,
+    input::{Options, Pool},
+    limits::{Counting, Limits},
     min_values,
     room::Room,
     spec::Spec,
@@ -98,8 +99,9 @@ impl Template {
         dimensions: &Dimensions,
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
-        strict_min_values: bool,
+        options: &Options<'_>,
     ) -> Self {
+        let strict_min_values = options.min_values_policy == MinValuesPolicy::Strict;
         let matching = catalog.matching(set, algebra);
         let mut base = catalog.remembered(matching).clone();
         for (row, variant) in catalog.rows.iter().enumerate() {
@@ -132,6 +134,11 @@ impl Template {
                 Some(left)
             })
             .collect();
+        // One type does not stand for what minValues asks for.
+        let counting = match options.optimize {
+            Optimize::Cost if !has_min_values => Counting::Chosen,
+            Optimize::Cost | Optimize::Upstream => Counting::Largest,
+        };
         Self {
             set,
             taints,
@@ -140,7 +147,7 @@ impl Template {
             room: Rc::new(Room::new(&left, dimensions.len())),
             left,
             daemons: daemons.into(),
-            limits: Limits::new(&pool.remaining, catalog),
+            limits: Limits::new(&pool.remaining, catalog, counting),
             has_min_values,
             min_values_unmet,
         }

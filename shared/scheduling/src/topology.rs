@@ -18,7 +18,7 @@ use model::{
     labels,
     pod::{Pod, PodAffinityTerm, TopologySpread},
     selector::{LabelExpression, LabelOperator, LabelSelector},
-    snapshot::Namespace,
+    snapshot::{Namespace, Optimize},
 };
 
 pub(crate) use self::asking::Answer;
@@ -31,6 +31,7 @@ use self::{
 };
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
+    input::Input,
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
@@ -76,6 +77,8 @@ struct Identity {
     key: Sym,
     max_skew: i64,
     min_domains: usize,
+    /// Those that count without a node in them, where they depend on the pod.
+    on_offer: Vec<Sym>,
     namespaces: Vec<String>,
     selector: Option<LabelSelector>,
     filter: Option<FilterId>,
@@ -99,6 +102,7 @@ pub(crate) struct Topology<'a> {
     selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],
+    as_upstream: bool,
     bound: Bound,
     /// Of the bound pods, those that are not there any more.
     absent: BTreeMap<ClassId, Vec<u32>>,
@@ -117,7 +121,7 @@ impl<'a> Topology<'a> {
     pub(crate) fn new(
         classes: Classes<'a>,
         universe: Universe,
-        namespaces: &'a [Namespace],
+        input: &Input<'a>,
         hosts: Vec<HostLabels<'a>>,
         nodes: Vec<HostLabels<'a>>,
     ) -> Self {
@@ -129,7 +133,8 @@ impl<'a> Topology<'a> {
             classes: Rc::new(classes),
             selecting: Vec::new(),
             universe: Rc::new(universe),
-            namespaces,
+            namespaces: input.namespaces,
+            as_upstream: input.options.optimize == Optimize::Upstream,
             bound: Bound::default(),
             absent: BTreeMap::new(),
             placed: Vec::new(),
@@ -154,11 +159,14 @@ impl<'a> Topology<'a> {
         self.groups.get(id.0 as usize).map(|(group, _)| group)
     }
 
+    /// The group of a spread constraint. `on_offer` are the domains that count without a node in them; unless given, those that
+    /// any NodePool names.
     pub(crate) fn spread(
         &mut self,
         constraint: &TopologySpread,
         class: ClassId,
         filter: Filter,
+        on_offer: Option<Vec<Sym>>,
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) -> GroupId {
@@ -178,7 +186,8 @@ impl<'a> Topology<'a> {
             }
         }
         let honored = (constraint.node_taints_policy == Some(Honor)).then_some(filter.tolerations);
-        let domains = self.universe.reachable(key, honored, tolerance);
+        let named = on_offer.is_none();
+        let domains = on_offer.unwrap_or_else(|| self.universe.reachable(key, honored, tolerance));
         let filter = self.filter(filter);
         let identity = Identity {
             inverse: false,
@@ -189,6 +198,7 @@ impl<'a> Topology<'a> {
                 .min_domains
                 .and_then(|n| usize::try_from(n).ok())
                 .unwrap_or(0),
+            on_offer: if named { Vec::new() } else { domains.clone() },
             namespaces: vec![namespace],
             selector: selector.map(canonical),
             filter: Some(filter),
@@ -214,6 +224,7 @@ impl<'a> Topology<'a> {
             key,
             max_skew: 0,
             min_domains: 0,
+            on_offer: Vec::new(),
             namespaces: self.namespaces_of(term, namespace),
             selector: term.selector.clone().map(canonical),
             filter: None,

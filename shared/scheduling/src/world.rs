@@ -9,10 +9,11 @@ use crate::{
     amounts::Dimensions,
     catalog::Catalog,
     input::Input,
+    on_offer::OnOffer,
     prices::Prices,
     reservations::Reservations,
     shape::{Sets, VolumeNeeds},
-    strategy::Ties,
+    strategy::{CountedAs, Ties},
     template::Template,
     tolerance::{TaintsId, Tolerance},
     topology::{GroupId, Topology},
@@ -35,6 +36,8 @@ pub(crate) struct World<'a> {
     pub(crate) no_taints: TaintsId,
     pub(crate) prices: Prices,
     pub(crate) ties: Ties,
+    pub(crate) on_offer: OnOffer,
+    pub(crate) counted_as: CountedAs,
 }
 
 /// Why a place cannot take a pod.

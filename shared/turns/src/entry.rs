@@ -4,6 +4,7 @@ mod guards;
 use api::{duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{
+    NanosPerHour,
     caps::Caps,
     ledger::{Meta, Mode},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
@@ -162,12 +163,23 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
             [("cost", Optimize::Cost), ("upstream", Optimize::Upstream)],
             "\"cost\" or \"upstream\"",
         )?,
+        preference_worth: preference_worth(raw)?,
         feature_gates,
         well_known_labels: known.map(|key| (*key).to_owned()).collect(),
         restricted_domains: vec![api::names::group::KARPENTER_AWS.to_owned()],
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
         default_topology_spread: Vec::new(),
     })
+}
+
+fn preference_worth(raw: &Value) -> Result<NanosPerHour, EntryError> {
+    let given = raw.get("preferenceWorth").unwrap_or(&Value::Null);
+    if given.is_null() || given.as_str() == Some("") {
+        return Ok(Settings::preference_worth());
+    }
+    let worth = given.as_str().and_then(NanosPerHour::from_dollars);
+    let expected = "dollars per hour as text, such as \"0.02\"";
+    worth.ok_or_else(|| error("settings.preferenceWorth", given, expected))
 }
 
 /// One of two, of which the first is the default.

@@ -90,6 +90,7 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         well_known_labels: well_known.into_iter().map(str::to_owned).collect(),
         restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
+        preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
     };
     Ok(Snapshot {

@@ -55,6 +55,7 @@ const KNOWN: &[&str] = &[
     "notifications",
     "optimize",
     "preferencePolicy",
+    "preferenceWorth",
     "registrationTimeout",
     "reservedENIs",
     "serviceCIDR",

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 
 use model::{
-    InstanceType, Snapshot,
+    InstanceType, Offering, Snapshot, labels,
     node_pool::NodePool,
+    pod::Pod,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
 
-use crate::label::overlap;
+use crate::{
+    label::{Label, overlap},
+    node_rules::Wanted,
+};
 
 /// Every value of `key` that a node of this NodePool may have. Labels that differ from node to node are not listed.
 pub(super) fn by_pool(snapshot: &Snapshot, pool: &NodePool, key: &str) -> BTreeSet<String> {
-    let mut of_pool = Requirements::from_selector(&pool.template.requirements);
-    for (label, value) in &pool.template.labels {
-        of_pool.add(Requirement::new(label, Operator::In, [value.clone()]));
-    }
+    let of_pool = requirements(pool);
     let own = of_pool.get(key);
     let types = snapshot.instance_types.get(&pool.name);
     let Some(types) = types.filter(|types| !types.is_empty()) else {
@@ -44,4 +45,76 @@ pub(super) fn by_pool(snapshot: &Snapshot, pool: &NodePool, key: &str) -> BTreeS
     let own = own.filter(|own| !own.complement);
     domains.extend(own.into_iter().flat_map(|own| own.values.iter().cloned()));
     domains
+}
+
+fn requirements(pool: &NodePool) -> Requirements {
+    let mut of_pool = Requirements::from_selector(&pool.template.requirements);
+    for (label, value) in &pool.template.labels {
+        of_pool.add(Requirement::new(label, Operator::In, [value.clone()]));
+    }
+    of_pool
+}
+
+/// Whether an available offering of a type that is large enough would make a node for the pod in this domain.
+pub(super) fn for_pod(
+    snapshot: &Snapshot,
+    pool: &NodePool,
+    (key, domain): (&str, &str),
+    pod: &Pod,
+    wanted: &Wanted<'_>,
+) -> bool {
+    let mut of_pool = requirements(pool);
+    let own = [(labels::NODE_POOL, pool.name.as_str()), (key, domain)];
+    for (key, value) in own {
+        of_pool.add(Requirement::new(key, Operator::In, [value.to_owned()]));
+    }
+    let types = snapshot.instance_types.get(&pool.name);
+    let mut large_enough = types
+        .into_iter()
+        .flat_map(|types| types.iter())
+        .filter(|one| {
+            let allocatable = one.allocatable();
+            let mut requests = pod.requests.iter();
+            requests.all(|(name, amount)| amount <= allocatable.get(name))
+        });
+    let alternatives = wanted.alternatives();
+    large_enough.any(|one| {
+        let mut offerings = one.offerings.iter().filter(|offering| offering.available);
+        offerings.any(|offering| {
+            let is = |known: &Requirement| {
+                let Some(of_node) = of_offering(offering, &known.key) else {
+                    let of_type = one.requirements.get(&known.key);
+                    return of_type.is_none_or(|of_type| overlap(of_type, known));
+                };
+                known.has(of_node)
+            };
+            let agrees = of_pool.0.values().all(is);
+            agrees
+                && alternatives.iter().any(|alternative| {
+                    alternative.iter().all(|asked| {
+                        let key = labels::normalized(&asked.key);
+                        let label = match of_offering(offering, key) {
+                            Some(value) => Label::Is(value),
+                            None => label(&of_pool, one, key),
+                        };
+                        label.permits(asked)
+                    })
+                })
+        })
+    })
+}
+
+/// The labels that differ from offering to offering.
+fn of_offering<'o>(offering: &'o Offering, key: &str) -> Option<&'o str> {
+    match key {
+        labels::ZONE => Some(&offering.zone),
+        labels::CAPACITY_TYPE => Some(offering.capacity_type.as_str()),
+        labels::ZONE_ID if !offering.zone_id.is_empty() => Some(&offering.zone_id),
+        _ => None,
+    }
+}
+
+fn label<'l>(of_pool: &'l Requirements, one: &'l InstanceType, key: &str) -> Label<'l> {
+    let known = of_pool.get(key).or_else(|| one.requirements.get(key));
+    known.map_or(Label::Absent, Label::of_known)
 }

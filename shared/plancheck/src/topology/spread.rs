@@ -10,10 +10,11 @@ use model::{
     node_pool::NodePool,
     pod::{NodeInclusionPolicy, Pod, TopologySpread, WhenUnsatisfiable},
     selector::NodeSelectorRequirement,
+    snapshot::Optimize,
     taint::Toleration,
 };
 
-use super::{Column, Scene, matching::Term};
+use super::{Column, Scene, matching::Term, offered};
 use crate::{
     Findings,
     label::Label,
@@ -100,7 +101,7 @@ struct Count<'c, 's, 'a> {
     before: Vec<i64>,
     /// By domain, at most so many matching pods in the end, counting those with an open domain everywhere they may be.
     after: Vec<i64>,
-    /// What there is to spread over, with `after`. Empty where the key is the hostname's: another node can always be made.
+    /// What there is to spread over, with `after`. Empty where upstream spreads over hosts: another node can always be made.
     universe: BTreeMap<String, i64>,
 }
 
@@ -208,7 +209,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     /// The number of pods in the emptiest domain open to a pod that goes by this alternative of its node affinity.
     fn smallest(&self, alternative: &[&NodeSelectorRequirement]) -> i64 {
         let key = self.identity.term.key.as_str();
-        if key == labels::HOSTNAME {
+        if key == labels::HOSTNAME && self.as_upstream() {
             return 0;
         }
         let is_open = |domain: &str| {
@@ -233,9 +234,14 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         open.into_iter().min().unwrap_or(0)
     }
 
+    /// Upstream counts what NodePools name, and no hosts; otherwise what Kubernetes' scheduler will count does.
+    fn as_upstream(&self) -> bool {
+        self.scene.world.snapshot.settings.optimize == Optimize::Upstream
+    }
+
     /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
     fn domains_there_are(&self) -> BTreeMap<String, i64> {
-        if self.identity.term.key == labels::HOSTNAME {
+        if self.identity.term.key == labels::HOSTNAME && self.as_upstream() {
             return BTreeMap::new();
         }
         let world = self.scene.world;
@@ -259,15 +265,34 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         for pool in pools.filter(|pool| is_usable(pool)) {
             let tolerable =
                 intolerable(self.group.example, pool.template.taints.iter().collect()).is_none();
-            if tolerable || !self.identity.honors_taints {
+            let counts = match self.as_upstream() {
+                true => tolerable || !self.identity.honors_taints,
+                // Pods that run today are held to what is counted now.
+                false => tolerable && self.group.example.node_name.is_none(),
+            };
+            if counts {
                 for domain in self.scene.offered(pool, &self.identity.term.key).iter() {
-                    if !domains.contains_key(domain) {
+                    if !domains.contains_key(domain) && self.is_on_offer(pool, domain) {
                         domains.insert(domain.clone(), 0);
                     }
                 }
             }
         }
         domains
+    }
+
+    /// Whether a node of the NodePool could be bought in this domain for the pod itself; upstream does not ask.
+    fn is_on_offer(&self, pool: &NodePool, domain: &str) -> bool {
+        let key = self.identity.term.key.as_str();
+        let snapshot = self.scene.world.snapshot;
+        self.as_upstream()
+            || offered::for_pod(
+                snapshot,
+                pool,
+                (key, domain),
+                self.group.example,
+                &self.wanted,
+            )
     }
 
     /// Whether the constraint counts pods on this node.

@@ -15,7 +15,7 @@ use model::{
     node_pool::{ConsolidateAfter, NodePool},
     snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::{Groundwork, Standing, Volumes};
+use scheduling::{Effort, Groundwork, Standing, Volumes};
 
 use super::{movers::Movers, worth::Worth};
 use crate::{
@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
                     settling: &self.settling,
                     closed: &self.closed,
                     reserved: ReservedOfferingMode::Fallback,
-                    optimize: Optimize::Upstream,
+                    effort: Effort::First,
                 },
             );
             Standing::new(question, self.movers.waiting(), self.known.clone())

@@ -6,9 +6,9 @@ use model::{
     ids::Uid,
     ledger::{Place, Wanted},
     pod::{Pod, PodPhase},
-    snapshot::{Optimize, ReservedOfferingMode},
+    snapshot::ReservedOfferingMode,
 };
-use scheduling::{Answer, Destination, Input, Leaving, NewNode};
+use scheduling::{Answer, Destination, Effort, Input, Leaving, NewNode};
 
 use super::{candidates::Candidate, scene::Scene};
 use crate::provision::question::Asked;
@@ -32,10 +32,14 @@ pub(super) struct Simulation<'a> {
     pub(super) new_nodes: Vec<NewNode>,
     /// Machines, by their place in the inventory, with the pods that go there.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
+    /// The weights of the preferences that pods would go without, besides those that they go without today.
+    pub(super) preferences_lost: u64,
     /// Pods that run today and would have no place, with why.
     pub(super) left: Vec<(String, String)>,
 }
 
+/// Pods that give up preferences and are compared with what they have today: each comparison takes as long as a small simulation.
+const COMPARED_MAX: usize = 16;
 /// So many pods without a place are named.
 const PODS_NAMED: usize = 5;
 
@@ -72,6 +76,7 @@ impl<'a> Scene<'a> {
             wanted,
             new_nodes: Vec::new(),
             existing: Vec::new(),
+            preferences_lost: 0,
             left: Vec::new(),
         };
         let places = self.destinations().iter().enumerate();
@@ -83,8 +88,35 @@ impl<'a> Scene<'a> {
             remaining: self.ground.remaining(self.inventory, &simulation.gone),
             wanted: &self.destinations_of(&simulation),
         });
+        simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
         self.read(answer, &mut simulation);
         simulation
+    }
+
+    fn preferences_lost(
+        &self,
+        answer: &Answer,
+        asked: &[usize],
+        leaving: &[&Candidate<'a>],
+    ) -> u64 {
+        let given_up = answer.given_up.iter();
+        let given_up = given_up.filter(|(pod, _)| *pod >= self.movers.waiting());
+        let given_up: Vec<&(usize, u32)> = given_up.collect();
+        if given_up.is_empty() || !self.worth.prices_moves() {
+            return 0;
+        }
+        let lost = given_up.iter().take(COMPARED_MAX).map(|(at, after)| {
+            let pod = asked.get(*at)?;
+            let mut nodes = leaving.iter();
+            let own = nodes.find(|one| self.movers.of_machine(one.at).any(|own| own == *pod))?;
+            let place = self.destinations().iter().position(|at| *at == own.at)?;
+            let today = self.standing().given_up(*pod, place)?;
+            Some(u64::from(after.saturating_sub(today)))
+        });
+        let lost: u64 = lost.flatten().sum();
+        // The others are taken to be like those that were looked at.
+        let (all, compared) = (given_up.len(), given_up.len().min(COMPARED_MAX));
+        lost * u64::try_from(all).unwrap_or(u64::MAX) / u64::try_from(compared).unwrap_or(1)
     }
 
     /// Where pods are wanted, as the scheduler knows places; what is not there any more is left out.
@@ -154,7 +186,7 @@ impl<'a> Scene<'a> {
                 settling: &self.settling,
                 closed: &self.closed,
                 reserved: ReservedOfferingMode::Fallback,
-                optimize: Optimize::Upstream,
+                effort: Effort::First,
             },
         )
     }

@@ -53,6 +53,8 @@ pub(super) struct Worth {
     /// `None`: nothing is priced.
     terms: Option<BTreeMap<NodePoolName, Terms>>,
     boots: BTreeMap<NodePoolName, SignedDuration>,
+    /// Of one preference of one pod, at the weight of 100.
+    preference: NanosPerHour,
     /// Type and zone of spot instances that EC2 has announced to take back.
     at_risk: Vec<(String, String)>,
 }
@@ -83,8 +85,13 @@ impl Worth {
         Self {
             terms: Some(terms.collect()),
             boots: boots(&snapshot.node_claims),
+            preference: snapshot.settings.preference_worth,
             at_risk: at_risk(snapshot),
         }
+    }
+
+    pub(super) fn prices_moves(&self) -> bool {
+        self.terms.is_some()
     }
 
     /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
@@ -146,6 +153,8 @@ impl Worth {
             balance.price += over(price, boot.copied().unwrap_or(BOOT));
             balance.price += self.price_of_arriving(scene, node, i128::from(dearest), longest);
         }
+        let lost = i128::from(step.simulation.preferences_lost) * i128::from(self.preference.0);
+        balance.saved -= over(dollars(lost / 100), longest);
         Some(balance)
     }
 

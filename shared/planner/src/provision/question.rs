@@ -7,13 +7,10 @@ use std::{
 };
 
 use model::{
-    InstanceType, NodePoolName, Resources, Snapshot,
-    labels::NODE_POOL,
-    node_pool::NodePool,
-    pod::Pod,
-    snapshot::{Optimize, ReservedOfferingMode},
+    InstanceType, NodePoolName, Resources, Snapshot, labels::NODE_POOL, node_pool::NodePool,
+    pod::Pod, snapshot::ReservedOfferingMode,
 };
-use scheduling::{ExistingNode, Host, Input, Options, Pool};
+use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool};
 
 use super::overlays;
 use crate::inventory::{Inventory, Machine, is_daemon};
@@ -40,7 +37,7 @@ pub(crate) struct Asked<'q, 'p> {
     /// Machines that take no pods at all.
     pub(crate) closed: &'p BTreeSet<usize>,
     pub(crate) reserved: ReservedOfferingMode,
-    pub(crate) optimize: Optimize,
+    pub(crate) effort: Effort,
 }
 
 impl<'a> Ground<'a> {
@@ -67,14 +64,16 @@ impl<'a> Ground<'a> {
         }
     }
 
-    fn options(&self, reserved: ReservedOfferingMode, optimize: Optimize) -> Options<'a> {
+    fn options(&self, reserved: ReservedOfferingMode, effort: Effort) -> Options<'a> {
         let settings = &self.snapshot.settings;
         let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);
         Options {
             preference_policy: settings.preference_policy,
             min_values_policy: settings.min_values_policy,
             reserved: counts_reservations.then_some(reserved),
-            optimize,
+            optimize: settings.optimize,
+            effort,
+            preference_worth: settings.preference_worth,
             well_known_labels: &settings.well_known_labels,
             reservation_id_label: &settings.reservation_id_label,
         }
@@ -86,7 +85,7 @@ impl<'a> Ground<'a> {
         asked: Asked<'q, '_>,
     ) -> Input<'q> {
         Input {
-            options: self.options(asked.reserved, asked.optimize),
+            options: self.options(asked.reserved, asked.effort),
             pods: asked.pods,
             moved: asked.moved,
             pools: self.pools(inventory, asked.gone),

@@ -7,6 +7,7 @@ use model::pod::HostPort;
 use crate::{
     algebra::Sym,
     node::Node,
+    on_offer::OnOffer,
     ports,
     shape::Core,
     topology::{GroupId, group::Kind},
@@ -159,7 +160,9 @@ impl Counted {
                 },
                 Kind::AntiAffinity => Demand::Apart,
             });
+            let by_policies = group.kind == Kind::Spread && world.on_offer != OnOffer::Named;
             let wanted = world.algebra.get(core.member.strict, group.key);
+            let wanted = wanted.filter(|_| !by_policies);
             let wanted = wanted.map(|id| world.algebra.req(id));
             let known = group.domains().iter();
             let eligible: Vec<Sym> = known

@@ -286,7 +286,7 @@ impl<'m, 'a> Market<'m, 'a> {
     fn order(&self, offer: &Offer, work: &mut Work) -> Option<Vec<usize>> {
         work.spend(self.items.len())?;
         let fitting = (0..self.items.len()).filter(|item| {
-            self.usable(*item, offer) && copies(self.requests(*item), &offer.room) > 0
+            self.usable(*item, offer) && amounts::copies(self.requests(*item), &offer.room) > 0
         });
         let mut order: Vec<usize> = fitting.collect();
         order.sort_by_cached_key(|item| (Reverse(self.density(*item, &offer.room)), *item));
@@ -344,7 +344,7 @@ impl<'m, 'a> Market<'m, 'a> {
             let Some((item, left)) = chosen else {
                 continue;
             };
-            let fitting = copies(self.requests(*item), &room)
+            let fitting = amounts::copies(self.requests(*item), &room)
                 .min(self.hosting(*item, &hosted))
                 .min(*left);
             let number = (fitting + PORTION - 1) / PORTION;
@@ -403,17 +403,6 @@ impl<'m, 'a> Market<'m, 'a> {
             *worth = (worth.saturating_mul(paid / number) / SCALE).max(1);
         }
     }
-}
-
-/// How many times `wanted` fits.
-fn copies(wanted: &[i64], room: &[i64]) -> i64 {
-    let dimensions = wanted.iter().zip(room);
-    let times = dimensions.map(|(wanted, room)| match wanted {
-        0 if *room >= 0 => i64::MAX,
-        1.. => room / wanted,
-        _ => 0,
-    });
-    times.min().unwrap_or(0)
 }
 
 #[cfg(test)]

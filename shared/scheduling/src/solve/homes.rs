@@ -1,14 +1,16 @@
 //! Where a pod is tried: nodes that exist, claims in flight, a new claim.
 
-use std::{cmp::Reverse, rc::Rc};
+use std::{cmp::Reverse, ops::Range, rc::Rc};
+
+use model::snapshot::Optimize;
 
 use super::Solver;
 use crate::{
     amounts,
     bits::Bits,
-    claim::{Claim, Stage},
+    claim::{Claim, Fit, Stage},
     shape::{Core, Failure, Search},
-    strategy::Order,
+    strategy::{Order, Pools},
     topology::{HostId, Obeyed},
     world::Refusal,
 };
@@ -137,21 +139,112 @@ impl<'a> Solver<'a> {
         search: &mut Search,
     ) -> Result<(), Failure> {
         search.closed.resize(self.world.templates.len(), false);
-        for at in 0..self.world.templates.len() {
+        let mut next = 0;
+        while next < self.world.templates.len() {
+            let end = self.end_of_weight(next);
+            let tried = if end - next == 1 {
+                self.try_template(pod, next, core, search)
+            } else {
+                self.try_cheapest(pod, next..end, core, search)
+            };
+            match tried {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Reservation) => return Err(Failure::Deferred),
+                Err(_) => next = end,
+            }
+        }
+        Err(Failure::NoRoom)
+    }
+
+    fn try_template(
+        &mut self,
+        pod: usize,
+        at: usize,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Result<(), Refusal> {
+        if search.closed.get(at) == Some(&true) {
+            return Err(Refusal::Requirements);
+        }
+        let tried = self.new_claim(pod, at, core, &search.obeyed);
+        if let (Err(refusal), Some(closed)) = (&tried, search.closed.get_mut(at)) {
+            *closed = refusal.is_permanent();
+        }
+        tried
+    }
+
+    /// The NodePools from here on that nothing but their prices tells apart end here. To upstream, their names do.
+    fn end_of_weight(&self, from: usize) -> usize {
+        let input = &self.world.input;
+        let weight = input.pools.get(from).map(|pool| pool.weight);
+        let alike = input.pools.iter().skip(from);
+        let alike = alike.take_while(|pool| Some(pool.weight) == weight).count();
+        match input.options.optimize {
+            Optimize::Upstream => from + 1,
+            Optimize::Cost => from + alike.max(1),
+        }
+    }
+
+    /// A new node of the NodePool whose node costs least, of those that can make one for the pod.
+    fn try_cheapest(
+        &mut self,
+        pod: usize,
+        of: Range<usize>,
+        core: &Rc<Core<'a>>,
+        search: &mut Search,
+    ) -> Result<(), Refusal> {
+        let mut best: Option<(i64, usize)> = None;
+        let mut refused = Refusal::Requirements;
+        for at in of {
             if search.closed.get(at) == Some(&true) {
                 continue;
             }
-            match self.new_claim(pod, at, core, &search.obeyed) {
-                Ok(()) => return Ok(()),
-                Err(Refusal::Reservation) => return Err(Failure::Deferred),
+            let tried = self.empty_claim(at).and_then(|claim| {
+                let world = &mut self.world;
+                claim.check(core, &search.obeyed, Stage::New, world)
+            });
+            match tried {
+                Ok(fit) => {
+                    let price = self.price_of_new(at, core, &fit);
+                    if best.is_none_or(|(known, _)| price < known) {
+                        best = Some((price, at));
+                    }
+                }
                 Err(refusal) => {
                     if let Some(closed) = search.closed.get_mut(at) {
                         *closed = refusal.is_permanent();
                     }
+                    if refused != Refusal::Reservation {
+                        refused = refusal;
+                    }
                 }
             }
         }
-        Err(Failure::NoRoom)
+        match best {
+            Some((_, at)) => self.new_claim(pod, at, core, &search.obeyed),
+            None => Err(refused),
+        }
+    }
+
+    /// What a new node costs for the pod alone, or the pod's share of a node that is full of pods like it.
+    fn price_of_new(&mut self, template: usize, core: &Core<'a>, fit: &Fit<'a>) -> i64 {
+        let world = &mut self.world;
+        if self.strategy.pools == Pools::CheapestNode {
+            return world.cheapest(template, fit.set, &fit.rows).0;
+        }
+        let Some(catalog) = world.templates.get(template).map(|known| known.catalog) else {
+            return i64::MAX;
+        };
+        let prices = world.prices(catalog, fit.set);
+        let Some(template) = world.templates.get(template) else {
+            return i64::MAX;
+        };
+        let shares = prices.iter().filter(|(row, _)| fit.rows.contains(*row));
+        let shares = shares.filter_map(|(row, choice)| {
+            let room = template.left.get(*row)?.as_deref()?;
+            Some(choice.price.0 / amounts::copies(&core.requests, room).max(1))
+        });
+        shares.min().unwrap_or(i64::MAX)
     }
 
     pub(crate) fn new_claim(

@@ -2,10 +2,15 @@
 
 use std::rc::Rc;
 
-use model::{pod::Pod, snapshot::Optimize};
+use model::{
+    pod::{Pod, TopologySpread},
+    snapshot::Optimize,
+};
 
 use super::Solver;
 use crate::{
+    algebra::Sym,
+    on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
     topology::{Member, classes::ClassId, filter::Filter, group::Kind},
@@ -77,7 +82,7 @@ impl<'a> Solver<'a> {
         class: ClassId,
     ) -> ShapeId {
         let id = ShapeId(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
-        let member = self.member(&spec, class, &volumes);
+        let member = self.member(&spec, class, &requests, &volumes);
         let world = &mut self.world;
         let core = Core {
             requests,
@@ -94,8 +99,40 @@ impl<'a> Solver<'a> {
         id
     }
 
+    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name.
+    fn on_offer(
+        &mut self,
+        constraint: &TopologySpread,
+        filter: &Filter,
+        requests: &[i64],
+        volumes: &VolumeNeeds<'a>,
+    ) -> Option<Vec<Sym>> {
+        let world = &mut self.world;
+        let key = world.algebra.symbol(&constraint.topology_key);
+        match world.on_offer {
+            OnOffer::Named => None,
+            OnOffer::Nothing => Some(Vec::new()),
+            OnOffer::ForThePod if key == world.hostname => Some(Vec::new()),
+            OnOffer::ForThePod => {
+                let wanted = Wanted {
+                    alternatives: &filter.alternatives,
+                    tolerations: filter.tolerations,
+                    requests,
+                    volumes,
+                };
+                Some(world.domains_on_offer(key, &wanted))
+            }
+        }
+    }
+
     /// Joins the pod to its groups, making those that are new (spec/scheduling §17.7).
-    fn member(&mut self, spec: &Spec<'a>, class: ClassId, volumes: &VolumeNeeds<'a>) -> Member {
+    fn member(
+        &mut self,
+        spec: &Spec<'a>,
+        class: ClassId,
+        requests: &[i64],
+        volumes: &VolumeNeeds<'a>,
+    ) -> Member {
         let as_upstream = self.world.input.options.optimize == Optimize::Upstream;
         let World {
             topology,
@@ -128,6 +165,7 @@ impl<'a> Solver<'a> {
             );
             member.inverse.push(group);
         }
+        let mut spread = Vec::new();
         for constraint in &spec.spread {
             use model::pod::NodeInclusionPolicy::{Honor, Ignore};
             // Upstream forgets the terms it gave up, and with them pods that count (spec/scheduling §17.3).
@@ -145,9 +183,25 @@ impl<'a> Solver<'a> {
                     .collect(),
                 tolerations,
             };
-            let group = topology.spread(constraint, class, filter, algebra, tolerance);
+            spread.push((constraint, filter));
+        }
+        for (constraint, filter) in spread {
+            let on_offer = self.on_offer(constraint, &filter, requests, volumes);
+            let World {
+                topology,
+                algebra,
+                tolerance,
+                ..
+            } = &mut self.world;
+            let group = topology.spread(constraint, class, filter, on_offer, algebra, tolerance);
             member.owned.push(group);
         }
+        let World {
+            topology,
+            algebra,
+            tolerance,
+            ..
+        } = &mut self.world;
         let attracted = spec.affinity().map(|term| (Kind::Affinity, term));
         let repelled = spec.anti_affinity().map(|term| (Kind::AntiAffinity, term));
         for (kind, term) in attracted.chain(repelled) {

@@ -35,14 +35,15 @@ fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
         new_nodes: nodes.collect(),
         existing: Vec::new(),
         unplaced: left.collect(),
+        given_up: Vec::new(),
         barren: Vec::new(),
     }
 }
 
 #[test]
 fn more_pods_with_a_place_are_better_at_any_price() {
-    for for_cost in [false, true] {
-        let is_better = |other, best| is_better(&other, &best, for_cost);
+    for worth in [None, WORTH] {
+        let is_better = |other, best| is_better(&other, &best, worth);
         assert!(is_better(answer(&[1], &[900]), answer(&[1, 2], &[1])));
         assert!(!is_better(answer(&[1, 2], &[1]), answer(&[1], &[900])));
     }
@@ -51,12 +52,40 @@ fn more_pods_with_a_place_are_better_at_any_price() {
 #[test]
 fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
     let best = || answer(&[1], &[30, 40]);
-    assert!(is_better(&answer(&[1], &[69]), &best(), true));
-    assert!(!is_better(&answer(&[1], &[70]), &best(), true));
-    assert!(!is_better(&answer(&[1], &[71]), &best(), true));
-    assert!(!is_better(&answer(&[1], &[69]), &best(), false));
+    assert!(is_better(&answer(&[1], &[69]), &best(), WORTH));
+    assert!(!is_better(&answer(&[1], &[70]), &best(), WORTH));
+    assert!(!is_better(&answer(&[1], &[71]), &best(), WORTH));
+    assert!(!is_better(&answer(&[1], &[69]), &best(), None));
     // Others with a place are not compared.
-    assert!(!is_better(&answer(&[0], &[69]), &best(), true));
+    assert!(!is_better(&answer(&[0], &[69]), &best(), WORTH));
+}
+
+/// What a preference is worth, at the weight of 100.
+const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
+
+#[test]
+fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
+    let with = |price: i64, given_up: &[(usize, u32)], worth| {
+        let other = Answer {
+            given_up: given_up.to_vec(),
+            ..answer(&[], &[price])
+        };
+        let best = Answer {
+            given_up: vec![(0, 100), (1, 50)],
+            ..answer(&[], &[100])
+        };
+        is_better(&other, &best, worth)
+    };
+    assert!(with(100, &[(0, 100)], WORTH));
+    assert!(!with(100, &[(0, 100), (1, 50)], WORTH));
+    assert!(!with(100, &[(0, 100), (1, 60)], WORTH));
+    // Also where honouring one is worth nothing by itself.
+    assert!(with(100, &[(0, 100)], Some(NanosPerHour(0))));
+    // A preference more is worth its price, and no more than that.
+    assert!(with(104, &[(0, 100)], WORTH));
+    assert!(!with(106, &[(0, 100)], WORTH));
+    assert!(with(89, &[(0, 100), (1, 50), (2, 100)], WORTH));
+    assert!(!with(91, &[(0, 100), (1, 50), (2, 100)], WORTH));
 }
 
 /// In how many ways a question is answered.

@@ -3,7 +3,7 @@
 use model::labels;
 
 use super::{Group, GroupId, Kind, Member, Obeyed, Place, Topology};
-use crate::algebra::{Algebra, SetId, Sym};
+use crate::algebra::{Algebra, SetId, Sym, Undefined};
 
 /// More equally empty combinations of domains are not compared; zones × capacity types stay below.
 const ALTERNATIVES_MAX: usize = 32;
@@ -43,8 +43,20 @@ impl Topology<'_> {
             match group.kind {
                 Kind::AntiAffinity if count > 0 => return Answer::Never(id),
                 Kind::Spread => {
-                    if i64::from(count) + i64::from(counts_itself) > group.max_skew {
-                        return Answer::Never(id);
+                    let after = i64::from(count) + i64::from(counts_itself);
+                    // Another node can always be made, so that those to be made are held to an empty one.
+                    let least = match place.undefined {
+                        Undefined::Refused => i64::from(group.on_emptiest_host()),
+                        Undefined::WellKnown => 0,
+                    };
+                    if after - least > group.max_skew {
+                        // The emptiest may fill up, and others may follow then.
+                        let may_follow =
+                            group.looks_at_hosts && place.undefined == Undefined::Refused;
+                        return match may_follow {
+                            true => Answer::NotNow(id),
+                            false => Answer::Never(id),
+                        };
                     }
                 }
                 Kind::Affinity if count == 0 => {
@@ -101,11 +113,14 @@ impl Topology<'_> {
                 .get(member.strict, group.key)
                 .map(|id| algebra.req(id));
             let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
-            let (pod, node) = (pod.as_deref(), node.as_deref());
+            // Which domains a spread constraint is about depends on its own policies, which decided that already.
+            let by_policies = group.kind == Kind::Spread && !self.as_upstream;
+            let (pod, node) = (pod.as_deref().filter(|_| !by_policies), node.as_deref());
             let (mut domains, mut one) = match group.kind {
                 Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),
                 Kind::Affinity => (group.attracting(pod, node, algebra), false),
-                Kind::AntiAffinity => (group.empty(pod, node, algebra), false),
+                // A node that could be anywhere would keep others away from everywhere.
+                Kind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
             };
             if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
                 (domains, one) = (group.beginnings(pod, node, algebra), true);

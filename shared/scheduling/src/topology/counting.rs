@@ -17,13 +17,27 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) {
+        group.looks_at_hosts = group.by_host && group.kind == Kind::Spread && !self.as_upstream;
+        if group.looks_at_hosts {
+            for host in self.hosts.iter() {
+                let is_gone = self
+                    .gone
+                    .iter()
+                    .any(|gone| gone.place.host == host.place.host);
+                if !is_gone && self.accepts(group, &host.place, algebra, tolerance) {
+                    group.look_at_host(host.place.host);
+                }
+            }
+        }
         if !group.by_host {
             let domains = self.bound.domains(group.key, &self.nodes, algebra);
             let gone = self.gone.iter().filter_map(|node| {
                 let value = node.labels.get(algebra.text(group.key))?;
                 Some((algebra.find_symbol(value)?, node.place))
             });
-            let domains = bound::without(&domains, gone.collect::<Vec<_>>().into_iter());
+            // Kubernetes' scheduler counts the domain of a node as long as it is there.
+            let gone: Vec<_> = gone.filter(|_| self.as_upstream).collect();
+            let domains = bound::without(&domains, gone.into_iter());
             for ((value, place), _) in domains.iter() {
                 if self.accepts(group, place, algebra, tolerance) {
                     group.register(*value, algebra);
@@ -203,6 +217,7 @@ impl<'a> Topology<'a> {
 fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
     if group.by_host {
         group.record_host(place.host);
+        group.look_at_host(place.host);
     } else if let Some(domains) = algebra.values(place.set, group.key)
         && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
     {

@@ -1,5 +1,7 @@
 //! One rule about where pods may be relative to each other, and how many are in each domain (spec/scheduling §17).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{
     algebra::{Algebra, Req, Sym},
     topology::{HostId, filter::FilterId},
@@ -25,6 +27,11 @@ pub(crate) struct Group {
     /// Ordered by text. Unused when `by_host`.
     domains: Vec<Domain>,
     hosts: Vec<u32>,
+    /// Whether the emptiest host is what others are held to, as Kubernetes' scheduler does.
+    pub(crate) looks_at_hosts: bool,
+    /// The hosts that count then, and how many of them have each number of pods.
+    looked_at: BTreeSet<HostId>,
+    tally: BTreeMap<u32, u32>,
     occupied: usize,
     /// Moves with every count.
     pub(crate) version: u32,
@@ -52,6 +59,9 @@ impl Group {
             filter,
             domains: Vec::new(),
             hosts: Vec::new(),
+            looks_at_hosts: false,
+            looked_at: BTreeSet::new(),
+            tally: BTreeMap::new(),
             occupied: 0,
             version: 0,
         }
@@ -123,7 +133,9 @@ impl Group {
     pub(crate) fn take_back_host(&mut self, host: HostId) {
         if let Some(count) = self.hosts.get_mut(host.0 as usize).filter(|n| **n > 0) {
             *count -= 1;
-            self.occupied -= usize::from(*count == 0);
+            let count = *count;
+            self.occupied -= usize::from(count == 0);
+            self.retally(host, count + 1, count);
             self.version = self.version.saturating_sub(1);
         }
     }
@@ -136,8 +148,38 @@ impl Group {
         if let Some(count) = self.hosts.get_mut(at) {
             self.occupied += usize::from(*count == 0);
             *count += 1;
+            let count = *count;
             self.version += 1;
+            self.retally(host, count - 1, count);
         }
+    }
+
+    /// Makes a host count, perhaps without a pod on it.
+    pub(crate) fn look_at_host(&mut self, host: HostId) {
+        if self.looks_at_hosts && self.looked_at.insert(host) {
+            let count = self.on_host(host);
+            *self.tally.entry(count).or_default() += 1;
+        }
+    }
+
+    fn retally(&mut self, host: HostId, before: u32, after: u32) {
+        if !self.looked_at.contains(&host) {
+            return;
+        }
+        if let Some(hosts) = self.tally.get_mut(&before) {
+            *hosts -= 1;
+            if *hosts == 0 {
+                self.tally.remove(&before);
+            }
+        }
+        *self.tally.entry(after).or_default() += 1;
+    }
+
+    /// How many pods the emptiest host has that the scheduler counts: none while there are fewer hosts than there have to be.
+    pub(crate) fn on_emptiest_host(&self) -> u32 {
+        let least = self.tally.keys().next().copied().unwrap_or(0);
+        let is_too_few = self.looked_at.len() < self.min_domains;
+        if is_too_few { 0 } else { least }
     }
 
     pub(crate) fn on_host(&self, host: HostId) -> u32 {

@@ -69,7 +69,13 @@ impl Universe {
     }
 }
 
-fn values(key: Sym, set: SetId, catalog: &Catalog<'_>, algebra: &mut Algebra) -> Vec<Sym> {
+/// The values of `key` that a NodePool with these requirements or one of its types names.
+pub(crate) fn values(
+    key: Sym,
+    set: SetId,
+    catalog: &Catalog<'_>,
+    algebra: &mut Algebra,
+) -> Vec<Sym> {
     let pool = algebra.get(set, key);
     let answers = catalog.column(key).iter();
     let both = answers.map(|(answer, _)| match pool {

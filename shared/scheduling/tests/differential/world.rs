@@ -15,7 +15,7 @@ use model::{
     volume::Storage,
 };
 use proptest::{prelude::*, sample::select, sample::subsequence};
-use scheduling::{ExistingNode, Host, Input, Options, Pool};
+use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool};
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const ARCHS: [&str; 2] = ["amd64", "arm64"];
@@ -98,6 +98,8 @@ impl World {
                 min_values_policy: MinValuesPolicy::Strict,
                 reserved: Some(ReservedOfferingMode::Strict),
                 optimize: Optimize::Upstream,
+                effort: Effort::Best,
+                preference_worth: model::snapshot::Settings::preference_worth(),
                 well_known_labels: &[],
                 reservation_id_label: "",
             },

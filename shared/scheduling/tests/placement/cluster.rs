@@ -10,7 +10,7 @@ use model::{
     taint::Taint,
     volume::Storage,
 };
-use scheduling::{Answer, ExistingNode, Host, Input, Options, Pool, solve};
+use scheduling::{Answer, Effort, ExistingNode, Host, Input, Options, Pool, solve};
 
 use super::{ZONES, asking, instance_types};
 
@@ -50,6 +50,8 @@ impl Cluster {
                 min_values_policy: MinValuesPolicy::Strict,
                 reserved: None,
                 optimize: Optimize::Upstream,
+                effort: Effort::Best,
+                preference_worth: model::snapshot::Settings::preference_worth(),
                 well_known_labels: &[],
                 reservation_id_label: "",
             },

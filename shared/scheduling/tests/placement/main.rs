@@ -19,7 +19,7 @@ use model::{
     volume::Storage,
 };
 use proptest::prelude::*;
-use scheduling::{Answer, ExistingNode, Input, Options, Pool, solve};
+use scheduling::{Answer, Effort, ExistingNode, Input, Options, Pool, solve};
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
@@ -117,6 +117,8 @@ fn question<T>(
             min_values_policy: MinValuesPolicy::Strict,
             reserved: Some(ReservedOfferingMode::Strict),
             optimize: Optimize::Upstream,
+            effort: Effort::Best,
+            preference_worth: model::snapshot::Settings::preference_worth(),
             well_known_labels: &[],
             reservation_id_label: "",
         },

@@ -37,6 +37,10 @@ fn a_bad_value_is_named_with_what_is_allowed() {
             "optimize is 7: expected \"cost\" or \"upstream\"",
         ),
         (
+            json!({"preferenceWorth": 0.02}),
+            "preferenceWorth is 0.02: expected dollars per hour as text, such as \"0.02\"",
+        ),
+        (
             json!({"featureGates": {"nodeOverlay": "on"}}),
             "featureGates.nodeOverlay is \"on\": expected true or false",
         ),

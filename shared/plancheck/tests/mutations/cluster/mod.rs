@@ -220,6 +220,7 @@ pub(crate) fn settings() -> Settings {
         well_known_labels: vec![FAMILY.into(), RESERVATION_LABEL.into()],
         restricted_domains: Vec::new(),
         reservation_id_label: RESERVATION_LABEL.into(),
+        preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
     }
 }

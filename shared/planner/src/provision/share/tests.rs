@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, ToSpan};
 use model::{PodKey, Resources, pod::Pod, requirement::Requirements};
-use scheduling::{Answer, NewNode};
+use scheduling::{Answer, Effort, NewNode};
 
 use super::{Share, pods, pods_of_launches};
 use crate::{
@@ -113,7 +113,7 @@ fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
             settling: &none,
             closed: &none,
             reserved: snapshot.settings.reserved_offering_mode,
-            optimize: snapshot.settings.optimize,
+            effort: Effort::Best,
         },
     );
     let node = |pods: &[usize]| NewNode {

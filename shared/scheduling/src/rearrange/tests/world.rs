@@ -15,7 +15,7 @@ use model::{
 
 use super::super::{Leaver, Rearranging, Team, paper::Paper};
 use crate::{
-    Answer, ExistingNode, Host, Input, Leaving, Options, Pool, Standing,
+    Answer, Effort, ExistingNode, Host, Input, Leaving, Options, Pool, Standing,
     scene::{offering, selecting},
 };
 
@@ -167,6 +167,8 @@ impl World {
                 min_values_policy: MinValuesPolicy::Strict,
                 reserved: None,
                 optimize: Optimize::Upstream,
+                effort: Effort::Best,
+                preference_worth: model::snapshot::Settings::preference_worth(),
                 well_known_labels: &[],
                 reservation_id_label: "",
             },

@@ -70,10 +70,10 @@ fn plenty() -> Work {
 
 #[test]
 fn the_scarcest_resource_says_how_often_something_fits() {
-    assert_eq!(copies(&[1, 3], &[8, 7]), 2);
-    assert_eq!(copies(&[2, 0], &[8, 0]), 4);
-    assert_eq!(copies(&[0, 0], &[0, 0]), i64::MAX);
-    assert_eq!(copies(&[2, 0], &[8, -1]), 0);
+    assert_eq!(amounts::copies(&[1, 3], &[8, 7]), 2);
+    assert_eq!(amounts::copies(&[2, 0], &[8, 0]), 4);
+    assert_eq!(amounts::copies(&[0, 0], &[0, 0]), i64::MAX);
+    assert_eq!(amounts::copies(&[2, 0], &[8, -1]), 0);
 }
 
 #[test]
