@@ -24,9 +24,11 @@ pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
         settings.feature_gates.insert(gate.to_owned(), true);
     }
     let mut snapshot = cluster::empty(Timestamp::UNIX_EPOCH, settings);
-    let objects = read.objects.into_iter().map(|manifest| manifest.object);
+    let objects = read.objects.into_iter();
+    let mut objects = objects.map(|manifest| manifest.object).collect();
+    let (ownership, _notes) = workloads::settle(&mut objects);
     let _without_effect = cluster::add_objects(&mut snapshot, objects, types);
-    workloads::make_pods(&mut snapshot);
+    workloads::make_pods(&mut snapshot, &ownership);
     let plan = planner::provision(&snapshot, planner::Share::TURN);
     let offences = plancheck::check(&snapshot, &plan);
     assert!(offences.is_empty(), "{offences:?}");

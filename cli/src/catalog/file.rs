@@ -53,7 +53,6 @@ fn amounts(resources: &Resources) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use super::*;
 

@@ -103,9 +103,7 @@ fn documents(group: &mut Group, text: &str) -> String {
     if !is_taken {
         return text.to_owned();
     }
-    let texts = rest
-        .iter()
-        .map(|document| crate::convert::yaml::plain(document));
+    let texts = rest.iter().map(crate::convert::yaml::plain);
     texts.collect::<Vec<_>>().join("---\n")
 }
 

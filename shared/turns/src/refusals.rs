@@ -76,10 +76,10 @@ fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
 }
 
 fn claim_of(planned: &Planned) -> Option<&NodeClaimName> {
-    match &planned.action {
-        Action::UpdateNodeClaim(update) => Some(&update.name),
-        action => action.deletion().map(|target| &target.name),
+    if let Action::UpdateNodeClaim(update) = &planned.action {
+        return Some(&update.name);
     }
+    planned.action.deletion().map(|target| &target.name)
 }
 
 fn key(claim: &Uid) -> String {

@@ -178,7 +178,7 @@ async fn turn(rig: &mut Rig, lane: Lane) -> Duration {
 
 /// One sweep of so many clusters of which a tenth hang; answers what was left out.
 async fn hanging(clusters: usize) -> Option<String> {
-    let hangs = |number: usize| number % HANGS == 0;
+    let hangs = |number: usize| number.is_multiple_of(HANGS);
     let mut stack = HangingStack::new(clusters, hangs).await;
     let (report, took) = stack.sweep().await.unwrap();
     let hanging = (0..clusters).filter(|number| hangs(*number)).count();
