@@ -390,6 +390,14 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
         let told = wrong(selector);
         assert!(told.out.contains(meant), "{selector}\n{}", told.out);
     }
+    let pages = "{containers: [{name: main, resources: {limits: {hugepages-2Mi: 64Mi}}}]}";
+    let told = plan(&web(&deployment(1, pages)));
+    assert!(
+        told.out
+            .contains("no instance type has the resource hugepages-2Mi"),
+        "{}",
+        told.out
+    );
     let told = wrong("example.com/tier: gold");
     assert!(!told.out.contains("did you mean"), "{}", told.out);
     let typo = pool("web", "").replace("[on-demand]", "[on_demand, spot]");

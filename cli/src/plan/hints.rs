@@ -28,6 +28,7 @@ const OTHER_WORDS: &[(&str, &str)] = &[
 pub(crate) struct Known {
     keys: BTreeSet<String>,
     values: BTreeMap<String, BTreeSet<String>>,
+    resources: BTreeSet<String>,
 }
 
 impl Known {
@@ -46,12 +47,16 @@ impl Known {
         let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let pools = snapshot.node_pools.iter().map(|pool| pool.name.to_string());
         values.insert(NODE_POOL.to_owned(), pools.collect());
+        let mut resources: BTreeSet<String> = BTreeSet::new();
+        let overlays = snapshot.node_overlays.iter();
+        resources.extend(overlays.flat_map(|overlay| overlay.capacity.0.keys().cloned()));
         let mut seen = BTreeSet::new();
         for types in snapshot.instance_types.values() {
             if !seen.insert(std::sync::Arc::as_ptr(types)) {
                 continue;
             }
             for kind in types.iter() {
+                resources.extend(kind.capacity.0.keys().cloned());
                 for (key, requirement) in &kind.requirements.0 {
                     let known = values.entry(key.clone()).or_default();
                     known.extend(requirement.values.iter().cloned());
@@ -65,7 +70,11 @@ impl Known {
             .insert("windows".to_owned());
         let reserved = values.entry(label::CAPACITY_TYPE.to_owned()).or_default();
         reserved.extend(["on-demand", "reserved", "spot"].map(str::to_owned));
-        Self { keys, values }
+        Self {
+            keys,
+            values,
+            resources,
+        }
     }
 
     /// What is wrong with requirements, such as a NodePool's.
@@ -112,6 +121,13 @@ impl Known {
         }
         for spread in &pod.topology_spread {
             hints.extend(self.of_key(&spread.topology_key));
+        }
+        for (name, _) in pod.requests.iter() {
+            if !self.resources.is_empty() && !self.resources.contains(name) {
+                hints.push(format!(
+                    "no instance type has the resource {name}: where nodes get it later, a NodeOverlay says so by spec.capacity"
+                ));
+            }
         }
         hints.dedup();
         hints

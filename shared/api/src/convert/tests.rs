@@ -100,6 +100,19 @@ mod requests {
     }
 
     #[test]
+    fn a_limit_of_the_pod_is_its_request_where_containers_ask_for_nothing() {
+        let limits = json!({ "limits": { "cpu": "2" } });
+        assert_eq!(
+            cpu(json!({ "containers": [container("500m")], "resources": limits })),
+            500
+        );
+        assert_eq!(
+            cpu(json!({ "containers": [{ "name": "a" }], "resources": limits })),
+            2_000
+        );
+    }
+
+    #[test]
     fn overhead_comes_on_top() {
         assert_eq!(
             cpu(json!({ "containers": [container("1")], "overhead": { "cpu": "250m" } })),

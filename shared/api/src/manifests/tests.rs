@@ -154,7 +154,7 @@ fn another_version_names_the_one_that_is_read() {
     assert_eq!(
         errors("apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nspec: {}"),
         [
-            "my.yaml:1 (document 1): apiVersion: \"karpenter.sh/v1beta1\" is not a version of NodePool that can be read: expected karpenter.sh/v1"
+            "my.yaml:1 (document 1): apiVersion: \"karpenter.sh/v1beta1\" is not a version of NodePool that can be read: expected karpenter.sh/v1: `whittle convert -f <file>` makes v1 of it"
         ]
     );
 }
@@ -242,4 +242,33 @@ fn markers_inside_text_do_not_part_documents() {
         class.spec.user_data.as_deref(),
         Some("MIME-Version: 1.0\n--//\n---\ntext\n")
     );
+}
+
+#[test]
+fn every_mistake_of_an_object_is_told() {
+    let text = "apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  weight: heavy
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}
+      requirements:
+      - {key: [a], operator: In, values: [b]}
+  replicas: many
+";
+    let manifests = read(text);
+    let fields: Vec<_> = manifests
+        .errors
+        .iter()
+        .map(|error| (error.place.line, error.field.as_deref().unwrap_or_default()))
+        .collect();
+    let expected = [
+        (5, "spec.weight"),
+        (10, "spec.template.spec.requirements[0].key"),
+        (11, "spec.replicas"),
+    ];
+    assert_eq!(fields, expected);
+    assert!(manifests.objects.is_empty());
 }
