@@ -77,7 +77,11 @@ enum Output {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let manifests = read(&arguments.files)?;
-    let unread = manifests.errors.len();
+    let places = manifests.errors.iter().map(|error| &error.place);
+    let unread: BTreeSet<_> = places
+        .map(|place| (place.file.clone(), place.document, place.item))
+        .collect();
+    let unread = unread.len();
     for manifest in &manifests.objects {
         for field in &manifest.unknown_fields {
             eprintln!(
