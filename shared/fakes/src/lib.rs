@@ -39,7 +39,7 @@ pub use notifier::Told;
 pub use offered::Offered;
 pub use provider::{instance_type, node_class, node_pool, settings};
 pub use refusal::{Admission, Protected, Protection};
-pub use rows::{AccountRows, ClusterRows, Rows};
+pub use rows::{AccountRows, ClusterRows, Rows, SpoiltRow};
 pub use sim::{Happening, Sim, World};
 pub use table::{MemoryTable, TableCounts, TableFaults};
 pub use told::ToldStatus;

@@ -54,6 +54,13 @@ pub struct Rows {
     pub archive: BTreeMap<String, Vec<u8>>,
 }
 
+/// A row that nobody can read, with what it held before.
+#[derive(Clone, Debug)]
+pub struct SpoiltRow {
+    key: Key,
+    row: Option<Arc<Item>>,
+}
+
 /// The rows of the account.
 #[derive(Clone, Default, PartialEq)]
 pub struct AccountRows {
@@ -138,13 +145,33 @@ impl Rows {
         &mut self.clusters.entry(cluster.clone()).or_default().journal
     }
 
-    /// Takes away what a row holds besides its key, so that nobody can read it.
-    pub fn spoil(&mut self, pk: &str, sk: &str) {
+    /// Takes away what a row holds besides its key, so that nobody can read it until it is mended.
+    pub fn spoil(&mut self, pk: &str, sk: &str) -> SpoiltRow {
         let key = Key {
             pk: pk.to_owned(),
             sk: sk.to_owned(),
         };
+        let row = self.table.row(&key);
         self.table.store(&key, Some(key.attributes()));
+        SpoiltRow { key, row }
+    }
+
+    /// Gives a spoilt row back what it held, except for what was written or removed since.
+    pub fn mend(&mut self, spoilt: &SpoiltRow) {
+        let SpoiltRow { key, row } = spoilt;
+        if let (Some(now), Some(before)) = (self.table.row(key), row) {
+            let mut mended = Item::clone(before);
+            mended.extend(Item::clone(&now));
+            self.table.store(key, Some(mended));
+        }
+    }
+
+    /// Stores a relay's heartbeat, which concerns no other row.
+    pub(crate) fn beat(&mut self, cluster: &ClusterName, beat: RelayBeat) {
+        self.settle();
+        let row = write_cluster(cluster, &ClusterRecord::Beat(beat));
+        let (key, row) = row.unwrap_or_else(|error| panic!("{error}"));
+        self.table.store(&key, Some(row));
     }
 
     /// Runs a request of the ledger to its end, which waits for nothing but the table.

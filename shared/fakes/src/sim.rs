@@ -283,10 +283,7 @@ impl Sim {
 
     /// What the relay writes. Nobody but turns looks at it.
     pub fn beat(&self, cluster: &ClusterName, beat: RelayBeat) {
-        let mut world = self.lock();
-        world.ledger.refresh();
-        world.ledger.of(cluster).beat = Some(beat);
-        world.ledger.settle();
+        self.lock().ledger.beat(cluster, beat);
     }
 
     /// One call through a port: the fuse, a fault, the act, the fuse again.

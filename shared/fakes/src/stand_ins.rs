@@ -55,9 +55,13 @@ impl World {
             ..
         } = self;
         let now = *now;
+        // User data names an API server, and certificates prove which one it is.
+        let uid = api.uid.clone();
         let joins = |instance: &&Instance| {
             let tag = instance.tags.get(api::names::tag::EKS_CLUSTER);
-            cluster.is_none() || tag == cluster.as_ref().map(|name| &name.0)
+            let of = instance.tags.get(api::names::tag::CLUSTER_UID);
+            (cluster.is_none() || tag == cluster.as_ref().map(|name| &name.0))
+                && of.is_none_or(|of| *of == uid.0)
         };
         for instance in account.instances.values().filter(joins) {
             let Some(name) = instance.private_dns.as_deref().map(NodeName::from) else {

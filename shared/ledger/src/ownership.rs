@@ -169,7 +169,7 @@ pub(crate) async fn collect(
 }
 
 /// The rows of a NodeClaim that is gone, as they are read here. Where a launch under that name is under way, another NodeClaim has
-/// come to it meanwhile, and all of them are its own. The CLAIM row goes last: it leads to the owner's.
+/// come to it meanwhile, and all of them are its own. The CLAIM row goes last: it leads to the owner's. Where it cannot be read, all stay.
 pub(crate) async fn forget(
     table: &Store,
     cluster: &ClusterName,
@@ -190,6 +190,10 @@ pub(crate) async fn forget(
         return Ok(());
     }
     let instance = found(claim_key).and_then(|row| row.text("instance"));
+    if found(claim_key).is_some() && instance.is_none() {
+        // Whoever can read it finds the owner's row by it, and all of them by the launch that is over.
+        return Ok(());
+    }
     if let Some(instance) = instance {
         let held = InstanceOwner {
             cluster: cluster.clone(),

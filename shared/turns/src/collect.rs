@@ -29,7 +29,7 @@ use ports::{Cluster, Metric, cluster::EventTarget, ledger::Moved};
 
 use self::{
     brake::{brake, count, unexplained},
-    lost::forget_lost,
+    lost::Lost,
     orphans::{Judged, Serving, Suspect, is_of, judge, order_deletion, orphans},
 };
 use crate::{
@@ -138,20 +138,22 @@ pub(crate) async fn collect(
         .filter(|instance| allowed.whose(instance) == Whose::Formers)
         .map(|instance| instance.id.clone())
         .collect();
-    if formers.is_empty() {
-        memory.former = None;
-    }
     let (instances, others): (Vec<Instance>, Vec<Instance>) = listed
         .into_iter()
         .partition(|instance| allowed.concerns(instance));
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
-    forget(world, cluster, &**api, &launched, &claims).await?;
+    let mut failures = ObjectFailures::default();
+    forget(world, cluster, &**api, &launched, &claims, &mut failures).await?;
     let known = due(&memory.instance_gone, now);
-    let lost = forget_lost(
-        world, cluster, &**api, &launched, &claims, &instances, &known,
-    )
-    .await?;
+    let lost = Lost {
+        world,
+        cluster,
+        api: &**api,
+        alive: instances.iter().map(|instance| &instance.id).collect(),
+        due: &known,
+    };
+    let lost = lost.forget(&launched, &claims, &mut failures).await?;
     let is_quiet = intents.is_empty() && calls.is_empty() && all_serve(&claims, &launched);
     let open: BTreeSet<LaunchToken> = calls
         .into_iter()
@@ -181,6 +183,7 @@ pub(crate) async fn collect(
     };
     let mut collected = Collected {
         again,
+        failures,
         ..Collected::default()
     };
     let (mut doomed, mut unproven) = (Vec::new(), BTreeSet::new());

@@ -3,31 +3,42 @@ use std::collections::BTreeSet;
 use model::{ClusterName, NodeClaimName, ledger::ClaimPhase, node_claim::NodeClaim};
 use ports::Cluster;
 
-use crate::{TurnError, World};
+use crate::{TurnError, World, isolation::ObjectFailures};
 
 /// Each costs a few calls; what is left is forgotten by later looks.
 const FORGOTTEN_MAX: usize = 100;
 
 /// Forgets launches that are over and whose NodeClaims are gone (PROTOCOL A1): a list without one is not proof, a read that finds
-/// nothing is.
+/// nothing is. A row that cannot be read keeps its own NodeClaim from being forgotten, and no other.
 pub(crate) async fn forget(
     world: &World,
     cluster: &ClusterName,
     api: &dyn Cluster,
     over: &[NodeClaimName],
     listed: &[NodeClaim],
+    failures: &mut ObjectFailures,
 ) -> Result<(), TurnError> {
     let listed: BTreeSet<&NodeClaimName> = listed.iter().map(|claim| &claim.name).collect();
     let gone = over.iter().filter(|name| !listed.contains(name));
     for name in gone.take(FORGOTTEN_MAX) {
-        let row = world.ledger.claim(cluster, name).await?;
-        let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
-        if closed && api.node_claim(name).await?.is_none() {
-            world
-                .ledger
-                .forget_claim(cluster, name, world.clock.now())
-                .await?;
-        }
+        let forgotten = forget_one(world, cluster, api, name).await;
+        let about = format!("rows of NodeClaim {name}");
+        failures.isolate_unseen(about, world.clock.now(), forgotten)?;
+    }
+    Ok(())
+}
+
+async fn forget_one(
+    world: &World,
+    cluster: &ClusterName,
+    api: &dyn Cluster,
+    name: &NodeClaimName,
+) -> Result<(), TurnError> {
+    let row = world.ledger.claim(cluster, name).await?;
+    let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
+    if closed && api.node_claim(name).await?.is_none() {
+        let now = world.clock.now();
+        world.ledger.forget_claim(cluster, name, now).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use jiff::{SignedDuration, Timestamp};
 use ports::{
-    ClusterError,
+    ClusterError, LedgerError,
     cluster::{Event, EventKind, EventTarget},
 };
 
@@ -34,10 +34,17 @@ impl TurnError {
         match self {
             Self::Cluster(error) => error.is_about_one_object(),
             Self::Cloud(error) => error.is_about_one_object(),
-            Self::Entry { .. }
+            // A row that cannot be read, where rows are read one by one.
+            Self::Ledger(LedgerError::Newer { .. } | LedgerError::Corrupt { .. }) => true,
+            Self::Ledger(
+                LedgerError::Throttled { .. }
+                | LedgerError::Denied { .. }
+                | LedgerError::Invalid { .. }
+                | LedgerError::Unavailable { .. },
+            )
+            | Self::Entry { .. }
             | Self::Elsewhere { .. }
             | Self::Late { .. }
-            | Self::Ledger(_)
             | Self::Queue(_)
             | Self::Registry(_) => false,
         }

@@ -108,7 +108,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     create(turn, &executor, &actions, &mut report).await?;
     launch_by_hand(turn, &executor, &observed, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
-    forget_failed(turn, &observed).await?;
+    forget_failed(turn, &observed, &mut report).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
     let mut notes = events::of_notes(&decision.notes, turn.now);
     notes.extend(events::of_notes(&rebooted.notes, turn.now));
@@ -287,12 +287,25 @@ pub(crate) fn target_of(claim: &NodeClaim) -> EventTarget {
 }
 
 /// Launches that failed; those that came to an instance outlive many turns, and garbage collection sees to them.
-async fn forget_failed(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
+async fn forget_failed(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
     let intents = turn.world.ledger.intents(turn.cluster).await?;
     let over = intents.iter().filter(|intent| !intent.is_in_flight());
     let over: Vec<NodeClaimName> = over.map(|intent| intent.name().clone()).collect();
     let listed = &observed.snapshot.node_claims;
-    forget::forget(turn.world, turn.cluster, &*turn.api, &over, listed).await
+    let failures = &mut report.objects;
+    forget::forget(
+        turn.world,
+        turn.cluster,
+        &*turn.api,
+        &over,
+        listed,
+        failures,
+    )
+    .await
 }
 
 /// What happened here concerns other lanes.

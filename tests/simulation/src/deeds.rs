@@ -1,8 +1,10 @@
 //! What others do to a cluster, and how they stop.
 
+mod anew;
 mod calm;
 mod people;
 mod pools;
+mod refusals;
 mod relay;
 
 use api::NodePool;
@@ -16,12 +18,13 @@ use ports::cluster::LeaderLease;
 
 pub(crate) use self::{
     calm::{calm, proceed},
+    refusals::{Refused, refuses, see_to_refusals},
     relay::Relay,
 };
 use crate::{
     dice::Dice,
     is_own,
-    play::Play,
+    play::{Place, Play},
     script::{Setting, What},
 };
 
@@ -179,7 +182,51 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             play.reliefs.push((until, cluster, what.clone()));
         }
+        What::InstanceRefuses { why, is_deleted } => {
+            let refused = sim.with(|world| refusals::instance(world, &mut dice, *why, *is_deleted));
+            play.laws.with(&name, |laws| laws.refused.add(refused));
+        }
+        What::ObjectRefuses {
+            object,
+            how,
+            is_deleted,
+        } => {
+            let refused =
+                sim.with(|world| refusals::object(world, &mut dice, (*object, *how), *is_deleted));
+            play.laws.with(&name, |laws| laws.refused.add(refused));
+        }
+        What::RowUnreadable { choice } => {
+            let spoilt = sim.with(|world| refusals::spoil(world, *choice));
+            if let Some((row, refused)) = spoilt {
+                play.laws.with(&name, |laws| laws.refused.add(refused));
+                place_of(play, cluster, |place| place.spoilt.push(row));
+            }
+        }
+        What::EntryUnreadable { seconds } => {
+            let entry = sim.with(refusals::hide_entry);
+            place_of(play, cluster, |place| {
+                place.entry = place.entry.take().or(entry);
+            });
+            let until = now + SignedDuration::from_secs(*seconds);
+            play.reliefs.push((until, cluster, what.clone()));
+        }
+        What::MadeAnew { is_known_gone } => {
+            sim.with(|world| anew::make(world, *is_known_gone));
+            place_of(play, cluster, |place| {
+                if let Some(entry) = &mut place.entry
+                    && *is_known_gone
+                {
+                    anew::tell(entry);
+                }
+            });
+            play.laws.with(&name, |laws| laws.made_anew(now));
+            play.sky
+                .add(now + anew::INSTALLED_WITHIN, &name, what.clone());
+            let dead_until = play.seconds + anew::INSTALLED_WITHIN.as_secs();
+            place_of(play, cluster, |place| place.relay.dead_until(dead_until));
+        }
         What::Down { seconds, .. }
+        | What::ApiServerSlow { seconds, .. }
         | What::Faults { seconds, .. }
         | What::CallFails { seconds, .. }
         | What::Slow { seconds, .. }
@@ -191,6 +238,12 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             play.sky.add(until, &name, what.clone());
         }
+    }
+}
+
+fn place_of(play: &mut Play, cluster: usize, act: impl FnOnce(&mut Place)) {
+    if let Some(place) = play.clusters.get_mut(cluster) {
+        act(place);
     }
 }
 

@@ -8,6 +8,7 @@ mod endings;
 mod patience;
 mod people;
 mod records;
+mod refused;
 mod room;
 mod state;
 
@@ -19,7 +20,7 @@ use std::{
 use fakes::{ApiServer, World};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Wake,
     ids::TurnId,
     launch::{FleetOverride, Instance},
     ledger::{IntentState, Lease},
@@ -72,6 +73,10 @@ pub struct Laws {
     /// When processes began, and the generation that they read before what they plan on.
     begun: BTreeMap<u64, Timestamp>,
     generations: BTreeMap<u64, u64>,
+    /// What refuses to change, or is told of by a row that nobody can read.
+    pub(crate) refused: refused::RefusedObjects,
+    /// When the cluster was last made anew.
+    anew_at: Option<Timestamp>,
     /// The turn that took each lane last.
     taken: BTreeMap<Lane, TurnId>,
     /// By the lane's own clock.
@@ -91,7 +96,7 @@ pub struct Laws {
     most_instances: usize,
     /// What pods were when a commit read them again.
     reread: BTreeMap<(Lane, PodKey), bool>,
-    refused: BTreeMap<Offering, Timestamp>,
+    lacking: BTreeMap<Offering, Timestamp>,
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
@@ -114,7 +119,8 @@ pub struct Laws {
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     /// What was disrupted a second ago.
     chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
-    turns: BTreeMap<i64, u32>,
+    /// A minute, and how many turns of which lane began in it for which reason.
+    turns: (i64, BTreeMap<String, u32>),
 }
 
 type Offering = (String, String, String);
@@ -137,8 +143,10 @@ const TURNS_PER_MINUTE: u32 = 150;
 impl Laws {
     fn new(script: &Script, cluster: usize) -> Self {
         let mut events = script.events.iter();
-        let dies = events
-            .any(|event| event.cluster == cluster && matches!(event.what, What::RelayDead { .. }));
+        let dies = events.any(|event| {
+            event.cluster == cluster
+                && matches!(event.what, What::RelayDead { .. } | What::MadeAnew { .. })
+        });
         Self {
             tokens_ignored: script.setting.tokens_ignored,
             has_relay: script.setting.relay && !dies,
@@ -152,6 +160,13 @@ impl Laws {
             at,
             what: what.into(),
         });
+    }
+
+    /// Another cluster has the name: of the former one nothing counts but its instances.
+    pub(crate) fn made_anew(&mut self, now: Timestamp) {
+        self.anew_at = Some(now);
+        self.looked_at = 0;
+        self.created.clear();
     }
 
     pub(crate) fn process_begins(&mut self, world: &World, process: u64) {
@@ -177,19 +192,19 @@ impl Laws {
         *seen = generation.max(*seen);
     }
 
-    pub(crate) fn turn_begins(&mut self, now: Timestamp) {
+    pub(crate) fn turn_begins(&mut self, now: Timestamp, wake: &Wake) {
         let minute = now.as_second() / 60;
-        let turns = self.turns.entry(minute).or_default();
-        *turns += 1;
-        let turns = *turns;
-        if turns > TURNS_PER_MINUTE {
-            self.breaks(
-                "no storm of turns",
-                now,
-                format!("{turns} turns within one minute"),
-            );
+        if self.turns.0 != minute {
+            self.turns = (minute, BTreeMap::new());
         }
-        self.turns.retain(|at, _| *at == minute);
+        let turns = &mut self.turns.1;
+        let of = format!("{} for {}", wake.lane, wake.reason);
+        *turns.entry(of).or_default() += 1;
+        let all: u32 = turns.values().sum();
+        if all > TURNS_PER_MINUTE {
+            let what = format!("{all} turns within one minute: {turns:?}");
+            self.breaks("no storm of turns", now, what);
+        }
     }
 
     /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger

@@ -5,7 +5,7 @@ mod log;
 
 use std::collections::BTreeMap;
 
-use fakes::{Sim, Tokens};
+use fakes::{Sim, SpoiltRow, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, InstanceId, Interruption, Lane, Wake};
 
@@ -37,6 +37,10 @@ pub(crate) struct Place {
     /// The world with this cluster's API server.
     pub(crate) sim: Sim,
     pub(crate) relay: Relay,
+    /// Rows that nobody can read.
+    pub(crate) spoilt: Vec<SpoiltRow>,
+    /// The registry's entry, while nobody can read it.
+    pub(crate) entry: Option<serde_json::Value>,
 }
 
 pub(crate) struct Play {
@@ -88,7 +92,13 @@ impl Play {
             let sim = sim.in_cluster(&name);
             deeds::set_up(&sim, setting);
             let relay = Relay::new(setting.relay, setting.publishes, &name);
-            Place { name, sim, relay }
+            Place {
+                name,
+                sim,
+                relay,
+                spoilt: Vec::new(),
+                entry: None,
+            }
         });
         let clusters: Vec<Place> = clusters.collect();
         let now = sim.look(|world| world.now);
@@ -198,9 +208,10 @@ impl Play {
                 .is_some()
     }
 
-    fn count_turn(&self, cluster: &ClusterName) {
+    fn count_turn(&self, wake: &Wake) {
         let now = self.now();
-        self.laws.with(cluster, |laws| laws.turn_begins(now));
+        self.laws
+            .with(&wake.cluster, |laws| laws.turn_begins(now, wake));
     }
 
     /// Messages, as a queue that keeps no order delivers them.
@@ -231,7 +242,7 @@ impl Play {
                 let again = now + SignedDuration::from_secs(self.dice.between(0, 30));
                 self.again.push((again, wake.clone()));
             }
-            self.count_turn(&wake.cluster);
+            self.count_turn(&wake);
             self.turn(&wake);
         }
         let again: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();

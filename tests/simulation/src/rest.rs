@@ -1,9 +1,10 @@
 //! What must come of everything once nothing goes wrong any more.
 
+use api::names::tag;
 use fakes::World;
-use model::ledger::CommandState;
+use model::{launch::Instance, ledger::CommandState};
 
-use crate::{is_own, laws::Broken, play::Play, rows};
+use crate::{deeds, is_own, laws::Broken, play::Play, rows};
 
 /// Time-outs (five minutes), what was learned of missing capacity (half an hour) and garbage collection are over by then.
 const PATIENCE: i64 = 75 * 60;
@@ -12,7 +13,15 @@ const QUIET: i64 = 240;
 /// How often the question is asked.
 const EVERY: i64 = 15;
 
+/// What refuses goes on to refuse for so long after the trouble, longer than anything else may take.
+const REFUSES_FOR: i64 = 25 * 60;
+
 pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
+    if deeds::refuses(play) {
+        play.pass(REFUSES_FOR)?;
+        play.note("! a person sees to what refuses");
+        deeds::see_to_refusals(play);
+    }
     let begun = play.seconds;
     let mut unrest = String::new();
     while play.seconds < begun + PATIENCE {
@@ -42,6 +51,15 @@ pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
     })
 }
 
+/// Whether an instance is of a former cluster of the name, which may live on elsewhere: it is named, and never ended.
+pub(crate) fn is_left(world: &World, instance: &Instance) -> bool {
+    let uid = instance.tags.get(tag::CLUSTER_UID);
+    let mut entries = world.registry.iter();
+    let entry = entries.find(|entry| entry.cluster == world.cluster);
+    let kind = entry.and_then(|entry| entry.body.as_ref().ok()?.get("type")?.as_str());
+    uid.is_some_and(|uid| *uid != world.api.uid.0) && kind != Some("eks")
+}
+
 /// What is not as it should be in the end.
 fn unrest_of(world: &World) -> Option<String> {
     let wanted: usize = world.api.deployments.values().map(|one| one.replicas).sum();
@@ -57,7 +75,7 @@ fn unrest_of(world: &World) -> Option<String> {
     let mut instances: Vec<String> = world
         .account
         .alive()
-        .filter(|one| is_own(world, one))
+        .filter(|one| is_own(world, one) && !is_left(world, one))
         .map(|one| format!("aws:///{}/{}", one.zone, one.id))
         .collect();
     let mut claims: Vec<String> = world

@@ -1,18 +1,22 @@
 //! What happens in one run, drawn from its seed before it begins: a list, so that it can be cut down to what matters.
 
 mod combined;
+mod lasting;
 mod setting;
 
 use std::fmt;
 
-use fakes::Fault;
+use fakes::{Admission, Fault, Protection};
 use model::{
     CapacityType,
     ledger::{PauseLevel, PauseScope},
 };
 
-pub use self::setting::{BudgetSetting, PoolSetting, Setting};
 pub(crate) use self::setting::{TEAM, WINDOW};
+pub use self::{
+    lasting::Refusing,
+    setting::{BudgetSetting, PoolSetting, Setting},
+};
 use crate::dice::Dice;
 
 /// How a cluster is set up, and what happens to it.
@@ -145,6 +149,34 @@ pub enum What {
     SweepsMissed {
         seconds: i64,
     },
+    /// EC2 refuses to end an instance until a person sees to it; a person may delete its NodeClaim meanwhile.
+    InstanceRefuses {
+        why: Protection,
+        is_deleted: bool,
+    },
+    /// Admission policies refuse all changes of an object until a person sees to it, who may delete its NodeClaim before.
+    ObjectRefuses {
+        object: Refusing,
+        how: Admission,
+        is_deleted: bool,
+    },
+    /// A row of one launch, NodeClaim, command or notice cannot be read until a person sees to it.
+    RowUnreadable {
+        choice: usize,
+    },
+    /// The registry's parameter of a cluster cannot be read.
+    EntryUnreadable {
+        seconds: i64,
+    },
+    /// The API server answers each call after many seconds, or not at all.
+    ApiServerSlow {
+        hangs: bool,
+        seconds: i64,
+    },
+    /// The cluster is deleted, and another one made under its name; `is_known_gone` if EKS tells of it.
+    MadeAnew {
+        is_known_gone: bool,
+    },
 }
 
 /// Who does not answer.
@@ -174,7 +206,7 @@ impl Script {
     pub fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 1);
         let mut setting = Setting::draw(&mut dice);
-        let mut events = Vec::new();
+        let mut events = lasting::draw(&mut Dice::new(seed, 11), &mut setting);
         for cluster in 0..setting.clusters {
             let at = 1;
             let what = scale(&mut dice, &setting);

@@ -12,6 +12,9 @@ use crate::{
     script::{Port, What},
 };
 
+/// Time after which a client gives up a call that is not answered, as the real one does.
+const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_secs(25);
+
 /// The trouble there is now, and how it hits each call.
 #[derive(Clone)]
 pub(crate) struct Sky(Arc<Mutex<State>>);
@@ -153,6 +156,13 @@ impl Weather for Sky {
                         Some(failing) => fate.fault = Some(*failing),
                         None => fate.dies = Some(Death::After),
                     },
+                    What::ApiServerSlow { hangs, .. } if port == Some(Port::Cluster) => {
+                        fate.takes = match hangs {
+                            true => GIVEN_UP_AFTER,
+                            false => dice.seconds(10, 20),
+                        };
+                        fate.fault = hangs.then_some(fakes::Fault::Unavailable).or(fate.fault);
+                    }
                     What::Slow { permille, most, .. } if dice.chance(*permille) => {
                         fate.takes = dice.seconds(1, *most);
                     }
@@ -182,7 +192,9 @@ fn is_of_one_cluster(spell: &What) -> bool {
         } | What::Faults {
             port: Port::Cluster,
             ..
-        } | What::KubeletSilent { .. }
+        } | What::ApiServerSlow { .. }
+            | What::MadeAnew { .. }
+            | What::KubeletSilent { .. }
             | What::Shadow { .. }
             | What::KarpenterLeads { .. }
     )

@@ -2,46 +2,62 @@
 
 use std::collections::BTreeSet;
 
-use model::{
-    ClusterName, InstanceId, NodeClaimName, launch::Instance, ledger::ClaimPhase,
-    node_claim::NodeClaim,
-};
+use model::{ClusterName, InstanceId, NodeClaimName, ledger::ClaimPhase, node_claim::NodeClaim};
 use ports::Cluster;
 
-use crate::{TurnError, World};
+use crate::{TurnError, World, isolation::ObjectFailures};
 
 /// Each costs a few calls; the others are looked at once these are forgotten.
 const AT_ONCE: usize = 100;
 
-/// Forgets those that are `due`, because an earlier look found them so, and answers the others (G2).
-pub(super) async fn forget_lost(
-    world: &World,
-    cluster: &ClusterName,
-    api: &dyn Cluster,
-    launched: &[NodeClaimName],
-    claims: &[NodeClaim],
-    instances: &[Instance],
-    due: &[NodeClaimName],
-) -> Result<BTreeSet<NodeClaimName>, TurnError> {
-    let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
-    let alive: BTreeSet<&InstanceId> = instances.iter().map(|instance| &instance.id).collect();
-    let unlisted = launched.iter().filter(|name| !names.contains(name));
-    let mut lost = BTreeSet::new();
-    for name in unlisted.take(AT_ONCE) {
-        let Some(row) = world.ledger.claim(cluster, name).await? else {
-            continue;
-        };
-        let is_owed = row.phase == ClaimPhase::Open && !alive.contains(&row.instance);
-        if !is_owed || api.node_claim(name).await?.is_some() {
-            continue;
+/// One look at launches without a NodeClaim.
+pub(super) struct Lost<'a> {
+    pub(super) world: &'a World,
+    pub(super) cluster: &'a ClusterName,
+    pub(super) api: &'a dyn Cluster,
+    pub(super) alive: BTreeSet<&'a InstanceId>,
+    /// Those that an earlier look found to be lost.
+    pub(super) due: &'a [NodeClaimName],
+}
+
+impl Lost<'_> {
+    /// Forgets those that are due, and answers the others (G2). A row that cannot be read keeps back its own NodeClaim alone.
+    pub(super) async fn forget(
+        &self,
+        launched: &[NodeClaimName],
+        claims: &[NodeClaim],
+        failures: &mut ObjectFailures,
+    ) -> Result<BTreeSet<NodeClaimName>, TurnError> {
+        let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
+        let unlisted = launched.iter().filter(|name| !names.contains(name));
+        let mut lost = BTreeSet::new();
+        for name in unlisted.take(AT_ONCE) {
+            let looked = self.look(name).await;
+            let about = format!("rows of NodeClaim {name}");
+            let looked = failures.isolate_unseen(about, self.world.clock.now(), looked)?;
+            if looked == Some(true) {
+                lost.insert(name.clone());
+            }
         }
-        if due.contains(name) {
-            world.ledger.close_claim(cluster, name).await?;
-            let now = world.clock.now();
-            world.ledger.forget_claim(cluster, name, now).await?;
-        } else {
-            lost.insert(name.clone());
-        }
+        Ok(lost)
     }
-    Ok(lost)
+
+    /// Whether a launch is lost and not forgotten yet.
+    async fn look(&self, name: &NodeClaimName) -> Result<bool, TurnError> {
+        let ledger = &self.world.ledger;
+        let Some(row) = ledger.claim(self.cluster, name).await? else {
+            return Ok(false);
+        };
+        let is_owed = row.phase == ClaimPhase::Open && !self.alive.contains(&row.instance);
+        if !is_owed || self.api.node_claim(name).await?.is_some() {
+            return Ok(false);
+        }
+        if !self.due.contains(name) {
+            return Ok(true);
+        }
+        ledger.close_claim(self.cluster, name).await?;
+        let now = self.world.clock.now();
+        ledger.forget_claim(self.cluster, name, now).await?;
+        Ok(false)
+    }
 }

@@ -4,7 +4,7 @@ use fakes::Sim;
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{edit, lead, offering, offerings, people, pools, register};
+use super::{edit, lead, offering, offerings, people, pools, refusals, register};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
@@ -24,9 +24,12 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
         .map(|(_, cluster, what)| (cluster, what))
         .collect();
     for (cluster, what) in over {
-        let Some(place) = play.clusters.get(cluster) else {
+        let Some(place) = play.clusters.get_mut(cluster) else {
             continue;
         };
+        if let What::EntryUnreadable { .. } = what {
+            refusals::show_entry(place);
+        }
         let sim = place.sim.clone();
         sim.with(|world| match &what {
             What::NoCapacity { choice, .. } => {

@@ -185,7 +185,7 @@ impl Laws {
 
     /// A turn that began then has ended in the midst of its work: what EC2 refused it may be written down nowhere.
     pub(crate) fn turn_died(&mut self, begun: Timestamp) {
-        self.refused.retain(|_, at| *at < begun);
+        self.lacking.retain(|_, at| *at < begun);
     }
 
     fn launch(&mut self, world: &World, request: &FleetRequest) {
@@ -206,7 +206,7 @@ impl Laws {
             && !offerings.is_empty()
             && offerings
                 .iter()
-                .all(|offering| self.refused.get(offering).is_some_and(known))
+                .all(|offering| self.lacking.get(offering).is_some_and(known))
         {
             self.breaks(
                 "offerings without capacity are left alone for a while",
@@ -221,7 +221,7 @@ impl Laws {
                 .any(|(of, other, at)| of.as_str() == capacity_type && other == kind && at == zone)
         };
         if is_sure && !repeated && !offerings.is_empty() && offerings.iter().all(lacks) {
-            self.refused
+            self.lacking
                 .extend(offerings.into_iter().map(|offering| (offering, now)));
         }
     }

@@ -5,8 +5,8 @@ use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
 
-use super::{Laws, SEEN_AFTER, claim_of, node_of, state::instances};
-use crate::is_own;
+use super::{ACTS_FOR, Laws, SEEN_AFTER, claim_of, node_of, state::instances};
+use crate::{is_own, rest::is_left};
 
 /// What is read again before an act may be so old when the act takes place.
 const REREAD: SignedDuration = SignedDuration::from_secs(30);
@@ -28,6 +28,14 @@ impl Laws {
         if !is_own(world, instance) {
             self.breaks(
                 "turns of a cluster end no instance of another one",
+                now,
+                id.to_string(),
+            );
+        }
+        let is_over = |at: Timestamp| now.duration_since(at) > ACTS_FOR;
+        if is_left(world, instance) && self.anew_at.is_some_and(is_over) {
+            self.breaks(
+                "what a former cluster of the name left is not ended where it may live on",
                 now,
                 id.to_string(),
             );

@@ -27,6 +27,7 @@ impl Laws {
             let is_late = now.duration_since(**at) > OBEYED_WITHIN;
             let instance = world.account.instances.get(*id);
             is_late
+                && !self.refused.excuses(id.as_str(), now)
                 && instance.is_some_and(|one| one.state.is_alive())
                 && claim_of(world, id).is_some_and(|claim| claim.deleted_at.is_none())
         });
@@ -61,7 +62,7 @@ impl Laws {
         let going = world.api.node_claims.values();
         let mut late = going.filter(|claim| long_ago(claim.deleted_at, ENDED_WITHIN));
         let is_late = |claim: &&NodeClaim| {
-            if is_held(world, claim) {
+            if is_held(world, claim) || self.refused.excuses(claim.name.as_str(), now) {
                 self.let_go.insert(claim.name.clone(), now);
                 return false;
             }

@@ -361,3 +361,29 @@ async fn node_that_lists_leave_out_is_not_ended_under_its_pods() {
     let gone = rig.until(secs(600), is_gone(&old)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
+
+/// A newer version of the functions may have written it.
+#[tokio::test]
+async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it_can() {
+    let mut rig = serving_apart(20).await;
+    let gone = claim(&rig);
+    delete_claim(&rig, &gone.name);
+    assert!(rig.until(secs(300), is_gone(&gone)).await.is_some());
+    let is_of_gone = |world: &World| {
+        let keys = world.ledger.table().keys().into_iter();
+        keys.filter(|key| key.sk.ends_with(gone.name.as_str()))
+            .count()
+    };
+    assert!(rig.sim.look(is_of_gone) >= 2, "its rows are still there");
+    let row = format!("CLAIM#{}", gone.name);
+    let spoilt = rig
+        .sim
+        .with(|world| world.ledger.spoil("CLUSTER#demo", &row));
+    let stray = rig.sim.with(add_stray);
+    let is_ended = |world: &mut World| !world.account.instances[&stray].state.is_alive();
+    let ended = rig.until(secs(900), is_ended).await;
+    assert!(ended.is_some(), "{:#?}", rig.transcript);
+    rig.sim.with(|world| world.ledger.mend(&spoilt));
+    let forgotten = rig.until(secs(900), |world| is_of_gone(world) == 0).await;
+    assert!(forgotten.is_some(), "{:#?}", rig.transcript);
+}

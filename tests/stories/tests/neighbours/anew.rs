@@ -40,6 +40,24 @@ async fn cluster_made_anew_is_served_and_what_the_former_left_is_ended() {
     assert!(rig.sim.with(all_bound));
 }
 
+#[tokio::test]
+async fn what_the_former_left_is_ended_although_lists_lacked_it_for_a_while() {
+    let mut rig = serving(4).await;
+    let before = rig.sim.with(alive);
+    make_anew(&rig, "eks");
+    rig.sim
+        .with(|world| world.account.unlisted.extend(before.iter().cloned()));
+    rig.pass(secs(900)).await;
+    rig.sim.with(|world| world.account.unlisted.clear());
+    let ended = rig
+        .until(secs(900), |world| {
+            let alive = alive(world);
+            before.iter().all(|id| !alive.contains(id))
+        })
+        .await;
+    assert!(ended.is_some(), "{:#?}", rig.transcript);
+}
+
 /// Elsewhere than in EKS the former cluster may live on under another endpoint.
 #[tokio::test]
 async fn what_a_cluster_elsewhere_left_is_named_and_never_ended() {
