@@ -164,7 +164,7 @@ async fn what_cannot_be_delivered_is_named() {
     let wake = Wake::new(ClusterName::from("demo"), Lane::Lifecycle, "node-gone");
     let error = sink.send(&wake).await.unwrap_err().to_string();
     assert!(
-        error.contains(&missing) && error.contains("QueueDoesNotExist"),
+        error.contains(&missing) && error.contains("NonExistentQueue"),
         "{error}"
     );
     let error = sink

@@ -53,7 +53,7 @@ fn what_stays_is_told_with_what_keeps_it_and_the_best_alternative() {
         [
             "exact: - for [small] saving 0.0000; Can't replace with a cheaper node",
             "guarded: -; Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/guarded-0)",
-            "never: -; Node is not Consolidatable: its pods changed within consolidateAfter",
+            "never: -; Node is not Consolidatable: its NodeClaim does not have the condition, though its pods have not changed within consolidateAfter",
         ]
     );
 }
