@@ -140,9 +140,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Two cents: more than 2 % of what all but the largest pods cost in an hour, and less than the smallest node.
+    /// Half a cent: more than 2 % of what a pod of two cores costs in an hour, and less than a node for each pod.
     pub const fn preference_worth() -> NanosPerHour {
-        NanosPerHour(20_000_000)
+        NanosPerHour(5_000_000)
     }
 }
 

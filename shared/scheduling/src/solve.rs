@@ -20,9 +20,10 @@ use crate::{
     claim::Claim,
     input::Input,
     node::Node,
+    on_offer::OnOffer,
     setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId},
-    strategy::Strategy,
+    strategy::{Domains, Strategy},
     world::World,
 };
 
@@ -55,6 +56,9 @@ impl<'a> Solver<'a> {
         } = setup;
         world.ties = strategy.ties;
         world.counted_as = strategy.counted_as;
+        if strategy.domains == Domains::Named {
+            world.on_offer = OnOffer::Named;
+        }
         let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
         let mut solver = Self {
             world,

@@ -1,6 +1,7 @@
 //! What is left of a pod's wishes after some were given up (spec/scheduling §16).
 
 use model::{
+    labels::HOSTNAME,
     pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
     requirement::{Requirement, Requirements},
     selector::NodeSelectorRequirement,
@@ -55,6 +56,24 @@ impl<'a> Spec<'a> {
             tolerates_prefer_no_schedule: false,
             given_up: 0,
         }
+    }
+
+    /// Without preferences to be on other nodes than pods of a kind.
+    pub(crate) fn sharing_hosts(mut self) -> Self {
+        let mut given_up = 0_u32;
+        self.spread.retain(|one| {
+            let soft = one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+            let stays = !soft || one.topology_key != HOSTNAME;
+            given_up += if stays { 0 } else { FULL_WEIGHT };
+            stays
+        });
+        self.repelled.retain(|(weight, term)| {
+            let stays = term.topology_key != HOSTNAME;
+            given_up += if stays { 0 } else { weight.unsigned_abs() };
+            stays
+        });
+        self.given_up = self.given_up.saturating_add(given_up);
+        self
     }
 
     /// The next step, if there is anything left to give up.

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use model::{NanosPerHour, snapshot::Optimize};
+use model::{
+    NanosPerHour,
+    pod::{TopologySpread, WhenUnsatisfiable},
+    snapshot::Optimize,
+};
 
 use crate::{
     guided::Destination,
@@ -21,6 +25,26 @@ pub(crate) struct Strategy {
     pub(crate) ties: Ties,
     pub(crate) counted_as: CountedAs,
     pub(crate) pools: Pools,
+    pub(crate) domains: Domains,
+    pub(crate) hosts: Hosts,
+}
+
+/// Whether pods that prefer to be on other nodes than their kind look for that at all: each of them may need a node more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    #[default]
+    AsPreferred,
+    Shared,
+}
+
+/// Which domains spreads are held to besides those of nodes that exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Domains {
+    /// As the question asks for.
+    #[default]
+    Asked,
+    /// As upstream: whoever prefers to be spread over one in which nothing can be bought gives up a preference for it.
+    Named,
 }
 
 /// Which claim in flight is tried first.
@@ -66,24 +90,32 @@ const WAYS: [Strategy; 4] = [
         ties: Ties::Cheapest,
         counted_as: CountedAs::Cheapest,
         pools: Pools::CheapestShare,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::Cheapest,
         counted_as: CountedAs::Cheapest,
         pools: Pools::CheapestNode,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
     Strategy {
         order: Order::OldestFirst,
         ties: Ties::FirstByName,
         counted_as: CountedAs::Cheapest,
         pools: Pools::CheapestShare,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::FirstByName,
         counted_as: CountedAs::Cheapest,
         pools: Pools::CheapestNode,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
 ];
 
@@ -99,7 +131,8 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
     let mut ways = WAYS
         .into_iter()
         .filter(|way| for_cost || way.order == Order::EmptiestFirst);
-    let mut best = answer(input, set_up(), ways.next().unwrap_or_default());
+    let first = ways.next().unwrap_or_default();
+    let mut best = answer(input, set_up(), first);
     if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
         let full = Strategy {
             pools: Pools::CheapestShare,
@@ -123,7 +156,42 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
             }
         }
     }
+    if for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
+        for other in as_upstream_gives_up(input, first, &set_up) {
+            if is_better(&other, &best, Some(worth)) {
+                best = other;
+            }
+        }
+    }
     best
+}
+
+/// All preferences that can be met together may take a node for each pod. Where upstream gives some up, because it counts domains
+/// in which nothing can be bought, so may we: its own answer, and one whose pods share nodes and are spread as they prefer otherwise.
+fn as_upstream_gives_up<'a>(
+    input: &Input<'a>,
+    first: Strategy,
+    set_up: impl Fn() -> Setup<'a>,
+) -> Vec<Answer> {
+    let named = Strategy {
+        domains: Domains::Named,
+        ..first
+    };
+    let shared = Strategy {
+        hosts: Hosts::Shared,
+        ..first
+    };
+    let upstream = answer(input, set_up(), named);
+    match upstream.given_up.is_empty() {
+        true => Vec::new(),
+        false => vec![answer(input, set_up(), shared), upstream],
+    }
+}
+
+fn prefers_to_spread(input: &Input<'_>) -> bool {
+    let soft = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+    let mut pods = input.pods.iter();
+    pods.any(|pod| pod.topology_spread.iter().any(soft))
 }
 
 /// Whether the choice between NodePools is left to prices.
@@ -140,12 +208,16 @@ const SPARING: [Strategy; 2] = [
         ties: Ties::Cheapest,
         counted_as: CountedAs::Smallest,
         pools: Pools::CheapestShare,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
     Strategy {
         order: Order::EmptiestFirst,
         ties: Ties::Cheapest,
         counted_as: CountedAs::Smallest,
         pools: Pools::CheapestNode,
+        domains: Domains::Asked,
+        hosts: Hosts::AsPreferred,
     },
 ];
 

@@ -178,7 +178,7 @@ fn preference_worth(raw: &Value) -> Result<NanosPerHour, EntryError> {
         return Ok(Settings::preference_worth());
     }
     let worth = given.as_str().and_then(NanosPerHour::from_dollars);
-    let expected = "dollars per hour as text, such as \"0.02\"";
+    let expected = "dollars per hour as text, such as \"0.005\"";
     worth.ok_or_else(|| error("settings.preferenceWorth", given, expected))
 }
 

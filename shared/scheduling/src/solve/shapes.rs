@@ -13,6 +13,7 @@ use crate::{
     on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
+    strategy::Hosts,
     topology::{Member, classes::ClassId, filter::Filter, group::Kind},
     world::World,
 };
@@ -66,7 +67,10 @@ impl<'a> Solver<'a> {
         if let Some(known) = self.identities.get(&identity) {
             return *known;
         }
-        let spec = Spec::new(pod, input.options.preference_policy);
+        let mut spec = Spec::new(pod, input.options.preference_policy);
+        if self.strategy.hosts == Hosts::Shared {
+            spec = spec.sharing_hosts();
+        }
         let class = class.unwrap_or_default();
         let id = self.add_shape(spec, requests, moved, volumes, class);
         self.identities.insert(identity, id);

@@ -38,7 +38,7 @@ fn a_bad_value_is_named_with_what_is_allowed() {
         ),
         (
             json!({"preferenceWorth": 0.02}),
-            "preferenceWorth is 0.02: expected dollars per hour as text, such as \"0.02\"",
+            "preferenceWorth is 0.02: expected dollars per hour as text, such as \"0.005\"",
         ),
         (
             json!({"featureGates": {"nodeOverlay": "on"}}),
