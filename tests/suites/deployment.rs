@@ -113,11 +113,14 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
     one_instance_each(&deployed);
     deployed.cluster.scale("web", 3);
     deployed.until("the new version works", BY_SWEEP, |world| all_run(world, 3));
-    assert_eq!(
-        versions(&deployed),
-        [SCHEMA.to_string(), newer],
-        "rows of both lie side by side"
-    );
+    let both = [SCHEMA.to_string(), newer];
+    deployed.until("rows of both lie side by side", BY_SWEEP, |world| {
+        let versions = versions(world);
+        match versions == both {
+            true => Ok(()),
+            false => Err(format!("{versions:?}")),
+        }
+    });
 
     deployed.stack.deploy_again("");
     deployed.cluster.scale("web", 4);
