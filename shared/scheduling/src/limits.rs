@@ -77,6 +77,10 @@ impl Limits {
         self.capacity.keep_at_most(&self.left, rows);
     }
 
+    pub(crate) fn count_largest(&mut self) {
+        self.counting = Counting::Largest;
+    }
+
     /// Whether nodes count as the types that were chosen for them.
     pub(crate) fn are_by_choice(&self) -> bool {
         self.counting == Counting::Chosen && !self.names.is_empty()

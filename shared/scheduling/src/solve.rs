@@ -23,7 +23,7 @@ use crate::{
     on_offer::OnOffer,
     setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId},
-    strategy::{Domains, Strategy},
+    strategy::{CountedAs, Domains, Strategy},
     world::World,
 };
 
@@ -56,6 +56,11 @@ impl<'a> Solver<'a> {
         } = setup;
         world.ties = strategy.ties;
         world.counted_as = strategy.counted_as;
+        if strategy.counted_as == CountedAs::Largest {
+            for template in &mut world.templates {
+                template.limits.count_largest();
+            }
+        }
         if strategy.domains == Domains::Named {
             world.on_offer = OnOffer::Named;
         }

@@ -72,12 +72,17 @@ pub(crate) enum Pools {
     CheapestNode,
     /// The one where a pod costs least on a node that is full of such pods.
     CheapestShare,
+    /// The first that can, in upstream's order.
+    ByName,
 }
 
 /// Which of its types a new node counts as against its NodePool's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CountedAs {
+    /// The largest that it might become, as upstream.
     #[default]
+    Largest,
+    /// The cheapest, where the largest ones leave too little for others.
     Cheapest,
     /// The one that takes the least of what limits leave, where the cheapest ones leave too little.
     Smallest,
@@ -85,39 +90,32 @@ pub(crate) enum CountedAs {
 
 /// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
 const WAYS: [Strategy; 4] = [
+    OLDEST_FIRST,
+    EMPTIEST_FIRST,
     Strategy {
-        order: Order::OldestFirst,
-        ties: Ties::Cheapest,
-        counted_as: CountedAs::Cheapest,
-        pools: Pools::CheapestShare,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
-    },
-    Strategy {
-        order: Order::EmptiestFirst,
-        ties: Ties::Cheapest,
-        counted_as: CountedAs::Cheapest,
-        pools: Pools::CheapestNode,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
-    },
-    Strategy {
-        order: Order::OldestFirst,
         ties: Ties::FirstByName,
-        counted_as: CountedAs::Cheapest,
-        pools: Pools::CheapestShare,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
+        ..OLDEST_FIRST
     },
     Strategy {
-        order: Order::EmptiestFirst,
         ties: Ties::FirstByName,
-        counted_as: CountedAs::Cheapest,
-        pools: Pools::CheapestNode,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
+        ..EMPTIEST_FIRST
     },
 ];
+
+const OLDEST_FIRST: Strategy = Strategy {
+    order: Order::OldestFirst,
+    ties: Ties::Cheapest,
+    counted_as: CountedAs::Largest,
+    pools: Pools::CheapestShare,
+    domains: Domains::Asked,
+    hosts: Hosts::AsPreferred,
+};
+
+const EMPTIEST_FIRST: Strategy = Strategy {
+    order: Order::EmptiestFirst,
+    pools: Pools::CheapestNode,
+    ..OLDEST_FIRST
+};
 
 /// Up to so many pods, all ways are compared for cost; up to [`COMPARED_PODS_MAX`], the two orders, and the other ways are
 /// tried only if pods are left without a place; beyond, one has to do: a turn must stay quick.
@@ -145,10 +143,17 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
         }
     }
     let sparing = SPARING.into_iter().filter(|_| is_limited(input));
-    for way in ways.chain(sparing) {
+    let by_name = [OLDEST_FIRST, EMPTIEST_FIRST].map(|way| Strategy {
+        pools: Pools::ByName,
+        ..way
+    });
+    let by_name = by_name
+        .into_iter()
+        .filter(|_| for_cost && shares_weights(input));
+    for way in ways.chain(by_name).chain(sparing) {
         let retry = pods <= COMPARED_PODS_MAX && best.unplaced.iter().any(|left| !left.deferred);
         let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
-        let compare = for_cost && few && cost(&best) > 0 && way.counted_as == CountedAs::Cheapest;
+        let compare = for_cost && few && cost(&best) > 0 && way.counted_as == CountedAs::Largest;
         if retry || compare {
             let other = answer(input, set_up(), way);
             if is_better(&other, &best, for_cost.then_some(worth)) {
@@ -156,36 +161,43 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
             }
         }
     }
-    if for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
-        for other in as_upstream_gives_up(input, first, &set_up) {
-            if is_better(&other, &best, Some(worth)) {
-                best = other;
-            }
-        }
+    match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
+        true => no_dearer_than_upstream(best, input, first, &set_up),
+        false => best,
     }
-    best
 }
 
 /// All preferences that can be met together may take a node for each pod. Where upstream gives some up, because it counts domains
-/// in which nothing can be bought, so may we: its own answer, and one whose pods share nodes and are spread as they prefer otherwise.
-fn as_upstream_gives_up<'a>(
+/// in which nothing can be bought, no more is paid than for its own answer: for one whose pods share nodes and are spread as they
+/// prefer otherwise, or for that answer itself.
+fn no_dearer_than_upstream<'a>(
+    best: Answer,
     input: &Input<'a>,
     first: Strategy,
     set_up: impl Fn() -> Setup<'a>,
-) -> Vec<Answer> {
+) -> Answer {
     let named = Strategy {
         domains: Domains::Named,
         ..first
     };
+    let mut chosen = answer(input, set_up(), named);
+    if chosen.given_up.is_empty() {
+        return best;
+    }
     let shared = Strategy {
         hosts: Hosts::Shared,
         ..first
     };
-    let upstream = answer(input, set_up(), named);
-    match upstream.given_up.is_empty() {
-        true => Vec::new(),
-        false => vec![answer(input, set_up(), shared), upstream],
+    let bound = cost(&chosen);
+    for other in [answer(input, set_up(), shared), best] {
+        let places_more = other.unplaced.len() < chosen.unplaced.len();
+        let is_within = cost(&other) <= bound;
+        let worth = Some(input.options.preference_worth);
+        if (places_more || is_within) && is_better(&other, &chosen, worth) {
+            chosen = other;
+        }
     }
+    chosen
 }
 
 fn prefers_to_spread(input: &Input<'_>) -> bool {
@@ -202,22 +214,22 @@ fn shares_weights(input: &Input<'_>) -> bool {
 }
 
 /// Ways that spare limits, tried where some pods have no place otherwise.
-const SPARING: [Strategy; 2] = [
+const SPARING: [Strategy; 4] = [
     Strategy {
-        order: Order::OldestFirst,
-        ties: Ties::Cheapest,
-        counted_as: CountedAs::Smallest,
-        pools: Pools::CheapestShare,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
+        counted_as: CountedAs::Cheapest,
+        ..OLDEST_FIRST
     },
     Strategy {
-        order: Order::EmptiestFirst,
-        ties: Ties::Cheapest,
+        counted_as: CountedAs::Cheapest,
+        ..EMPTIEST_FIRST
+    },
+    Strategy {
         counted_as: CountedAs::Smallest,
-        pools: Pools::CheapestNode,
-        domains: Domains::Asked,
-        hosts: Hosts::AsPreferred,
+        ..OLDEST_FIRST
+    },
+    Strategy {
+        counted_as: CountedAs::Smallest,
+        ..EMPTIEST_FIRST
     },
 ];
 
@@ -272,7 +284,7 @@ fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
     let unplaced = outcome::explain(&mut solver, left);
-    if is_for_cost(input) && strategy.counted_as == CountedAs::Cheapest {
+    if is_for_cost(input) && strategy.counted_as != CountedAs::Smallest {
         repack(&mut solver);
     }
     outcome::conclude(&mut solver, unplaced)

@@ -77,8 +77,8 @@ struct Identity {
     key: Sym,
     max_skew: i64,
     min_domains: usize,
-    /// Those that count without a node in them, where they depend on the pod.
-    on_offer: Vec<Sym>,
+    /// Those that count without a node in them; `None` where all count that NodePools name.
+    on_offer: Option<Vec<Sym>>,
     namespaces: Vec<String>,
     selector: Option<LabelSelector>,
     filter: Option<FilterId>,
@@ -186,8 +186,10 @@ impl<'a> Topology<'a> {
             }
         }
         let honored = (constraint.node_taints_policy == Some(Honor)).then_some(filter.tolerations);
-        let named = on_offer.is_none();
-        let domains = on_offer.unwrap_or_else(|| self.universe.reachable(key, honored, tolerance));
+        let domains = match &on_offer {
+            Some(domains) => domains.clone(),
+            None => self.universe.reachable(key, honored, tolerance),
+        };
         let filter = self.filter(filter);
         let identity = Identity {
             inverse: false,
@@ -198,7 +200,7 @@ impl<'a> Topology<'a> {
                 .min_domains
                 .and_then(|n| usize::try_from(n).ok())
                 .unwrap_or(0),
-            on_offer: if named { Vec::new() } else { domains.clone() },
+            on_offer,
             namespaces: vec![namespace],
             selector: selector.map(canonical),
             filter: Some(filter),
@@ -224,7 +226,7 @@ impl<'a> Topology<'a> {
             key,
             max_skew: 0,
             min_domains: 0,
-            on_offer: Vec::new(),
+            on_offer: None,
             namespaces: self.namespaces_of(term, namespace),
             selector: term.selector.clone().map(canonical),
             filter: None,
@@ -273,6 +275,7 @@ impl<'a> Topology<'a> {
         let mut group = Group::new(identity.kind, identity.key, by_host, identity.filter);
         group.max_skew = identity.max_skew;
         group.min_domains = identity.min_domains;
+        group.as_named = identity.on_offer.is_none();
         for value in domains {
             group.register(*value, algebra);
         }

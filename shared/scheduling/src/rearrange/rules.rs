@@ -7,7 +7,6 @@ use model::pod::HostPort;
 use crate::{
     algebra::Sym,
     node::Node,
-    on_offer::OnOffer,
     ports,
     shape::Core,
     topology::{GroupId, group::Kind},
@@ -160,7 +159,7 @@ impl Counted {
                 },
                 Kind::AntiAffinity => Demand::Apart,
             });
-            let by_policies = group.kind == Kind::Spread && world.on_offer != OnOffer::Named;
+            let by_policies = group.kind == Kind::Spread && !group.as_named;
             let wanted = world.algebra.get(core.member.strict, group.key);
             let wanted = wanted.filter(|_| !by_policies);
             let wanted = wanted.map(|id| world.algebra.req(id));

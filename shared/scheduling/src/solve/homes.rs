@@ -180,8 +180,8 @@ impl<'a> Solver<'a> {
         let alike = input.pools.iter().skip(from);
         let alike = alike.take_while(|pool| Some(pool.weight) == weight).count();
         match input.options.optimize {
-            Optimize::Upstream => from + 1,
-            Optimize::Cost => from + alike.max(1),
+            Optimize::Cost if self.strategy.pools != Pools::ByName => from + alike.max(1),
+            Optimize::Upstream | Optimize::Cost => from + 1,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use model::{
-    pod::{Pod, TopologySpread},
+    pod::{Pod, TopologySpread, WhenUnsatisfiable},
     snapshot::Optimize,
 };
 
@@ -103,7 +103,8 @@ impl<'a> Solver<'a> {
         id
     }
 
-    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name.
+    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name, as upstream does
+    /// and recorded decisions show of constraints that must be met.
     fn on_offer(
         &mut self,
         constraint: &TopologySpread,
@@ -115,6 +116,7 @@ impl<'a> Solver<'a> {
         let key = world.algebra.symbol(&constraint.topology_key);
         match world.on_offer {
             OnOffer::Named => None,
+            _ if constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule => None,
             OnOffer::Nothing => Some(Vec::new()),
             OnOffer::ForThePod if key == world.hostname => Some(Vec::new()),
             OnOffer::ForThePod => {

@@ -114,7 +114,7 @@ impl Topology<'_> {
                 .map(|id| algebra.req(id));
             let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
             // Which domains a spread constraint is about depends on its own policies, which decided that already.
-            let by_policies = group.kind == Kind::Spread && !self.as_upstream;
+            let by_policies = group.kind == Kind::Spread && !group.as_named;
             let (pod, node) = (pod.as_deref().filter(|_| !by_policies), node.as_deref());
             let (mut domains, mut one) = match group.kind {
                 Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),

@@ -17,7 +17,7 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) {
-        group.looks_at_hosts = group.by_host && group.kind == Kind::Spread && !self.as_upstream;
+        group.looks_at_hosts = group.by_host && group.kind == Kind::Spread && !group.as_named;
         if group.looks_at_hosts {
             for host in self.hosts.iter() {
                 let is_gone = self
@@ -36,7 +36,7 @@ impl<'a> Topology<'a> {
                 Some((algebra.find_symbol(value)?, node.place))
             });
             // Kubernetes' scheduler counts the domain of a node as long as it is there.
-            let gone: Vec<_> = gone.filter(|_| self.as_upstream).collect();
+            let gone: Vec<_> = gone.filter(|_| group.as_named).collect();
             let domains = bound::without(&domains, gone.into_iter());
             for ((value, place), _) in domains.iter() {
                 if self.accepts(group, place, algebra, tolerance) {

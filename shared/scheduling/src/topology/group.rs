@@ -27,6 +27,8 @@ pub(crate) struct Group {
     /// Ordered by text. Unused when `by_host`.
     domains: Vec<Domain>,
     hosts: Vec<u32>,
+    /// Whether every domain that a NodePool names counts, as upstream.
+    pub(crate) as_named: bool,
     /// Whether the emptiest host is what others are held to, as Kubernetes' scheduler does.
     pub(crate) looks_at_hosts: bool,
     /// The hosts that count then, and how many of them have each number of pods.
@@ -59,6 +61,7 @@ impl Group {
             filter,
             domains: Vec::new(),
             hosts: Vec::new(),
+            as_named: true,
             looks_at_hosts: false,
             looked_at: BTreeSet::new(),
             tally: BTreeMap::new(),
