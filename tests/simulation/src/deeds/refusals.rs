@@ -116,7 +116,7 @@ fn concerned(world: &World, key: &str) -> Refused {
     let claims: Vec<NodeClaimName> = match kind {
         "CALL" | "CLOSED" => rows
             .and_then(|rows| rows.calls.get(&name.into()))
-            .map(|call| call.members.iter().cloned().collect())
+            .map(|call| call.members.to_vec())
             .unwrap_or_default(),
         "COMMAND" => rows
             .and_then(|rows| rows.commands.get(name))
