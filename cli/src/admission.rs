@@ -1,4 +1,4 @@
-//! What the API server would do to manifests before anything is planned for them: defaults of pods, what RuntimeClasses,
+//! Admission, as the API server does it before anything is planned for manifests: defaults of pods, what RuntimeClasses,
 //! LimitRanges and PriorityClasses add, and the default StorageClass.
 
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub(crate) fn admit(objects: &mut [Object]) -> Vec<String> {
     notes
 }
 
-/// What admission goes by.
+/// The objects that admission goes by.
 #[derive(Default)]
 struct Cluster {
     limit_ranges: BTreeMap<String, Vec<LimitRangeItem>>,

@@ -102,7 +102,7 @@ pub(crate) fn add_objects(
             }
             Object::CapacityBuffer(buffer) => buffers.push(*buffer),
             Object::PodTemplate(template) => templates.push(*template),
-            // What they say is in pods and types by now.
+            // Pods and types have their content by now.
             Object::EC2NodeClass(_)
             | Object::LimitRange(_)
             | Object::PriorityClass(_)

@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     report: Report,
 }
 
-/// What has to be said of an alias of AL2.
+/// The warning about an alias of AL2.
 pub(crate) const NO_AL2: &str = "EKS publishes no AL2 image for Kubernetes 1.33 and later";
 
 /// What holds for all documents.

@@ -1,4 +1,4 @@
-//! What people wrote around an object: their comments, and the order of its fields.
+//! Comments around an object, and the order of its fields, as people wrote them.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use super::{
     tags::{self, Origin},
 };
 
-/// What the generated settings say anyway.
+/// Settings that are generated anyway.
 const CLUSTER: &[&str] = &["api-server", "cluster-certificate", "cluster-name"];
 
 /// Settings and the fields of `spec.kubelet` that hold the same, in the same form.

@@ -14,7 +14,7 @@ use super::{
 /// The group and kind of nodeadm's documents, in any version.
 pub(super) const API_GROUP: &str = "node.eks.aws";
 
-/// What the generated document says anyway.
+/// Fields that the generated document has anyway.
 const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
 
 /// The user data without what fields say now; empty where nothing is left.

@@ -74,7 +74,7 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Mad
     Ok(read.convert())
 }
 
-/// What `helm get values` prints first.
+/// The line that `helm get values` prints first.
 const TITLES: [&str; 2] = ["USER-SUPPLIED VALUES:", "COMPUTED VALUES:"];
 
 /// Nothing of these is left to be said: Whittle has no pods on nodes, and a queue of its own.

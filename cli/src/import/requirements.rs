@@ -57,7 +57,7 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
                 group.require(LOCAL_NVME, "Exists", []);
             }
             ("LocalStorage", Some("excluded")) => group.require(LOCAL_NVME, "DoesNotExist", []),
-            // It restricts types that have local storage, and the label is of SSDs.
+            // The requirement restricts types that have local storage, and the label is of SSDs.
             ("LocalStorageTypes", _) if texts().iter().any(|kind| kind == "ssd") => {}
             // Read together.
             (

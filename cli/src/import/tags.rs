@@ -49,12 +49,12 @@ fn node_template(group: &mut Group, about: &str, value: &str) {
     }
 }
 
-/// What says a label or a taint.
+/// The source of a label or a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Tags of an Auto Scaling group, or fields of a managed node group.
     Group,
-    /// What kubelets register with: it wins over the group, which may be out of date.
+    /// User data, which kubelets register with: it wins over the group, which may be out of date.
     UserData,
 }
 

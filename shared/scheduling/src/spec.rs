@@ -64,12 +64,13 @@ impl<'a> Spec<'a> {
         self.spread.retain(|one| {
             let soft = one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
             let stays = !soft || one.topology_key != HOSTNAME;
-            given_up += if stays { 0 } else { FULL_WEIGHT };
+            given_up = given_up.saturating_add(if stays { 0 } else { FULL_WEIGHT });
             stays
         });
         self.repelled.retain(|(weight, term)| {
             let stays = term.topology_key != HOSTNAME;
-            given_up += if stays { 0 } else { weight.unsigned_abs() };
+            let weight = if stays { 0 } else { weight.unsigned_abs() };
+            given_up = given_up.saturating_add(weight);
             stays
         });
         self.given_up = self.given_up.saturating_add(given_up);

@@ -161,7 +161,7 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
         return blocked(&format!("NodePool not found (NodePool={pool_name})"));
     };
     let waived = class == Class::Eventual && claim.spec.termination_grace_period.is_some();
-    if let Some(trouble) = troubles(scene, machine).filter(|_| !waived) {
+    if !waived && let Some(trouble) = trouble(scene, machine) {
         return trouble;
     }
     let kind = kind_of(machine, types);
@@ -187,8 +187,8 @@ pub(super) fn kind_of<'t>(
     types.iter().find(|known| Some(&known.name) == name)
 }
 
-/// Which pods keep the node; one kind of trouble at a time, as upstream tells it.
-fn troubles<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Option<Verdict<'a>> {
+/// The first kind of trouble that pods make, as upstream tells it.
+fn trouble<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Option<Verdict<'a>> {
     let protected = |pod: &&&Pod| must_not_be_disrupted(pod, scene.now);
     if let Some(pod) = machine.pods.iter().find(protected) {
         let text = format!("Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})", pod.key);

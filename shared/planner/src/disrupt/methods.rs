@@ -58,8 +58,8 @@ impl<'s, 'a> Methods<'s, 'a> {
         if pass.commands.is_empty() && pass.left == 0 {
             self.consolidation(&mut pass);
         }
-        let opens;
-        (pass.exhausted, opens) = self.exhausted();
+        let (exhausted, opens) = self.exhausted();
+        pass.exhausted = exhausted;
         pass.due = opens.into_iter().chain(self.graceful().opens).min();
         pass.misread = worth::misread(self.now.snapshot);
         for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
