@@ -45,6 +45,8 @@ use crate::{
 pub struct Gone {
     /// Provider ids of instances that are terminated or unknown.
     pub instances: BTreeSet<String>,
+    /// Provider ids of instances that are shutting down, which nothing stops: EC2 is not asked again to end them.
+    pub ending: BTreeSet<String>,
     /// NodeClaims whose instance is none of theirs: nothing is ended for them.
     pub strangers: BTreeSet<NodeClaimName>,
     /// NodeClaims that registered here and whose instance carries the name of another cluster, with a clause that names both. It
@@ -311,7 +313,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Asks EC2 to end the instance, and again until it is gone: asking twice does no harm. What EC2 refuses is asked less often.
+    /// Asks EC2 to end the instance, and again until it is shown to shut down: asking twice does no harm. What EC2 refuses is asked
+    /// less often.
     fn end_instance(
         &self,
         claim: &NodeClaim,
@@ -327,7 +330,7 @@ impl<'a> View<'a> {
             return;
         }
         let rests_until = self.gone.refused.get(&claim.status.provider_id).copied();
-        if rests_until.is_none() {
+        if rests_until.is_none() && !self.gone.ending.contains(&claim.status.provider_id) {
             decision.act(
                 Action::Terminate {
                     claim: claim.name.clone(),

@@ -59,6 +59,7 @@ pub(super) async fn resolve_launches(
                 let ended = end_unshown(turn, instance.clone(), since).await;
                 report.isolate(&target_of(claim), ended)?.unwrap_or(false)
             }
+            End::Begun => false,
             End::NotYet if resting.contains(instance) => {
                 report.look_again(turn.now + retry_after(turn.now.duration_since(since)));
                 continue;
@@ -153,6 +154,8 @@ fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     NotYet,
+    /// EC2 shows that it is shutting down, which nothing stops.
+    Begun,
     /// EC2 shows that it is terminated.
     Seen,
     /// EC2 does not show it although it is old enough to be shown, and its kubelet does not speak for it.
@@ -170,6 +173,7 @@ fn end_of(
     let launched = launched.map(|launched| launched.last_transition);
     match shown {
         Some(instance) if instance.state == InstanceState::Terminated => End::Seen,
+        Some(instance) if instance.state == InstanceState::ShuttingDown => End::Begun,
         Some(_) => End::NotYet,
         None if claim.created_at.is_some_and(is_new) || launched.is_some_and(is_new) => End::NotYet,
         None if speaks(snapshot, id) => End::NotYet,
@@ -220,12 +224,20 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
                 .refused
                 .insert(claim.status.provider_id.clone(), again);
         }
-        if end == End::Unshown {
-            ends.unshown.insert(id);
+        match end {
+            End::NotYet => {}
+            End::Begun => {
+                ends.gone.ending.insert(claim.status.provider_id.clone());
+            }
+            End::Seen | End::Unshown => {
+                ends.gone.instances.insert(claim.status.provider_id.clone());
+                if end == End::Unshown {
+                    ends.unshown.insert(id);
+                }
+                continue;
+            }
         }
-        if end != End::NotYet {
-            ends.gone.instances.insert(claim.status.provider_id.clone());
-        } else if let Some(instance) = instance {
+        if let Some(instance) = instance {
             if let Some(other) = renamed(instance, claim, turn.cluster) {
                 let clause = format!("carries the name of cluster {other}, not {}", turn.cluster);
                 ends.gone.misnamed.insert(claim.name.clone(), clause);

@@ -171,3 +171,16 @@ fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_co
     assert!(!terminates(&decision), "{decision:?}");
     assert_eq!(decision.due, Some(again));
 }
+
+#[test]
+fn instance_that_is_shutting_down_is_waited_for_and_not_asked_for_again() {
+    let mut claim = test_world::claim("a", &[]);
+    claim.deleted_at = Some(test_world::now());
+    let ending = Gone {
+        ending: [claim.status.provider_id.clone()].into(),
+        ..Gone::default()
+    };
+    let decision = terminate(&only(vec![claim]), &ending);
+    assert!(!terminates(&decision), "{decision:?}");
+    assert!(decision.due.is_some(), "its end is looked for");
+}

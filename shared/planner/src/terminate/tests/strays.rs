@@ -14,6 +14,7 @@ fn decide(ready: ConditionStatus, is_gone: bool, pods: Vec<Pod>) -> Decision {
 
 static EXISTING: Gone = Gone {
     instances: std::collections::BTreeSet::new(),
+    ending: std::collections::BTreeSet::new(),
     strangers: std::collections::BTreeSet::new(),
     misnamed: std::collections::BTreeMap::new(),
     refused: std::collections::BTreeMap::new(),
