@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::InstanceId;
+use crate::{catalog::CapacityType, ids::InstanceId};
 
 /// One thing that is announced of one instance: a fact that cannot be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +159,30 @@ impl InterruptionKind {
                 | Self::EventStatus
                 | Self::CapacityBlockExpiring
         )
+    }
+
+    /// Whether it can happen to an instance of this capacity type: EC2 takes back spot instances only, and recommends to
+    /// replace no others.
+    pub fn can_happen_to(self, capacity_type: CapacityType) -> bool {
+        match self {
+            Self::SpotInterrupted | Self::RebalanceRecommendation => {
+                capacity_type == CapacityType::Spot
+            }
+            Self::CapacityReservationInterrupted
+            | Self::ScheduledChange
+            | Self::InstanceStopped
+            | Self::InstanceTerminated
+            | Self::InstanceStatus
+            | Self::SystemStatus
+            | Self::EventStatus
+            | Self::GroupTerminating
+            | Self::CapacityBlockExpiring => true,
+        }
+    }
+
+    /// The kind that [`as_str`](Self::as_str) names so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// Type and reason of the event on the Node and the NodeClaim.

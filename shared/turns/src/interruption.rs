@@ -29,7 +29,7 @@ pub use self::delivery::{Delivery, Message, deliver};
 pub(crate) use self::{
     act::forced,
     foreign::node_of_instance,
-    policy::{complaints, course},
+    policy::{complaints, course, refute},
 };
 use self::{
     act::{Ending, claims},
@@ -49,6 +49,8 @@ pub enum InterruptionReport {
     Expected { cluster: ClusterName },
     /// Its NodePool wants nothing done about this.
     Tolerated { cluster: ClusterName },
+    /// It cannot happen to this instance, as its NodeClaim shows: a spot notice for an instance that is not spot. Nothing was done.
+    Refuted { cluster: ClusterName },
     /// Its cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
     /// The functions of its cluster's reach hear of it too. On record where that cannot wait; they act on it.
@@ -64,6 +66,7 @@ impl InterruptionReport {
             Self::Recorded { .. } => "recorded",
             Self::Expected { .. } => "expected",
             Self::Tolerated { .. } => "tolerated",
+            Self::Refuted { .. } => "refuted",
             Self::Shadow { .. } => "shadow",
             Self::Elsewhere { .. } => "elsewhere",
             Self::Unregistered { .. } => "unregistered",
@@ -230,9 +233,9 @@ impl Work<'_> {
             .iter()
             .zip(&decided)
             .filter(|(found, _)| !is_urgent(found.fact))
-            .filter_map(|(found, decision)| match decision {
-                Ok(policy::Decision::Obey(course)) => Some((found.fact, *course)),
-                Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
+            .filter_map(|(found, decision)| {
+                let course = decision.as_ref().ok()?.obeyed()?;
+                Some((found.fact, course))
             })
             .collect();
         let recorded = self.record(&late, false).await.map_err(Arc::new);
@@ -249,6 +252,7 @@ impl Work<'_> {
                 (Ok(policy::Decision::Tolerate), _) => {
                     Ok(InterruptionReport::Tolerated { cluster })
                 }
+                (Ok(policy::Decision::Refute), _) => Ok(InterruptionReport::Refuted { cluster }),
             }
         });
         let outcomes: Vec<InterruptionOutcome> = outcomes.collect();
@@ -258,14 +262,13 @@ impl Work<'_> {
             .zip(decided)
             .zip(&outcomes)
             .filter(|(_, outcome)| outcome.is_ok())
-            .filter_map(|(((found, claim), decision), _)| match decision {
-                Ok(policy::Decision::Obey(course)) => Some(Ending {
+            .filter_map(|(((found, claim), decision), _)| {
+                Some(Ending {
                     fact: found.fact,
                     instance: found.instance.as_deref(),
                     claim: claim.ok().flatten(),
-                    course,
-                }),
-                Ok(policy::Decision::Expected | policy::Decision::Tolerate) | Err(_) => None,
+                    course: decision.ok()?.obeyed()?,
+                })
             })
             .collect();
         let measured = self.measure(found, &endings);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::{
     Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     caps::Caps,
-    ledger::{Pause, PauseLevel, RelayCounter},
+    ledger::{Notice, Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     plan::Expected,
     share_shapes,
@@ -19,6 +19,7 @@ use ports::{CloudError, cluster::Unreadable};
 use crate::{
     TurnError, events,
     gated::{self, Gated},
+    interruption,
     lane::Turn,
     shadow, views,
 };
@@ -44,6 +45,8 @@ pub(crate) struct Observed {
     /// Instances that look as if they had ended, because EC2 does not show them: it is asked to end them before they are believed
     /// gone.
     pub(crate) unshown: BTreeSet<InstanceId>,
+    /// Notices on record that cannot be about the instances that they name.
+    pub(crate) refuted: Vec<Notice>,
 }
 
 /// Which pods a lane decides on. The list of all is by far a turn's dearest read, so it is left out where it cannot matter.
@@ -172,6 +175,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         })
         .collect();
     let (node_overlays, capacity_buffers) = gated.for_snapshot();
+    let (notices, refuted) = interruption::refute(notices, &node_claims);
     let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
@@ -221,6 +225,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         doubt,
         gated,
         unshown: BTreeSet::new(),
+        refuted,
     })
 }
 

@@ -49,6 +49,9 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     };
     if turn.may_act() && stop.is_none() {
         obey_notices(turn, &observed.snapshot, &mut report).await?;
+        for notice in &observed.refuted {
+            finish(turn, notice, &mut report).await?;
+        }
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
         observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use fakes::{Fuse, Sim};
 use jiff::SignedDuration;
 use model::{
-    ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake,
+    CapacityType, ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake,
     ids::TurnId,
+    labels,
     ledger::RelayBeat,
     node_claim::{NodeClaim, NodeClaimStatus},
 };
@@ -201,8 +202,21 @@ impl Rig {
         TurnId(format!("turn-{}", self.turn))
     }
 
-    /// AWS announces something about one instance, now.
+    /// AWS announces something about one instance, now. What AWS announces of spot instances only makes it one.
     pub async fn announce(
+        &mut self,
+        instance: &InstanceId,
+        kind: InterruptionKind,
+        deadline: Option<SignedDuration>,
+    ) -> InterruptionOutcome {
+        if !kind.can_happen_to(CapacityType::OnDemand) {
+            self.make_spot(instance);
+        }
+        self.send(instance, kind, deadline).await
+    }
+
+    /// Something arrives in the interrupt queue, from AWS or from whoever may write to it.
+    pub async fn send(
         &mut self,
         instance: &InstanceId,
         kind: InterruptionKind,
@@ -221,6 +235,28 @@ impl Rig {
         let turn = self.next_turn();
         let mut outcomes = Box::pin(turns::interrupt(&self.world, &[fact], &turn)).await;
         outcomes.remove(0)
+    }
+
+    /// Makes an instance, its NodeClaim and its Node what they would be had EC2 launched it as spot.
+    pub fn make_spot(&self, id: &InstanceId) {
+        let spot = || (labels::CAPACITY_TYPE.to_owned(), "spot".to_owned());
+        self.sim.with(|world| {
+            let Some(instance) = world.account.instances.get_mut(id) else {
+                return;
+            };
+            instance.capacity_type = CapacityType::Spot;
+            let own = |provider_id: &str| provider_id.ends_with(&format!("/{id}"));
+            for claim in world.api.node_claims.values_mut() {
+                if own(&claim.status.provider_id) {
+                    claim.labels.extend([spot()]);
+                }
+            }
+            for node in world.api.nodes.values_mut() {
+                if own(&node.provider_id) {
+                    node.labels.extend([spot()]);
+                }
+            }
+        });
     }
 
     pub fn scale(&self, replicas: usize) {

@@ -156,7 +156,11 @@ impl Work<'_> {
         }
         if !unseen.is_empty() {
             match self.world.cloud.describe_instances(&unseen).await {
-                Ok(found) => offerings.extend(found.iter().map(of_instance)),
+                Ok(found) => {
+                    let spot = found.iter();
+                    let spot = spot.filter(|one| one.capacity_type == CapacityType::Spot);
+                    offerings.extend(spot.map(of_instance));
+                }
                 Err(error) => {
                     tracing::warn!(cluster = %self.cluster, %error, "offerings are not marked");
                 }

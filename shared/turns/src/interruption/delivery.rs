@@ -128,8 +128,11 @@ impl Delivery {
                 Ok(report) => report.as_str(),
                 Err(_) => "failed",
             };
-            if let Ok(InterruptionReport::NotOurs | InterruptionReport::Unregistered { .. }) =
-                outcome
+            if let Ok(
+                InterruptionReport::NotOurs
+                | InterruptionReport::Unregistered { .. }
+                | InterruptionReport::Refuted { .. },
+            ) = outcome
             {
                 self.ignore(became);
             }

@@ -8,9 +8,7 @@ use std::{
 use api::names::tag;
 use futures::future::join_all;
 use jiff::SignedDuration;
-use model::{
-    CapacityType, ClusterName, InstanceId, Interruption, InterruptionKind, launch::Instance,
-};
+use model::{ClusterName, InstanceId, Interruption, launch::Instance};
 
 use super::cluster_of;
 use crate::{TurnError, World};
@@ -118,7 +116,7 @@ async fn of_tags(
     }
     for cluster in clusters_of_groups(instance) {
         // EC2 was asked anyway, and knows better than the event.
-        if !can_happen(fact.kind, instance) {
+        if !fact.kind.can_happen_to(instance.capacity_type) {
             return Ok(Whose::Stranger);
         }
         if world.ledger.meta(&cluster).await?.is_some() {
@@ -128,15 +126,6 @@ async fn of_tags(
     }
     remember_stranger(world, id).await?;
     Ok(Whose::Stranger)
-}
-
-/// Whether what is announced can happen to the instance: EC2 takes back spot instances only, and recommends to replace no others.
-fn can_happen(kind: InterruptionKind, instance: &Instance) -> bool {
-    let is_of_spot = matches!(
-        kind,
-        InterruptionKind::SpotInterrupted | InterruptionKind::RebalanceRecommendation
-    );
-    !is_of_spot || instance.capacity_type == CapacityType::Spot
 }
 
 pub(super) async fn remember_stranger(world: &World, id: &InstanceId) -> Result<(), TurnError> {

@@ -5,18 +5,36 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
     NodePool,
-    names::annotation::{INTERRUPTION, REBALANCE},
+    names::{
+        annotation::{INTERRUPTION, REBALANCE},
+        label::CAPACITY_TYPE,
+    },
 };
-use model::{InterruptionKind, interruption::Course, ledger::Notice, node_claim::NodeClaim};
+use model::{
+    CapacityType, InstanceId, InterruptionKind, interruption::Course, ledger::Notice,
+    node_claim::NodeClaim,
+};
 
 use super::Found;
-use crate::TurnError;
+use crate::{TurnError, lifecycle::instance_of};
 
 pub(super) enum Decision {
     Obey(Course),
     /// The NodeClaim is gone or on its way out: nothing new.
     Expected,
     Tolerate,
+    /// The NodeClaim shows that it cannot happen to this instance: whoever sent it did not hear it from EC2.
+    Refute,
+}
+
+impl Decision {
+    /// What becomes of the node because of the fact.
+    pub(super) fn obeyed(&self) -> Option<Course> {
+        match self {
+            Self::Obey(course) => Some(*course),
+            Self::Expected | Self::Tolerate | Self::Refute => None,
+        }
+    }
 }
 
 /// One decision per fact. Facts that oblige us whatever the cluster says are obeyed although it does not answer.
@@ -33,6 +51,9 @@ pub(super) fn decide(
             // Nothing about it is urgent: the message may wait for the API server.
             (Err(error), None) => return Err(Arc::clone(error)),
         };
+        if claim.is_some_and(|claim| !can_happen(kind, claim)) {
+            return Ok(Decision::Refute);
+        }
         let alive = claim.filter(|claim| claim.deleted_at.is_none());
         let name = alive.and_then(NodeClaim::node_pool);
         let named = |pool: &&NodePool| {
@@ -58,14 +79,36 @@ pub(super) fn decide(
     found.iter().zip(seen).map(decide).collect()
 }
 
+/// Separates notices from those that cannot be about the instance that they name, by what its NodeClaim shows of it. Until that is
+/// shown, a notice is believed.
+pub(crate) fn refute(notices: Vec<Notice>, claims: &[NodeClaim]) -> (Vec<Notice>, Vec<Notice>) {
+    let of: BTreeMap<InstanceId, &NodeClaim> = claims
+        .iter()
+        .filter_map(|claim| Some((instance_of(claim)?, claim)))
+        .collect();
+    notices.into_iter().partition(|notice| {
+        let kind = InterruptionKind::named(&notice.kind);
+        let claim = of.get(&notice.instance);
+        notice.foreign
+            || kind
+                .zip(claim)
+                .is_none_or(|(kind, claim)| can_happen(kind, claim))
+    })
+}
+
+fn can_happen(kind: InterruptionKind, claim: &NodeClaim) -> bool {
+    let capacity_type = claim.labels.get(CAPACITY_TYPE);
+    let capacity_type = capacity_type.and_then(|value| value.parse::<CapacityType>().ok());
+    capacity_type.is_none_or(|capacity_type| kind.can_happen_to(capacity_type))
+}
+
 /// What is to become of the node of a NodeClaim by a notice that may be older than the last word of its NodePool.
 pub(crate) fn course(
     notice: &Notice,
     claim: &NodeClaim,
     pools: &[model::node_pool::NodePool],
 ) -> Course {
-    let mut kinds = InterruptionKind::ALL.into_iter();
-    let Some(kind) = kinds.find(|kind| kind.as_str() == notice.kind) else {
+    let Some(kind) = InterruptionKind::named(&notice.kind) else {
         return notice.course;
     };
     let name = claim.node_pool();

@@ -5,7 +5,7 @@ use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::
 use serde_json::json;
 use stories::{Relay, Rig, secs};
 
-use crate::{counts, deliver, event, instances, running, spot};
+use crate::{counts, deliver, event, instances, running, spot, warning};
 
 const GROUP_NODE: &str = "ip-10-0-0-9.ec2.internal";
 const MANAGED: &str = "aws-node-termination-handler/managed";
@@ -140,7 +140,7 @@ async fn spot_notice_for_instance_that_ec2_shows_as_on_demand_is_not_obeyed() {
         let instance = world.account.instances.get_mut(&id).unwrap();
         instance.capacity_type = CapacityType::OnDemand;
     });
-    let body = spot(&rig, &id);
+    let body = warning(&rig, &id);
     let delivery = deliver(&mut rig, &[body]).await;
     assert_eq!(counts(&delivery), [("spot_interrupted/not-ours", 1)]);
     rig.pass(secs(60)).await;

@@ -10,6 +10,7 @@ mod announced;
 mod deliveries;
 mod faults;
 mod foreign;
+mod forged;
 mod rebalance;
 mod storm;
 mod told;
@@ -31,7 +32,14 @@ fn event(rig: &Rig, detail_type: &str, detail: serde_json::Value) -> String {
     event.to_string()
 }
 
+/// EC2 takes an instance back, which is a spot one therefore.
 fn spot(rig: &Rig, instance: &InstanceId) -> String {
+    rig.make_spot(instance);
+    warning(rig, instance)
+}
+
+/// What EC2 says of a spot instance that it takes back, of any instance.
+fn warning(rig: &Rig, instance: &InstanceId) -> String {
     event(
         rig,
         SPOT,

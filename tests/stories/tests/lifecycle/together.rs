@@ -1,6 +1,6 @@
 //! Two of every function at once, on one cluster, however their calls interleave.
 
-use model::{Interruption, InterruptionKind, Lane};
+use model::{InstanceId, Interruption, InterruptionKind, Lane};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
 
 use crate::{claim, is_gone};
@@ -54,8 +54,10 @@ async fn two_of_every_function_come_to_what_one_does() {
         }
         assert!(rig.sim.with(all_bound), "seed {seed}");
         let doomed = claim(&rig);
+        let instance: InstanceId = doomed.status.provider_id.rsplit('/').next().unwrap().into();
+        rig.make_spot(&instance);
         let reclaimed = Interruption {
-            instance: doomed.status.provider_id.rsplit('/').next().unwrap().into(),
+            instance,
             kind: InterruptionKind::SpotInterrupted,
             at: None,
             deadline: Some(rig.sim.with(|world| world.now) + secs(120)),

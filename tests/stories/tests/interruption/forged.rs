@@ -1,0 +1,78 @@
+//! Whoever may write to the interrupt queue can claim anything. What EC2 would never say of an instance is not believed.
+
+use fakes::Fault;
+use model::{CapacityType, InstanceId, InterruptionKind};
+use stories::{Relay, Rig, secs};
+
+use crate::{counts, deliver, instances, is_deleting, is_tainted, running, warning};
+
+fn is_untouched(rig: &Rig, instance: &InstanceId) {
+    rig.sim.with(|world| {
+        assert!(!is_deleting(world, instance) && !is_tainted(world, instance));
+        assert!(world.account.alive().any(|one| one.id == *instance));
+    });
+}
+
+#[tokio::test]
+async fn spot_notice_about_an_on_demand_instance_is_refuted_and_its_node_stays() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    let body = warning(&rig, &node);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/refuted", 1)]);
+    let bought = rig.sim.with(|world| world.account.instances.len());
+    rig.pass(secs(300)).await;
+    is_untouched(&rig, &node);
+    rig.sim.with(|world| {
+        assert_eq!(world.account.instances.len(), bought, "nothing replaces it");
+        let mut open = world.ledger.of(&Rig::cluster()).notices.values();
+        assert!(open.all(|notice| notice.done), "nothing is left to obey");
+    });
+}
+
+#[tokio::test]
+async fn spot_notice_about_an_on_demand_instance_is_refuted_once_the_api_server_answers() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    rig.sim.fail_next("node_pools", Fault::Throttled);
+    let body = warning(&rig, &node);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
+    rig.pass(secs(300)).await;
+    is_untouched(&rig, &node);
+    let offerings = rig.sim.with(|world| world.ledger.unavailable.len());
+    assert_eq!(offerings, 0, "no offering is held to be without capacity");
+}
+
+#[tokio::test]
+async fn rebalance_recommendation_for_an_on_demand_instance_is_refuted() {
+    let mut rig = running(Relay::Dead, 1).await;
+    crate::annotate(&rig, "whittle.sh/rebalance", "drain");
+    let node = instances(&rig)[0].clone();
+    let kind = InterruptionKind::RebalanceRecommendation;
+    let outcome = rig.send(&node, kind, None).await;
+    assert_eq!(outcome.unwrap().as_str(), "refuted");
+    rig.pass(secs(60)).await;
+    is_untouched(&rig, &node);
+}
+
+#[tokio::test]
+async fn notice_about_an_instance_whose_capacity_type_no_node_claim_shows_is_believed() {
+    let mut rig = running(Relay::Dead, 1).await;
+    let node = instances(&rig)[0].clone();
+    rig.sim.with(|world| {
+        for claim in world.api.node_claims.values_mut() {
+            claim.labels.remove(model::labels::CAPACITY_TYPE);
+        }
+        assert!(
+            world
+                .account
+                .alive()
+                .all(|one| one.capacity_type == CapacityType::OnDemand)
+        );
+    });
+    let body = warning(&rig, &node);
+    let delivery = deliver(&mut rig, &[body]).await;
+    assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
+    rig.sim.with(|world| assert!(is_deleting(world, &node)));
+}
