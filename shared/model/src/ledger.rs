@@ -358,6 +358,9 @@ pub struct SweepMemory {
     /// The uid of the cluster that the entry led to before it led to the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<Uid>,
+    /// Those that it led to before that one, newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Uid>,
     /// The registry entry is gone, and nothing of the cluster is held any more: it is not visited.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
@@ -366,6 +369,34 @@ pub struct SweepMemory {
 impl SweepMemory {
     /// Upper bound on the objects of each kind: all of the memory is one item of 400 KB, and each takes up to a hundred bytes.
     pub const OBJECTS_MAX: usize = 1_000;
+
+    /// Upper bound on the clusters that an entry led to before: who makes a cluster anew more often in the days that its instances
+    /// may take to go has to end those himself.
+    const FORMERS_MAX: usize = 16;
+
+    /// The clusters that the entry led to before it led to the present one.
+    pub fn formers(&self) -> BTreeSet<Uid> {
+        self.earlier.iter().chain(&self.former).cloned().collect()
+    }
+
+    /// What of the memory holds for another cluster that the entry leads to now.
+    #[must_use]
+    pub fn of_successor(self, former: Uid) -> Self {
+        let mut earlier = self.earlier;
+        earlier.extend(self.former);
+        earlier.drain(..earlier.len().saturating_sub(Self::FORMERS_MAX - 1));
+        Self {
+            former: Some(former),
+            earlier,
+            generation: self.generation,
+            beat: self.beat,
+            beat_since: self.beat_since,
+            beat_seen_at: self.beat_seen_at,
+            other_beat_seen_at: self.other_beat_seen_at,
+            notified: self.notified,
+            ..Self::default()
+        }
+    }
 
     /// Keeps no more than that: those known longest stay, because they are to be seen to first, and the others are found
     /// again once there is room.

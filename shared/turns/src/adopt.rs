@@ -101,7 +101,7 @@ pub(crate) async fn existing(
         .collect();
     let mut free: Vec<Instance> = Vec::new();
     for instance in turn.world.cloud.list_instances(turn.cluster).await? {
-        let whose = identity::whose(&instance, turn.meta.uid.as_ref(), None);
+        let whose = identity::whose(&instance, turn.meta.uid.as_ref(), &BTreeSet::new());
         if instance.state.is_alive()
             && matches!(whose, Whose::Ours | Whose::Unproven)
             && !named.contains(&instance.id)

@@ -89,16 +89,16 @@ pub(crate) struct Allowed<'a> {
     /// What people hold back: no instance is ended of what is paused whole, or only watched. NodeClaims of instances that are gone
     /// are dead nodes, which no pause delays.
     pub(crate) pauses: &'a [Pause],
-    /// Which cluster it is, and which one the registry entry led to before.
+    /// Which cluster it is, and which ones the registry entry led to before.
     pub(crate) uid: &'a Uid,
-    pub(crate) former: Option<Uid>,
-    /// The former cluster is known to be gone, and what it left is nobody's.
+    pub(crate) formers: BTreeSet<Uid>,
+    /// The former clusters are known to be gone, and what they left is nobody's.
     pub(crate) ends_formers: bool,
 }
 
 impl Allowed<'_> {
     fn whose(&self, instance: &Instance) -> Whose {
-        identity::whose(instance, Some(self.uid), self.former.as_ref())
+        identity::whose(instance, Some(self.uid), &self.formers)
     }
 
     /// Whether an instance of the cluster's name is looked at: others are neither touched nor counted.

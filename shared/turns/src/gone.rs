@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::tag;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId,
+    ClusterName, InstanceId, Uid,
     launch::InstanceState,
     ledger::{Absence, Holder, Meta, Mode, PauseLevel, SweepMemory},
 };
@@ -40,7 +40,7 @@ pub(crate) async fn bury(
     let since = absence.since;
     memory.cluster_gone = Some(absence);
     let believed = since.saturating_add(BELIEVED_AFTER).unwrap_or(now);
-    let (instances, is_alone) = left(world, cluster, meta).await?;
+    let (instances, is_alone) = left(world, cluster, meta, &memory.formers()).await?;
     let what_is_left = format!(
         "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
         instances.len()
@@ -116,13 +116,14 @@ fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
     Absence { since, last: now }
 }
 
-/// Instances that were launched for its NodePools: those that carry its uid, and those that carry none and are its own by the
+/// Instances that were launched for its NodePools: those that carry its uid or that of a cluster it followed, and those that carry none and are its own by the
 /// ledger. A cluster that was deleted before its uid was known is known by its name alone. Also says whether there are no others of
 /// its name: launch templates and instance profiles have nothing else to tell them by.
 async fn left(
     world: &World,
     cluster: &ClusterName,
     meta: &Meta,
+    formers: &BTreeSet<Uid>,
 ) -> Result<(Vec<InstanceId>, bool), TurnError> {
     let instances = world.cloud.list_instances(cluster).await?;
     let of_pools = instances
@@ -131,9 +132,9 @@ async fn left(
         .filter(|instance| instance.state != InstanceState::ShuttingDown);
     let (mut left, mut is_alone) = (Vec::new(), true);
     for instance in of_pools {
-        let is_left = match whose(&instance, meta.uid.as_ref(), None) {
-            Whose::Ours => true,
-            Whose::Formers | Whose::Others => false,
+        let is_left = match whose(&instance, meta.uid.as_ref(), formers) {
+            Whose::Ours | Whose::Formers => true,
+            Whose::Others => false,
             Whose::Unproven if meta.uid.is_none() => true,
             Whose::Unproven => {
                 let owner = world.ledger.owner(&instance.id).await?;

@@ -84,16 +84,7 @@ pub(crate) async fn record(
         report.alarms.push(format!(
             "{cluster}: its registry entry led to the cluster whose kube-system has the uid {former}, and leads to {uid} now"
         ));
-        *memory = SweepMemory {
-            former: Some(former.clone()),
-            generation: memory.generation,
-            beat: memory.beat.take(),
-            beat_since: memory.beat_since,
-            beat_seen_at: memory.beat_seen_at,
-            other_beat_seen_at: memory.other_beat_seen_at,
-            notified: std::mem::take(&mut memory.notified),
-            ..SweepMemory::default()
-        };
+        *memory = std::mem::take(memory).of_successor(former.clone());
         // Before META forgets the former: what is left of it is looked for by its uid.
         world.ledger.store_sweep_memory(cluster, memory).await?;
     }
@@ -105,7 +96,7 @@ pub(crate) async fn record(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Ours,
-    /// Of the cluster that the entry led to before.
+    /// Of a cluster that the entry led to before.
     Formers,
     /// An instance launched by a version that did not tag instances with uids, by Karpenter, or by another stack of such a version.
     Unproven,
@@ -113,13 +104,17 @@ pub(crate) enum Whose {
     Others,
 }
 
-pub(crate) fn whose(instance: &Instance, uid: Option<&Uid>, former: Option<&Uid>) -> Whose {
-    let is = |uid: Option<&Uid>, tagged: &str| uid.is_some_and(|uid| uid.as_str() == tagged);
-    match instance.tags.get(tag::CLUSTER_UID) {
-        None => Whose::Unproven,
-        Some(tagged) if is(uid, tagged) => Whose::Ours,
-        Some(tagged) if is(former, tagged) => Whose::Formers,
-        Some(_) => Whose::Others,
+pub(crate) fn whose(instance: &Instance, uid: Option<&Uid>, formers: &BTreeSet<Uid>) -> Whose {
+    let Some(tagged) = instance.tags.get(tag::CLUSTER_UID) else {
+        return Whose::Unproven;
+    };
+    let tagged = Uid::from(tagged.as_str());
+    if uid == Some(&tagged) {
+        Whose::Ours
+    } else if formers.contains(&tagged) {
+        Whose::Formers
+    } else {
+        Whose::Others
     }
 }
 

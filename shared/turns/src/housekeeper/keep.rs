@@ -127,12 +127,12 @@ pub(super) async fn keep(
             approved,
             pauses: &meta.pauses,
             uid: &uid,
-            former: memory.former.clone(),
+            formers: memory.formers(),
             ends_formers: is_eks,
         };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
-        tell_unowned(cluster, memory.former.as_ref(), &collected, report);
+        tell_unowned(cluster, &memory.formers(), &collected, report);
         let problems = collected.failures.problems.iter();
         report
             .problems
@@ -219,7 +219,7 @@ async fn upkeep(
 /// Instances that carry the cluster's name and are left alone, because nothing proves that they are its own.
 fn tell_unowned(
     cluster: &ClusterName,
-    former: Option<&Uid>,
+    formers: &BTreeSet<Uid>,
     collected: &Collected,
     report: &mut SweepReport,
 ) {
@@ -235,10 +235,12 @@ fn tell_unowned(
             listed(&collected.unproven)
         ));
     }
-    if let Some(former) = former.filter(|_| !collected.formers.is_empty()) {
+    if !collected.formers.is_empty() {
+        let uids: Vec<&str> = formers.iter().map(Uid::as_str).collect();
         report.alarms.push(format!(
-            "{cluster}: instances of the cluster that its registry entry led to before (uid {former}) are left: {}; end them if \
+            "{cluster}: instances of a cluster that its registry entry led to before (uid {}) are left: {}; end them if \
              that cluster is gone, and else register it under another name",
+            uids.join(" or "),
             listed(&collected.formers)
         ));
     }

@@ -62,7 +62,11 @@ impl Laws {
         let going = world.api.node_claims.values();
         let mut late = going.filter(|claim| long_ago(claim.deleted_at, ENDED_WITHIN));
         let is_late = |claim: &&NodeClaim| {
-            if is_held(world, claim) || self.refused.excuses(claim.name.as_str(), now) {
+            // What refused may have had no NodeClaim yet that showed it.
+            let instance = claim.status.provider_id.rsplit('/').next();
+            let mut names = [Some(claim.name.as_str()), instance].into_iter().flatten();
+            let is_refused = names.any(|name| self.refused.excuses(name, now));
+            if is_held(world, claim) || is_refused {
                 self.let_go.insert(claim.name.clone(), now);
                 return false;
             }

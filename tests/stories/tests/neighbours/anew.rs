@@ -7,9 +7,13 @@ use super::*;
 
 /// Makes a new cluster with the same NodePools, without a node; its versions are lower than what was seen before.
 fn make_anew(rig: &Rig, kind: &str) {
+    make_anew_as(rig, kind, "second");
+}
+
+fn make_anew_as(rig: &Rig, kind: &str, uid: &str) {
     rig.sim.with(|world| {
         let former = std::mem::take(&mut world.api);
-        world.api = ApiServer::of("second".into());
+        world.api = ApiServer::of(uid.into());
         world.api.node_classes = former.node_classes;
         world.api.node_pools = former.node_pools;
         world.api.status = former.status;
@@ -51,6 +55,22 @@ async fn what_the_former_left_is_ended_although_lists_lacked_it_for_a_while() {
     rig.sim.with(|world| world.account.unlisted.clear());
     let ended = rig
         .until(secs(900), |world| {
+            let alive = alive(world);
+            before.iter().all(|id| !alive.contains(id))
+        })
+        .await;
+    assert!(ended.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
+async fn what_both_clusters_of_a_name_left_that_was_made_anew_twice_is_ended() {
+    let mut rig = serving(4).await;
+    let before = rig.sim.with(alive);
+    make_anew_as(&rig, "eks", "second");
+    rig.pass(secs(70)).await;
+    make_anew_as(&rig, "eks", "third");
+    let ended = rig
+        .until(secs(1_800), |world| {
             let alive = alive(world);
             before.iter().all(|id| !alive.contains(id))
         })
