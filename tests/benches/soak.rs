@@ -25,7 +25,7 @@ use cap::Cap;
 use mimalloc::MiMalloc;
 use model::{InstanceId, Interruption, InterruptionKind};
 use serde_json::{Value, json};
-use stories::{cpu, secs};
+use stories::{cpu, make_spot, secs};
 
 use self::stack::Stack;
 
@@ -207,6 +207,7 @@ impl Soak {
                     sim.with(|world| world.account.alive().next().map(|one| one.id.clone()));
                 let Some(instance) = alive else { return };
                 if is_announced {
+                    sim.with(|world| make_spot(world, &instance));
                     self.announce(&instance, InterruptionKind::SpotInterrupted, Some(NOTICE))
                         .await;
                     self.stack.change();

@@ -236,7 +236,9 @@ fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
 fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
-    deployed.cluster.apply(MANIFESTS);
+    // EC2 takes back spot instances only.
+    let spot = MANIFESTS.replace("[on-demand]", "[spot]");
+    deployed.cluster.apply(&spot);
     deployed.sweep();
     deployed.until("the NodePool is ready", SOON, |world| {
         all_true(&world.cluster.list("nodepools"), &["Ready"], 1)

@@ -78,6 +78,24 @@ pub fn add_node_claim(world: &mut fakes::World, name: &str, change: impl Fn(&mut
     world.api.node_claims.extend(made);
 }
 
+/// Makes an instance, its NodeClaim and its Node what they would be had EC2 launched it as spot.
+pub fn make_spot(world: &mut fakes::World, id: &InstanceId) {
+    let spot = || (labels::CAPACITY_TYPE.to_owned(), "spot".to_owned());
+    let Some(instance) = world.account.instances.get_mut(id) else {
+        return;
+    };
+    instance.capacity_type = CapacityType::Spot;
+    let own = |provider_id: &str| provider_id.ends_with(&format!("/{id}"));
+    let mut claims = world.api.node_claims.values_mut();
+    if let Some(claim) = claims.find(|claim| own(&claim.status.provider_id)) {
+        claim.labels.extend([spot()]);
+    }
+    let mut nodes = world.api.nodes.values_mut();
+    if let Some(node) = nodes.find(|node| own(&node.provider_id)) {
+        node.labels.extend([spot()]);
+    }
+}
+
 /// Another instance like the first one, which no NodeClaim names and no launch explains.
 pub fn add_stray(world: &mut fakes::World) -> InstanceId {
     let id = InstanceId::from("i-stray");
@@ -237,26 +255,8 @@ impl Rig {
         outcomes.remove(0)
     }
 
-    /// Makes an instance, its NodeClaim and its Node what they would be had EC2 launched it as spot.
-    pub fn make_spot(&self, id: &InstanceId) {
-        let spot = || (labels::CAPACITY_TYPE.to_owned(), "spot".to_owned());
-        self.sim.with(|world| {
-            let Some(instance) = world.account.instances.get_mut(id) else {
-                return;
-            };
-            instance.capacity_type = CapacityType::Spot;
-            let own = |provider_id: &str| provider_id.ends_with(&format!("/{id}"));
-            for claim in world.api.node_claims.values_mut() {
-                if own(&claim.status.provider_id) {
-                    claim.labels.extend([spot()]);
-                }
-            }
-            for node in world.api.nodes.values_mut() {
-                if own(&node.provider_id) {
-                    node.labels.extend([spot()]);
-                }
-            }
-        });
+    pub fn make_spot(&self, instance: &InstanceId) {
+        self.sim.with(|world| make_spot(world, instance));
     }
 
     pub fn scale(&self, replicas: usize) {
