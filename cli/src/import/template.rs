@@ -75,7 +75,12 @@ pub(super) fn read(group: &mut Group, version: &Version) {
             "InstanceRequirements" => requirements::read(group, value),
             "UserData" => {}
             "HibernationOptions" if value.get("Configured") != Some(&Value::Bool(true)) => {}
-            "EnclaveOptions" if value.get("Enabled") != Some(&Value::Bool(true)) => {}
+            "EnclaveOptions" => {
+                if value.get("Enabled") == Some(&Value::Bool(true)) {
+                    let options = json!({ "enabled": true });
+                    group.class.insert("enclaveOptions".to_owned(), options);
+                }
+            }
             _ => match COSMETIC.iter().find(|(cosmetic, _)| cosmetic == field) {
                 Some((_, why)) => group.about_class("/spec", format!("{field} is left out: {why}")),
                 None => group.refuse(

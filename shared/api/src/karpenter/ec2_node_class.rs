@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use kubelet::{KubeletConfiguration, KubeletSettings, MaxPods};
 pub use network::{
-    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, Switch,
-    TokenState,
+    ConnectionTracking, CpuOptions, EnclaveOptions, InterfaceType, MetadataOptions,
+    NetworkInterface, Switch, TokenState,
 };
 pub use selectors::{
     AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria,
@@ -194,6 +194,9 @@ pub struct EC2NodeClassSpec {
     /// Processor features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    /// Nitro Enclaves. Without it they are enabled where pods ask for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
     /// Reserved context of the fleet request; AWS tells you if you need one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,

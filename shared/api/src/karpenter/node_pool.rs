@@ -134,6 +134,7 @@ pub struct NodeClaimTemplateSpec {
 pub struct Disruption {
     /// How long a node must have been without changes to its pods before it may be consolidated, or Never. Not for pools with
     /// replicas.
+    #[serde(default = "default_consolidate_after")]
     pub consolidate_after: NillableDuration,
     /// Which nodes may be consolidated: only empty ones (WhenEmpty), all (WhenEmptyOrUnderutilized), or those whose removal
     /// saves enough for the disruption it causes (Balanced). Not for pools with replicas.
@@ -153,7 +154,7 @@ pub struct Disruption {
 impl Default for Disruption {
     fn default() -> Self {
         Self {
-            consolidate_after: hours(0, "0s"),
+            consolidate_after: default_consolidate_after(),
             consolidation_policy: ConsolidationPolicy::default(),
             budgets: default_budgets(),
         }
@@ -193,7 +194,11 @@ pub struct Budget {
 
 string_enum! {
     /// Why a node is removed.
-    DisruptionReason { Underutilized, Empty, Drifted }
+    DisruptionReason { Underutilized, Empty, Drifted, Unhealthy }
+}
+
+fn default_consolidate_after() -> NillableDuration {
+    hours(0, "0s")
 }
 
 fn default_budgets() -> Vec<Budget> {

@@ -23,10 +23,18 @@ pub fn incompatible(
         && !features.any(|feature| feature == "nested-virtualization");
     let is_nitro = info.hypervisor.as_deref() == Some("nitro");
     let cannot_track = spec.connection_tracking.is_some() && !is_nitro;
+    let enclaves = spec.enclave_options.as_ref();
+    let cannot_isolate = enclaves.is_some_and(|enclaves| enclaves.enabled)
+        && info.nitro_enclaves_support.as_deref() != Some("supported");
     let strategies = &info.placement_group_info.supported_strategies;
     let cannot_be_placed =
         placement_group.is_some_and(|group| !strategies.contains(&group.strategy));
-    lacks_interfaces || cannot_boot || cannot_nest || cannot_track || cannot_be_placed
+    lacks_interfaces
+        || cannot_boot
+        || cannot_nest
+        || cannot_track
+        || cannot_isolate
+        || cannot_be_placed
 }
 
 fn has_interfaces(info: &InstanceTypeInfo, interfaces: &[NetworkInterface]) -> bool {

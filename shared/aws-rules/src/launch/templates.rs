@@ -283,6 +283,7 @@ fn template(
         });
     }
     let profile = status.and_then(|status| status.instance_profile.clone());
+    let enclaves = enclaves(&class.spec, claim)?;
     let nested = class.spec.cpu_options.as_ref();
     let nested = nested.and_then(|options| options.nested_virtualization.as_ref());
     let mut template = LaunchTemplate {
@@ -312,11 +313,28 @@ fn template(
                 partition: *partition,
             }),
         nested_virtualization: nested.map(|switch| *switch == Switch::Enabled),
-        enclaves: claim.spec.requests.get(resource::ENCLAVES) > 0,
+        enclaves,
         tags: tags.clone(),
     };
     template.name = name(&template, boot.capacity_type);
     Ok(template)
+}
+
+/// Whether instances can run Nitro Enclaves: where the EC2NodeClass says so or, where it says nothing, where pods ask for them
+/// (spec/v1.15 §13).
+fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRefusal> {
+    let is_asked_for = claim.spec.requests.get(resource::ENCLAVES) > 0;
+    match spec.enclave_options.as_ref().map(|options| options.enabled) {
+        None => Ok(is_asked_for),
+        Some(false) if is_asked_for => Err(LaunchRefusal::Create {
+            reason: "NitroEnclavesDisabled",
+            message: format!(
+                "pods ask for {} and spec.enclaveOptions.enabled of the EC2NodeClass is false: set it to true, or leave enclaveOptions out",
+                resource::ENCLAVES
+            ),
+        }),
+        Some(enabled) => Ok(enabled),
+    }
 }
 
 /// What the names of launch templates begin with; the rest is a digest, in decimal.

@@ -9,7 +9,7 @@ use crate::families::{Family, FamilyError};
 
 /// Written beside the hash: hashes of other versions are not compared. Upstream's are `v5` and `v6`, so taking over a
 /// cluster drifts nothing.
-pub const STATIC_HASH_VERSION: &str = "whittle-v1";
+pub const STATIC_HASH_VERSION: &str = "whittle-v2";
 
 /// Fields that drift by what they select, or not at all.
 const NOT_STATIC: [&str; 6] = [

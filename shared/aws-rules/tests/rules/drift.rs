@@ -125,11 +125,11 @@ fn a_node_drifts_from_whatever_it_was_launched_with() {
 #[test]
 fn hashes_count_only_with_equal_versions_and_come_first() {
     let hashes = |hash: &str, version: &str| json!({ "karpenter.k8s.aws/ec2nodeclass-hash": hash, "karpenter.k8s.aws/ec2nodeclass-hash-version": version });
-    let of_class = json!({ "metadata": { "annotations": hashes("1", "whittle-v1") }, "status": { "securityGroups": [{ "id": "sg-9" }] } });
+    let of_class = json!({ "metadata": { "annotations": hashes("1", "whittle-v2") }, "status": { "securityGroups": [{ "id": "sg-9" }] } });
     for (hash, version, expected) in [
-        ("2", "whittle-v1", Drift::NodeClass),
+        ("2", "whittle-v2", Drift::NodeClass),
         ("2", "v6", Drift::SecurityGroup),
-        ("1", "whittle-v1", Drift::SecurityGroup),
+        ("1", "whittle-v2", Drift::SecurityGroup),
     ] {
         let mut claim = claim();
         claim.annotations = serde_json::from_value(hashes(hash, version)).unwrap();

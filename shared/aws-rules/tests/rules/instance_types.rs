@@ -303,6 +303,13 @@ fn types_that_the_node_class_cannot_launch_stay_without_an_offering() {
     ]}});
     assert!(available(efa.clone(), "m6idn.32xlarge"));
     assert!(!available(efa, "m5.large"), "it has one network card");
+    let enclaves = |enabled| json!({ "spec": { "enclaveOptions": { "enabled": enabled } } });
+    assert!(available(enclaves(true), "m5.xlarge"));
+    assert!(
+        !available(enclaves(true), "m5.large"),
+        "it is too small for an enclave"
+    );
+    assert!(available(enclaves(false), "m5.large"));
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_request_says_everything_ec2_must_know() {
           },
           "claim_annotations": {
             "karpenter.k8s.aws/ec2nodeclass-hash": "1104783163557018893",
-            "karpenter.k8s.aws/ec2nodeclass-hash-version": "whittle-v1",
+            "karpenter.k8s.aws/ec2nodeclass-hash-version": "whittle-v2",
             "karpenter.k8s.aws/instance-profile-name": "demo_profile"
           }
         }"#]].assert_eq(&serde_json::to_string_pretty(&request).unwrap());
@@ -359,6 +359,43 @@ fn volumes_are_whole_gibibytes_and_never_smaller_than_asked_for() {
             ..BlockDevice::default()
         }]
     );
+}
+
+#[test]
+fn enclaves_are_enabled_where_the_node_class_says_so_or_pods_ask_for_them() {
+    const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
+    let silent = node_class(json!({}));
+    let says =
+        |enabled| node_class(json!({ "spec": { "enclaveOptions": { "enabled": enabled } } }));
+    let (on, off) = (says(true), says(false));
+    let mut types = types_of(&silent);
+    for known in &mut types {
+        // A NodeOverlay adds the resource; no type has it of its own.
+        known.capacity.set(ENCLAVES, 1);
+    }
+    let plain = || claim().types(&["m5.xlarge"]);
+    let enabled = |class, claim| {
+        let asked = launch_from(class, &claim, &types, &Default::default());
+        asked.map(|request| request.templates[0].template.enclaves)
+    };
+    assert_eq!(enabled(&silent, plain()), Ok(false));
+    assert_eq!(enabled(&silent, plain().asks(ENCLAVES, 1)), Ok(true));
+    assert_eq!(enabled(&on, plain()), Ok(true));
+    assert_eq!(enabled(&off, plain()), Ok(false));
+    let refused = enabled(&off, plain().asks(ENCLAVES, 1)).unwrap_err();
+    let LaunchRefusal::Create { reason, message } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(reason, "NitroEnclavesDisabled");
+    assert!(message.contains("set it to true, or leave enclaveOptions out"));
+}
+
+#[test]
+fn enclave_options_take_part_in_the_static_hash() {
+    let hash = |changes| static_hash(&node_class(changes), "").unwrap();
+    let says = |enabled| json!({ "spec": { "enclaveOptions": { "enabled": enabled } } });
+    assert_ne!(hash(says(true)), hash(says(false)));
+    assert_ne!(hash(says(false)), hash(json!({})));
 }
 
 /// What becomes of the claim, and a part of what its author reads.

@@ -206,7 +206,7 @@ fn problem(budget: &Budget) -> Option<String> {
     }
     if let Some(reason) = unknown_reason(budget) {
         return Some(format!(
-            "reason \"{reason}\" is not known: expected Underutilized, Empty or Drifted"
+            "reason \"{reason}\" is not known: expected Underutilized, Empty, Drifted or Unhealthy"
         ));
     }
     match (&budget.schedule, &budget.duration) {
@@ -222,8 +222,16 @@ fn problem(budget: &Budget) -> Option<String> {
     }
 }
 
+/// Nodes that are repaired.
+const UNHEALTHY: &str = "Unhealthy";
+
 fn unknown_reason(budget: &Budget) -> Option<&str> {
-    let known = [Reason::Empty, Reason::Drifted, Reason::Underutilized].map(Reason::as_str);
+    let known = [
+        Reason::Empty.as_str(),
+        Reason::Drifted.as_str(),
+        Reason::Underutilized.as_str(),
+        UNHEALTHY,
+    ];
     let mut reasons = budget.reasons.iter().map(String::as_str);
     reasons.find(|reason| !known.contains(reason))
 }

@@ -92,3 +92,11 @@ pub struct CpuOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested_virtualization: Option<Switch>,
 }
+
+/// Nitro Enclaves: isolated virtual machines beside the one of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EnclaveOptions {
+    /// Whether every instance can run enclaves, which only types that support them can. If false, pods that ask for enclaves get no
+    /// node.
+    pub enabled: bool,
+}

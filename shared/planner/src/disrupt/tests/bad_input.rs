@@ -71,7 +71,7 @@ fn a_reason_that_is_not_known() {
     };
     says(
         bored,
-        "reason \"Bored\" is not known: expected Underutilized, Empty or Drifted",
+        "reason \"Bored\" is not known: expected Underutilized, Empty, Drifted or Unhealthy",
     );
 }
 
