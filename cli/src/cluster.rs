@@ -100,6 +100,7 @@ pub(crate) fn add_objects(
             Object::PodDisruptionBudget(budget) => {
                 snapshot.disruption_budgets.push((*budget).into());
             }
+            Object::Service(service) => snapshot.services.push((*service).into()),
             Object::CapacityBuffer(buffer) => buffers.push(*buffer),
             Object::PodTemplate(template) => templates.push(*template),
             // Pods and types have their content by now.

@@ -12,7 +12,10 @@ use model::{
     InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes, snapshot::Settings,
 };
 use ports::Cluster;
-use turns::gated::{self, Gated};
+use turns::{
+    gated::{self, Gated},
+    selectors,
+};
 
 use crate::cluster;
 
@@ -165,7 +168,19 @@ impl Source {
 }
 
 async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Result<Vec<String>> {
-    let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage, gated) = tokio::try_join!(
+    let (
+        pods,
+        nodes,
+        claims,
+        pools,
+        classes,
+        daemon_sets,
+        namespaces,
+        budgets,
+        storage,
+        (selectors, refused),
+        gated,
+    ) = tokio::try_join!(
         api.pods(),
         api.nodes(),
         api.node_claims(),
@@ -175,6 +190,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         api.namespaces(),
         api.disruption_budgets(),
         api.storage(),
+        selectors::read(api, &snapshot.settings),
         gated::read(api, &snapshot.settings),
     )?;
     snapshot.pods = pods;
@@ -185,7 +201,10 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     snapshot.namespaces = namespaces;
     snapshot.disruption_budgets = budgets;
     snapshot.storage = storage;
+    snapshot.services = selectors.services;
+    snapshot.workloads = selectors.workloads;
     let mut problems = gated.complaints.clone();
+    problems.extend(refused);
     // What has no effect is told of, and needs no right to read it.
     let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
     let idle = idle.unwrap_or_else(|error| {

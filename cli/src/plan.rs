@@ -14,12 +14,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use api::manifests::{Manifests, Object};
+use api::{
+    SchedulerConfigError,
+    manifests::{Manifests, Object},
+};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{
     InstanceType, NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
     plan::{Action, Launch, PodRef, Unplaced},
+    pod::TopologySpread,
     resources::amount_text,
 };
 
@@ -49,6 +53,19 @@ pub(crate) struct Arguments {
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
+    /// As Karpenter's option, in JSON or YAML: the spread constraints of pods that have none of their own, such as
+    /// `{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}`.
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = scheduler_config)]
+    scheduler_config: DefaultSpread,
+}
+
+/// What `--scheduler-config` comes to.
+#[derive(Clone)]
+struct DefaultSpread(Vec<TopologySpread>);
+
+fn scheduler_config(text: &str) -> Result<DefaultSpread, SchedulerConfigError> {
+    let settings = serde_json::json!({ "schedulerConfig": text });
+    api::default_topology_spread(&settings).map(DefaultSpread)
 }
 
 fn gate(text: &str) -> Result<(String, bool), String> {
@@ -105,6 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let now = Timestamp::now();
     let mut settings = cluster::aws_settings();
     settings.feature_gates = arguments.feature_gates.iter().cloned().collect();
+    settings.default_topology_spread = arguments.scheduler_config.0.clone();
     let mut snapshot = cluster::empty(now, settings);
     let objects = manifests
         .objects

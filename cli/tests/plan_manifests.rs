@@ -328,8 +328,8 @@ fn every_mistake_of_a_manifest_is_told_at_once() {
     told.tells("spec.weight:");
     told.tells("spec.limits:");
     assert!(!told.output.status.success());
-    let kinds = "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
-    plan(kinds).tells("planning does not look at ConfigMap, Service (2)");
+    let kinds = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+    plan(kinds).tells("planning does not look at ConfigMap, Secret (2)");
     for old in [
         "karpenter.sh/v1beta1\nkind: NodePool",
         "karpenter.sh/v1alpha5\nkind: Provisioner",
@@ -419,4 +419,28 @@ fn annotations_that_protect_nothing_are_told() {
         let told = plan(&web(&pod(text)));
         assert!(!told.err.contains("protects nothing"), "{}", told.err);
     }
+}
+
+#[test]
+fn pods_without_spread_constraints_get_those_of_the_scheduler_config() {
+    let manifests = [
+        pool("default", "  disruption: {}"),
+        class("default", ""),
+        deployment(3, SMALL),
+    ];
+    let manifests = manifests.concat();
+    plan(&manifests).starts("1 node to launch");
+    let config = "{podTopologySpread: {defaultConstraints: [
+        {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}}";
+    let spread = plan_with(&manifests, &["--scheduler-config", config]);
+    spread.starts("3 nodes to launch");
+}
+
+#[test]
+fn scheduler_config_that_kube_scheduler_would_refuse_is_refused() {
+    let config = "{podTopologySpread: {defaultConstraints: [
+        {maxSkew: 0, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}}";
+    let refused = plan_with(&deployment(1, SMALL), &["--scheduler-config", config]);
+    assert!(!refused.output.status.success());
+    refused.tells("defaultConstraints[0].maxSkew is 0: expected a number from 1");
 }

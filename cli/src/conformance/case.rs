@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use api::{
     conditions::ConditionStatus,
     manifests::{Manifests, Object},
@@ -10,9 +10,7 @@ use api::{
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceType, NodeClaimName, NodeName, Snapshot,
-    snapshot::{
-        MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Service, Settings,
-    },
+    snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -128,7 +126,6 @@ impl Case<'_> {
         if let Some(error) = reader.error {
             bail!("{error}");
         }
-        snapshot.services = reader.services;
         for pool in &mut snapshot.node_pools {
             let class = &pool.template.node_class;
             let managed = NODE_CLASSES.contains(&(class.group.as_str(), class.kind.as_str()));
@@ -177,7 +174,6 @@ fn stand_in(snapshot: &mut Snapshot) {
 struct Reader {
     /// The NodePools that say they are ready.
     ready: Vec<String>,
-    services: Vec<Service>,
     /// The first object that could not be read.
     error: Option<String>,
 }
@@ -188,10 +184,6 @@ impl Reader {
         manifests.read(&format!("{case}: object {}", at + 1), text);
         if let Some(error) = manifests.errors.first() {
             self.error.get_or_insert_with(|| error.to_string());
-        }
-        if manifests.ignored.iter().any(|one| one.kind == "Service") {
-            self.services
-                .extend(serde_json::from_str(text).ok().as_ref().and_then(service));
         }
         let object = manifests.objects.pop()?.object;
         if let Object::NodePool(pool) = &object {
@@ -233,31 +225,7 @@ fn apply(options: CaseOptions, settings: &mut Settings) -> Result<()> {
     settings.min_values_policy = options.min_values_policy.unwrap_or_default();
     settings.reserved_offering_mode = options.reserved_offering_mode.unwrap_or_default();
     settings.feature_gates = options.feature_gates;
-    let spread = options.scheduler_config.and_then(|config| {
-        config
-            .pointer("/podTopologySpread/defaultConstraints")
-            .cloned()
-    });
-    if let Some(constraints) = spread {
-        // A pod is the one thing that has such constraints.
-        let pod = json!({"metadata": {"name": ""}, "spec": {"containers": [], "topologySpreadConstraints": constraints}});
-        let pod: api::kubernetes::Pod = serde_json::from_value(pod).context("schedulerConfig")?;
-        settings.default_topology_spread = model::pod::Pod::from(pod).topology_spread.clone();
-    }
+    let config = json!({ "schedulerConfig": options.scheduler_config });
+    settings.default_topology_spread = api::default_topology_spread(&config)?;
     Ok(())
-}
-
-fn service(object: &Value) -> Option<Service> {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-    let selector = object.pointer("/spec/selector")?.as_object()?;
-    Some(Service {
-        key: model::PodKey::new(
-            text("/metadata/namespace").unwrap_or("default"),
-            text("/metadata/name").unwrap_or_default(),
-        ),
-        selector: selector
-            .iter()
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect(),
-    })
 }

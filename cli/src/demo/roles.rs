@@ -42,7 +42,7 @@ const LANES: [Lane; 6] = [
 type Right = (String, String);
 
 /// Rights that this walk may do without: role, right, and what needs it.
-const EXCUSED: [(&str, &str, &str); 47] = [
+const EXCUSED: [(&str, &str, &str); 51] = [
     ("whittle:provisioner", "get namespaces", CONNECTS),
     ("whittle:lifecycle", "get namespaces", CONNECTS),
     ("whittle:disruption", "get namespaces", CONNECTS),
@@ -119,6 +119,10 @@ const EXCUSED: [(&str, &str, &str); 47] = [
     ("whittle:provisioner", "get statefulsets", REFERRED),
     ("whittle:lifecycle", "get replicasets", REFERRED),
     ("whittle:lifecycle", "get statefulsets", REFERRED),
+    ("whittle:lifecycle", "list replicasets", OBSERVED),
+    ("whittle:lifecycle", "list statefulsets", OBSERVED),
+    ("whittle:lifecycle", "list replicationcontrollers", OBSERVED),
+    ("whittle:lifecycle", "list services", OBSERVED),
     ("whittle:disruption", "get replicasets", REFERRED),
     ("whittle:disruption", "get statefulsets", REFERRED),
     (
@@ -166,10 +170,18 @@ async fn world() -> World {
     ];
     manifests.retain(|object| kinds.iter().any(|kind| object["kind"] == *kind));
     let gates = json!({"CapacityBuffer": true, "NodeOverlay": true});
+    let spread = json!({"podTopologySpread": {"defaultConstraints": [
+        {"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"},
+    ]}});
     let identities = Identities {
         of_lanes: LANES.map(member).into(),
         manifests,
-        settings: [("featureGates".to_owned(), gates)].into_iter().collect(),
+        settings: [
+            ("featureGates".to_owned(), gates),
+            ("schedulerConfig".to_owned(), spread),
+        ]
+        .into_iter()
+        .collect(),
     };
     Box::pin(World::start_as(catalog, clock, teller, identities))
         .await
@@ -261,6 +273,11 @@ async fn walk(world: &World) {
     };
     let interruption = world.of(Lane::Interruption);
     let outcomes = Box::pin(turns::interrupt(&interruption, &[fact], &next_turn())).await;
+    let heeded = outcomes
+        .iter()
+        .flatten()
+        .all(|one| one.as_str() == "recorded");
+    assert!(heeded, "{outcomes:?}");
     assert!(!format!("{outcomes:?}").contains("Denied"), "{outcomes:?}");
 
     // Nodes that are deleted, one of them under a pod that must not be disrupted.

@@ -76,6 +76,12 @@ of ConfigMaps only their own (status.yaml).
   resources: [podtemplates]
   verbs: [get]
 - apiGroups: [apps]
-  resources: [deployments, replicasets, statefulsets]
+  resources: [deployments]
   verbs: [get]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [get, list]
+- apiGroups: [""]
+  resources: [replicationcontrollers, services]
+  verbs: [list]
 {{- end -}}

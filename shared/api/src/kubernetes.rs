@@ -39,5 +39,6 @@ pub use storage::{
 pub use workload::{
     CronJob, CronJobSpec, DaemonSet, DaemonSetSpec, Deployment, Job, JobSpec, JobStatus,
     JobTemplateSpec, PodTemplate, ReplicaSet, ReplicatedSpec, ReplicationController,
-    ReplicationControllerSpec, Rollout, RolloutSpec, StatefulSet, StatefulSetSpec, WorkloadRef,
+    ReplicationControllerSpec, Rollout, RolloutSpec, Service, ServiceSpec, StatefulSet,
+    StatefulSetSpec, WorkloadRef,
 };

@@ -20,6 +20,7 @@ pub mod meta;
 pub mod names;
 pub mod old_version;
 pub mod quantity;
+mod scheduler_config;
 pub mod schema;
 pub mod syntax;
 pub mod validation;
@@ -34,3 +35,4 @@ pub use meta::{
     List, ObjectMeta, OwnerReference, PageMetadata, Resource, Scope, UnreadableItem, page_metadata,
 };
 pub use quantity::{Quantity, ResourceList};
+pub use scheduler_config::{SchedulerConfigError, default_topology_spread};

@@ -14,7 +14,7 @@ use model::{
 };
 use ports::{
     ClusterError,
-    cluster::{Event, LeaderLease, Unreadable},
+    cluster::{Event, LeaderLease, PodSelectors, Unreadable},
 };
 
 use crate::{
@@ -45,6 +45,8 @@ pub struct ApiServer {
     pub daemon_sets: Vec<DaemonSet>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
+    /// Services, and what owns pods.
+    pub pod_selectors: PodSelectors,
     pub deployments: BTreeMap<String, Deployment>,
     pub events: Vec<Event>,
     /// Objects that an admission policy lets nobody but users change.

@@ -19,7 +19,7 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease, Listed, StatusDocument},
+    cluster::{Event, LeaderLease, Listed, PodSelectors, StatusDocument},
 };
 
 use crate::{
@@ -103,6 +103,11 @@ impl Cluster for Sim {
             Ok(world.api.disruption_budgets.clone())
         })
         .await
+    }
+
+    async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError> {
+        self.aside("pod_selectors", |world| Ok(world.api.pod_selectors.clone()))
+            .await
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {

@@ -13,12 +13,12 @@ use model::{
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Service, Workload},
     volume::Storage,
 };
 use ports::{
     Cluster, ClusterError,
-    cluster::{Event, LeaderLease, Listed, StatusDocument, Traffic},
+    cluster::{Event, LeaderLease, Listed, PodSelectors, StatusDocument, Traffic},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -169,6 +169,21 @@ impl Cluster for KubeCluster {
             attachments,
         }
         .into())
+    }
+
+    async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError> {
+        let (services, replica_sets, stateful_sets, controllers) = tokio::try_join!(
+            self.transport.list::<kubernetes::Service, Service>(),
+            self.transport.list::<kubernetes::ReplicaSet, Workload>(),
+            self.transport.list::<kubernetes::StatefulSet, Workload>(),
+            self.transport
+                .list::<kubernetes::ReplicationController, Workload>(),
+        )?;
+        let workloads = replica_sets.into_iter().chain(stateful_sets);
+        Ok(PodSelectors {
+            services,
+            workloads: workloads.chain(controllers).collect(),
+        })
     }
 
     async fn node_overlays(&self) -> Result<Vec<NodeOverlay>, ClusterError> {

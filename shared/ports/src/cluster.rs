@@ -9,7 +9,7 @@ use model::{
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Service, Workload},
     volume::Storage,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub trait Cluster: Send + Sync {
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError>;
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;
     async fn storage(&self) -> Result<Storage, ClusterError>;
+    /// Read only where a cluster's settings have default spread constraints.
+    async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError>;
 
     /// Read only where its feature gate is on, as CapacityBuffers are: `KindMissing` where the CRD is not installed.
     async fn node_overlays(&self) -> Result<Vec<api::NodeOverlay>, ClusterError>;
@@ -130,6 +132,14 @@ pub trait Cluster: Send + Sync {
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
+}
+
+/// What tells the pods of one application from others (spec/v1.15 §11.3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodSelectors {
+    pub services: Vec<Service>,
+    /// ReplicaSets, StatefulSets and ReplicationControllers.
+    pub workloads: Vec<Workload>,
 }
 
 /// Requests that were sent, and what was read for them.

@@ -48,12 +48,8 @@ pub struct Entry {
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{field} is {value}: expected {expected}")]
-pub struct EntryError {
-    field: String,
-    value: String,
-    expected: &'static str,
-}
+#[error("{0}")]
+pub struct EntryError(String);
 
 impl Entry {
     /// Reads an entry; keys that are not known here are left to others.
@@ -168,7 +164,8 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
         well_known_labels: known.map(|key| (*key).to_owned()).collect(),
         restricted_domains: vec![api::names::group::KARPENTER_AWS.to_owned()],
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
-        default_topology_spread: Vec::new(),
+        default_topology_spread: api::default_topology_spread(raw)
+            .map_err(|wrong| EntryError(format!("settings.{wrong}")))?,
     })
 }
 
@@ -242,11 +239,7 @@ fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {
 }
 
 pub(crate) fn error(field: &str, value: &Value, expected: &'static str) -> EntryError {
-    EntryError {
-        field: field.to_owned(),
-        value: value.to_string(),
-        expected,
-    }
+    EntryError(format!("{field} is {value}: expected {expected}"))
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ mod refusals;
 mod registrations;
 mod relay_version;
 mod report;
+pub mod selectors;
 mod shadow;
 mod shifts;
 mod spending;

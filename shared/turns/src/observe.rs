@@ -21,7 +21,7 @@ use crate::{
     gated::{self, Gated},
     interruption,
     lane::Turn,
-    shadow, views,
+    selectors, shadow, views,
 };
 
 /// Everything one turn saw.
@@ -130,6 +130,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         namespaces,
         disruption_budgets,
         storage,
+        (selectors, refused_selectors),
         gated,
     ) = tokio::try_join!(
         all_pods,
@@ -141,6 +142,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         api.namespaces(),
         api.disruption_budgets(),
         api.storage(),
+        selectors::observe(turn),
         gated::observe(turn),
     )?;
 
@@ -154,6 +156,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             )
         })
         .collect();
+    problems.extend(refused_selectors);
     let node_classes = node_classes.items;
     pauses.extend(shadow::pauses(&pools, now));
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
@@ -192,8 +195,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         namespaces,
         disruption_budgets,
         storage,
-        services: Vec::new(),
-        workloads: Vec::new(),
+        services: selectors.services,
+        workloads: selectors.workloads,
         node_overlays,
         capacity_buffers,
         commands,

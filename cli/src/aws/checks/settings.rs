@@ -30,14 +30,32 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
         }
     });
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
-    let gates =
-        gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
+    let gates = gates.map(|gate| match GATES_OF_KARPENTER.contains(&gate) {
+        true => format!("settings.featureGates.{gate}: Whittle does not have it yet"),
+        false => format!("settings.featureGates.{gate}: there is none of this name"),
+    });
+    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| *gate != "nodeClassCEL");
+    let aws_gates = aws_gates.map(|gate| match AWS_GATES_OF_KARPENTER.contains(&gate) {
+        true => format!("settings.awsFeatureGates.{gate}: Whittle does not have it yet"),
+        false => format!("settings.awsFeatureGates.{gate}: there is none of this name"),
+    });
     Finding::new(
         "settings of the entry have no effect",
-        settings.chain(gates).collect(),
+        settings.chain(gates).chain(aws_gates).collect(),
         "look at their names, or take them out: docs/settings.md has them all",
     )
 }
+
+/// Feature gates of Karpenter 1.15 that change nothing here, by the names of its options and of its chart.
+const GATES_OF_KARPENTER: &[&str] = &[
+    "PodDeletionCostManagement",
+    "TerminateFirstDrift",
+    "TerminateFirstRepair",
+    "podDeletionCostManagement",
+    "terminateFirstDrift",
+    "terminateFirstRepair",
+];
+const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU", "rebootForRepair"];
 
 /// Those that a registry entry may have.
 const KNOWN: &[&str] = &[
@@ -58,6 +76,7 @@ const KNOWN: &[&str] = &[
     "preferenceWorth",
     "registrationTimeout",
     "reservedENIs",
+    "schedulerConfig",
     "serviceCIDR",
     "vmMemoryOverheadPercent",
 ];
@@ -85,7 +104,16 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "ignoreDRARequests",
         "pods with resource claims are left to others",
     ),
+    ("enableDRA", "pods with resource claims are left to others"),
     ("interruptionQueue", "the stack has its own queue"),
+    (
+        "legacyNodeRepair",
+        "nodes are repaired that way in any case",
+    ),
+    (
+        "securityGroupRefreshInterval",
+        "they are asked anew whenever an EC2NodeClass is looked at",
+    ),
     (
         "subnetRefreshInterval",
         "it is asked anew whenever an EC2NodeClass is looked at",
@@ -105,6 +133,9 @@ mod tests {
     fn the_page_has_every_setting_and_every_feature_gate() {
         let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
         let gates = api::FEATURE_GATES.map(|(_, name)| name);
+        let of_karpenter = GATES_OF_KARPENTER.iter().chain(AWS_GATES_OF_KARPENTER);
+        let of_karpenter = of_karpenter.filter(|gate| gate.starts_with(char::is_lowercase));
+        let elsewhere = elsewhere.chain(of_karpenter.copied());
         for name in KNOWN.iter().copied().chain(elsewhere).chain(gates) {
             assert!(PAGE.contains(&format!("`{name}`")), "{name}");
         }
@@ -139,14 +170,19 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_told() {
         let entry = json!({"settings": {
-            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true},
+            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "terminateFirstDrift": true},
+            "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true}, "enableDRA": true,
         }});
         assert_eq!(
             without_effect(&entry).objects,
             [
                 "settings.batchIdleDuration: a value of the relay's chart",
+                "settings.enableDRA: pods with resource claims are left to others",
                 "settings.preferencePolcy: there is none of this name",
                 "settings.featureGates.nodeRepairs: there is none of this name",
+                "settings.featureGates.terminateFirstDrift: Whittle does not have it yet",
+                "settings.awsFeatureGates.draAMD: there is none of this name",
+                "settings.awsFeatureGates.draEFA: Whittle does not have it yet",
             ]
         );
     }

@@ -2,7 +2,7 @@
 
 use model::{
     PodKey,
-    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Workload},
+    snapshot::{DaemonSet, Namespace, PodDisruptionBudget, Service, Workload},
 };
 
 use super::DEFAULT_NAMESPACE;
@@ -61,6 +61,15 @@ fn text(value: kubernetes::IntOrString) -> String {
     match value {
         kubernetes::IntOrString::Int(number) => number.to_string(),
         kubernetes::IntOrString::String(text) => text,
+    }
+}
+
+impl From<kubernetes::Service> for Service {
+    fn from(service: kubernetes::Service) -> Self {
+        Self {
+            key: key(service.metadata),
+            selector: service.spec.selector,
+        }
     }
 }
 

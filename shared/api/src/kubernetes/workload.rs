@@ -87,6 +87,27 @@ pub struct StatefulSetSpec {
     pub volume_claim_templates: Vec<PersistentVolumeClaim>,
 }
 
+/// As far as default spread constraints ask: which pods it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub spec: ServiceSpec,
+}
+
+resource!(Service, "v1", "services", Namespaced);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceSpec {
+    /// Empty for one whose endpoints somebody else keeps.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub selector: BTreeMap<String, String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicationController {
     pub metadata: ObjectMeta,

@@ -8,7 +8,8 @@ use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, Nod
 use crate::kubernetes::{
     CSINode, CronJob, DaemonSet, Deployment, Job, LimitRange, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet,
-    ReplicationController, Rollout, RuntimeClass, StatefulSet, StorageClass, VolumeAttachment,
+    ReplicationController, Rollout, RuntimeClass, Service, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use crate::meta::{ObjectMeta, Resource};
 
@@ -108,7 +109,7 @@ objects! {
     Pod, PodTemplate, Node, Namespace, PriorityClass, LimitRange, RuntimeClass,
     DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet, Job, CronJob, Rollout,
     PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, VolumeAttachment,
-    PodDisruptionBudget,
+    PodDisruptionBudget, Service,
 }
 
 fn group(api_version: &str) -> &str {

@@ -58,8 +58,9 @@ fn selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
         && let Some(own) = &workload.selector
     {
         match workload.kind.as_str() {
+            // A pod of a Deployment belongs to a ReplicaSet, unless it was made up from the Deployment to plan with.
             "ReplicationController" => selector.match_labels.extend(own.match_labels.clone()),
-            "ReplicaSet" | "StatefulSet" => {
+            "Deployment" | "ReplicaSet" | "StatefulSet" => {
                 let labels = own.match_labels.iter().map(|(key, value)| LabelExpression {
                     key: key.clone(),
                     operator: LabelOperator::In,

@@ -18,7 +18,7 @@ use model::{
 };
 use ports::{
     Cluster, ClusterError, Clusters,
-    cluster::{Event, LeaderLease, Listed, StatusDocument},
+    cluster::{Event, LeaderLease, Listed, PodSelectors, StatusDocument},
 };
 
 use super::{Act, Watched, hand_on};
@@ -170,6 +170,7 @@ hand_on! {
     fn namespaces() -> Vec<Namespace>;
     fn disruption_budgets() -> Vec<PodDisruptionBudget>;
     fn storage() -> Storage;
+    fn pod_selectors() -> PodSelectors;
     fn node_overlays() -> Vec<api::NodeOverlay>;
     fn capacity_buffers() -> Vec<api::CapacityBuffer>;
     fn pod_template(key: &PodKey) -> Option<PodTemplate>;

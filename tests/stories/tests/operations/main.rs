@@ -12,6 +12,7 @@ mod holding;
 mod pausing;
 mod resting;
 mod shadowing;
+mod spreading;
 mod telling;
 
 use api::names::annotation::MODE;
