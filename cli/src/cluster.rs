@@ -36,6 +36,7 @@ pub(crate) fn settings(
         reservation_id_label: reservation_id_label.to_owned(),
         preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
+        registration_timeout: None,
     }
 }
 

@@ -45,6 +45,7 @@ pub fn settings() -> Settings {
         reservation_id_label: String::new(),
         preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
+        registration_timeout: None,
     }
 }
 

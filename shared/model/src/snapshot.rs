@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -137,6 +137,10 @@ pub struct Settings {
     /// For pods without spread constraints of their own (`schedulerConfig`).
     #[serde(default)]
     pub default_topology_spread: Vec<TopologySpread>,
+    /// The time from the launch of a NodeClaim after which nothing is expected of it unless its node has registered. Without it a
+    /// NodeClaim is counted on until it is deleted, as upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration_timeout: Option<SignedDuration>,
 }
 
 impl Settings {

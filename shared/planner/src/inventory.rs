@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use api::conditions::types::{LAUNCHED, REGISTERED as REGISTERED_NODE};
 use model::{
     InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
@@ -89,6 +90,9 @@ impl<'a> Inventory<'a> {
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
             machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
+            machine.deleting |= machine
+                .claim
+                .is_some_and(|claim| is_overdue(claim, snapshot));
             let of_claim = machine.claim.map(|claim| &claim.status.provider_id);
             let of_node = || machine.node.map(|node| &node.provider_id);
             let instance = of_claim.or_else(of_node);
@@ -303,6 +307,17 @@ pub fn any_leaves(snapshot: &Snapshot) -> bool {
 
 fn is_going(claim: &NodeClaim) -> bool {
     claim.deleted_at.is_some() || claim.is_true("InstanceTerminating")
+}
+
+/// Whether a NodeClaim should have registered long ago. It is deleted for that, which may be refused: its pods do not wait for it.
+fn is_overdue(claim: &NodeClaim, snapshot: &Snapshot) -> bool {
+    let launched = claim.condition(LAUNCHED);
+    let launched = launched.filter(|_| claim.is_true(LAUNCHED) && !claim.is_true(REGISTERED_NODE));
+    launched
+        .zip(snapshot.settings.registration_timeout)
+        .is_some_and(|(launched, timeout)| {
+            snapshot.now.duration_since(launched.last_transition) > timeout
+        })
 }
 
 /// NodeClaims that a committed disruption is about to remove.

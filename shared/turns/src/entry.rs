@@ -166,6 +166,7 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
         default_topology_spread: api::default_topology_spread(raw)
             .map_err(|wrong| EntryError(format!("settings.{wrong}")))?,
+        registration_timeout: Some(timeouts(raw)?.registration),
     })
 }
 

@@ -92,6 +92,7 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
         preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
+        registration_timeout: None,
     };
     Ok(Snapshot {
         generation: 1,

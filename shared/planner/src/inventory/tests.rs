@@ -176,6 +176,30 @@ fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so()
 }
 
 #[test]
+fn nothing_is_expected_of_a_node_claim_that_should_have_registered_long_ago() {
+    let minutes = jiff::SignedDuration::from_mins;
+    for (registered, timeout, age, expected) in [
+        (false, Some(15), 16, true),
+        (false, Some(15), 14, false),
+        (true, Some(15), 16, false),
+        // As upstream.
+        (false, None, 16, false),
+    ] {
+        let mut snapshot = test_world::snapshot();
+        let conditions: &[&str] = match registered {
+            true => &["Launched", "Registered"],
+            false => &["Launched"],
+        };
+        snapshot.node_claims.push(claim("a", conditions));
+        let launched = snapshot.node_claims[0].condition("Launched").unwrap();
+        snapshot.now = launched.last_transition + minutes(age);
+        snapshot.settings.registration_timeout = timeout.map(minutes);
+        let inventory = Inventory::new(&snapshot);
+        assert_eq!(inventory.machines[0].deleting, expected, "{age} minutes");
+    }
+}
+
+#[test]
 fn whether_anything_leaves_is_known_from_either() {
     type Change = (fn(&mut Snapshot), bool);
     let changes: [Change; 4] = [

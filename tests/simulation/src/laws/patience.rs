@@ -1,5 +1,6 @@
 //! Laws about how long anything may take (L5).
 
+use api::conditions::types::REGISTERED;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{node_claim::NodeClaim, pod::Pod};
@@ -10,6 +11,8 @@ use super::{ACTS_FOR, Laws, acts::is_protected, claim_of};
 const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
 /// Pods have places after this, launches that time out and are begun again included.
 const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
+/// The time-out of registrations, as settings have it unless they say otherwise.
+const REGISTERED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 /// Nodes whose pods let them go are gone after this.
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 
@@ -54,6 +57,7 @@ impl Laws {
                 pod.node_name.is_none()
                     && long_ago(pod.created_at, SERVED_WITHIN)
                     && self.could_serve(world, pod, SERVED_WITHIN)
+                    && !self.awaits_refused(world)
             });
             if let Some(pod) = waits {
                 self.breaks("L5: pods that wait are served", now, pod.key.to_string());
@@ -77,6 +81,20 @@ impl Laws {
         if let Some(claim) = late.filter(|_| self.clear_for > ENDED_WITHIN && ends) {
             self.breaks("L5: nodes that go are seen to", now, claim.name.to_string());
         }
+    }
+}
+
+impl Laws {
+    /// Whether pods may be expected on a NodeClaim that refuses to be changed: until it should have registered, and a while longer.
+    fn awaits_refused(&self, world: &World) -> bool {
+        let now = world.now;
+        let mut claims = world.api.node_claims.values();
+        claims.any(|claim| {
+            let made = claim.created_at;
+            !claim.is_true(REGISTERED)
+                && self.refused.excuses(claim.name.as_str(), now)
+                && made.is_some_and(|at| now.duration_since(at) < REGISTERED_WITHIN + SERVED_WITHIN)
+        })
     }
 }
 

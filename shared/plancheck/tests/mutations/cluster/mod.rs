@@ -222,6 +222,7 @@ pub(crate) fn settings() -> Settings {
         reservation_id_label: RESERVATION_LABEL.into(),
         preference_worth: Settings::preference_worth(),
         default_topology_spread: Vec::new(),
+        registration_timeout: None,
     }
 }
 
