@@ -209,6 +209,17 @@ impl Ending {
     }
 }
 
+/// What a NodeClaim that was to be deleted for a time-out has come to since, so that it stays.
+pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
+    let came = |ending: Ending, what: &str| {
+        let (name, _) = ending.because();
+        let has_come = reason.starts_with(name) && !ending.concerns(State::of(claim));
+        has_come.then(|| format!("NodeClaim {} has {what} since", claim.name))
+    };
+    came(Ending::LaunchTimeout, "been launched")
+        .or_else(|| came(Ending::RegistrationTimeout, "registered"))
+}
+
 /// The next step of a NodeClaim.
 pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
     match seen {

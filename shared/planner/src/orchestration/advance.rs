@@ -17,6 +17,7 @@ use crate::{
     disrupt::cost,
     do_not_disrupt::must_not_be_disrupted,
     lifecycle::{expiration, repair, target},
+    machine::arrived,
     pods_of_nodes::PodsOfNodes,
 };
 
@@ -174,10 +175,12 @@ impl<'a> View<'a> {
                     }
                     // What is only too old goes when nobody pauses any more: it is recorded again then.
                     None if self.is_only_old(claim, node) => self.pause(command.state, claim),
-                    // A repair is given up where the node has recovered before it was deleted.
-                    None => node
-                        .filter(|node| repair::is_over(&command.reason, node))
-                        .map(|node| format!("node {} has recovered", node.name)),
+                    // A repair is given up where the node has recovered before it was deleted, and a time-out where what it
+                    // waited for has come.
+                    None => arrived(&command.reason, claim).or_else(|| {
+                        let well = node.filter(|node| repair::is_over(&command.reason, node))?;
+                        Some(format!("node {} has recovered", well.name))
+                    }),
                 };
                 Left { claim, node, kept }
             })

@@ -329,3 +329,29 @@ fn marks_that_no_command_stands_for_are_taken_away() {
     snapshot.node_claims[0].deleted_at = Some(snapshot.now);
     assert_eq!(forgotten_marks(&snapshot), [], "what goes stays marked");
 }
+
+/// The deletion was refused or its turn died; its launch came to an instance meanwhile.
+#[test]
+fn time_out_of_a_node_claim_whose_turn_has_come_since_is_dropped() {
+    let of = |reason: &str, conditions: &[&str]| {
+        let mut snapshot = test_world::snapshot();
+        let claim = test_world::claim("late", conditions);
+        let command = Command {
+            reason: format!("{reason}: it did not come in time"),
+            delete: vec![target(&claim)],
+            replacements: Vec::new(),
+            state: CommandState::Deleting,
+            choice: None,
+            ..world(Method::SingleNode).commands.remove(0)
+        };
+        snapshot.node_claims.push(claim);
+        snapshot.commands.push(command);
+        step(&snapshot).1
+    };
+    let (launched, registered) = (&["Launched"][..], &["Launched", "Registered"][..]);
+    assert_eq!(of("launch_timeout", &[]), ["delete late"]);
+    assert_eq!(of("launch_timeout", launched), [""; 0]);
+    assert_eq!(of("registration_timeout", launched), ["delete late"]);
+    assert_eq!(of("registration_timeout", registered), [""; 0]);
+    assert_eq!(of("expired", registered), ["delete late"]);
+}
