@@ -80,6 +80,7 @@ impl World {
                     requirements,
                     taints: &[],
                     types: &self.types,
+                    surcharge: NanosPerHour(0),
                     weight: 0,
                     remaining: Resources::default(),
                 })

@@ -14,7 +14,7 @@ use model::{
 use ports::Cluster;
 use turns::gated::{self, Gated};
 
-use crate::cluster;
+use crate::{classes, cluster};
 
 /// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
 /// asked, where this program is built to. Returns what users should know of that.
@@ -165,7 +165,18 @@ impl Source {
 }
 
 async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Result<Vec<String>> {
-    let (pods, nodes, claims, pools, classes, daemon_sets, namespaces, budgets, storage, gated) = tokio::try_join!(
+    let (
+        pods,
+        nodes,
+        claims,
+        pools,
+        node_classes,
+        daemon_sets,
+        namespaces,
+        budgets,
+        storage,
+        gated,
+    ) = tokio::try_join!(
         api.pods(),
         api.nodes(),
         api.node_claims(),
@@ -209,7 +220,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             pool.name, pool.message
         )
     }));
-    problems.extend(classes.unreadable.iter().map(|class| {
+    problems.extend(node_classes.unreadable.iter().map(|class| {
         let (name, message) = (&class.name, &class.message);
         format!("EC2NodeClass {name} cannot be read and is left out: {message}")
     }));
@@ -219,7 +230,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             continue;
         }
         let name = reference.name.clone();
-        let class = classes
+        let class = node_classes
             .items
             .iter()
             .find(|class| class.metadata.name == name);
@@ -235,6 +246,9 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             Some(class) => source.types(class, &mut problems).await?,
             None => Arc::default(),
         };
+        if let Some(class) = class {
+            pool.volume_price = classes::volume_price(&offered, class);
+        }
         if offered.is_empty() && pool.not_ready.is_none() {
             problems.push(elsewhere(&pool.name, &name));
         }

@@ -44,6 +44,7 @@ pub fn settings() -> Settings {
         restricted_domains: Vec::new(),
         reservation_id_label: String::new(),
         preference_worth: Settings::preference_worth(),
+        node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
     }
 }

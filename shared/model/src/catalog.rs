@@ -16,6 +16,18 @@ use crate::{
 #[serde(transparent)]
 pub struct NanosPerHour(pub i64);
 
+impl NanosPerHour {
+    /// The sum, or the most there can be.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceType {
     pub name: String,

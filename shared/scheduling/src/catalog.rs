@@ -25,6 +25,7 @@ pub(crate) struct Row {
 pub(crate) struct Offer {
     /// What it requires of zone, capacity type and so on.
     pub(crate) set: SetId,
+    /// Of a node, its instance and all.
     pub(crate) price: NanosPerHour,
     pub(crate) capacity_type: CapacityType,
     /// Index into the type's offerings.
@@ -54,6 +55,7 @@ pub(crate) struct Column {
 impl<'a> Catalog<'a> {
     pub(crate) fn new(
         types: &'a [InstanceType],
+        surcharge: NanosPerHour,
         algebra: &mut Algebra,
         options: &Options<'_>,
     ) -> Self {
@@ -62,7 +64,7 @@ impl<'a> Catalog<'a> {
             .iter()
             .enumerate()
             .flat_map(|(kind, instance_type)| {
-                rows_of(kind, instance_type, &mut sets, algebra, options)
+                rows_of(kind, instance_type, surcharge, &mut sets, algebra, options)
             })
             .collect();
         Self {
@@ -203,6 +205,7 @@ pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> boo
 fn rows_of<'a>(
     kind: usize,
     instance_type: &'a InstanceType,
+    surcharge: NanosPerHour,
     sets: &mut OfferingSets<'a>,
     algebra: &mut Algebra,
     options: &Options<'_>,
@@ -219,7 +222,7 @@ fn rows_of<'a>(
         }
         let offer = Offer {
             set: sets.of(offering, algebra, options),
-            price: offering.price,
+            price: offering.price.plus(surcharge),
             capacity_type: offering.capacity_type,
             index,
         };

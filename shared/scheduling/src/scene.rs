@@ -79,6 +79,7 @@ impl Scene {
             requirements: &self.requirements,
             taints: &self.taints,
             types: &self.types,
+            surcharge: NanosPerHour(0),
             remaining: self.limits.clone(),
         });
         let nodes = self.nodes.iter().map(|node| ExistingNode {

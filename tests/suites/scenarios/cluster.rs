@@ -91,6 +91,7 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
         preference_worth: Settings::preference_worth(),
+        node_price: model::NanosPerHour(0),
         default_topology_spread: Vec::new(),
     };
     Ok(Snapshot {

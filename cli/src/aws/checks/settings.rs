@@ -51,6 +51,7 @@ const KNOWN: &[&str] = &[
     "kubernetesVersion",
     "launchTimeout",
     "minValuesPolicy",
+    "nodePrice",
     "nodeTerminationHandler",
     "notifications",
     "optimize",

@@ -142,6 +142,7 @@ impl<'a> Ground<'a> {
             requirements: &pool.template.requirements,
             taints: &pool.template.taints,
             types,
+            surcharge: self.snapshot.surcharge(pool).total(),
             weight: pool.weight,
             remaining: remaining(pool, inventory, gone),
         });

@@ -70,6 +70,7 @@ impl World {
             requirements: &pool.requirements,
             taints: &pool.taints,
             types: &self.types,
+            surcharge: NanosPerHour(0),
             weight: 0,
             remaining: pool.limits.clone(),
         });

@@ -130,6 +130,7 @@ fn question<T>(
             requirements: &[],
             taints: &[],
             types,
+            surcharge: NanosPerHour(0),
             weight: 0,
             remaining: Resources::default(),
         }],

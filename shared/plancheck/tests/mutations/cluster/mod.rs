@@ -221,6 +221,7 @@ pub(crate) fn settings() -> Settings {
         restricted_domains: Vec::new(),
         reservation_id_label: RESERVATION_LABEL.into(),
         preference_worth: Settings::preference_worth(),
+        node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
     }
 }

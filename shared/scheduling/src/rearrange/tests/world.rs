@@ -159,6 +159,7 @@ impl World {
             requirements: &[],
             taints: &[],
             types: &self.types,
+            surcharge: NanosPerHour(0),
             remaining: Resources::default(),
         });
         let input = Input {
