@@ -139,6 +139,7 @@ fn instance_type(family: i64, size: i64) -> InstanceType {
         })
     });
     InstanceType {
+        ebs_attach_limit: None,
         name,
         requirements,
         capacity: [("cpu", cpu), ("memory", memory), ("pods", 110)].into(),

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{
     InstanceType, NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
-    plan::{Action, Launch, PodRef, Unplaced},
+    plan::{Action, Expected, Launch, Nomination, PodRef, Unplaced},
     resources::amount_text,
 };
 
@@ -46,6 +46,9 @@ pub(crate) struct Arguments {
     /// The Region of the nodes, instead of that whose zones the manifests name.
     #[arg(long, conflicts_with_all = ["catalog", "context"])]
     region: Option<String>,
+    /// Show the parts of each new node's price.
+    #[arg(short = 'v', long, conflicts_with = "disruption")]
+    verbose: bool,
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
@@ -150,7 +153,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
             Output::Text => {
                 out.write_all(static_nodes(&fixed).as_bytes())?;
-                out.write_all(text(&plan, &hints).as_bytes())?;
+                let parts = arguments.verbose.then_some(&snapshot);
+                out.write_all(text(&plan, &hints, parts).as_bytes())?;
             }
         }
     }
@@ -181,7 +185,7 @@ fn from_manifests(
             types
         }
     };
-    let types = Arc::new(types);
+    let types = Arc::new(aws_rules::instance_types::with_attach_limits(types));
     notes.extend(cluster::add_objects(snapshot, objects, &types));
     notes.extend(workloads::make_pods(snapshot, &ownership));
     notes.extend(classes::apply(snapshot, &classes, &types));
@@ -254,7 +258,8 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
     Ok(manifests)
 }
 
-fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
+/// A plan in words, with the parts of prices where the snapshot is given that knows them.
+fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>, parts: Option<&Snapshot>) -> String {
     let mut launches: Vec<(&Launch, &str)> = Vec::new();
     for planned in &plan.actions {
         if let Action::Launch(launch) = &planned.action {
@@ -284,6 +289,7 @@ fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
     }
     for (launch, because) in launches {
         let _ = write!(text, "\n{}", launch_text(launch, because));
+        text.extend(parts.map(|snapshot| parts_of_price(launch, snapshot)));
     }
     if !plan.nominations.is_empty() {
         let _ = writeln!(
@@ -291,8 +297,8 @@ fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
             "\n{} on nodes there are:",
             counted(plan.nominations.len(), "pod")
         );
-        for nomination in &plan.nominations {
-            let _ = writeln!(text, "  {} on {}", nomination.pod.key, nomination.node);
+        for (node, pods) in by_node(&plan.nominations) {
+            let _ = writeln!(text, "  {} on {node}", names(&pods));
         }
     }
     if !plan.unplaced.is_empty() {
@@ -331,6 +337,31 @@ fn launch_text(launch: &Launch, because: &str) -> String {
         },
         requests.join(", "),
     )
+}
+
+/// What a new node's price is made of.
+fn parts_of_price(launch: &Launch, snapshot: &Snapshot) -> String {
+    let mut pools = snapshot.node_pools.iter();
+    let pool = pools.find(|pool| pool.name == launch.node_pool);
+    let surcharge = pool.map_or_else(Default::default, |pool| snapshot.surcharge(pool));
+    let instance = launch.cheapest.price.0 - surcharge.total().0;
+    format!(
+        "  ${}/h is ${} for the instance, ${} for its volumes and ${} for the node itself\n",
+        launch.cheapest.price,
+        NanosPerHour(instance),
+        surcharge.volumes,
+        surcharge.node
+    )
+}
+
+/// The pods that are expected on each node.
+fn by_node(nominations: &[Nomination]) -> BTreeMap<&Expected, Vec<&PodRef>> {
+    let mut nodes: BTreeMap<&Expected, Vec<&PodRef>> = BTreeMap::new();
+    for nomination in nominations {
+        let pods = nodes.entry(&nomination.node).or_default();
+        pods.push(&nomination.pod);
+    }
+    nodes
 }
 
 /// Waiting pods with the same reasons, together.

@@ -104,6 +104,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
         ]
     });
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: Requirements(
             requirements

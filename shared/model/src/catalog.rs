@@ -36,6 +36,9 @@ pub struct InstanceType {
     pub capacity: Resources,
     pub overhead: Overhead,
     pub offerings: Vec<Offering>,
+    /// How many volumes of pods the CSI driver of EBS attaches to a node; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ebs_attach_limit: Option<u32>,
 }
 
 /// What a node of a type keeps for itself.

@@ -118,6 +118,9 @@ fn node_pool(pool: &NodePool) -> Value {
         .collect();
     let mut metadata =
         json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
+    if !pool.annotations.is_empty() {
+        metadata["annotations"] = json!(pool.annotations);
+    }
     if pool.deleting {
         metadata["deletionTimestamp"] = NOW.into();
     }

@@ -97,6 +97,7 @@ mod tests {
                 [family.to_owned()],
             ));
             InstanceType {
+                ebs_attach_limit: None,
                 name: family.to_owned(),
                 requirements,
                 capacity: Resources::default(),

@@ -204,6 +204,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
                 });
             let offerings = offerings.collect();
             InstanceType {
+                ebs_attach_limit: None,
                 name,
                 requirements,
                 capacity: [

@@ -51,6 +51,7 @@ fn instance_types() -> Vec<InstanceType> {
             overhead_override: None,
         });
         InstanceType {
+            ebs_attach_limit: None,
             name,
             requirements,
             capacity: [

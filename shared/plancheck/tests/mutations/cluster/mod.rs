@@ -97,6 +97,7 @@ pub(crate) fn instance_type(name: &str, cores: i64) -> InstanceType {
         ));
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: name.into(),
         requirements: Requirements::from_selector(&known),
         capacity: Resources::from([

@@ -269,6 +269,7 @@ pub(super) fn kind(
         ..offering(zone, cents)
     });
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements,
         capacity: [("cpu", cores * 1_000), ("pods", 100)].into(),
