@@ -80,6 +80,7 @@ impl World {
                     requirements,
                     taints: &[],
                     types: &self.types,
+                    surcharge: NanosPerHour(0),
                     weight: 0,
                     remaining: Resources::default(),
                 })
@@ -138,6 +139,7 @@ fn instance_type(family: i64, size: i64) -> InstanceType {
         })
     });
     InstanceType {
+        ebs_attach_limit: None,
         name,
         requirements,
         capacity: [("cpu", cpu), ("memory", memory), ("pods", 110)].into(),

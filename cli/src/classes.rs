@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{EC2NodeClass, karpenter::NodePool, manifests::Object, names::group};
-use aws_rules::{ProviderSettings, instance_types};
-use model::{InstanceType, Snapshot};
+use aws_rules::{ProviderSettings, instance_types, prices};
+use model::{InstanceType, NanosPerHour, Snapshot};
 
 use crate::live;
 
@@ -43,6 +43,14 @@ pub(crate) fn of(objects: &[Object]) -> BTreeMap<String, EC2NodeClass> {
         Some((class.metadata.name.clone(), (**class).clone()))
     });
     classes.collect()
+}
+
+/// What the volumes of each node cost, by the prices of the Region that the types are of.
+pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> NanosPerHour {
+    let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+    let zone = offerings.next().map_or("", |offering| &offering.zone);
+    let region = zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    prices::volume_price(region, &class.spec)
 }
 
 /// Gives every NodePool the types as its EC2NodeClass makes them. One that is not among the manifests counts as one that says
@@ -90,6 +98,7 @@ pub(crate) fn apply(
         });
         match through {
             Ok(types) => {
+                pool.volume_price = volume_price(types, class);
                 snapshot
                     .instance_types
                     .insert(pool.name.clone(), Arc::clone(types));

@@ -9,7 +9,7 @@ use api::{
 };
 use jiff::Timestamp;
 use model::{
-    InstanceType, Snapshot,
+    InstanceType, NanosPerHour, Snapshot,
     ids::ClusterName,
     node_pool::NodePool,
     share_shapes,
@@ -35,6 +35,7 @@ pub(crate) fn settings(
         restricted_domains: owned(restricted_domains),
         reservation_id_label: reservation_id_label.to_owned(),
         preference_worth: Settings::preference_worth(),
+        node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
     }

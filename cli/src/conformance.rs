@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use model::Snapshot;
+use model::{NanosPerHour, Snapshot};
 use planner::Pass;
 use serde_json::{Value, json};
 
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// Add to each answer what its new nodes would cost at least, however the pods were packed.
     #[arg(long)]
     bound: bool,
+    /// Dollars an hour that each node costs besides its instance; the recorded decisions know none.
+    #[arg(long, value_parser = dollars, default_value = "0")]
+    node_price: NanosPerHour,
     /// Decide only the cases whose id contains this.
     #[arg(long)]
     only: Option<String>,
@@ -53,6 +56,11 @@ pub(crate) struct Arguments {
     /// Decide and measure the one case on standard input, which is of the file named.
     #[arg(long, hide = true)]
     measure: bool,
+}
+
+fn dollars(text: &str) -> Result<NanosPerHour, String> {
+    let price = NanosPerHour::from_dollars(text);
+    price.ok_or_else(|| "expected dollars per hour, such as 0.0022".to_owned())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -147,7 +155,10 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     let case: Case<'_> = serde_json::from_str(&line).context("no case")?;
     let id = case.id.clone();
     let question = case.question();
-    let snapshot = case.snapshot(arguments.optimize, catalogs);
+    let mut snapshot = case.snapshot(arguments.optimize, catalogs);
+    if let Ok(snapshot) = &mut snapshot {
+        snapshot.settings.node_price = arguments.node_price;
+    }
     // Its text may be larger than all that planning needs.
     drop(line);
     Ok(match snapshot {

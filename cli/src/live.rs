@@ -17,7 +17,7 @@ use turns::{
     selectors,
 };
 
-use crate::cluster;
+use crate::{classes, cluster};
 
 /// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
 /// asked, where this program is built to. Returns what users should know of that.
@@ -173,7 +173,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         nodes,
         claims,
         pools,
-        classes,
+        node_classes,
         daemon_sets,
         namespaces,
         budgets,
@@ -228,7 +228,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             pool.name, pool.message
         )
     }));
-    problems.extend(classes.unreadable.iter().map(|class| {
+    problems.extend(node_classes.unreadable.iter().map(|class| {
         let (name, message) = (&class.name, &class.message);
         format!("EC2NodeClass {name} cannot be read and is left out: {message}")
     }));
@@ -238,7 +238,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             continue;
         }
         let name = reference.name.clone();
-        let class = classes
+        let class = node_classes
             .items
             .iter()
             .find(|class| class.metadata.name == name);
@@ -254,6 +254,9 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             Some(class) => source.types(class, &mut problems).await?,
             None => Arc::default(),
         };
+        if let Some(class) = class {
+            pool.volume_price = classes::volume_price(&offered, class);
+        }
         if offered.is_empty() && pool.not_ready.is_none() {
             problems.push(elsewhere(&pool.name, &name));
         }

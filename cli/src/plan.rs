@@ -4,6 +4,7 @@ pub(crate) mod disruption;
 mod hints;
 mod protection;
 mod regions;
+mod text;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +22,7 @@ use api::{
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{
-    InstanceType, NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
-    plan::{Action, Launch, PodRef, Unplaced},
-    pod::TopologySpread,
-    resources::amount_text,
+    InstanceType, NodePoolName, Plan, PodKey, Snapshot, plan::Action, pod::TopologySpread,
 };
 
 use crate::{admission, catalogs, classes, cluster, convert::document, decision, live, workloads};
@@ -50,6 +48,9 @@ pub(crate) struct Arguments {
     /// The Region of the nodes, instead of that whose zones the manifests name.
     #[arg(long, conflicts_with_all = ["catalog", "context"])]
     region: Option<String>,
+    /// Show the parts of each new node's price.
+    #[arg(short = 'v', long, conflicts_with = "disruption")]
+    verbose: bool,
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
@@ -168,7 +169,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
             Output::Text => {
                 out.write_all(static_nodes(&fixed).as_bytes())?;
-                out.write_all(text(&plan, &hints).as_bytes())?;
+                let parts = arguments.verbose.then_some(&snapshot);
+                out.write_all(text::of(&plan, &hints, parts).as_bytes())?;
             }
         }
     }
@@ -199,7 +201,7 @@ fn from_manifests(
             types
         }
     };
-    let types = Arc::new(types);
+    let types = Arc::new(aws_rules::instance_types::with_attach_limits(types));
     notes.extend(cluster::add_objects(snapshot, objects, &types));
     notes.extend(workloads::make_pods(snapshot, &ownership));
     notes.extend(classes::apply(snapshot, &classes, &types));
@@ -270,124 +272,6 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
         manifests.read(&name, &text);
     }
     Ok(manifests)
-}
-
-fn text(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
-    let mut launches: Vec<(&Launch, &str)> = Vec::new();
-    for planned in &plan.actions {
-        if let Action::Launch(launch) = &planned.action {
-            launches.push((launch, &planned.because));
-        }
-    }
-    let cost: i64 = launches
-        .iter()
-        .map(|(launch, _)| launch.cheapest.price.0)
-        .sum();
-    let placed: usize = launches.iter().map(|(launch, _)| launch.pods.len()).sum();
-    let mut text = String::new();
-    if launches.is_empty() {
-        text.push_str("Nothing to launch.\n");
-    } else {
-        let _ = writeln!(
-            text,
-            "{} to launch for {}, from ${}/h:",
-            counted(launches.len(), "node"),
-            if placed == 0 {
-                "capacity buffers".to_owned()
-            } else {
-                counted(placed, "pod")
-            },
-            NanosPerHour(cost)
-        );
-    }
-    for (launch, because) in launches {
-        let _ = write!(text, "\n{}", launch_text(launch, because));
-    }
-    if !plan.nominations.is_empty() {
-        let _ = writeln!(
-            text,
-            "\n{} on nodes there are:",
-            counted(plan.nominations.len(), "pod")
-        );
-        for nomination in &plan.nominations {
-            let _ = writeln!(text, "  {} on {}", nomination.pod.key, nomination.node);
-        }
-    }
-    if !plan.unplaced.is_empty() {
-        let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
-        for (pods, reasons) in alike(&plan.unplaced, hints) {
-            let _ = writeln!(text, "  {}", names(&pods));
-            for reason in reasons {
-                let _ = writeln!(text, "    {reason}");
-            }
-        }
-    }
-    text.truncate(text.trim_end().len());
-    text
-}
-
-fn launch_text(launch: &Launch, because: &str) -> String {
-    let cheapest = &launch.cheapest;
-    let others = launch.instance_types.len().saturating_sub(1);
-    let requests: Vec<String> = launch
-        .spec
-        .requests
-        .iter()
-        .map(|(name, amount)| format!("{} {name}", amount_text(name, amount)))
-        .collect();
-    format!(
-        "{}  {} {} {}  ${}/h{}\n  requests {}\n  {because}\n",
-        launch.name,
-        cheapest.instance_type,
-        cheapest.capacity_type,
-        cheapest.zone,
-        cheapest.price,
-        if others > 0 {
-            format!(", or {}", counted(others, "other type"))
-        } else {
-            String::new()
-        },
-        requests.join(", "),
-    )
-}
-
-/// Waiting pods with the same reasons, together.
-fn alike<'p>(
-    unplaced: &'p [Unplaced],
-    hints: &BTreeMap<PodKey, Vec<String>>,
-) -> Vec<(Vec<&'p PodRef>, Vec<String>)> {
-    let mut groups: Vec<(Vec<&PodRef>, Vec<String>)> = Vec::new();
-    for left in unplaced {
-        let mut reasons: Vec<String> = left
-            .reasons
-            .iter()
-            .map(|refusal| match &refusal.node_pool {
-                Some(pool) => format!("NodePool {pool}: {}", refusal.text),
-                None => refusal.text.clone(),
-            })
-            .collect();
-        reasons.extend(hints.get(&left.pod.key).into_iter().flatten().cloned());
-        match groups.iter_mut().find(|(_, known)| *known == reasons) {
-            Some((pods, _)) => pods.push(&left.pod),
-            None => groups.push((vec![&left.pod], reasons)),
-        }
-    }
-    groups
-}
-
-const NAMES_SHOWN: usize = 5;
-
-fn names(pods: &[&PodRef]) -> String {
-    let mut shown: Vec<String> = pods
-        .iter()
-        .take(NAMES_SHOWN)
-        .map(|pod| pod.key.to_string())
-        .collect();
-    let more = pods.len().saturating_sub(NAMES_SHOWN);
-    if more > 0 {
-        shown.push(format!("and {more} more"));
-    }
-    shown.join(", ")
 }
 
 pub(crate) fn counted(number: usize, noun: &str) -> String {

@@ -23,6 +23,7 @@ fn entry(of: &InstanceType) -> Value {
             "systemReserved": amounts(&of.overhead.system_reserved),
             "evictionThreshold": amounts(&of.overhead.eviction_threshold),
         },
+        "ebsAttachLimit": of.ebs_attach_limit,
         "offerings": of.offerings.iter().map(offering).collect::<Vec<_>>(),
     })
 }

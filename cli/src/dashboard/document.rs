@@ -117,8 +117,13 @@ pub(crate) struct Cost {
     pub(crate) hourly: f64,
 }
 
-/// Of what NodePools may buy: by type, zone and capacity type.
-type Prices<'a> = BTreeMap<(&'a str, &'a str, CapacityType), NanosPerHour>;
+/// What nodes cost.
+struct Prices<'a> {
+    /// Of what NodePools may buy: by type, zone and capacity type.
+    instances: BTreeMap<(&'a str, &'a str, CapacityType), NanosPerHour>,
+    /// What each node of a NodePool costs besides.
+    surcharges: BTreeMap<&'a str, NanosPerHour>,
+}
 
 /// Nodes, and NodeClaims that are none yet, by name.
 pub(crate) fn nodes(snapshot: &Snapshot) -> Vec<NodeBox> {
@@ -165,7 +170,12 @@ fn prices(snapshot: &Snapshot) -> Prices<'_> {
             (key, one.price)
         })
     });
-    offerings.collect()
+    let pools = snapshot.node_pools.iter();
+    let surcharges = pools.map(|pool| (pool.name.as_str(), snapshot.surcharge(pool).total()));
+    Prices {
+        instances: offerings.collect(),
+        surcharges: surcharges.collect(),
+    }
 }
 
 fn labelled(labels: &BTreeMap<String, String>, prices: &Prices<'_>) -> NodeBox {
@@ -173,13 +183,17 @@ fn labelled(labels: &BTreeMap<String, String>, prices: &Prices<'_>) -> NodeBox {
     let (zone, instance_type) = (text(ZONE), text(INSTANCE_TYPE));
     let capacity_type = text(model::labels::CAPACITY_TYPE);
     let bought = capacity_type.parse::<CapacityType>().ok();
-    let price =
-        bought.and_then(|bought| prices.get(&(instance_type.as_str(), zone.as_str(), bought)));
+    let instance = bought.and_then(|bought| {
+        let key = (instance_type.as_str(), zone.as_str(), bought);
+        prices.instances.get(&key)
+    });
+    let pool = text(NODE_POOL);
+    let surcharge = prices.surcharges.get(pool.as_str()).copied();
     NodeBox {
         name: String::new(),
         claim: None,
-        pool: text(NODE_POOL),
-        hourly: price.map(|price| dollars(*price)),
+        pool,
+        hourly: instance.map(|price| dollars(price.plus(surcharge.unwrap_or_default()))),
         zone,
         capacity_type,
         instance_type,

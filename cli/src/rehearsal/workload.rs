@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    CapacityType, NanosPerHour, NodeName, PodKey, Snapshot,
-    labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
+    CapacityType, NanosPerHour, NodeName, NodePoolName, PodKey, Snapshot,
+    labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
     node::Node,
     pod::{Pod, PodPhase},
 };
@@ -63,9 +63,11 @@ fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
         .iter()
         .filter(|one| one.capacity_type == wanted);
     let zone = node.labels.get(ZONE);
+    let pool = node.labels.get(NODE_POOL);
+    let pool = pool.map(|name| NodePoolName::from(name.as_str()));
     let own = offerings.clone().find(|one| Some(&one.zone) == zone);
     own.or_else(|| offerings.min_by_key(|one| one.price))
-        .map(|one| one.price)
+        .map(|one| one.price.plus(seen.surcharge_of(pool.as_ref())))
 }
 
 /// Whether a pod is without a node that it could have.

@@ -1,6 +1,7 @@
 //! The instance types a NodeClass can launch, as the scheduler sees them: labels, capacity, overhead and offerings
 //! (spec/aws §3–§7).
 
+mod attachments;
 mod capacity;
 mod facts;
 mod fit;
@@ -20,7 +21,7 @@ use thiserror::Error;
 
 pub use facts::*;
 pub use fit::incompatible;
-pub use known::of_node_class;
+pub use known::{of_node_class, with_attach_limits};
 pub use unavailable::Unavailable;
 
 use crate::{
@@ -101,6 +102,7 @@ fn instance_type(
         capacity: node.capacity(),
         overhead: node.overhead(),
         offerings: offerings::offerings(catalog, info, &place, fits),
+        ebs_attach_limit: node.ebs_attach_limit(),
     })
 }
 

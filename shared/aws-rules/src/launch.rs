@@ -38,6 +38,7 @@ pub use outcome::{
     LaunchedClaim, Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal,
 };
 pub use templates::TEMPLATE_PREFIX;
+pub(crate) use templates::block_devices;
 pub use trial::{Trial, trial};
 
 /// Everything a launch depends on.

@@ -5,6 +5,7 @@
 mod products;
 mod published;
 mod shipped;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use products::{Products, looks_up, pricing_region, product_queries};
 pub use published::shelf_name;
 pub use shipped::shipped_prices;
+pub use volumes::volume_price;
 
 /// Instance type → price of an on-demand instance.
 pub type OnDemandPrices = BTreeMap<String, NanosPerHour>;

@@ -17,7 +17,7 @@ use aws_rules::{
 };
 use aws_sdk_ec2::types::LocationType;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Experience, InstanceType, experience::ZonalShift};
+use model::{ClusterName, Experience, InstanceType, NanosPerHour, experience::ZonalShift};
 use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
@@ -79,6 +79,10 @@ impl Catalog for Account {
                 error.to_string(),
             )
         })
+    }
+
+    fn volume_price(&self, node_class: &EC2NodeClass) -> NanosPerHour {
+        aws_rules::prices::volume_price(&self.region, &node_class.spec)
     }
 
     async fn zonal_shifts(

@@ -44,6 +44,7 @@ pub fn settings() -> Settings {
         restricted_domains: Vec::new(),
         reservation_id_label: String::new(),
         preference_worth: Settings::preference_worth(),
+        node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
     }
@@ -104,6 +105,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
         ]
     });
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: Requirements(
             requirements

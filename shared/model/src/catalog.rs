@@ -16,6 +16,18 @@ use crate::{
 #[serde(transparent)]
 pub struct NanosPerHour(pub i64);
 
+impl NanosPerHour {
+    /// The sum, or the most there can be.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceType {
     pub name: String,
@@ -24,6 +36,9 @@ pub struct InstanceType {
     pub capacity: Resources,
     pub overhead: Overhead,
     pub offerings: Vec<Offering>,
+    /// How many volumes of pods the CSI driver of EBS attaches to a node; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ebs_attach_limit: Option<u32>,
 }
 
 /// What a node of a type keeps for itself.

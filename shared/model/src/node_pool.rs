@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    catalog::NanosPerHour,
     ids::{NodePoolName, Uid},
     node_claim::NodeClassRef,
     resources::Resources,
@@ -25,6 +26,9 @@ pub struct NodePool {
     pub template: NodeClaimTemplate,
     pub disruption: Disruption,
     pub annotations: BTreeMap<String, String>,
+    /// What the volumes cost that its NodeClass gives each node; nothing where they are not known.
+    #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
+    pub volume_price: NanosPerHour,
     pub deleted_at: Option<Timestamp>,
     /// What keeps this NodePool from being used, in the user's words: an invalid field, a missing or unready NodeClass.
     pub not_ready: Option<String>,

@@ -128,6 +128,9 @@ pub struct Settings {
     /// Dollars per hour that one preference of one pod is worth when it is honoured, at the weight of 100.
     #[serde(default = "Settings::preference_worth")]
     pub preference_worth: NanosPerHour,
+    /// What each node costs besides its instance and its volumes, unless its NodePool says otherwise.
+    #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
+    pub node_price: NanosPerHour,
     pub feature_gates: BTreeMap<String, bool>,
     /// Labels the provider knows besides Kubernetes' and Karpenter's own (spec/scheduling §4.2).
     pub well_known_labels: Vec<String>,

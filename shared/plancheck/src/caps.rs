@@ -145,5 +145,6 @@ fn price_of(world: &World<'_>, pool: Option<&str>, of: &BTreeMap<String, String>
         Some(&offering.zone) == zone
             && bought.map(String::as_str) == Some(offering.capacity_type.as_str())
     });
-    own.map_or(0, |offering| offering.price.0)
+    let surcharge = world.surcharge(pool);
+    own.map_or(0, |offering| offering.price.plus(surcharge).0)
 }

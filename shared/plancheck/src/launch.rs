@@ -319,6 +319,7 @@ impl Check<'_, '_> {
 
     fn cheapest_is_an_option(&mut self) {
         let (expected, node) = (&self.launch.cheapest, self.node);
+        let surcharge = self.world.surcharge(Some(self.launch.node_pool.as_str()));
         let at = node.catalog.index_of(&expected.instance_type);
         let is_option = at
             .filter(|index| node.options.contains(*index))
@@ -326,7 +327,7 @@ impl Check<'_, '_> {
                 node.offerings(index).any(|offering| {
                     offering.zone == expected.zone
                         && offering.capacity_type == expected.capacity_type
-                        && offering.price == expected.price
+                        && offering.price.plus(surcharge) == expected.price
                 })
             });
         if !is_option {
@@ -340,7 +341,7 @@ impl Check<'_, '_> {
             .offers
             .iter()
             .filter_map(|index| node.catalog.offering(index));
-        let cheapest = offers.map(|offering| offering.price).min();
+        let cheapest = offers.map(|offering| offering.price.plus(surcharge)).min();
         if let Some(cheapest) = cheapest.filter(|price| *price < expected.price) {
             self.problem(format!(
                 "its cheapest offering is counted with {} $/h, but one costs {cheapest} $/h",

@@ -258,6 +258,7 @@ mod tests {
             requirements
         };
         let of_type = |requirements: Requirements| InstanceType {
+            ebs_attach_limit: None,
             name: "m5.large".to_owned(),
             requirements,
             capacity: model::Resources::default(),

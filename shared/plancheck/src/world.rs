@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
-    Action, InstanceType, Memo, Plan, PodKey, Resources, Snapshot, labels,
+    Action, InstanceType, Memo, NanosPerHour, Plan, PodKey, Resources, Snapshot, labels,
     ledger::Intent,
     node::Node,
     node_claim::NodeClaim,
@@ -75,6 +75,14 @@ impl<'a> World<'a> {
         world.settle_pods();
         world.mark_going(plan);
         world
+    }
+
+    /// What each node of this NodePool costs besides its instance.
+    pub(crate) fn surcharge(&self, pool: Option<&str>) -> NanosPerHour {
+        let pool = pool.and_then(|name| self.pools.get(name));
+        pool.map_or(NanosPerHour(0), |pool| {
+            self.snapshot.surcharge(pool).total()
+        })
     }
 
     fn add_machines(&mut self) {

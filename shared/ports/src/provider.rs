@@ -4,8 +4,8 @@ use api::{EC2NodeClass, LaunchBuilder, karpenter::EC2NodeClassStatus};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, FreeAddresses, InstanceType, Warning, experience::ZonalShift,
-    launch::Instance, node_claim::NodeClaim, node_pool::NodePool,
+    ClusterName, Experience, FreeAddresses, InstanceType, NanosPerHour, Warning,
+    experience::ZonalShift, launch::Instance, node_claim::NodeClaim, node_pool::NodePool,
 };
 
 use crate::CloudError;
@@ -21,6 +21,11 @@ pub trait Catalog: Send + Sync {
         settings: &serde_json::Value,
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
+
+    /// What the volumes cost that the NodeClass gives each node; nothing where a provider bills none.
+    fn volume_price(&self, _node_class: &EC2NodeClass) -> NanosPerHour {
+        NanosPerHour(0)
+    }
 
     /// Zones that the cluster's traffic is shifted away from now; `entry` is the cluster's registry entry.
     async fn zonal_shifts(

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
 use model::{
     CapacityType, InstanceType, Memo, NanosPerHour, Resources, catalog::Offering, labels,
-    requirement::Requirement, selector::Operator,
+    requirement::Requirement, selector::Operator, snapshot::Optimize,
 };
 
 use crate::{
@@ -25,6 +25,7 @@ pub(crate) struct Row {
 pub(crate) struct Offer {
     /// What it requires of zone, capacity type and so on.
     pub(crate) set: SetId,
+    /// Of a node, its instance and all.
     pub(crate) price: NanosPerHour,
     pub(crate) capacity_type: CapacityType,
     /// Index into the type's offerings.
@@ -38,6 +39,8 @@ pub(crate) struct Catalog<'a> {
     columns: Rc<BTreeMap<Sym, Column>>,
     /// For each kind of offering, the rows that have an available one.
     offers: Rc<[(SetId, Bits)]>,
+    /// For each number of volumes of EBS at which some rows have attached all they can, these rows.
+    attach_limits: Rc<[(u32, Bits)]>,
     /// Places in `found`.
     by_requirement: Memo<(Sym, ReqId), usize>,
     by_set: Memo<SetId, usize>,
@@ -54,6 +57,7 @@ pub(crate) struct Column {
 impl<'a> Catalog<'a> {
     pub(crate) fn new(
         types: &'a [InstanceType],
+        surcharge: NanosPerHour,
         algebra: &mut Algebra,
         options: &Options<'_>,
     ) -> Self {
@@ -62,13 +66,17 @@ impl<'a> Catalog<'a> {
             .iter()
             .enumerate()
             .flat_map(|(kind, instance_type)| {
-                rows_of(kind, instance_type, &mut sets, algebra, options)
+                rows_of(kind, instance_type, surcharge, &mut sets, algebra, options)
             })
             .collect();
         Self {
             types,
             columns: Rc::new(columns(&rows, types, algebra)),
             offers: offers(&rows),
+            attach_limits: match options.optimize {
+                Optimize::Cost => attach_limits(&rows, types),
+                Optimize::Upstream => Rc::default(),
+            },
             by_requirement: Memo::default(),
             by_set: Memo::default(),
             found: Vec::new(),
@@ -83,6 +91,29 @@ impl<'a> Catalog<'a> {
 
     pub(crate) fn all(&self) -> &Bits {
         self.all.get_or_init(|| Bits::all(self.rows.len()))
+    }
+
+    pub(crate) fn limits_attachments(&self) -> bool {
+        !self.attach_limits.is_empty()
+    }
+
+    /// The most volumes of EBS that any of these rows attaches.
+    pub(crate) fn most_attached(&self, rows: &Bits) -> u32 {
+        let mut limits = self.attach_limits.iter().rev();
+        let most = limits.find(|(_, having)| rows.iter().any(|row| having.contains(row)));
+        most.map_or(u32::MAX, |(limit, _)| *limit)
+    }
+
+    /// Leaves the rows that can attach so many volumes of EBS.
+    pub(crate) fn keep_attaching(&self, volumes: usize, rows: &mut Bits) {
+        let is_less = |limit: u32| usize::try_from(limit).is_ok_and(|limit| limit < volumes);
+        for (_, exhausted) in self
+            .attach_limits
+            .iter()
+            .filter(|(limit, _)| is_less(*limit))
+        {
+            rows.subtract(exhausted);
+        }
     }
 
     /// The concrete answers to `key` with the rows that give them.
@@ -168,6 +199,17 @@ fn offers(rows: &[Row]) -> Rc<[(SetId, Bits)]> {
     offers.into_iter().collect()
 }
 
+fn attach_limits(rows: &[Row], types: &[InstanceType]) -> Rc<[(u32, Bits)]> {
+    let mut limits: BTreeMap<u32, Bits> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        if let Some(limit) = types.get(row.kind).and_then(|kind| kind.ebs_attach_limit) {
+            let having = limits.entry(limit);
+            having.or_insert_with(|| Bits::none(rows.len())).insert(at);
+        }
+    }
+    limits.into_iter().collect()
+}
+
 fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTreeMap<Sym, Column> {
     let mut columns: BTreeMap<Sym, BTreeMap<ReqId, Bits>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
@@ -203,6 +245,7 @@ pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> boo
 fn rows_of<'a>(
     kind: usize,
     instance_type: &'a InstanceType,
+    surcharge: NanosPerHour,
     sets: &mut OfferingSets<'a>,
     algebra: &mut Algebra,
     options: &Options<'_>,
@@ -219,7 +262,7 @@ fn rows_of<'a>(
         }
         let offer = Offer {
             set: sets.of(offering, algebra, options),
-            price: offering.price,
+            price: offering.price.plus(surcharge),
             capacity_type: offering.capacity_type,
             index,
         };

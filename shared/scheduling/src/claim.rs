@@ -1,6 +1,6 @@
 //! A node to be made: every type, zone and capacity type that can still hold all of its pods (spec/scheduling §14.2).
 
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 use model::{NanosPerHour, pod::HostPort, snapshot::MinValuesPolicy};
 
@@ -8,11 +8,13 @@ use crate::{
     algebra::{SetId, Undefined},
     amounts,
     bits::Bits,
+    catalog::Catalog,
     min_values, ports,
     reservations::Offer,
     shape::{Core, Sets},
     strategy::{CountedAs, Ties},
     topology::{Answer, HostId, Obeyed, Place},
+    volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
 
@@ -26,6 +28,8 @@ pub(crate) struct Claim<'a> {
     slack: Vec<i64>,
     pub(crate) pods: Vec<usize>,
     pub(crate) ports: Vec<HostPort>,
+    /// Volumes of EBS of its pods, where types are limited in that.
+    attached: BTreeSet<Attachment<'a>>,
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
@@ -68,6 +72,7 @@ impl<'a> Claim<'a> {
             slack,
             pods: Vec::new(),
             ports: Vec::new(),
+            attached: BTreeSet::new(),
             host,
             held: Vec::new(),
             min_values_relaxed: false,
@@ -119,6 +124,7 @@ impl<'a> Claim<'a> {
             return Err(Refusal::Limits);
         }
         self.keep_free_ports(core, &template.daemons, &mut rows)?;
+        self.keep_attaching(core, world.catalogs.get(template.catalog), &mut rows)?;
         world.keep_matching(self.template, set, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForGood));
@@ -166,6 +172,28 @@ impl<'a> Claim<'a> {
             return Err(Refusal::Types(Permanence::ForGood));
         }
         self.check_place(set, rows, core, obeyed, stage, world)
+    }
+
+    fn keep_attaching(
+        &self,
+        core: &Core<'a>,
+        catalog: Option<&Catalog<'a>>,
+        rows: &mut Bits,
+    ) -> Result<(), Refusal> {
+        let Some(catalog) = catalog.filter(|catalog| catalog.limits_attachments()) else {
+            return Ok(());
+        };
+        let more = core.volumes.of_ebs();
+        let more = more
+            .filter(|volume| !self.attached.contains(*volume))
+            .count();
+        if more > 0 {
+            catalog.keep_attaching(self.attached.len() + more, rows);
+        }
+        match rows.is_empty() {
+            true => Err(Refusal::VolumeLimit),
+            false => Ok(()),
+        }
     }
 
     fn keep_free_ports(
@@ -349,6 +377,7 @@ impl<'a> Claim<'a> {
         self.rows = fit.rows;
         amounts::add(&mut self.requests, &core.requests);
         self.ports.extend_from_slice(core.ports());
+        self.attached.extend(core.volumes.of_ebs().cloned());
         self.measure(world);
         self.count_against_limits(world);
         let place = self.place(world);

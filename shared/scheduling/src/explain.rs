@@ -74,9 +74,14 @@ fn describe<'a>(
             .map_or(Reason::NoTypes, |taint| Reason::Taint(taint.clone())),
         Refusal::Hostname => hostname(core, world),
         Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
-        Refusal::Resources | Refusal::VolumeLimit | Refusal::Settling => {
-            resource(claim, core, world)
-        }
+        Refusal::Resources | Refusal::Settling => resource(claim, core, world),
+        Refusal::VolumeLimit => Reason::AttachLimit {
+            wanted: core.volumes.of_ebs().count(),
+            most: world
+                .catalogs
+                .get(template.catalog)
+                .map_or(0, |catalog| catalog.most_attached(&claim.rows)),
+        },
         Refusal::Ports => port(claim, core, world),
         Refusal::Volumes => volumes(core, world),
         Refusal::Topology(group, _) => topology(*group, world),

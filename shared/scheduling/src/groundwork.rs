@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use model::labels;
+use model::{NanosPerHour, labels};
 
 use crate::{
     algebra::Algebra,
@@ -113,19 +113,20 @@ impl<'a> Groundwork<'a> {
     }
 }
 
-/// The distinct type lists, and which one each NodePool uses.
+/// The distinct type lists with what nodes of them cost, and which one each NodePool uses.
 fn catalogs<'a>(
     pools: &[Pool<'a>],
     algebra: &mut Algebra,
     options: &Options<'_>,
 ) -> (Vec<Catalog<'a>>, Vec<usize>) {
     let mut catalogs: Vec<Catalog<'a>> = Vec::new();
-    let mut by_address: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, usize, NanosPerHour), usize> = BTreeMap::new();
     let mut which = Vec::with_capacity(pools.len());
     for pool in pools {
-        let address = (pool.types.as_ptr().addr(), pool.types.len());
-        let at = *by_address.entry(address).or_insert_with(|| {
-            catalogs.push(Catalog::new(pool.types, algebra, options));
+        let (address, length) = (pool.types.as_ptr().addr(), pool.types.len());
+        let priced = (address, length, pool.surcharge);
+        let at = *known.entry(priced).or_insert_with(|| {
+            catalogs.push(Catalog::new(pool.types, pool.surcharge, algebra, options));
             catalogs.len() - 1
         });
         which.push(at);

@@ -65,8 +65,10 @@ pub struct Pool<'a> {
     pub labels: BTreeMap<String, String>,
     pub requirements: &'a [NodeSelectorRequirement],
     pub taints: &'a [Taint],
-    /// Pools that share a list share the work on it.
+    /// Pools that share a list and a surcharge share the work on it.
     pub types: &'a [InstanceType],
+    /// What each node costs besides its instance.
+    pub surcharge: NanosPerHour,
     /// What the limits leave, for the resources that are limited.
     pub remaining: Resources,
 }

@@ -47,6 +47,11 @@ pub enum Reason {
     Volumes {
         wanted: Vec<Requirement>,
     },
+    /// Volumes of EBS that the pod brings, and the most that a node of any suitable type attaches.
+    AttachLimit {
+        wanted: usize,
+        most: u32,
+    },
     Topology {
         /// With what it allows.
         rule: String,
@@ -147,6 +152,10 @@ impl fmt::Display for Reason {
                     "host port {port}/{protocol} is taken on every suitable type"
                 )
             }
+            Self::AttachLimit { wanted, most } => write!(
+                f,
+                "brings {wanted} volumes of EBS, and its nodes attach {most} at most"
+            ),
             Self::Volumes { wanted } => {
                 write!(f, "its volumes are only reachable with {}", list(wanted))
             }

@@ -28,6 +28,13 @@ use crate::{claim::Claim, solve::Solver, topology::HostId, world::World};
 /// it. A node more has to save as much, so that cheap small instances do not take over.
 const UPKEEP: NanosPerHour = NanosPerHour(43_000_000);
 
+/// The part of [`UPKEEP`] that prices of a NodePool's nodes do not have yet.
+fn unpriced_upkeep(world: &World<'_>, template: usize) -> i64 {
+    let pool = world.input.pools.get(template);
+    let priced = pool.map_or(0, |pool| pool.surcharge.0);
+    UPKEEP.0.saturating_sub(priced).max(0)
+}
+
 pub(crate) fn repack(solver: &mut Solver<'_>) {
     if solver.world.reservations.are_counted() {
         return;
@@ -93,6 +100,6 @@ impl Cost {
         self.with_upkeep = self
             .with_upkeep
             .saturating_add(price)
-            .saturating_add(UPKEEP.0);
+            .saturating_add(unpriced_upkeep(world, claim.template));
     }
 }

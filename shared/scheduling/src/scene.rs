@@ -79,6 +79,7 @@ impl Scene {
             requirements: &self.requirements,
             taints: &self.taints,
             types: &self.types,
+            surcharge: NanosPerHour(0),
             remaining: self.limits.clone(),
         });
         let nodes = self.nodes.iter().map(|node| ExistingNode {
@@ -155,6 +156,7 @@ pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> Instan
         requirements.add(Requirement::new(key, Operator::In, values));
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements,
         capacity: [

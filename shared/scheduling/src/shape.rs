@@ -13,7 +13,7 @@ use crate::{
     spec::{Sacrifice, Spec},
     tolerance::TolerationsId,
     topology::{Member, Obeyed, classes::ClassId},
-    volumes::Attachment,
+    volumes::{Attachment, EBS},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,13 @@ pub(crate) struct VolumeNeeds<'a> {
     pub(crate) attachments: Vec<Attachment<'a>>,
     /// A claim could not be followed: the pod is placed as if it had no volumes and no topology of its own.
     pub(crate) lost: bool,
+}
+
+impl<'a> VolumeNeeds<'a> {
+    /// The attachments that EBS makes.
+    pub(crate) fn of_ebs(&self) -> impl Iterator<Item = &Attachment<'a>> {
+        self.attachments.iter().filter(|(driver, _)| *driver == EBS)
+    }
 }
 
 /// Requirements as existing nodes and as nodes to be made have to meet them: the latter have no hostname yet.

@@ -162,7 +162,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-const EBS: &str = "ebs.csi.aws.com";
+pub(crate) const EBS: &str = "ebs.csi.aws.com";
 
 fn is_ebs(plugin: &str) -> bool {
     matches!(plugin, "kubernetes.io/aws-ebs" | "awsElasticBlockStore")

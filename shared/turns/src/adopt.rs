@@ -61,7 +61,8 @@ pub(crate) async fn adopt(
         let Some(class) = classes.get(&claim.spec.node_class.name) else {
             continue;
         };
-        let launch = launch(claim, class);
+        let surcharge = snapshot.surcharge_of(claim.node_pool().as_ref());
+        let launch = launch(claim, class, surcharge);
         let intent = Intent {
             plan: PlanId::default(),
             generation: snapshot.generation,
@@ -149,8 +150,8 @@ fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
 }
 
 /// What is to be launched for a NodeClaim: every type that it admits. Where there is none, whoever launches it says so.
-fn launch(claim: &NodeClaim, class: &ClassFacts) -> Launch {
-    let (instance_types, cheapest) = options(&claim.spec, class);
+fn launch(claim: &NodeClaim, class: &ClassFacts, surcharge: NanosPerHour) -> Launch {
+    let (instance_types, cheapest) = options(&claim.spec, class, surcharge);
     Launch {
         name: claim.name.clone(),
         node_pool: claim.node_pool().unwrap_or_default(),
@@ -168,6 +169,7 @@ fn launch(claim: &NodeClaim, class: &ClassFacts) -> Launch {
 pub(crate) fn options(
     spec: &NodeClaimSpec,
     class: &ClassFacts,
+    surcharge: NanosPerHour,
 ) -> (Vec<InstanceTypeName>, ExpectedOffering) {
     let wanted = Requirements::from_selector(&spec.requirements);
     let mut options: Vec<(&InstanceType, &Offering)> = class
@@ -188,7 +190,7 @@ pub(crate) fn options(
             instance_type: kind.name.clone(),
             capacity_type: offering.capacity_type,
             zone: offering.zone.clone(),
-            price: offering.price,
+            price: offering.price.plus(surcharge),
             capacity: kind.capacity.clone(),
         },
     );

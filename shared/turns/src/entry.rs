@@ -159,7 +159,8 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
             [("cost", Optimize::Cost), ("upstream", Optimize::Upstream)],
             "\"cost\" or \"upstream\"",
         )?,
-        preference_worth: preference_worth(raw)?,
+        preference_worth: dollars(raw, "preferenceWorth", Settings::preference_worth())?,
+        node_price: dollars(raw, "nodePrice", NanosPerHour(0))?,
         feature_gates,
         well_known_labels: known.map(|key| (*key).to_owned()).collect(),
         restricted_domains: vec![api::names::group::KARPENTER_AWS.to_owned()],
@@ -170,14 +171,15 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
     })
 }
 
-fn preference_worth(raw: &Value) -> Result<NanosPerHour, EntryError> {
-    let given = raw.get("preferenceWorth").unwrap_or(&Value::Null);
+/// Dollars per hour, as text.
+fn dollars(raw: &Value, key: &str, default: NanosPerHour) -> Result<NanosPerHour, EntryError> {
+    let given = raw.get(key).unwrap_or(&Value::Null);
     if given.is_null() || given.as_str() == Some("") {
-        return Ok(Settings::preference_worth());
+        return Ok(default);
     }
-    let worth = given.as_str().and_then(NanosPerHour::from_dollars);
+    let price = given.as_str().and_then(NanosPerHour::from_dollars);
     let expected = "dollars per hour as text, such as \"0.005\"";
-    worth.ok_or_else(|| error("settings.preferenceWorth", given, expected))
+    price.ok_or_else(|| error(&format!("settings.{key}"), given, expected))
 }
 
 /// One of two, of which the first is the default.

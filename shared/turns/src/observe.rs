@@ -166,6 +166,14 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
         .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
+        .map(|pool| {
+            let class = classes.get(&pool.template.node_class.name);
+            let price = class.map(|class| turn.world.catalog.volume_price(&class.object));
+            model::node_pool::NodePool {
+                volume_price: price.unwrap_or_default(),
+                ..pool
+            }
+        })
         .map(|pool| unless_paused(pool, &pauses, now))
         .collect();
     let instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> = pools

@@ -91,6 +91,7 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         restricted_domains: vec![group::KARPENTER_AWS.to_owned()],
         reservation_id_label: label::CAPACITY_RESERVATION_ID.to_owned(),
         preference_worth: Settings::preference_worth(),
+        node_price: model::NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
     };
@@ -118,6 +119,9 @@ fn node_pool(pool: &NodePool) -> Value {
         .collect();
     let mut metadata =
         json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
+    if !pool.annotations.is_empty() {
+        metadata["annotations"] = json!(pool.annotations);
+    }
     if pool.deleting {
         metadata["deletionTimestamp"] = NOW.into();
     }

@@ -112,6 +112,7 @@ pub(crate) struct NodePool {
     pub(crate) replicas: Option<i64>,
     pub(crate) limits: BTreeMap<String, Value>,
     pub(crate) requirements: Vec<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<String>,
     pub(crate) startup_taints: Vec<String>,

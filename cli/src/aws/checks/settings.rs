@@ -69,6 +69,7 @@ const KNOWN: &[&str] = &[
     "kubernetesVersion",
     "launchTimeout",
     "minValuesPolicy",
+    "nodePrice",
     "nodeTerminationHandler",
     "notifications",
     "optimize",

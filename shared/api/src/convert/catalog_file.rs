@@ -47,6 +47,8 @@ pub struct CatalogEntry {
     #[serde(default)]
     overhead: OverheadEntry,
     offerings: Vec<OfferingEntry>,
+    #[serde(default, rename = "ebsAttachLimit")]
+    ebs_attach_limit: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -98,6 +100,7 @@ impl TryFrom<CatalogEntry> for InstanceType {
             capacity,
             overhead,
             offerings,
+            ebs_attach_limit,
         } = entry;
         let bad_value = |problem: String| CatalogError::Value {
             instance_type: name.clone(),
@@ -130,6 +133,7 @@ impl TryFrom<CatalogEntry> for InstanceType {
             of_type.add(Requirement::from(&entry));
         }
         Ok(Self {
+            ebs_attach_limit,
             requirements: of_type,
             capacity: amounts("capacity", capacity)?,
             overhead: Overhead {

@@ -1,4 +1,5 @@
 use model::{
+    NanosPerHour,
     node_pool::{
         Budget, ConsolidateAfter, ConsolidationPolicy, Disruption, NodeClaimTemplate, NodePool,
     },
@@ -46,6 +47,7 @@ impl From<karpenter::NodePool> for NodePool {
             template: spec.template.into(),
             disruption: spec.disruption.into(),
             annotations: metadata.annotations,
+            volume_price: NanosPerHour(0),
             deleted_at: metadata.deletion_timestamp,
             not_ready,
         }

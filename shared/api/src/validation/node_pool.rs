@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use model::{NanosPerHour, caps::Caps};
+use model::{NanosPerHour, Surcharge, caps::Caps};
 
 use super::requirement::restricted;
 use super::{Problem, requirement};
@@ -18,7 +18,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     problems
 }
 
-/// What its nodes may cost, and how many pods they may lose: from doubt, nothing is bought.
+/// What its nodes may cost, how many pods they may lose, and what each costs besides its instance: from doubt, nothing is bought.
 fn caps(pool: &NodePool) -> impl Iterator<Item = Problem> {
     let is_price = |text: &str| NanosPerHour::from_dollars(text).is_some();
     let is_number = |text: &str| text.parse::<u32>().is_ok();
@@ -26,7 +26,10 @@ fn caps(pool: &NodePool) -> impl Iterator<Item = Problem> {
         (!written(pool, Caps::ANNOTATION, is_price)).then_some((Caps::ANNOTATION, Caps::DOLLARS));
     let evictions = (!written(pool, Caps::EVICTIONS_ANNOTATION, is_number))
         .then_some((Caps::EVICTIONS_ANNOTATION, "a number of pods"));
-    price.into_iter().chain(evictions).map(|(key, expected)| {
+    let node_price = (!written(pool, Surcharge::ANNOTATION, is_price))
+        .then_some((Surcharge::ANNOTATION, "dollars per hour, such as \"0.02\""));
+    let wrong = price.into_iter().chain(evictions).chain(node_price);
+    wrong.map(|(key, expected)| {
         let text = pool.metadata.annotations.get(key).cloned();
         let field = format!("metadata.annotations[{key}]");
         Problem::new(field, text.unwrap_or_default(), expected)
@@ -154,6 +157,27 @@ mod tests {
              taints: [{key: a, effect: NoSchedule}], startupTaints: [{key: a, effect: NoExecute}]",
         );
         assert_eq!(problems, [""; 0]);
+    }
+
+    #[test]
+    fn price_of_a_node_that_cannot_be_read_is_a_problem() {
+        let problems = |price: &str| {
+            let manifest = format!(
+                "{{metadata: {{name: default, annotations: {{whittle.sh/node-price: \"{price}\"}}}}, spec: {{template: {{spec: {{\
+                 nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}, requirements: []}}}}}}}}"
+            );
+            let problems = node_pool(&serde_saphyr::from_str(&manifest).unwrap());
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(problems("0.02"), [""; 0]);
+        for price in ["-1", "2 cents", "", "$0.02"] {
+            let problems = problems(price);
+            assert_eq!(problems.len(), 1, "{price}");
+            assert!(
+                problems[0].contains("whittle.sh/node-price"),
+                "{problems:?}"
+            );
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use model::{
     resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources},
 };
 
-use super::{facts::InstanceTypeInfo, table};
-use crate::{ProviderSettings, families::Family, resource};
+use super::{attachments, facts::InstanceTypeInfo, table};
+use crate::{ProviderSettings, families::Family, launch::block_devices, resource};
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
@@ -62,6 +62,13 @@ impl Node<'_> {
             system_reserved: quantities(&self.kubelet.system_reserved),
             eviction_threshold: self.eviction_threshold(),
         }
+    }
+
+    /// How many volumes of pods can be attached besides the node's own.
+    pub(super) fn ebs_attach_limit(&self) -> Option<u32> {
+        let own = block_devices(self.spec, self.family).map_or(1, |own| own.len());
+        let interfaces = self.spec.network_interfaces.as_ref().map_or(0, Vec::len);
+        attachments::limit(self.info, own, interfaces)
     }
 
     fn millicores(&self) -> i64 {

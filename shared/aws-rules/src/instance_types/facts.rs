@@ -75,6 +75,9 @@ pub struct EbsInfo {
     /// `default`, `supported` or `unsupported`.
     pub ebs_optimized_support: Option<String>,
     pub ebs_optimized_info: Option<EbsOptimizedInfo>,
+    pub maximum_ebs_attachments: Option<u32>,
+    /// `shared` with network interfaces and disks, or `dedicated`.
+    pub attachment_limit_type: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -164,6 +167,14 @@ pub struct InstanceStorageInfo {
     pub total_size_in_gb: i64,
     /// `required`, `supported` or `unsupported`.
     pub nvme_support: Option<String>,
+    pub disks: Vec<Disks>,
+}
+
+/// Disks of an instance that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Disks {
+    pub count: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -12,8 +12,8 @@ use model::{
 };
 
 use super::{
-    InstanceStorageInfo, InstanceTypeInfo, MemoryInfo, NetworkCard, NetworkInfo, ProcessorInfo,
-    ResolveError, VCpuInfo, capacity, default_pods, fit,
+    EbsInfo, InstanceStorageInfo, InstanceTypeInfo, MemoryInfo, NetworkCard, NetworkInfo,
+    ProcessorInfo, ResolveError, VCpuInfo, attachments, capacity, default_pods, fit,
 };
 use crate::{ProviderSettings, expressions::Expressions, families::Family, resource};
 
@@ -58,6 +58,7 @@ pub fn of_node_class(
                 }
             }
             found.overhead = node.overhead();
+            found.ebs_attach_limit = node.ebs_attach_limit();
             set(&mut found.requirements, label::OS, info.os(family));
             set(
                 &mut found.requirements,
@@ -72,6 +73,15 @@ pub fn of_node_class(
             Ok(found)
         })
         .collect()
+}
+
+/// `types` as nodes with one volume attach others, where a catalog file does not say how many.
+pub fn with_attach_limits(mut types: Vec<InstanceType>) -> Vec<InstanceType> {
+    for known in &mut types {
+        let limit = attachments::limit(&info(known), 1, 1);
+        known.ebs_attach_limit = known.ebs_attach_limit.or(limit);
+    }
+    types
 }
 
 /// A label's value in place of what is there; none reads DoesNotExist.
@@ -117,12 +127,28 @@ fn info(known: &InstanceType) -> InstanceTypeInfo {
             ipv4_addresses_per_interface: known.capacity.get(PODS) - 1,
             ..NetworkInfo::default()
         },
+        ebs_info: ebs_info(label(label::INSTANCE_HYPERVISOR)),
         instance_storage_info: number(label::INSTANCE_LOCAL_NVME).map(|gigabytes| {
             InstanceStorageInfo {
                 total_size_in_gb: gigabytes,
                 nvme_support: Some("supported".to_owned()),
+                disks: Vec::new(),
             }
         }),
         ..InstanceTypeInfo::default()
+    }
+}
+
+/// What instances can attach by what they run on, as AWS documents it: a catalog file does not say.
+fn ebs_info(hypervisor: Option<&str>) -> EbsInfo {
+    let (most, kind) = match hypervisor {
+        Some("nitro") => (28, "shared"),
+        Some("xen") => (39, "dedicated"),
+        _ => (31, "dedicated"),
+    };
+    EbsInfo {
+        maximum_ebs_attachments: Some(most),
+        attachment_limit_type: Some(kind.to_owned()),
+        ..EbsInfo::default()
     }
 }

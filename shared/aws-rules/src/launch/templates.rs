@@ -383,7 +383,8 @@ fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
     }
 }
 
-fn block_devices(
+/// The volumes of an instance: those of its NodeClass, else its family's.
+pub(crate) fn block_devices(
     spec: &EC2NodeClassSpec,
     family: Family,
 ) -> Result<Vec<BlockDevice>, LaunchRefusal> {

@@ -167,6 +167,18 @@ fn families_differ_in_pods_and_storage() {
 }
 
 #[test]
+fn windows_has_the_storage_of_its_root_device_where_block_devices_are_named() {
+    let storage = |device: &str| {
+        let mappings = json!([{ "deviceName": device, "ebs": { "volumeSize": "100Gi", "volumeType": "gp3" } }]);
+        let spec = json!({ "amiFamily": "Windows2022", "blockDeviceMappings": mappings });
+        let types = types_of(&node_class(json!({ "spec": spec })));
+        named(&types, "m5.large").capacity.get("ephemeral-storage") >> 30
+    };
+    assert_eq!(storage("/dev/sda1"), 100);
+    assert_eq!(storage("/dev/xvda"), 50, "what its image has");
+}
+
+#[test]
 fn local_disks_become_the_nodes_storage_when_joined() {
     let class = node_class(json!({ "spec": { "instanceStorePolicy": "RAID0" } }));
     let types = types_of(&class);

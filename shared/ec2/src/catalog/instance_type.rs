@@ -27,6 +27,14 @@ pub(super) fn info(info: types::InstanceTypeInfo) -> facts::InstanceTypeInfo {
             facts::InstanceStorageInfo {
                 total_size_in_gb: storage.total_size_in_gb.unwrap_or_default(),
                 nvme_support: text(storage.nvme_support),
+                disks: storage
+                    .disks
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|disks| facts::Disks {
+                        count: usize::try_from(number(disks.count)).unwrap_or(0),
+                    })
+                    .collect(),
             }
         }),
         nitro_enclaves_support: text(info.nitro_enclaves_support),
@@ -71,6 +79,10 @@ fn ebs(ebs: types::EbsInfo) -> facts::EbsInfo {
     facts::EbsInfo {
         ebs_optimized_support: text(ebs.ebs_optimized_support),
         ebs_optimized_info: optimized,
+        maximum_ebs_attachments: ebs
+            .maximum_ebs_attachments
+            .and_then(|most| u32::try_from(most).ok()),
+        attachment_limit_type: text(ebs.attachment_limit_type),
     }
 }
 

@@ -11,6 +11,7 @@ fn of_type(team: Option<(Operator, &str)>) -> InstanceType {
         requirements.add(Requirement::new("team", operator, [value.to_owned()]));
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: "m5.large".to_owned(),
         requirements,
         capacity: Resources::default(),

@@ -146,7 +146,11 @@ fn prices<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (NodePoolName, Nanos
         let kind = claim.labels.get(INSTANCE_TYPE)?;
         let types = scene.ground.types.get(&name)?;
         let kind = types.iter().find(|known| known.name == *kind)?;
-        let price = price::of_node(kind, &claim.labels);
+        let price = price::of_node(
+            kind,
+            &claim.labels,
+            scene.snapshot.surcharge_of(Some(&name)),
+        );
         Some((name, price))
     })
 }

@@ -173,7 +173,8 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
         pool,
         kind,
         price: kind.map_or(NanosPerHour(0), |kind| {
-            price::of_node(kind, &machine.labels)
+            let surcharge = scene.snapshot.surcharge(pool).total();
+            price::of_node(kind, &machine.labels, surcharge)
         }),
         cost: cost::of_node(&machine.pods),
     })

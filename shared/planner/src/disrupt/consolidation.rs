@@ -177,7 +177,7 @@ fn narrowed(
         let settings = &scene.snapshot.settings;
         let wanted = node.requirements.clone();
         types::retain(&mut node, of_pool, |kind| {
-            price::cheapest(kind, &wanted, settings).is_some()
+            price::cheapest(kind, &wanted, settings, NanosPerHour(0)).is_some()
         });
     }
     types::retain_cheaper(scene, &mut node, of_pool, than)?;
@@ -222,11 +222,12 @@ fn keep_the_cheapest(node: &mut NewNode, of_pool: &[InstanceType]) -> Result<(),
 
 /// Each choice with the offering it would be bought by now.
 fn reprice(scene: &Scene<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
+    let surcharge = types::surcharge_of_new_node(scene, node);
     let wanted = &node.requirements;
     for choice in &mut node.choices {
         let found = of_pool
             .get(choice.instance_type())
-            .and_then(|kind| price::cheapest(kind, wanted, &scene.snapshot.settings));
+            .and_then(|kind| price::cheapest(kind, wanted, &scene.snapshot.settings, surcharge));
         // What cannot be bought any more stays an option without a price, as upstream lists it.
         *choice = match found {
             Some((price, offering)) => Choice::new(choice.instance_type(), offering, price),

@@ -61,10 +61,11 @@ pub fn carry_out(command: &Command, snapshot: &mut Snapshot) -> usize {
 /// Of all nodes with a NodeClaim, each at the price of what it is.
 pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
     let prices = snapshot.node_claims.iter().filter_map(|claim| {
-        let types = snapshot.instance_types.get(&claim.node_pool()?)?;
+        let pool = claim.node_pool()?;
+        let types = snapshot.instance_types.get(&pool)?;
         let name = claim.labels.get(INSTANCE_TYPE)?;
         let kind = types.iter().find(|kind| kind.name.as_str() == name)?;
-        Some(price::of_node(kind, &claim.labels).0)
+        Some(price::of_node(kind, &claim.labels, snapshot.surcharge_of(Some(&pool))).0)
     });
     NanosPerHour(prices.sum())
 }

@@ -69,7 +69,8 @@ pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Opt
     let mut own: BTreeMap<&str, NanosPerHour> = BTreeMap::new();
     for candidate in &step.candidates {
         if let Some(kind) = candidate.kind {
-            let price = price::least_with(kind, &candidate.machine.labels, settings);
+            let surcharge = scene.snapshot.surcharge(candidate.pool).total();
+            let price = price::least_with(kind, &candidate.machine.labels, settings, surcharge);
             let least = own.entry(&kind.name).or_insert(price);
             *least = price.min(*least);
         }

@@ -81,7 +81,8 @@ fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
         .and_then(|machine| {
             let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
             let kind = kind_of(machine, scene.ground.types.get(&pool)?)?;
-            Some(price::of_node(kind, &machine.labels))
+            let surcharge = scene.snapshot.surcharge_of(Some(&pool));
+            Some(price::of_node(kind, &machine.labels, surcharge))
         });
     price.unwrap_or(NanosPerHour(0))
 }

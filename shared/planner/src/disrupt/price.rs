@@ -1,4 +1,5 @@
-//! What nodes cost, and what their replacements may cost at worst (spec/lifecycle §16.1, §16.2).
+//! What nodes cost, and what their replacements may cost at worst (spec/lifecycle §16.1, §16.2): an offering's price, and what
+//! their NodePool's nodes cost besides.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +19,17 @@ const CAPACITY_TYPES: [CapacityType; 3] = [
 ];
 
 /// What a node of this type costs where it is, whether or not another could be had; nothing where that is not known.
-pub(crate) fn of_node(kind: &InstanceType, labels: &BTreeMap<String, String>) -> NanosPerHour {
+pub(crate) fn of_node(
+    kind: &InstanceType,
+    labels: &BTreeMap<String, String>,
+    surcharge: NanosPerHour,
+) -> NanosPerHour {
     let (zone, capacity_type) = (labels.get(ZONE), labels.get(CAPACITY_TYPE));
     let own = kind.offerings.iter().find(|offering| {
         Some(&offering.zone) == zone
             && capacity_type.is_some_and(|text| text == offering.capacity_type.as_str())
     });
-    own.map_or(NanosPerHour(0), |offering| offering.price)
+    own.map_or(NanosPerHour(0), |offering| offering.price.plus(surcharge))
 }
 
 /// The least that any offering costs which has what these labels say; nothing if there is none.
@@ -32,11 +37,14 @@ pub(super) fn least_with(
     kind: &InstanceType,
     labels: &BTreeMap<String, String>,
     settings: &Settings,
+    surcharge: NanosPerHour,
 ) -> NanosPerHour {
     let labels = Requirements::from_labels(labels);
     let own = kind.offerings.iter();
     let own = own.filter(|offering| is_open_to(offering, &labels, settings));
-    own.map(|offering| offering.price).min().unwrap_or_default()
+    own.map(|offering| offering.price.plus(surcharge))
+        .min()
+        .unwrap_or_default()
 }
 
 /// The most a launch of this type may come to pay: the dearest offering of the capacity type it would take. `None` where it
@@ -45,6 +53,7 @@ pub(super) fn worst(
     kind: &InstanceType,
     wanted: &Requirements,
     settings: &Settings,
+    surcharge: NanosPerHour,
 ) -> Option<NanosPerHour> {
     CAPACITY_TYPES.into_iter().find_map(|capacity_type| {
         let open = kind.offerings.iter().filter(|offering| {
@@ -52,7 +61,7 @@ pub(super) fn worst(
                 && offering.available
                 && is_open_to(offering, wanted, settings)
         });
-        open.map(|offering| offering.price).max()
+        open.map(|offering| offering.price.plus(surcharge)).max()
     })
 }
 
@@ -61,11 +70,13 @@ pub(super) fn cheapest(
     kind: &InstanceType,
     wanted: &Requirements,
     settings: &Settings,
+    surcharge: NanosPerHour,
 ) -> Option<(NanosPerHour, usize)> {
     let offerings = kind.offerings.iter().enumerate();
     let open = offerings
         .filter(|(_, offering)| offering.available && is_open_to(offering, wanted, settings));
-    open.map(|(at, offering)| (offering.price, at)).min()
+    open.map(|(at, offering)| (offering.price.plus(surcharge), at))
+        .min()
 }
 
 /// Whether a node with these requirements may be launched from the offering.

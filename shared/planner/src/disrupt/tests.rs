@@ -160,6 +160,7 @@ fn kind(name: &str, cpu: i64, mills: i64) -> InstanceType {
         requirements.add(Requirement::new(key, Operator::In, values));
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements,
         capacity: Resources::from([("cpu", cpu * 1_000), ("pods", 29)]),

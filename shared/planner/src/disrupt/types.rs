@@ -7,6 +7,14 @@ use scheduling::NewNode;
 
 use super::{price, scene::Scene};
 
+/// What a new node costs besides its instance.
+pub(super) fn surcharge_of_new_node(scene: &Scene<'_>, node: &NewNode) -> NanosPerHour {
+    let pool = scene.ground.offering().nth(node.pool);
+    pool.map_or(NanosPerHour(0), |(pool, _)| {
+        scene.snapshot.surcharge(pool).total()
+    })
+}
+
 /// What a new node's choices are places in.
 pub(super) fn of_new_node<'s>(scene: &'s Scene<'_>, node: &NewNode) -> &'s [InstanceType] {
     let pool = scene.ground.offering().nth(node.pool);
@@ -30,8 +38,10 @@ pub(super) fn retain_cheaper(
     than: NanosPerHour,
 ) -> Result<(), String> {
     let wanted = node.requirements.clone();
+    let surcharge = surcharge_of_new_node(scene, node);
     retain(node, of_pool, |kind| {
-        price::worst(kind, &wanted, &scene.snapshot.settings).is_some_and(|worst| worst < than)
+        let worst = price::worst(kind, &wanted, &scene.snapshot.settings, surcharge);
+        worst.is_some_and(|worst| worst < than)
     });
     if node.choices.is_empty() {
         return Err("Can't replace with a cheaper node".to_owned());
@@ -87,6 +97,7 @@ mod tests {
                 [family.to_owned()],
             ));
             InstanceType {
+                ebs_attach_limit: None,
                 name: family.to_owned(),
                 requirements,
                 capacity: Resources::default(),

@@ -43,6 +43,7 @@ fn world(claim: NodeClaim) -> Snapshot {
         overhead_override: None,
     };
     let kind = InstanceType {
+        ebs_attach_limit: None,
         name: "m5.large".to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),

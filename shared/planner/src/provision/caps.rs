@@ -194,7 +194,8 @@ impl<'a> Purse<'a> {
         let offerings = types.flat_map(|kind| &kind.offerings);
         let open = offerings.filter(|offering| offering.available);
         let least = open.map(|offering| offering.price).min();
-        self.trouble(pool, least.unwrap_or_default())
+        let surcharge = self.snapshot.surcharge_of(Some(pool));
+        self.trouble(pool, least.unwrap_or_default().plus(surcharge))
     }
 
     /// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
@@ -242,7 +243,9 @@ fn price(snapshot: &Snapshot, pool: Option<&NodePoolName>, claim: &NodeClaim) ->
     let types = pool.and_then(|pool| snapshot.instance_types.get(pool));
     let mut types = types.into_iter().flat_map(|types| types.iter());
     let kind = types.find(|kind| Some(&kind.name) == name);
-    kind.map_or(NanosPerHour(0), |kind| price_of_node(kind, &claim.labels))
+    kind.map_or(NanosPerHour(0), |kind| {
+        price_of_node(kind, &claim.labels, snapshot.surcharge_of(pool))
+    })
 }
 
 #[cfg(test)]

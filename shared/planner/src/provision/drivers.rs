@@ -58,7 +58,7 @@ impl<'q> Drivers<'q> {
         let ladder = known
             .ladders
             .entry(offering.capacity_type)
-            .or_insert_with_key(|capacity_type| Ladder::new(pool.types, *capacity_type));
+            .or_insert_with_key(|capacity_type| Ladder::new(pool, *capacity_type));
         let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
         let labels = Labels {
             own: &known.own,

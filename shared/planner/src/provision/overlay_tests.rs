@@ -18,6 +18,7 @@ fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
     for pool in ["default", "other"] {
         snapshot.node_pools.push(test_world::pool(pool, 0));
         let kind = InstanceType {
+            ebs_attach_limit: None,
             name: "small".to_owned(),
             requirements: model::requirement::Requirements::default(),
             capacity: Resources::from([("cpu", 2_000)]),

@@ -307,6 +307,7 @@ mod tests {
             ["spot".to_owned(), "on-demand".to_owned()],
         ));
         InstanceType {
+            ebs_attach_limit: None,
             name: "m5.large".to_owned(),
             requirements,
             capacity: Resources::default(),

@@ -7,8 +7,11 @@ use std::{
 };
 
 use model::{
-    InstanceType, NodePoolName, Resources, Snapshot, labels::NODE_POOL, node_pool::NodePool,
-    pod::Pod, snapshot::ReservedOfferingMode,
+    InstanceType, NodePoolName, Resources, Snapshot,
+    labels::{INSTANCE_TYPE, NODE_POOL},
+    node_pool::NodePool,
+    pod::Pod,
+    snapshot::{Optimize, ReservedOfferingMode},
 };
 use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool};
 
@@ -23,7 +26,12 @@ pub(crate) struct Ground<'a> {
     /// Of every NodePool, with overlays applied.
     pub(crate) types: BTreeMap<&'a NodePoolName, Arc<Vec<InstanceType>>>,
     daemons: Vec<Cow<'a, Pod>>,
+    /// By the number of volumes of EBS that instance types attach, what the driver will say on nodes of theirs.
+    attach_limits: BTreeMap<u32, BTreeMap<String, u32>>,
 }
+
+/// The CSI driver of EBS.
+const EBS: &str = "ebs.csi.aws.com";
 
 /// What one question is about.
 pub(crate) struct Asked<'q, 'p> {
@@ -43,10 +51,16 @@ pub(crate) struct Asked<'q, 'p> {
 impl<'a> Ground<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let all: Vec<&NodePool> = snapshot.node_pools.iter().collect();
+        let types = overlays::applied(snapshot, &all);
+        let kinds = types.values().flat_map(|types| types.iter());
+        let limits = kinds.filter_map(|kind| kind.ebs_attach_limit);
+        let limits = limits.filter(|_| snapshot.settings.optimize == Optimize::Cost);
+        let attach_limits = limits.map(|limit| (limit, [(EBS.to_owned(), limit)].into()));
         Self {
             snapshot,
             pools: usable_pools(snapshot),
-            types: overlays::applied(snapshot, &all),
+            attach_limits: attach_limits.collect(),
+            types,
             daemons: daemons(snapshot),
         }
     }
@@ -61,6 +75,7 @@ impl<'a> Ground<'a> {
             pools: self.pools.clone(),
             types: self.types.clone(),
             daemons: self.daemons.clone(),
+            attach_limits: self.attach_limits.clone(),
         }
     }
 
@@ -142,10 +157,20 @@ impl<'a> Ground<'a> {
             requirements: &pool.template.requirements,
             taints: &pool.template.taints,
             types,
+            surcharge: self.snapshot.surcharge(pool).total(),
             weight: pool.weight,
             remaining: remaining(pool, inventory, gone),
         });
         pools.collect()
+    }
+
+    /// What the CSI driver will say on a node that has not joined yet.
+    fn attach_limits_to_come(&self, machine: &Machine<'a>) -> Option<&BTreeMap<String, u32>> {
+        let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
+        let name = machine.labels.get(INSTANCE_TYPE)?;
+        let mut types = self.types.get(&pool)?.iter();
+        let limit = types.find(|kind| kind.name == *name)?.ebs_attach_limit?;
+        self.attach_limits.get(&limit)
     }
 
     fn existing_node<'q>(&'q self, machine: &'q Machine<'a>) -> ExistingNode<'q> {
@@ -161,7 +186,10 @@ impl<'a> Ground<'a> {
                 holding.push(*pod);
             }
         }
-        let attach_limits = &self.snapshot.storage.attach_limits;
+        let attach_limits = match machine.node {
+            Some(node) => self.snapshot.storage.attach_limits.get(&node.name),
+            None => self.attach_limits_to_come(machine),
+        };
         ExistingNode {
             name: machine.name,
             hostname: machine.hostname(),
@@ -173,7 +201,7 @@ impl<'a> Ground<'a> {
             available,
             daemon_requests,
             pods: holding,
-            attach_limits: machine.node.and_then(|node| attach_limits.get(&node.name)),
+            attach_limits,
         }
     }
 }

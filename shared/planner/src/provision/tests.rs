@@ -42,6 +42,7 @@ fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
         of_kind.add(requirement);
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: of_kind,
         capacity: Resources::from([("cpu", cpu), ("pods", 20)]),

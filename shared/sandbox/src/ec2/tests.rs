@@ -43,6 +43,7 @@ fn instance_type(name: &str, cores: i64, price: i64) -> InstanceType {
         overhead_override: None,
     };
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: Requirements(BTreeMap::from([
             requirement(labels::INSTANCE_TYPE, &[name]),

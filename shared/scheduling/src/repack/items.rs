@@ -198,7 +198,10 @@ fn pinned<'a>(core: &Core<'a>, pins: SetId, algebra: &mut Algebra) -> Core<'a> {
             on_claims: algebra.merge(core.sets.on_claims, pins),
             ..core.sets
         },
-        volumes: Rc::new(VolumeNeeds::default()),
+        volumes: Rc::new(VolumeNeeds {
+            attachments: core.volumes.attachments.clone(),
+            ..VolumeNeeds::default()
+        }),
         ..core.with_requests(core.requests.clone())
     }
 }

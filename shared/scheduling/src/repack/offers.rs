@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::{
     algebra::{SetId, Undefined},
     amounts, catalog,
-    repack::{UPKEEP, items::Movable},
+    repack::{items::Movable, unpriced_upkeep},
     world::World,
 };
 
@@ -35,6 +35,7 @@ impl Offers {
         template: usize,
         world: &mut World<'_>,
     ) -> Option<Self> {
+        let upkeep = unpriced_upkeep(world, template);
         let World {
             templates,
             catalogs,
@@ -96,7 +97,7 @@ impl Offers {
         }
         let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
             Some(Offer {
-                price: price.saturating_add(UPKEEP.0),
+                price: price.saturating_add(upkeep),
                 room: mould.left.get(row)?.clone()?,
                 kinds,
             })

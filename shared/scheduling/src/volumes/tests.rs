@@ -1,15 +1,16 @@
 //! Where volumes let a pod go, and which of them a node has to attach.
 
 use model::{
-    labels,
+    InstanceType, labels,
     pod::{NodeSelectorTerm, Pod, PodVolume},
     requirement::{Requirement, Requirements},
     selector::Operator,
+    snapshot::Optimize,
     volume::{Storage, StorageClass, Volume, VolumeClaim},
 };
 
 use super::Volumes;
-use crate::scene::{pod, wanting};
+use crate::scene::{Scene, kind, pod, wanting};
 
 /// A pod with as many claims as there are volumes, each bound to one.
 fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
@@ -143,4 +144,71 @@ fn a_volume_to_be_made_is_attached_by_the_driver_of_its_class() {
     };
     assert_eq!(driver("kubernetes.io/aws-ebs"), "ebs.csi.aws.com");
     assert_eq!(driver("csi.example.com"), "csi.example.com");
+}
+
+/// Pods with a claim of EBS each, of which the first two share theirs.
+fn scene(count: usize, limits: &[Option<u32>]) -> Scene {
+    let types = limits.iter().zip(1..).map(|(limit, cents)| InstanceType {
+        ebs_attach_limit: *limit,
+        ..kind(&format!("type-{cents}"), 64, 64, cents * 10)
+    });
+    let pods = (0..count).map(|at| {
+        let mut pod = pod(&format!("web-{at}"), 100);
+        let claim = format!("claim-{}", at.max(1));
+        pod.volumes.push(PodVolume::Claim { claim });
+        pod
+    });
+    let mut scene = Scene::new(types.collect(), pods.collect());
+    scene.options.optimize = Optimize::Cost;
+    scene.storage.classes.push(StorageClass {
+        name: "gp3".to_owned(),
+        provisioner: "ebs.csi.aws.com".to_owned(),
+        ..StorageClass::default()
+    });
+    let claims = (1..count).map(|at| VolumeClaim {
+        namespace: scene.pods[0].key.namespace.clone(),
+        name: format!("claim-{at}"),
+        storage_class: Some("gp3".to_owned()),
+        ..VolumeClaim::default()
+    });
+    scene.storage.claims = claims.collect();
+    scene
+}
+
+fn pods_of_nodes(scene: &Scene) -> Vec<usize> {
+    let answer = scene.solve();
+    let nodes = answer.new_nodes.iter().map(|node| node.pods.len());
+    let mut pods: Vec<usize> = nodes.collect();
+    pods.sort_unstable();
+    pods
+}
+
+#[test]
+fn new_node_gets_no_more_volumes_than_its_type_attaches() {
+    // Six volumes of seven pods, two of which share one.
+    assert_eq!(pods_of_nodes(&scene(7, &[Some(3)])), [3, 4]);
+    assert_eq!(pods_of_nodes(&scene(7, &[None])), [7]);
+    let mut upstream = scene(7, &[Some(3)]);
+    upstream.options.optimize = Optimize::Upstream;
+    assert_eq!(pods_of_nodes(&upstream), [7]);
+}
+
+#[test]
+fn type_that_attaches_enough_is_taken_for_a_pod_with_many_volumes() {
+    let mut scene = scene(4, &[Some(2), Some(3)]);
+    let claims = (1..4).map(|at| PodVolume::Claim {
+        claim: format!("claim-{at}"),
+    });
+    scene.pods[0].volumes = claims.collect();
+    scene.pods.truncate(1);
+    let node = &scene.solve().new_nodes[0];
+    assert_eq!(node.choices.len(), 1);
+    assert_eq!(node.choices[0].instance_type(), 1);
+    scene.types.pop();
+    let answer = scene.solve();
+    let told = answer.unplaced[0].reasons[0].1.to_string();
+    assert_eq!(
+        told,
+        "brings 3 volumes of EBS, and its nodes attach 2 at most"
+    );
 }

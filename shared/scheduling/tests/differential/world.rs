@@ -70,6 +70,7 @@ impl World {
             requirements: &pool.requirements,
             taints: &pool.taints,
             types: &self.types,
+            surcharge: NanosPerHour(0),
             weight: 0,
             remaining: pool.limits.clone(),
         });
@@ -203,6 +204,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
                 });
             let offerings = offerings.collect();
             InstanceType {
+                ebs_attach_limit: None,
                 name,
                 requirements,
                 capacity: [

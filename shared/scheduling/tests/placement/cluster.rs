@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    NodePoolName, Resources, labels,
+    NanosPerHour, NodePoolName, Resources, labels,
     pod::{Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
     selector::{LabelSelector, NodeSelectorRequirement, Operator},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy},
@@ -120,6 +120,7 @@ impl Cluster {
                 requirements: &self.requirements,
                 taints: &self.taints,
                 types: &self.types,
+                surcharge: NanosPerHour(0),
                 weight: 0,
                 remaining: self.limits.clone(),
             }],

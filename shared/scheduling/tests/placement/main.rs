@@ -51,6 +51,7 @@ fn instance_types() -> Vec<InstanceType> {
             overhead_override: None,
         });
         InstanceType {
+            ebs_attach_limit: None,
             name,
             requirements,
             capacity: [
@@ -130,6 +131,7 @@ fn question<T>(
             requirements: &[],
             taints: &[],
             types,
+            surcharge: NanosPerHour(0),
             weight: 0,
             remaining: Resources::default(),
         }],

@@ -38,7 +38,9 @@ pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Repor
             // A static NodePool names no types: whatever its NodeClass and its template allow.
             let class = observed.classes.get(&launch.spec.node_class.name);
             if let Some(class) = class.filter(|_| launch.instance_types.is_empty()) {
-                (launch.instance_types, launch.cheapest) = adopt::options(&launch.spec, class);
+                let surcharge = observed.snapshot.surcharge_of(Some(&launch.node_pool));
+                (launch.instance_types, launch.cheapest) =
+                    adopt::options(&launch.spec, class, surcharge);
             }
         }
     }

@@ -97,6 +97,7 @@ pub(crate) fn instance_type(name: &str, cores: i64) -> InstanceType {
         ));
     }
     InstanceType {
+        ebs_attach_limit: None,
         name: name.into(),
         requirements: Requirements::from_selector(&known),
         capacity: Resources::from([
@@ -221,6 +222,7 @@ pub(crate) fn settings() -> Settings {
         restricted_domains: Vec::new(),
         reservation_id_label: RESERVATION_LABEL.into(),
         preference_worth: Settings::preference_worth(),
+        node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
     }

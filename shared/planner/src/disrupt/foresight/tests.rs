@@ -45,6 +45,7 @@ fn snapshot() -> Snapshot {
         overhead_override: None,
     };
     let kind = |name: &str, cpu: i64, price: i64| InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: model::requirement::Requirements::default(),
         capacity: Resources::from([("cpu", cpu)]),

@@ -206,3 +206,32 @@ fn what_costs_nothing_is_cheaper_than_anything() {
     let replacement = &disrupt(&world.0).commands[0].replacements[0];
     assert_eq!(replacement.cheapest.instance_type, "small");
 }
+
+const NODE_PRICE: &str = "whittle.sh/node-price";
+
+#[test]
+fn node_costs_what_is_paid_per_node_besides_its_instance() {
+    let price = |annotations: &[(&str, &str)]| outlook(&world(annotations).0)[0].price.0;
+    assert_eq!(price(&[(NODE_PRICE, "0.5")]), price(&[]) + 500_000_000);
+    let upstream = world(&[(NODE_PRICE, "0.5")])
+        .with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    assert_eq!(outlook(&upstream.0)[0].price.0, price(&[]));
+}
+
+/// A medium node costs as much as two small ones.
+#[test]
+fn nodes_merge_into_one_of_the_same_price_where_each_costs_something_besides() {
+    let removed = |price: &str| {
+        World::new()
+            .node("a", "small", &[1_500])
+            .node("b", "small", &[1_500])
+            .with(|snapshot| {
+                snapshot.settings.optimize = Optimize::Cost;
+                let own = &mut snapshot.node_pools[0].annotations;
+                own.insert(NODE_PRICE.to_owned(), price.to_owned());
+            })
+            .removes()
+    };
+    assert_eq!(removed("0"), [""; 0]);
+    assert_eq!(removed("0.1"), ["a", "b"]);
+}

@@ -27,6 +27,7 @@ fn kind(name: &str, price: i64) -> InstanceType {
         overhead_override: None,
     };
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),
@@ -119,8 +120,18 @@ fn notice(instance: &str, course: Course) -> Notice {
 #[test]
 fn what_stays_and_what_comes_is_spent_once_each() {
     type Change = (&'static str, fn(&mut Snapshot), i64, u32);
-    let changes: [Change; 8] = [
+    let changes: [Change; 9] = [
         ("both nodes", |_| {}, 310, 2),
+        (
+            "each with what nodes of its NodePool cost besides",
+            |w| {
+                w.settings.optimize = model::snapshot::Optimize::Cost;
+                w.node_pools[0].volume_price = NanosPerHour(3);
+                w.settings.node_price = NanosPerHour(2);
+            },
+            310 + 3 + 2 * 2,
+            2,
+        ),
         (
             "one goes",
             |w| w.node_claims[1].deleted_at = Some(now()),

@@ -8,7 +8,7 @@ use model::{
     requirement::Requirement,
     resources::amount_text,
 };
-use scheduling::NewNode;
+use scheduling::{NewNode, Pool};
 
 use super::label::Labels;
 
@@ -37,7 +37,7 @@ pub(super) struct Obstacles<'n> {
 }
 
 impl Ladder {
-    pub(super) fn new(types: &[InstanceType], capacity_type: CapacityType) -> Self {
+    pub(super) fn new(pool: &Pool<'_>, capacity_type: CapacityType) -> Self {
         let lowest = |instance_type: &InstanceType| {
             let offerings = instance_type.offerings.iter();
             // An offering without a price is none.
@@ -45,15 +45,20 @@ impl Ladder {
                 offering.capacity_type == capacity_type
                     && (offering.available || offering.price.0 > 0)
             });
-            priced.map(|offering| offering.price).min()
+            let prices = priced.map(|offering| offering.price.plus(pool.surcharge));
+            prices.min()
         };
-        let rungs = types.iter().enumerate().filter_map(|(at, instance_type)| {
-            Some(Rung {
-                price: lowest(instance_type)?,
-                instance_type: at,
-                allocatable: OnceCell::new(),
-            })
-        });
+        let rungs = pool
+            .types
+            .iter()
+            .enumerate()
+            .filter_map(|(at, instance_type)| {
+                Some(Rung {
+                    price: lowest(instance_type)?,
+                    instance_type: at,
+                    allocatable: OnceCell::new(),
+                })
+            });
         let mut rungs: Vec<Rung> = rungs.collect();
         rungs.sort_by_key(|rung| (rung.price, rung.instance_type));
         Self(rungs)

@@ -206,6 +206,7 @@ fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
         overhead_override: None,
     });
     InstanceType {
+        ebs_attach_limit: None,
         name: "m5.large".to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),

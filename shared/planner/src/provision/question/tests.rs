@@ -76,6 +76,7 @@ fn world(pods: Vec<Pod>) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     for name in ["default", "other"] {
         let kind = InstanceType {
+            ebs_attach_limit: None,
             name: "small".to_owned(),
             requirements: model::requirement::Requirements::default(),
             capacity: Resources::default(),

@@ -159,6 +159,7 @@ impl World {
             requirements: &[],
             taints: &[],
             types: &self.types,
+            surcharge: NanosPerHour(0),
             remaining: Resources::default(),
         });
         let input = Input {
@@ -268,6 +269,7 @@ pub(super) fn kind(
         ..offering(zone, cents)
     });
     InstanceType {
+        ebs_attach_limit: None,
         name: name.to_owned(),
         requirements,
         capacity: [("cpu", cores * 1_000), ("pods", 100)].into(),

@@ -1,0 +1,160 @@
+//! `whittle plan` in words.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use model::{
+    NanosPerHour, Plan, PodKey, Snapshot,
+    plan::{Action, Expected, Launch, Nomination, PodRef, Unplaced},
+    resources::amount_text,
+};
+
+use super::counted;
+
+/// A plan in words, with the parts of prices where the snapshot is given that knows them.
+pub(super) fn of(
+    plan: &Plan,
+    hints: &BTreeMap<PodKey, Vec<String>>,
+    parts: Option<&Snapshot>,
+) -> String {
+    let mut launches: Vec<(&Launch, &str)> = Vec::new();
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            launches.push((launch, &planned.because));
+        }
+    }
+    let cost: i64 = launches
+        .iter()
+        .map(|(launch, _)| launch.cheapest.price.0)
+        .sum();
+    let placed: usize = launches.iter().map(|(launch, _)| launch.pods.len()).sum();
+    let mut text = String::new();
+    if launches.is_empty() {
+        text.push_str("Nothing to launch.\n");
+    } else {
+        let _ = writeln!(
+            text,
+            "{} to launch for {}, from ${}/h:",
+            counted(launches.len(), "node"),
+            if placed == 0 {
+                "capacity buffers".to_owned()
+            } else {
+                counted(placed, "pod")
+            },
+            NanosPerHour(cost)
+        );
+    }
+    for (launch, because) in launches {
+        let _ = write!(text, "\n{}", launch_text(launch, because));
+        text.extend(parts.map(|snapshot| parts_of_price(launch, snapshot)));
+    }
+    if !plan.nominations.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{} on nodes there are:",
+            counted(plan.nominations.len(), "pod")
+        );
+        for (node, pods) in by_node(&plan.nominations) {
+            let _ = writeln!(text, "  {} on {node}", names(&pods));
+        }
+    }
+    if !plan.unplaced.is_empty() {
+        let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
+        for (pods, reasons) in alike(&plan.unplaced, hints) {
+            let _ = writeln!(text, "  {}", names(&pods));
+            for reason in reasons {
+                let _ = writeln!(text, "    {reason}");
+            }
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn launch_text(launch: &Launch, because: &str) -> String {
+    let cheapest = &launch.cheapest;
+    let others = launch.instance_types.len().saturating_sub(1);
+    let requests: Vec<String> = launch
+        .spec
+        .requests
+        .iter()
+        .map(|(name, amount)| format!("{} {name}", amount_text(name, amount)))
+        .collect();
+    format!(
+        "{}  {} {} {}  ${}/h{}\n  requests {}\n  {because}\n",
+        launch.name,
+        cheapest.instance_type,
+        cheapest.capacity_type,
+        cheapest.zone,
+        cheapest.price,
+        if others > 0 {
+            format!(", or {}", counted(others, "other type"))
+        } else {
+            String::new()
+        },
+        requests.join(", "),
+    )
+}
+
+/// What a new node's price is made of.
+fn parts_of_price(launch: &Launch, snapshot: &Snapshot) -> String {
+    let mut pools = snapshot.node_pools.iter();
+    let pool = pools.find(|pool| pool.name == launch.node_pool);
+    let surcharge = pool.map_or_else(Default::default, |pool| snapshot.surcharge(pool));
+    let instance = launch.cheapest.price.0 - surcharge.total().0;
+    format!(
+        "  ${}/h is ${} for the instance, ${} for its volumes and ${} for the node itself\n",
+        launch.cheapest.price,
+        NanosPerHour(instance),
+        surcharge.volumes,
+        surcharge.node
+    )
+}
+
+/// The pods that are expected on each node.
+fn by_node(nominations: &[Nomination]) -> BTreeMap<&Expected, Vec<&PodRef>> {
+    let mut nodes: BTreeMap<&Expected, Vec<&PodRef>> = BTreeMap::new();
+    for nomination in nominations {
+        let pods = nodes.entry(&nomination.node).or_default();
+        pods.push(&nomination.pod);
+    }
+    nodes
+}
+
+/// Waiting pods with the same reasons, together.
+fn alike<'p>(
+    unplaced: &'p [Unplaced],
+    hints: &BTreeMap<PodKey, Vec<String>>,
+) -> Vec<(Vec<&'p PodRef>, Vec<String>)> {
+    let mut groups: Vec<(Vec<&PodRef>, Vec<String>)> = Vec::new();
+    for left in unplaced {
+        let mut reasons: Vec<String> = left
+            .reasons
+            .iter()
+            .map(|refusal| match &refusal.node_pool {
+                Some(pool) => format!("NodePool {pool}: {}", refusal.text),
+                None => refusal.text.clone(),
+            })
+            .collect();
+        reasons.extend(hints.get(&left.pod.key).into_iter().flatten().cloned());
+        match groups.iter_mut().find(|(_, known)| *known == reasons) {
+            Some((pods, _)) => pods.push(&left.pod),
+            None => groups.push((vec![&left.pod], reasons)),
+        }
+    }
+    groups
+}
+
+const NAMES_SHOWN: usize = 5;
+
+fn names(pods: &[&PodRef]) -> String {
+    let mut shown: Vec<String> = pods
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|pod| pod.key.to_string())
+        .collect();
+    let more = pods.len().saturating_sub(NAMES_SHOWN);
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
+}
