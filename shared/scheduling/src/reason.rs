@@ -57,7 +57,7 @@ pub enum Reason {
     },
     /// No node reaches all of its volumes: those that differ, by claim.
     VolumesApart(Vec<(String, Requirements)>),
-    /// What it is bound to leaves no instance type.
+    /// Its volumes or its rules about other pods leave no instance type.
     Bound {
         by: Binding,
         to: Vec<Requirement>,
@@ -123,9 +123,9 @@ pub enum Asked {
 /// Who rules out where a pod's volumes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the pod asks for itself.
+    /// The pod's own requirements.
     Pod,
-    /// What nodes of the NodePool have.
+    /// The labels of the NodePool's nodes.
     NodePool,
 }
 

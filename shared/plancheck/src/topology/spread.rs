@@ -109,7 +109,7 @@ struct Count<'c, 's, 'a> {
     before: Vec<i64>,
     /// By domain, at most so many matching pods in the end, counting those with an open domain everywhere they may be.
     after: Vec<i64>,
-    /// What there is to spread over. Empty where upstream spreads over hosts: another node can always be made.
+    /// The domains to spread over. Empty where upstream spreads over hosts: another node can always be made.
     universe: BTreeMap<String, Domain>,
 }
 

@@ -1,6 +1,8 @@
 //! No instance type is left for a pod: because of what it asks for itself, or of what its volumes or its rules about other pods
 //! bind it to.
 
+use std::collections::BTreeSet;
+
 use model::{requirement::Requirement, spelling::nearest_value};
 
 use super::{lack_of_resources, rule, spell};
@@ -61,7 +63,7 @@ fn unknown_value<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &World<'a>) -> O
         if wanted.values.iter().any(|value| known.contains(value)) {
             return None;
         }
-        let known = known.into_iter().map(|value| algebra.text(value));
+        let known: BTreeSet<&str> = known.into_iter().map(|value| algebra.text(value)).collect();
         let value = algebra.text(*wanted.values.first()?);
         Some(Reason::UnknownValue {
             key: key_text.to_owned(),
@@ -88,7 +90,7 @@ fn with_volumes(own: SetId, core: &Core<'_>, world: &mut World<'_>) -> Vec<SetId
     narrowed.collect()
 }
 
-/// What these rules about other pods leave of the requirements.
+/// The requirements that these rules about other pods leave.
 fn places<'a>(
     sets: &[SetId],
     claim: &Claim<'a>,
@@ -136,7 +138,7 @@ fn everywhere<'a>(
     last
 }
 
-/// What keeps every type from these requirements: labels, what is on offer, or size.
+/// The reason that no type meets these requirements: labels, offerings or size.
 fn lack<'a>(
     claim: &Claim<'a>,
     core: &Core<'a>,
@@ -178,7 +180,7 @@ fn lack<'a>(
     }
 }
 
-/// What these sets ask for besides `own`, together.
+/// The requirements of these sets that are not in `own`, together.
 fn differences(own: SetId, sets: &[SetId], world: &mut World<'_>) -> Vec<Requirement> {
     let algebra = &mut world.algebra;
     let before = algebra.set(own);

@@ -1,4 +1,4 @@
-//! What pods prefer, and NodePools between which nothing but prices decides.
+//! Preferences of pods, and NodePools between which nothing but prices decides.
 
 use model::pod::NodeSelectorTerm;
 
