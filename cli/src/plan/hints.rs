@@ -3,26 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{names::label, syntax::nearest};
+use api::names::label;
 use model::{
     Snapshot,
     labels::{HOSTNAME, NODE_POOL, OS, REGION, WELL_KNOWN, normalized},
     pod::Pod,
     selector::{NodeSelectorRequirement, Operator},
+    spelling::{nearest_key, nearest_value},
 };
-
-/// Words of other systems for values, and labels of other versions.
-const OTHER_WORDS: &[(&str, &str)] = &[
-    ("aarch64", "arm64"),
-    ("arm", "arm64"),
-    ("x64", "amd64"),
-    ("x86_64", "amd64"),
-    ("x86-64", "amd64"),
-    ("ondemand", "on-demand"),
-    ("karpenter.sh/provisioner-name", NODE_POOL),
-    ("eks.amazonaws.com/capacityType", label::CAPACITY_TYPE),
-    ("node.kubernetes.io/lifecycle", label::CAPACITY_TYPE),
-];
 
 /// Every label that nodes may have, and the values that instance types have of it.
 pub(crate) struct Known {
@@ -137,19 +125,7 @@ impl Known {
         if self.keys.contains(normalized(key)) {
             return None;
         }
-        let other = OTHER_WORDS.iter().find(|(word, _)| *word == key);
-        let own_name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-        let same_name = || {
-            let name = own_name(key);
-            let mut keys = self.keys.iter();
-            let is_karpenters = key.contains("karpenter") || key.contains("kubernetes.io");
-            keys.find(|known| is_karpenters && own_name(known) == name)
-                .map(String::as_str)
-        };
-        let meant = other
-            .map(|(_, meant)| *meant)
-            .or_else(same_name)
-            .or_else(|| nearest(key, self.keys.iter().map(String::as_str)))?;
+        let meant = nearest_key(key, self.keys.iter().map(String::as_str))?;
         Some(format!(
             "no node has the label {key} (did you mean {meant}?)"
         ))
@@ -161,15 +137,7 @@ impl Known {
         if known.contains(value) || [HOSTNAME, REGION].contains(&key) {
             return None;
         }
-        let is_number = value.chars().all(|c| c.is_ascii_digit());
-        let other = OTHER_WORDS.iter().find(|(word, _)| *word == value);
-        let other = other
-            .map(|(_, meant)| *meant)
-            .filter(|meant| known.contains(*meant));
-        let meant = other.or_else(|| match is_number {
-            true => None,
-            false => nearest_of(value, known),
-        });
+        let meant = nearest_value(value, known.iter().map(String::as_str));
         let what = match key {
             NODE_POOL => "there is no NodePool of this name",
             _ => "no instance type has this value",
@@ -179,14 +147,4 @@ impl Known {
             None => format!("{key}={value}: {what}"),
         })
     }
-}
-
-/// Of instance types rather one of the same size: one letter too many makes another size of a type with one too few.
-fn nearest_of<'k>(value: &str, known: &'k BTreeSet<String>) -> Option<&'k str> {
-    let all = || known.iter().map(String::as_str);
-    let same_size = value.rsplit_once('.').and_then(|(_, size)| {
-        let is_same = |known: &&str| known.rsplit_once('.').is_some_and(|(_, own)| own == size);
-        nearest(value, all().filter(is_same))
-    });
-    same_size.or_else(|| nearest(value, all()))
 }

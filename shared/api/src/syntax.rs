@@ -1,5 +1,7 @@
 //! The shapes of names in Kubernetes: label keys, label values, DNS names.
 
+pub use model::spelling::nearest;
+
 /// The longest name part of a key, and the longest label value.
 pub const NAME_MAX: usize = 63;
 /// The longest DNS subdomain, which also bounds the prefix of a key.
@@ -44,73 +46,9 @@ fn is_name(name: &str) -> bool {
         && edge(name.bytes().next_back())
 }
 
-/// The known word that `word` is most likely a misspelling of: the nearest one within a third of its length in edits, the first
-/// of several. Case and separators count as nothing.
-pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let plain = |word: &str| -> Vec<char> {
-        let word = word.chars().filter(|c| !['-', '_', '.', ' '].contains(c));
-        word.flat_map(char::to_lowercase).collect()
-    };
-    let meant = plain(word);
-    // Each comparison costs the product of the lengths.
-    if meant.len() > SUBDOMAIN_MAX + NAME_MAX {
-        return None;
-    }
-    let within = meant.len() / 3;
-    let candidates = known.into_iter().filter_map(|candidate| {
-        let distance = edits(&meant, &plain(candidate));
-        (distance <= within).then_some((distance, candidate))
-    });
-    let nearest = candidates.min_by_key(|(distance, _)| *distance);
-    nearest.map(|(_, candidate)| candidate)
-}
-
-/// The number of characters to insert, remove, replace or swap with their neighbour that makes one word of the other.
-fn edits(from: &[char], to: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in to.iter().enumerate() {
-            let at =
-                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
-            let mut best = (at(&row, j) + usize::from(a != b))
-                .min(at(&row, j + 1) + 1)
-                .min(at(&next, j) + 1);
-            let is_swapped =
-                i > 0 && j > 0 && from.get(i - 1) == Some(b) && to.get(j - 1) == Some(a);
-            if is_swapped {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            next.push(best);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(from.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_known_word_is_named_and_no_word_of_ones_own() {
-        let known = [
-            "node.kubernetes.io/instance-type",
-            "topology.kubernetes.io/zone",
-        ];
-        let of = |word| nearest(word, known);
-        assert_eq!(of("node.kubernetes.io/instancetype"), Some(known[0]));
-        assert_eq!(of("topology.kubernetes.io/zome"), Some(known[1]));
-        assert_eq!(of("toplogy.kubernetes.io/Zone"), Some(known[1]));
-        assert_eq!(of("example.com/team"), None);
-        assert_eq!(
-            nearest("on_demand", ["spot", "on-demand"]),
-            Some("on-demand")
-        );
-        assert_eq!(nearest("amd46", ["arm64", "amd64"]), Some("amd64"));
-        assert_eq!(nearest("", ["a"]), None);
-    }
 
     #[test]
     fn keys_may_have_a_dns_prefix() {

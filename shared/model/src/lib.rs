@@ -30,6 +30,7 @@ pub mod resources;
 pub mod selector;
 mod shared_shape;
 pub mod snapshot;
+pub mod spelling;
 pub mod status;
 pub mod taint;
 pub mod view;

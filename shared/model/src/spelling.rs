@@ -1,0 +1,146 @@
+//! Names that were probably meant: the nearest known spelling of a label key, of a label's value, or of any word.
+
+use crate::labels::{CAPACITY_TYPE, NODE_POOL};
+
+/// Label keys of other versions and systems, with those that say the same.
+const OTHER_KEYS: [(&str, &str); 3] = [
+    ("karpenter.sh/provisioner-name", NODE_POOL),
+    ("eks.amazonaws.com/capacityType", CAPACITY_TYPE),
+    ("node.kubernetes.io/lifecycle", CAPACITY_TYPE),
+];
+
+/// Words of other systems for values.
+const OTHER_VALUES: [(&str, &str); 6] = [
+    ("aarch64", "arm64"),
+    ("arm", "arm64"),
+    ("x64", "amd64"),
+    ("x86_64", "amd64"),
+    ("x86-64", "amd64"),
+    ("ondemand", "on-demand"),
+];
+
+/// The longest word that is compared: each comparison costs the product of the lengths. A label key has at most as many characters.
+const LENGTH_MAX: usize = 316;
+
+/// The known label key that was probably meant. A label of Kubernetes or Karpenter may have its name under another prefix.
+pub fn nearest_key<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let other = OTHER_KEYS.iter().find(|(word, _)| *word == key);
+    if let Some((_, meant)) = other {
+        return Some(meant);
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_common = key.contains("karpenter") || key.contains("kubernetes.io");
+    let mut same = known.iter().filter(|_| is_common);
+    let same = same.find(|known| name(known) == name(key)).copied();
+    same.or_else(|| nearest(key, known))
+}
+
+/// The known value of a label that was probably meant. Of instance types rather one of the same size: one letter too many makes
+/// another size of a type with one too few.
+pub fn nearest_value<'k>(value: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let known: Vec<&str> = known.into_iter().collect();
+    let other = OTHER_VALUES.iter().find(|(word, _)| *word == value);
+    if let Some(meant) = other.and_then(|(_, meant)| known.iter().find(|known| *known == meant)) {
+        return Some(meant);
+    }
+    if value.chars().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let all = || known.iter().copied();
+    let same_size = value.rsplit_once('.').and_then(|(_, size)| {
+        let is_same = |known: &&str| known.rsplit_once('.').is_some_and(|(_, own)| own == size);
+        nearest(value, all().filter(is_same))
+    });
+    same_size.or_else(|| nearest(value, all()))
+}
+
+/// The known word that `word` is most likely a misspelling of: the nearest one within a third of its length in edits, the first
+/// of several. Case and separators count as nothing.
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let plain = |word: &str| -> Vec<char> {
+        let word = word.chars().filter(|c| !['-', '_', '.', ' '].contains(c));
+        word.flat_map(char::to_lowercase).collect()
+    };
+    let meant = plain(word);
+    if meant.len() > LENGTH_MAX {
+        return None;
+    }
+    let within = meant.len() / 3;
+    let candidates = known.into_iter().filter_map(|candidate| {
+        let distance = edits(&meant, &plain(candidate));
+        (distance <= within).then_some((distance, candidate))
+    });
+    let nearest = candidates.min_by_key(|(distance, _)| *distance);
+    nearest.map(|(_, candidate)| candidate)
+}
+
+/// The number of characters to insert, remove, replace or swap with their neighbour that makes one word of the other.
+fn edits(from: &[char], to: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let at =
+                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
+            let mut best = (at(&row, j) + usize::from(a != b))
+                .min(at(&row, j + 1) + 1)
+                .min(at(&next, j) + 1);
+            let is_swapped =
+                i > 0 && j > 0 && from.get(i - 1) == Some(b) && to.get(j - 1) == Some(a);
+            if is_swapped {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            next.push(best);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(from.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::{INSTANCE_TYPE, ZONE};
+
+    #[test]
+    fn the_nearest_known_word_is_named_and_no_word_of_ones_own() {
+        let known = [
+            "node.kubernetes.io/instance-type",
+            "topology.kubernetes.io/zone",
+        ];
+        let of = |word| nearest(word, known);
+        assert_eq!(of("node.kubernetes.io/instancetype"), Some(known[0]));
+        assert_eq!(of("topology.kubernetes.io/zome"), Some(known[1]));
+        assert_eq!(of("toplogy.kubernetes.io/Zone"), Some(known[1]));
+        assert_eq!(of("example.com/team"), None);
+        assert_eq!(
+            nearest("on_demand", ["spot", "on-demand"]),
+            Some("on-demand")
+        );
+        assert_eq!(nearest("amd46", ["arm64", "amd64"]), Some("amd64"));
+        assert_eq!(nearest("", ["a"]), None);
+    }
+
+    #[test]
+    fn label_keys_of_other_versions_and_prefixes_are_known() {
+        let of = |key| nearest_key(key, [INSTANCE_TYPE, NODE_POOL, ZONE]);
+        assert_eq!(of("karpenter.sh/provisioner-name"), Some(NODE_POOL));
+        assert_eq!(of("karpenter.k8s.aws/instance-type"), Some(INSTANCE_TYPE));
+        assert_eq!(of("topology.kubernetes.io/zome"), Some(ZONE));
+        assert_eq!(of("example.com/zone"), None);
+    }
+
+    #[test]
+    fn values_of_other_systems_and_of_the_same_size_are_known() {
+        let types = ["m5.large", "m5.xlarge", "c5.large"];
+        assert_eq!(nearest_value("m55.large", types), Some("m5.large"));
+        assert_eq!(nearest_value("x86_64", ["amd64", "arm64"]), Some("amd64"));
+        assert_eq!(
+            nearest_value("us-east-1", ["us-east-1a"]),
+            Some("us-east-1a")
+        );
+        assert_eq!(nearest_value("12", ["1"]), None);
+    }
+}
