@@ -246,4 +246,7 @@ pub struct PodDisruptionBudget {
     #[serde(default)]
     pub min_available: Option<String>,
     pub always_allow_unhealthy: bool,
+    /// As many pods are healthy as have to be: those that are not may be evicted though no disruption is allowed.
+    #[serde(default)]
+    pub is_met: bool,
 }

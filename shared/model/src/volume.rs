@@ -31,6 +31,9 @@ pub struct VolumeClaim {
     pub lost: bool,
     #[serde(default)]
     pub deleting: bool,
+    /// Only one pod may use it at a time (`ReadWriteOncePod`).
+    #[serde(default)]
+    pub one_pod: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

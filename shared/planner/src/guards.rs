@@ -2,7 +2,11 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-use model::{Memo, StoredAt, pod::Pod, snapshot::PodDisruptionBudget};
+use model::{
+    Memo, StoredAt,
+    pod::Pod,
+    snapshot::{Optimize, PodDisruptionBudget},
+};
 
 use crate::{inventory::is_terminal, pods::tolerates_disruption, provision::movable::is_static};
 
@@ -11,6 +15,7 @@ type Budgets<'a> = Rc<[&'a PodDisruptionBudget]>;
 /// The budgets of a cluster; what is found for a pod holds for all with its labels.
 pub(crate) struct Guards<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
+    optimize: Optimize,
     known: RefCell<Known<'a>>,
 }
 
@@ -21,7 +26,7 @@ struct Known<'a> {
 }
 
 impl<'a> Guards<'a> {
-    pub(crate) fn new(budgets: &'a [PodDisruptionBudget]) -> Self {
+    pub(crate) fn new(budgets: &'a [PodDisruptionBudget], optimize: Optimize) -> Self {
         let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudget>> = BTreeMap::new();
         for budget in budgets {
             let namespace = budget.key.namespace.as_str();
@@ -29,6 +34,7 @@ impl<'a> Guards<'a> {
         }
         Self {
             by_namespace,
+            optimize,
             known: RefCell::default(),
         }
     }
@@ -38,7 +44,7 @@ impl<'a> Guards<'a> {
         let about = self.about(pod);
         let refuses = match &*about {
             [] => false,
-            [budget] => budget.disruptions_allowed <= 0 && !lets_unhealthy_go(budget, pod),
+            [budget] => budget.disruptions_allowed <= 0 && !self.lets_unhealthy_go(budget, pod),
             // The eviction API serves no pod with several.
             _ => true,
         };
@@ -50,10 +56,17 @@ impl<'a> Guards<'a> {
         let about = self.about(pod);
         let never = match &*about {
             [] => false,
-            [budget] => never_allows(budget) && !lets_unhealthy_go(budget, pod),
+            [budget] => never_allows(budget) && !self.lets_unhealthy_go(budget, pod),
             _ => true,
         };
         never && is_evictable(pod)
+    }
+
+    /// Whether the pod may go because it is not ready. That a budget is met already is enough for the eviction API, which upstream
+    /// does not count on.
+    fn lets_unhealthy_go(&self, budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+        let is_met = budget.is_met && self.optimize == Optimize::Cost;
+        !pod.ready && (budget.always_allow_unhealthy || is_met)
     }
 
     fn about(&self, pod: &'a Pod) -> Budgets<'a> {
@@ -83,10 +96,6 @@ fn is_evictable(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.deletion.is_none() && !is_static(pod) && !tolerates_disruption(pod)
 }
 
-fn lets_unhealthy_go(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    budget.always_allow_unhealthy && !pod.ready
-}
-
 fn never_allows(budget: &PodDisruptionBudget) -> bool {
     matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
         || budget.min_available.as_deref() == Some("100%")
@@ -113,7 +122,7 @@ mod tests {
         let mut pod = test_world::pod("p", "n");
         change(&mut pod);
         let budgets = [about];
-        let guards = Guards::new(&budgets);
+        let guards = Guards::new(&budgets, Optimize::Cost);
         (guards.refusing(&pod).is_some(), guards.never_allow(&pod))
     }
 
@@ -156,6 +165,10 @@ mod tests {
         };
         let strict: fn(&mut PodDisruptionBudget) = |one| one.max_unavailable = Some("0".into());
         let unready: fn(&mut Pod) = |pod| pod.ready = false;
+        let met: fn(&mut PodDisruptionBudget) = |one| one.is_met = true;
+        assert_eq!(refuses(met, |_| {}), (true, false));
+        assert_eq!(refuses(met, unready), (false, false));
+        assert_eq!(refuses(|_| {}, unready), (true, false));
         assert_eq!(refuses(lenient, |_| {}), (true, true));
         assert_eq!(refuses(lenient, unready), (false, false));
         assert_eq!(refuses(strict, unready), (true, true));

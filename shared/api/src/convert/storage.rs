@@ -52,6 +52,10 @@ impl From<kubernetes::PersistentVolumeClaim> for VolumeClaim {
                 .namespace
                 .unwrap_or_else(|| super::DEFAULT_NAMESPACE.to_owned()),
             name: metadata.name,
+            one_pod: spec
+                .access_modes
+                .iter()
+                .any(|mode| mode == "ReadWriteOncePod"),
             storage_class: spec.storage_class_name,
             volume: spec.volume_name.filter(|name| !name.is_empty()),
             lost: status.phase == Some(kubernetes::ClaimPhase::Lost),

@@ -53,6 +53,9 @@ impl From<kubernetes::PodDisruptionBudget> for PodDisruptionBudget {
             min_available: spec.min_available.map(text),
             always_allow_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref()
                 == Some("AlwaysAllow"),
+            is_met: is_current
+                && status.desired_healthy > 0
+                && status.current_healthy >= status.desired_healthy,
         }
     }
 }

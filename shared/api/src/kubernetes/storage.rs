@@ -28,6 +28,11 @@ pub struct PersistentVolumeClaimSpec {
     /// The volume it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_name: Option<String>,
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub access_modes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use model::{
     PodKey, Uid,
     node::ConditionStatus,
     pod::Pod,
-    snapshot::PodDisruptionBudget,
+    snapshot::{Optimize, PodDisruptionBudget},
     taint::{Taint, TaintEffect},
 };
 
@@ -55,7 +55,7 @@ impl<'a> Check<'_, 'a> {
             [budget] => {
                 (matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
                     || budget.min_available.as_deref() == Some("100%"))
-                    && (pod.ready || !budget.always_allow_unhealthy)
+                    && !self.lets_unhealthy_go(budget, pod)
             }
             _ => true,
         };
@@ -69,11 +69,15 @@ impl<'a> Check<'_, 'a> {
         }
         match self.budgets_about(pod).as_slice() {
             [] => false,
-            [budget] => {
-                budget.disruptions_allowed <= 0 && (pod.ready || !budget.always_allow_unhealthy)
-            }
+            [budget] => budget.disruptions_allowed <= 0 && !self.lets_unhealthy_go(budget, pod),
             _ => true,
         }
+    }
+
+    /// Whether the budget lets the pod go because it is not ready: always, or, which upstream does not count on, while it is met.
+    fn lets_unhealthy_go(&self, budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+        let is_met = budget.is_met && self.world.snapshot.settings.optimize == Optimize::Cost;
+        !pod.ready && (budget.always_allow_unhealthy || is_met)
     }
 
     fn budgets_about(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {

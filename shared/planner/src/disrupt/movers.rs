@@ -33,7 +33,7 @@ impl<'a> Movers<'a> {
             .chain(buffers::pods(snapshot))
             .collect();
         let waiting = all.len();
-        let guards = Guards::new(&snapshot.disruption_budgets);
+        let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
         let mut of_machines = BTreeMap::new();
         for (at, machine) in inventory.machines.iter().enumerate() {
             if machine.claim.is_none() || machine.deleting {

@@ -105,7 +105,7 @@ impl<'a> Scene<'a> {
             now,
             inventory,
             ground,
-            guards: Guards::new(&snapshot.disruption_budgets),
+            guards: Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize),
             volumes: Volumes::new(&snapshot.storage),
             known,
             standing: OnceCell::new(),

@@ -1,5 +1,7 @@
 //! Which pods ask for a place, and which of them ask for something that cannot be (spec/scheduling §11).
 
+mod unreachable;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,9 +12,11 @@ use model::{
     pod::{Pod, PodVolume},
     requirement::Requirement,
     selector::{NodeSelectorRequirement, Operator},
+    spelling,
     volume::{Storage, StorageClass, Volume, VolumeClaim},
 };
 
+use self::unreachable::Unreachable;
 use super::movable::{is_movable, is_static};
 use crate::{
     guards::Guards,
@@ -31,7 +35,7 @@ pub(crate) fn intake<'a>(
     inventory: &Inventory<'a>,
     now: Timestamp,
 ) -> Intake<'a> {
-    let guards = Guards::new(&snapshot.disruption_budgets);
+    let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
     let rules = Rules::new(snapshot);
     let mut intake = Intake {
         pods: Vec::new(),
@@ -82,6 +86,7 @@ struct Rules<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
     classes: BTreeMap<&'a str, &'a StorageClass>,
+    unreachable: Unreachable<'a>,
 }
 
 impl<'a> Rules<'a> {
@@ -94,6 +99,7 @@ impl<'a> Rules<'a> {
         } = &snapshot.storage;
         Self {
             snapshot,
+            unreachable: Unreachable::new(snapshot),
             claims: claims
                 .iter()
                 .map(|claim| ((claim.namespace.as_str(), claim.name.as_str()), claim))
@@ -146,6 +152,7 @@ impl<'a> Rules<'a> {
                     .iter()
                     .find_map(|volume| self.volume_problem(pod, volume))
             })
+            .or_else(|| self.unreachable.problem(pod))
     }
 
     /// What upstream's validation says about a requirement (spec/scheduling §3.1 rule 3).
@@ -161,9 +168,16 @@ impl<'a> Rules<'a> {
                 .iter()
                 .any(|domain| labels::is_in_domain(key, domain));
         if restricted && !well_known {
-            return Some(format!(
-                "may not ask for label {key}: it is set by the provisioner"
-            ));
+            let is_set = [labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED].contains(&key);
+            let provider = settings.well_known_labels.iter().map(String::as_str);
+            let known = labels::WELL_KNOWN.into_iter().chain(provider);
+            return Some(match spelling::nearest_key(key, known) {
+                _ if is_set => format!("may not ask for label {key}: it is set by the provisioner"),
+                Some(meant) => {
+                    format!("asks for label {key}, which no node has (did you mean {meant}?)")
+                }
+                None => format!("asks for label {key}, which no node has"),
+            });
         }
         if !is_qualified_name(key) {
             return Some(format!("\"{key}\" is not a label key"));

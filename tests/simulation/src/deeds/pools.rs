@@ -36,6 +36,7 @@ pub(super) fn set_up(world: &mut World, setting: &Setting) {
             max_unavailable: None,
             min_available: Some("1".to_owned()),
             always_allow_unhealthy: false,
+            is_met: false,
         });
     }
     if setting.do_not_disrupt {
