@@ -210,11 +210,25 @@ fn hints_of(
     plan: &Plan,
     known: &hints::Known,
 ) -> BTreeMap<PodKey, Vec<String>> {
-    let waiting: BTreeSet<&PodKey> = plan.unplaced.iter().map(|left| &left.pod.key).collect();
+    let waiting = plan.unplaced.iter().map(|left| (&left.pod.key, left));
+    let waiting: BTreeMap<&PodKey, _> = waiting.collect();
     let pods = snapshot.pods.iter();
-    pods.filter(|pod| waiting.contains(&pod.key))
-        .map(|pod| (pod.key.clone(), known.of_pod(pod)))
-        .collect()
+    let hints = pods.filter_map(|pod| {
+        let left = waiting.get(&pod.key)?;
+        let mut hints = known.of_pod(pod);
+        // A reason that says what was meant needs no hint.
+        hints.retain(|hint| {
+            let meant = hint.find("(did you mean").and_then(|at| hint.get(at..));
+            meant.is_none_or(|meant| {
+                !left
+                    .reasons
+                    .iter()
+                    .any(|reason| reason.text.contains(meant))
+            })
+        });
+        Some((pod.key.clone(), hints))
+    });
+    hints.collect()
 }
 
 /// Nodes that static NodePools lack, whatever waits.

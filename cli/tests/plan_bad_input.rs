@@ -235,7 +235,7 @@ fn a_node_pool_that_no_instance_type_matches() {
         + &bad_pod("1", "  nodeSelector: {karpenter.sh/nodepool: picky}");
     assert_told(
         &bad,
-        "NodePool picky: its own requirements leave no instance type",
+        "NodePool picky: requires node.kubernetes.io/instance-type In [m99.huge], which no instance type has",
     );
 }
 

@@ -364,7 +364,7 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
     for (selector, meant) in [
         (
             "node.kubernetes.io/instancetype: m5.xlarge",
-            "no node has the label node.kubernetes.io/instancetype (did you mean node.kubernetes.io/instance-type?)",
+            "asks for label node.kubernetes.io/instancetype, which its nodes do not have (did you mean node.kubernetes.io/instance-type?)",
         ),
         (
             "karpenter.sh/provisioner-name: web",
@@ -376,7 +376,7 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
         ),
         (
             "kubernetes.io/arch: x86_64",
-            "kubernetes.io/arch=x86_64: no instance type has this value (did you mean amd64?)",
+            "no instance type has kubernetes.io/arch=x86_64 (did you mean amd64?)",
         ),
         (
             "node.kubernetes.io/instance-type: m55.xlarge",
@@ -389,6 +389,9 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
     ] {
         let told = wrong(selector);
         assert!(told.out.contains(meant), "{selector}\n{}", told.out);
+        // One reason says it, and no other.
+        let times = told.out.matches("did you mean").count();
+        assert_eq!(times, 1, "{selector}\n{}", told.out);
     }
     let pages = "{containers: [{name: main, resources: {limits: {hugepages-2Mi: 64Mi}}}]}";
     let told = plan(&web(&deployment(1, pages)));

@@ -14,12 +14,13 @@ use std::{
     rc::Rc,
 };
 
-use model::{Memo, PodKey, node_pool::NodePool, pod::Pod};
+use model::{Memo, PodKey, labels, node_pool::NodePool, pod::Pod, snapshot::Optimize};
 
 use self::matching::{Index, Term};
 use crate::{
     Findings, Subject,
     place::{PlaceId, Placements},
+    volumes::Storage,
     world::World,
 };
 
@@ -37,6 +38,7 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
 struct Scene<'s, 'a> {
     world: &'s World<'a>,
     placements: &'s Placements<'a>,
+    storage: Storage<'a>,
     located: Vec<Located<'a>>,
     index: Index<'a>,
     columns: RefCell<BTreeMap<String, Rc<Column<'s>>>>,
@@ -81,6 +83,7 @@ impl<'s, 'a> Scene<'s, 'a> {
         Self {
             world,
             placements,
+            storage: Storage::new(world),
             located,
             index: Index::default(),
             columns: RefCell::default(),
@@ -115,6 +118,14 @@ impl<'s, 'a> Scene<'s, 'a> {
             .borrow_mut()
             .insert(key.to_owned(), Rc::clone(&column));
         column
+    }
+
+    /// The label that a topology key is about: old spellings are on nodes as well as new ones, which upstream does not use.
+    fn topology_key<'k>(&self, key: &'k str) -> &'k str {
+        match self.world.snapshot.settings.optimize {
+            Optimize::Upstream => key,
+            Optimize::Cost => labels::normalized(key),
+        }
     }
 
     /// The domains in which a NodePool can make nodes.

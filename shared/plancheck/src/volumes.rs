@@ -11,6 +11,7 @@ use model::{
 
 use crate::{
     Findings,
+    label::Label,
     node_rules::holds,
     place::{Place, Placements},
     world::World,
@@ -89,7 +90,8 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
     }
 }
 
-struct Storage<'a> {
+/// Claims, volumes and storage classes by name.
+pub(crate) struct Storage<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
     classes: BTreeMap<&'a str, &'a StorageClass>,
@@ -104,7 +106,7 @@ struct Claim<'a> {
 }
 
 impl<'a> Storage<'a> {
-    fn new(world: &World<'a>) -> Self {
+    pub(crate) fn new(world: &World<'a>) -> Self {
         let storage = &world.snapshot.storage;
         Self {
             claims: storage
@@ -162,6 +164,20 @@ impl<'a> Storage<'a> {
                 })
             })
             .collect()
+    }
+
+    /// Whether a node in this domain may reach all of the pod's volumes, as far as its other labels allow.
+    pub(crate) fn permits(&self, pod: &'a Pod, key: &str, domain: &str) -> bool {
+        self.claims_of(pod).iter().all(|claim| {
+            let alternatives = self.alternatives(claim);
+            alternatives.is_empty()
+                || alternatives.iter().any(|alternative| {
+                    alternative
+                        .iter()
+                        .filter(|requirement| labels::normalized(&requirement.key) == key)
+                        .all(|requirement| Label::Is(domain).guarantees(requirement))
+                })
+        })
     }
 
     /// The label by which the place is out of the volume's reach.

@@ -161,10 +161,17 @@ fn no_pool(snapshot: &Snapshot) -> String {
         .iter()
         .filter_map(|pool| Some(format!("{}: {}", pool.name, pool.not_ready.as_ref()?)))
         .collect();
-    if unready.is_empty() {
-        "there is no NodePool that launches nodes for pods".to_owned()
-    } else {
-        format!("no NodePool is ready ({})", unready.join("; "))
+    if !unready.is_empty() {
+        return format!("no NodePool is ready ({})", unready.join("; "));
+    }
+    let pools = snapshot.node_pools.iter();
+    let fixed = pools.filter_map(|pool| Some((&pool.name, pool.replicas?)));
+    let fixed: Vec<String> = fixed
+        .map(|(name, replicas)| format!("{name}: static, keeps {replicas} nodes"))
+        .collect();
+    match fixed.is_empty() {
+        true => "there is no NodePool that launches nodes for pods".to_owned(),
+        false => format!("no NodePool launches nodes for pods ({})", fixed.join("; ")),
     }
 }
 
@@ -214,6 +221,12 @@ fn report(
         }
     }
     let held_back = held_back(snapshot);
+    let mut not_ready = not_ready(snapshot);
+    not_ready.retain(|one| {
+        !held_back
+            .iter()
+            .any(|other| other.node_pool == one.node_pool)
+    });
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
@@ -223,9 +236,28 @@ fn report(
         });
         plan.unplaced.push(Unplaced {
             pod: reference(pod),
-            reasons: refusals.chain(held_back.clone()).collect(),
+            reasons: not_ready
+                .iter()
+                .cloned()
+                .chain(refusals)
+                .chain(held_back.clone())
+                .collect(),
         });
     }
+}
+
+/// NodePools that were not tried, because something has to be repaired first.
+fn not_ready(snapshot: &Snapshot) -> Vec<Refusal> {
+    let pools = snapshot.node_pools.iter();
+    let pools = pools.filter(|pool| pool.replicas.is_none() && pool.deleted_at.is_none());
+    let refusals = pools.filter_map(|pool| {
+        Some(Refusal {
+            node_pool: Some(pool.name.clone()),
+            text: format!("is not ready: {}", pool.not_ready.as_ref()?),
+            limited: false,
+        })
+    });
+    refusals.take(TOLD_OF).collect()
 }
 
 /// NodePools that were not tried, because somebody pauses or caps them.

@@ -1,22 +1,25 @@
 //! Reasons, worked out only for shapes that finally failed (spec/scheduling §15).
 
+mod binding;
 mod contradiction;
 mod pool;
 
 use std::rc::Rc;
 
-use model::requirement::Requirement;
+use model::{labels, requirement::Requirement, spelling::nearest_key};
 
 use crate::{
-    algebra::{Algebra, SetId, Undefined},
+    algebra::{Algebra, SetId, Sym, Undefined},
     amounts,
+    bits::Bits,
     claim::{Claim, Stage},
     min_values::{self, Unmet},
     outcome::spelled_out,
     ports,
-    reason::{DOMAINS_SHOWN, Reason},
+    reason::{DOMAINS_SHOWN, Reason, Side},
     shape::{Core, ShapeId},
     solve::Solver,
+    template::Template,
     topology::{
         GroupId, Obeyed,
         group::{Group, Kind},
@@ -33,6 +36,9 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     if let Some(reason) = contradiction::contradiction(core.spec.pod) {
         return vec![(None, reason)];
     }
+    if let Some(claims) = solver.world.volumes.apart(core.spec.pod) {
+        return vec![(None, Reason::VolumesApart(claims))];
+    }
     (0..solver.world.templates.len())
         .map(|at| (Some(at), reason(solver, at, &core, &obeyed)))
         .collect()
@@ -46,7 +52,7 @@ fn reason<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>, obeyed: &[Obe
     };
     let world = &mut solver.world;
     match claim.check(core, obeyed, Stage::New, world) {
-        Err(refusal) => describe(&refusal, &claim, core, world),
+        Err(refusal) => describe(&refusal, &claim, core, obeyed, world),
         Ok(fit) => {
             let fits = |claim: Claim<'a>| claim.check(core, obeyed, Stage::New, world).is_ok();
             if within_limits.is_ok_and(fits) {
@@ -62,6 +68,7 @@ fn describe<'a>(
     refusal: &Refusal,
     claim: &Claim<'a>,
     core: &Core<'a>,
+    obeyed: &[Obeyed],
     world: &mut World<'a>,
 ) -> Reason {
     let Some(template) = world.templates.get(claim.template) else {
@@ -78,9 +85,9 @@ fn describe<'a>(
             resource(claim, core, world)
         }
         Refusal::Ports => port(claim, core, world),
-        Refusal::Volumes => volumes(core, world),
-        Refusal::Topology(group, _) => topology(*group, world),
-        Refusal::Types(_) => types(claim, core, world),
+        Refusal::Volumes => volumes(claim, core, world),
+        Refusal::Topology(group, _) => topology(*group, claim, world),
+        Refusal::Types(_) => binding::types(claim, core, obeyed, world),
         Refusal::MinValues(_) => fewest(claim, core, world),
         Refusal::Reservation => Reason::Reservation,
         Refusal::NodeLimit | Refusal::Limits => Reason::NodeLimit,
@@ -100,21 +107,10 @@ fn hostname(core: &Core<'_>, world: &World<'_>) -> Reason {
 fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason {
     let algebra = &mut world.algebra;
     if let Some(key) = algebra.undefined(known, incoming, Undefined::WellKnown) {
-        let key = algebra.text(key).to_owned();
-        let own: Vec<String> = algebra
-            .set(known)
-            .iter()
-            .map(|entry| algebra.text(entry.0).to_owned())
-            .collect();
-        let well_known = model::labels::WELL_KNOWN
-            .iter()
-            .map(|key| (*key).to_owned());
-        let provider = world.input.options.well_known_labels.iter().cloned();
-        let meant = well_known
-            .chain(provider)
-            .chain(own)
-            .find(|known| looks_like(&key, known));
-        return Reason::UndefinedLabel { key, meant };
+        return Reason::UndefinedLabel {
+            meant: meant(key, known, world),
+            key: world.algebra.text(key).to_owned(),
+        };
     }
     let conflict = algebra.conflict(known, incoming).and_then(|key| {
         let (wanted, offered) = (algebra.get(incoming, key)?, algebra.get(known, key)?);
@@ -124,6 +120,25 @@ fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason 
         })
     });
     conflict.unwrap_or(Reason::NoTypes)
+}
+
+/// The label of the NodePool's nodes that was probably meant.
+fn meant(unknown: Sym, known: SetId, world: &World<'_>) -> Option<String> {
+    let algebra = &world.algebra;
+    let unknown = algebra.text(unknown);
+    let own = algebra.set(known);
+    let own = own.iter().map(|entry| algebra.text(entry.0));
+    let provider = world.input.options.well_known_labels.iter();
+    let provider = provider.map(String::as_str);
+    let all = labels::WELL_KNOWN
+        .into_iter()
+        .chain([labels::HOSTNAME])
+        .chain(provider)
+        .chain(own);
+    let all: Vec<&str> = all.collect();
+    let alike = all.iter().copied().find(|known| looks_like(unknown, known));
+    let found = alike.or_else(|| nearest_key(unknown, all))?;
+    Some(found.to_owned())
 }
 
 /// A known key that contains the unknown one, or ends as it does (spec/scheduling §6.4).
@@ -138,18 +153,23 @@ fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
     };
     let mut wanted = claim.requests.clone();
     amounts::add(&mut wanted, &core.requests);
-    let most = template.room.most(&claim.rows);
-    let names = world.dimensions.names().iter();
-    let short = names
-        .zip(wanted.iter().zip(most))
-        .find(|(_, (wanted, most))| *wanted > most);
-    short.map_or(Reason::NoTypeLargeEnough, |(name, (wanted, most))| {
-        Reason::Resource {
-            name: name.clone(),
-            wanted: *wanted,
-            most: most.max(0),
-        }
-    })
+    lack_of_resources(&wanted, &claim.rows, template, world.dimensions.names())
+}
+
+/// The resource of which no row has enough, if it is one.
+fn lack_of_resources(wanted: &[i64], rows: &Bits, template: &Template, names: &[String]) -> Reason {
+    let most = template.room.most(rows);
+    let short = names.iter().zip(wanted.iter().zip(most));
+    let mut short = short.filter(|(_, (wanted, most))| *wanted > most);
+    short
+        .next()
+        .map_or(Reason::NoTypeLargeEnough, |(name, (wanted, most))| {
+            Reason::Resource {
+                name: name.clone(),
+                wanted: *wanted,
+                most: most.max(0),
+            }
+        })
 }
 
 fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
@@ -163,11 +183,22 @@ fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
     })
 }
 
-fn volumes(core: &Core<'_>, world: &World<'_>) -> Reason {
-    let first = core.volumes.alternatives.first();
-    Reason::Volumes {
-        wanted: first.map_or_else(Vec::new, |sets| spell(sets.on_nodes, world)),
-    }
+/// Where its volumes are reachable, and who asks for another place.
+fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason {
+    let Some(sets) = core.volumes.alternatives.first() else {
+        return Reason::NoTypes;
+    };
+    let wanted = spell(sets.on_nodes, world);
+    let sides = [
+        (Side::Pod, core.sets.on_claims),
+        (Side::NodePool, claim.set),
+    ];
+    let algebra = &mut world.algebra;
+    let against = sides.into_iter().find_map(|(side, set)| {
+        let key = algebra.conflict(set, sets.on_claims)?;
+        Some((side, spelled_out(key, algebra.get(set, key)?, algebra)))
+    });
+    Reason::Volumes { wanted, against }
 }
 
 fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
@@ -197,10 +228,18 @@ fn rule(group: &Group) -> String {
     }
 }
 
-fn topology(id: GroupId, world: &World<'_>) -> Reason {
+fn topology(id: GroupId, claim: &Claim<'_>, world: &World<'_>) -> Reason {
     let Some(group) = world.topology.group(id) else {
         return Reason::NextRound;
     };
+    let is_known = group.by_host || world.algebra.is_well_known(group.key);
+    if !is_known && group.domains().is_empty() {
+        return Reason::NoDomain {
+            rule: rule(group),
+            key: world.algebra.text(group.key).to_owned(),
+            meant: meant(group.key, claim.set, world),
+        };
+    }
     let counts = group.domains().iter().take(DOMAINS_SHOWN);
     Reason::Topology {
         rule: rule(group),
@@ -209,47 +248,6 @@ fn topology(id: GroupId, world: &World<'_>) -> Reason {
             .map(|domain| (world.algebra.text(domain.value).to_owned(), domain.count))
             .collect(),
     }
-}
-
-/// No type is left: because of labels, of what is on offer, or of size.
-fn types<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {
-    let World {
-        templates,
-        catalogs,
-        algebra,
-        ..
-    } = world;
-    let Some(template) = templates.get(claim.template) else {
-        return Reason::NoTypes;
-    };
-    let Some(catalog) = catalogs.get_mut(template.catalog) else {
-        return Reason::NoTypes;
-    };
-    let set = algebra
-        .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
-        .unwrap_or(claim.set);
-    let agreeing = catalog.agreeing(set, algebra);
-    let mut offered = catalog.offering(set, algebra);
-    offered.and(&agreeing);
-    if agreeing.is_empty() {
-        return Reason::NoMatchingType(spell(core.sets.on_claims, world));
-    }
-    if offered.is_empty() {
-        return Reason::NoOffering(spell(core.sets.on_claims, world));
-    }
-    offered.and(&claim.rows);
-    let most: Vec<i64> = template.room.most(&offered).collect();
-    let names = world.dimensions.names().iter();
-    let short = names
-        .zip(core.requests.iter().zip(most))
-        .find(|(_, (wanted, most))| *wanted > most);
-    short.map_or(Reason::NoTypeLargeEnough, |(name, (wanted, most))| {
-        Reason::Resource {
-            name: name.clone(),
-            wanted: *wanted,
-            most: most.max(0),
-        }
-    })
 }
 
 fn fewest<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {

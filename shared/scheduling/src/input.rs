@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    InstanceType, NanosPerHour, NodePoolName, Resources,
+    InstanceType, NanosPerHour, NodePoolName, Resources, labels,
     pod::Pod,
     selector::NodeSelectorRequirement,
     snapshot::{MinValuesPolicy, Namespace, Optimize, PreferencePolicy, ReservedOfferingMode},
@@ -44,6 +44,17 @@ pub struct Options<'a> {
     /// Well-known labels of the provider, besides Kubernetes' own.
     pub well_known_labels: &'a [String],
     pub reservation_id_label: &'a str,
+}
+
+impl Options<'_> {
+    /// The label that a topology key is about. The cloud provider gives nodes old and new spellings alike, so that they have the
+    /// same domains; upstream knows none of the old ones here.
+    pub(crate) fn topology_key<'k>(&self, key: &'k str) -> &'k str {
+        match self.optimize {
+            Optimize::Upstream => key,
+            Optimize::Cost => labels::normalized(key),
+        }
+    }
 }
 
 /// How far the search for an answer goes.

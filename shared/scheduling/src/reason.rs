@@ -3,7 +3,7 @@
 use std::fmt;
 
 use model::{
-    requirement::Requirement,
+    requirement::{Requirement, Requirements},
     resources::{CPU, amount_text},
     taint::Taint,
 };
@@ -13,6 +13,12 @@ use model::{
 pub enum Reason {
     /// The NodePool's own requirements leave no instance type.
     NoTypes,
+    /// One of the NodePool's requirements alone leaves no instance type.
+    NoTypeHas {
+        own: Requirement,
+        /// The value that was probably meant.
+        meant: Option<String>,
+    },
     Taint(Taint),
     UndefinedLabel {
         key: String,
@@ -44,8 +50,18 @@ pub enum Reason {
         port: i32,
         protocol: String,
     },
+    /// Where its volumes are reachable, and what rules that out.
     Volumes {
         wanted: Vec<Requirement>,
+        against: Option<(Side, Requirement)>,
+    },
+    /// No node reaches all of its volumes: those that differ, by claim.
+    VolumesApart(Vec<(String, Requirements)>),
+    /// Its volumes or its rules about other pods leave no instance type.
+    Bound {
+        by: Binding,
+        to: Vec<Requirement>,
+        lack: Box<Reason>,
     },
     Topology {
         /// With what it allows.
@@ -53,6 +69,19 @@ pub enum Reason {
         key: String,
         /// Domains with their counts, as far as they are listed.
         counts: Vec<(String, u32)>,
+    },
+    /// A rule about other pods goes by a label that no node has.
+    NoDomain {
+        rule: String,
+        key: String,
+        /// A known key that was probably meant.
+        meant: Option<String>,
+    },
+    /// No instance type has this value of a label, where another one was probably meant.
+    UnknownValue {
+        key: String,
+        value: String,
+        meant: String,
     },
     MinValues {
         key: String,
@@ -86,6 +115,25 @@ pub enum Asked {
     NodeAffinity,
 }
 
+/// Who rules out where a pod's volumes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The pod's own requirements.
+    Pod,
+    /// The labels of the NodePool's nodes.
+    NodePool,
+}
+
+/// What binds a pod to some nodes besides what it asks for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Binding {
+    Volumes,
+    /// A rule about other pods, with what it allows.
+    Rule(String),
+    /// All its rules about other pods together.
+    Rules,
+}
+
 /// So many domains are listed; a zone or capacity type never has more.
 pub(crate) const DOMAINS_SHOWN: usize = 25;
 /// A request above this many cores is probably a slip of the unit.
@@ -95,6 +143,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTypes => f.write_str("its own requirements leave no instance type"),
+            Self::NoTypeHas { own, meant } => {
+                write!(f, "requires {own}, which no instance type has")?;
+                match meant {
+                    Some(meant) => write!(f, " (did you mean {meant}?)"),
+                    None => Ok(()),
+                }
+            }
             Self::Taint(taint) => write!(f, "does not tolerate taint {}", taint_text(taint)),
             Self::UndefinedLabel { key, meant } => {
                 write!(f, "asks for label {key}, which its nodes do not have")?;
@@ -117,6 +172,7 @@ impl fmt::Display for Reason {
                 let (first, second) = (side(first), side(second));
                 write!(f, "asks for both {first} and {second}: no node has both")
             }
+            Self::NoMatchingType(all) if all.is_empty() => f.write_str("no instance type has that"),
             Self::NoMatchingType(all) => {
                 write!(f, "no instance type has {}", list(all))
             }
@@ -147,8 +203,33 @@ impl fmt::Display for Reason {
                     "host port {port}/{protocol} is taken on every suitable type"
                 )
             }
-            Self::Volumes { wanted } => {
-                write!(f, "its volumes are only reachable with {}", list(wanted))
+            Self::Volumes { wanted, against } => {
+                write!(f, "its volumes are only reachable with {}", list(wanted))?;
+                match against {
+                    Some((Side::Pod, asked)) => write!(f, ", and it asks for {asked}"),
+                    Some((Side::NodePool, offered)) => write!(f, ", its nodes have {offered}"),
+                    None => Ok(()),
+                }
+            }
+            Self::VolumesApart(claims) => {
+                let claims = claims.iter().map(|(claim, wanted)| {
+                    let wanted: Vec<Requirement> = wanted.0.values().cloned().collect();
+                    format!("claim {claim} is only reachable with {}", list(&wanted))
+                });
+                let claims: Vec<String> = claims.collect();
+                write!(
+                    f,
+                    "no node reaches all of its volumes: {}",
+                    claims.join("; ")
+                )
+            }
+            Self::Bound { by, to, lack } => {
+                match by {
+                    Binding::Volumes => f.write_str("its volumes leave")?,
+                    Binding::Rule(rule) => write!(f, "{rule} leaves")?,
+                    Binding::Rules => f.write_str("its rules about other pods leave")?,
+                }
+                write!(f, " only {}: {lack}", list(to))
             }
             Self::Topology { rule, key, counts } => {
                 write!(f, "{rule} on {key} cannot be satisfied")?;
@@ -157,6 +238,19 @@ impl fmt::Display for Reason {
                 }
                 let shown: Vec<String> = counts.iter().map(|(d, n)| format!("{d}: {n}")).collect();
                 write!(f, " ({})", shown.join(", "))
+            }
+            Self::NoDomain { rule, key, meant } => {
+                write!(f, "{rule} goes by label {key}, which its nodes do not have")?;
+                match meant {
+                    Some(meant) => write!(f, " (did you mean {meant}?)"),
+                    None => Ok(()),
+                }
+            }
+            Self::UnknownValue { key, value, meant } => {
+                write!(
+                    f,
+                    "no instance type has {key}={value} (did you mean {meant}?)"
+                )
             }
             Self::MinValues {
                 key,

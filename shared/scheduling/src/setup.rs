@@ -93,7 +93,7 @@ pub(crate) fn set_up_moving<'a>(
     let volumes = Rc::new(Volumes::new(input.storage));
     let moving = pods_moving(input, moving);
     let repelling: Vec<&Pod> = repelling_pods(input).collect();
-    let topology_keys: BTreeSet<&str> = topology_keys(&input.pods, &repelling);
+    let topology_keys: BTreeSet<&str> = topology_keys(input, &repelling);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
     let universe = Universe::new(symbols, sources, &catalogs, &mut algebra);
@@ -186,9 +186,9 @@ fn is_terminal(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-fn topology_keys<'a>(pods: &[&'a Pod], repelling: &[&'a Pod]) -> BTreeSet<&'a str> {
+fn topology_keys<'a>(input: &Input<'a>, repelling: &[&'a Pod]) -> BTreeSet<&'a str> {
     let mut keys = BTreeSet::new();
-    for pod in pods {
+    for pod in &input.pods {
         keys.extend(pod.topology_spread.iter().map(|c| c.topology_key.as_str()));
         for affinity in [&pod.pod_affinity, &pod.pod_anti_affinity] {
             let preferred = affinity.preferred.iter().map(|(_, term)| term);
@@ -200,7 +200,9 @@ fn topology_keys<'a>(pods: &[&'a Pod], repelling: &[&'a Pod]) -> BTreeSet<&'a st
         let terms = pod.pod_anti_affinity.required.iter();
         keys.extend(terms.map(|term| term.topology_key.as_str()));
     }
-    keys
+    keys.into_iter()
+        .map(|key| input.options.topology_key(key))
+        .collect()
 }
 
 /// The label keys that anybody asks a node about.

@@ -4,6 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, rc::Rc};
 
 use model::{
     pod::{HostPort, NodeSelectorTerm, PodAffinity, TopologySpread},
+    requirement::Requirements,
     taint::Toleration,
 };
 
@@ -25,6 +26,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) requests: Box<[i64]>,
     pub(crate) class: Option<ClassId>,
     pub(crate) moved: bool,
+    pub(crate) is_bound: bool,
+    pub(crate) confined: Option<Rc<Requirements>>,
     pub(crate) selector: &'a std::collections::BTreeMap<String, String>,
     pub(crate) required: &'a [NodeSelectorTerm],
     pub(crate) preferred: &'a [(i32, NodeSelectorTerm)],

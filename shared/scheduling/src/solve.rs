@@ -3,6 +3,7 @@
 
 mod homes;
 mod shapes;
+mod together;
 
 use std::{
     cmp::Reverse,
@@ -12,6 +13,7 @@ use std::{
 
 use model::{
     pod::Pod,
+    requirement::Requirements,
     resources::{CPU, MEMORY},
 };
 
@@ -23,7 +25,7 @@ use crate::{
     on_offer::OnOffer,
     setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId},
-    strategy::{CountedAs, Domains, Strategy},
+    strategy::{CountedAs, Domains, Peers, Strategy},
     world::World,
 };
 
@@ -40,6 +42,8 @@ pub(crate) struct Solver<'a> {
     may_tolerate: bool,
     /// Per pod, as what it was placed.
     pub(crate) placed_as: Vec<ShapeId>,
+    /// By pod, where it has to go for others to be near it.
+    confined: BTreeMap<usize, Rc<Requirements>>,
     /// Moves with every placement.
     placements: u64,
     strategy: Strategy,
@@ -76,6 +80,7 @@ impl<'a> Solver<'a> {
             has_topology,
             may_tolerate,
             placed_as: vec![ShapeId(u32::MAX); input.pods.len()],
+            confined: BTreeMap::new(),
             placements: 0,
             strategy,
         };
@@ -94,6 +99,9 @@ impl<'a> Solver<'a> {
     pub(crate) fn place(&mut self, mut pods: Vec<usize>) -> Vec<(usize, ShapeId, Failure)> {
         // By name, as the API server lists them: whoever comes first shapes a group that pods share.
         pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
+        if self.strategy.peers == Peers::Together {
+            self.keep_together(&pods);
+        }
         let mut shapes = vec![ShapeId(0); self.world.input.pods.len()];
         let mut waiting: BTreeMap<ShapeId, usize> = BTreeMap::new();
         for pod in &pods {

@@ -1,5 +1,7 @@
 //! What is left of a pod's wishes after some were given up (spec/scheduling §16).
 
+use std::rc::Rc;
+
 use model::{
     labels::HOSTNAME,
     pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
@@ -20,6 +22,8 @@ pub(crate) struct Spec<'a> {
     repelled: Vec<&'a (i32, PodAffinityTerm)>,
     pub(crate) spread: Vec<&'a TopologySpread>,
     pub(crate) tolerates_prefer_no_schedule: bool,
+    /// Where it has to go for others to be near it.
+    pub(crate) confined: Option<Rc<Requirements>>,
     /// The weights of all preferences that were given up.
     pub(crate) given_up: u32,
 }
@@ -54,6 +58,7 @@ impl<'a> Spec<'a> {
                 .filter(|c| respect || c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule)
                 .collect(),
             tolerates_prefer_no_schedule: false,
+            confined: None,
             given_up: 0,
         }
     }
@@ -107,7 +112,12 @@ impl<'a> Spec<'a> {
 
     /// Node selector and the first required term.
     pub(crate) fn strict(&self) -> Requirements {
-        self.requirements(self.required.first())
+        let mut strict = self.requirements(self.required.first());
+        let confined = self.confined.iter().flat_map(|all| all.0.values());
+        for requirement in confined {
+            strict.add(requirement.clone());
+        }
+        strict
     }
 
     /// The same with the heaviest preferred term.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use model::{
     NanosPerHour,
-    pod::{TopologySpread, WhenUnsatisfiable},
+    pod::{Pod, TopologySpread, WhenUnsatisfiable},
     snapshot::Optimize,
 };
 
@@ -27,6 +27,17 @@ pub(crate) struct Strategy {
     pub(crate) pools: Pools,
     pub(crate) domains: Domains,
     pub(crate) hosts: Hosts,
+    pub(crate) peers: Peers,
+}
+
+/// Where the first of several pods goes that have to be near each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Peers {
+    /// Wherever it can be itself.
+    #[default]
+    Anywhere,
+    /// Where all of them can be.
+    Together,
 }
 
 /// Whether pods that prefer to be on other nodes than their kind look for that at all: each of them may need a node more.
@@ -40,11 +51,13 @@ pub(crate) enum Hosts {
 /// Which domains spreads are held to besides those of nodes that exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Domains {
-    /// As the question asks for.
+    /// As the question asks for where a spread is preferred, as upstream where it must be met.
     #[default]
     Asked,
     /// As upstream: whoever prefers to be spread over one in which nothing can be bought gives up a preference for it.
     Named,
+    /// As the question asks for, also where a spread must be met.
+    OnOffer,
 }
 
 /// Which claim in flight is tried first.
@@ -109,6 +122,7 @@ const OLDEST_FIRST: Strategy = Strategy {
     pools: Pools::CheapestShare,
     domains: Domains::Asked,
     hosts: Hosts::AsPreferred,
+    peers: Peers::Anywhere,
 };
 
 const EMPTIEST_FIRST: Strategy = Strategy {
@@ -122,11 +136,61 @@ const EMPTIEST_FIRST: Strategy = Strategy {
 const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
+/// Spreads that must be met count the domains that upstream counts, and pods that have to be near each other begin wherever the
+/// first of them can be. Where that leaves pods waiting, spreads count the domains in which a node could be bought, as Kubernetes'
+/// scheduler will, and pods begin where all of them can be, if more pods have a place then.
 pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
+    let mut rules = Strategy::default();
+    let mut best = best_under(rules, input, &set_up);
+    if input.options.optimize == Optimize::Upstream {
+        return best;
+    }
+    let over_offers = |rules| Strategy {
+        domains: Domains::OnOffer,
+        ..rules
+    };
+    let together = |rules| Strategy {
+        peers: Peers::Together,
+        ..rules
+    };
+    let steps: [(fn(&Pod) -> bool, fn(Strategy) -> Strategy); 2] =
+        [(has_to_spread, over_offers), (has_to_be_near, together)];
+    for (concerns, changed) in steps {
+        let left = best.unplaced.iter().filter(|left| !left.deferred);
+        let mut left = left.filter_map(|left| input.pods.get(left.pod));
+        if !left.any(|pod| concerns(pod)) {
+            continue;
+        }
+        let other = best_under(changed(rules), input, &set_up);
+        if other.unplaced.len() < best.unplaced.len() {
+            (best, rules) = (other, changed(rules));
+        }
+    }
+    best
+}
+
+fn has_to_spread(pod: &Pod) -> bool {
+    let hard = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+    pod.topology_spread.iter().any(hard)
+}
+
+fn has_to_be_near(pod: &Pod) -> bool {
+    !pod.pod_affinity.required.is_empty()
+}
+
+/// The best answer in which domains and peers are treated as these rules say.
+fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
     let for_cost = is_for_cost(input);
     let worth = input.options.preference_worth;
     let pods = input.pods.len();
+    let (domains, peers) = (rules.domains, rules.peers);
+    let under = |way| Strategy {
+        domains,
+        peers,
+        ..way
+    };
     let mut ways = WAYS
+        .map(under)
         .into_iter()
         .filter(|way| for_cost || way.order == Order::EmptiestFirst);
     let first = ways.next().unwrap_or_default();
@@ -134,7 +198,7 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
     if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
         let full = Strategy {
             pools: Pools::CheapestShare,
-            ..Strategy::default()
+            ..under(Strategy::default())
         };
         let other = answer(input, set_up(), full);
         let fewer = other.new_nodes.len() < best.new_nodes.len();
@@ -142,10 +206,10 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
             best = other;
         }
     }
-    let sparing = SPARING.into_iter().filter(|_| is_limited(input));
+    let sparing = SPARING.map(under).into_iter().filter(|_| is_limited(input));
     let by_name = [OLDEST_FIRST, EMPTIEST_FIRST].map(|way| Strategy {
         pools: Pools::ByName,
-        ..way
+        ..under(way)
     });
     let by_name = by_name
         .into_iter()

@@ -150,6 +150,14 @@ impl<'a> Topology<'a> {
         known.unwrap_or_else(|| Rc::make_mut(&mut self.classes).class_of(pod))
     }
 
+    /// See [`crate::input::Options::topology_key`].
+    fn key_of<'k>(&self, key: &'k str) -> &'k str {
+        match self.as_upstream {
+            true => key,
+            false => labels::normalized(key),
+        }
+    }
+
     /// What domains are counted by, hosts apart.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Sym> {
         self.universe.keys()
@@ -171,7 +179,7 @@ impl<'a> Topology<'a> {
         tolerance: &mut Tolerance<'a>,
     ) -> GroupId {
         use model::pod::NodeInclusionPolicy::Honor;
-        let key = algebra.symbol(&constraint.topology_key);
+        let key = algebra.symbol(self.key_of(&constraint.topology_key));
         let (namespace, mut selector) = match self.classes.all.get(class.0 as usize) {
             Some(class) => (class.namespace.to_owned(), constraint.selector.clone()),
             None => (String::new(), None),
@@ -218,7 +226,7 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) -> GroupId {
-        let key = algebra.symbol(&term.topology_key);
+        let key = algebra.symbol(self.key_of(&term.topology_key));
         let domains = self.universe.reachable(key, Some(tolerations), tolerance);
         let identity = Identity {
             inverse,

@@ -61,30 +61,38 @@ impl<'a> Volumes<'a> {
     /// The alternatives for a pod: any one of them must hold. Empty means that its volumes do not care. An error names a
     /// claim that does not exist.
     pub fn alternatives(&self, pod: &'a Pod) -> Result<Vec<Requirements>, String> {
-        let (mut every, mut agreeing) =
-            (vec![Requirements::default()], vec![Requirements::default()]);
-        let mut any = false;
+        let claims = self.by_claim(pod)?;
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let agreeing = combinations(&claims, agree);
+        // Where everything conflicts, the pod must still fail for a reason: its volumes.
+        Ok(match agreeing.is_empty() {
+            true => combinations(&claims, |_, _| true),
+            false => agreeing,
+        })
+    }
+
+    /// By claim, where each of a pod's volumes can be reached, if no place reaches all of them.
+    pub(crate) fn apart(&self, pod: &'a Pod) -> Option<Vec<(String, Requirements)>> {
+        let claims = self.by_claim(pod).ok()?;
+        let is_apart = combinations(&claims, agree).is_empty();
+        let first = claims
+            .into_iter()
+            .filter_map(|(claim, own)| Some((claim.name.clone(), own.into_iter().next()?)));
+        is_apart.then(|| first.collect())
+    }
+
+    /// The alternatives of each claim that has any.
+    fn by_claim(&self, pod: &'a Pod) -> Result<Vec<(&'a VolumeClaim, Vec<Requirements>)>, String> {
+        let mut found = Vec::new();
         for claim in self.claims_of(pod)? {
             let own = self.alternatives_of(claim)?;
-            if own.is_empty() {
-                continue;
+            if !own.is_empty() {
+                found.push((claim, own));
             }
-            any = true;
-            let pairs = |known: &[Requirements], keep: fn(&Requirements, &Requirements) -> bool| {
-                let pairs = known.iter().flat_map(|a| own.iter().map(move |b| (a, b)));
-                let kept = pairs.filter(|(a, b)| keep(a, b));
-                let merged = kept.map(|(a, b)| merge(a, b)).take(COMBINATIONS_MAX);
-                merged.collect::<Vec<_>>()
-            };
-            agreeing = pairs(&agreeing, agree);
-            every = pairs(&every, |_, _| true);
         }
-        // Where everything conflicts, the pod must still fail for a reason: its volumes.
-        Ok(match (any, agreeing.is_empty()) {
-            (false, _) => Vec::new(),
-            (true, true) => every,
-            (true, false) => agreeing,
-        })
+        Ok(found)
     }
 
     fn alternatives_of(&self, claim: &'a VolumeClaim) -> Result<Vec<Requirements>, String> {
@@ -180,6 +188,20 @@ fn csi_name(provisioner: &str) -> &str {
         "kubernetes.io/portworx-volume" => "pxd.portworx.com",
         other => other,
     }
+}
+
+/// One alternative of each claim, together, where each may be added to those before.
+fn combinations(
+    claims: &[(&VolumeClaim, Vec<Requirements>)],
+    may_join: fn(&Requirements, &Requirements) -> bool,
+) -> Vec<Requirements> {
+    let none = vec![Requirements::default()];
+    claims.iter().fold(none, |known, (_, own)| {
+        let pairs = known.iter().flat_map(|a| own.iter().map(move |b| (a, b)));
+        let kept = pairs.filter(|(a, b)| may_join(a, b));
+        let merged = kept.map(|(a, b)| merge(a, b));
+        merged.take(COMBINATIONS_MAX).collect()
+    })
 }
 
 fn agree(a: &Requirements, b: &Requirements) -> bool {

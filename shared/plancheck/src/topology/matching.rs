@@ -26,7 +26,7 @@ pub(super) struct Term {
 impl Term {
     fn of_affinity(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> Self {
         Self {
-            key: term.topology_key.clone(),
+            key: scene.topology_key(&term.topology_key).to_owned(),
             namespaces: namespaces(scene, term, owner),
             selector: term.selector.as_ref().map(|selector| {
                 let mut selector = selector.clone();

@@ -32,7 +32,7 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
         });
         for constraint in hard {
             let term = Term::of_spread(
-                &constraint.topology_key,
+                scene.topology_key(&constraint.topology_key),
                 constraint.selector.as_ref(),
                 &constraint.match_label_keys,
                 pod,
@@ -89,6 +89,14 @@ struct Group<'a> {
     owners: Vec<usize>,
 }
 
+/// A domain to spread over.
+struct Domain {
+    /// At most so many matching pods in the end.
+    pods: i64,
+    /// No node is in it, but one could be bought there.
+    is_on_offer: bool,
+}
+
 struct Count<'c, 's, 'a> {
     scene: &'c Scene<'s, 'a>,
     identity: &'c Identity<'a>,
@@ -101,8 +109,8 @@ struct Count<'c, 's, 'a> {
     before: Vec<i64>,
     /// By domain, at most so many matching pods in the end, counting those with an open domain everywhere they may be.
     after: Vec<i64>,
-    /// What there is to spread over, with `after`. Empty where upstream spreads over hosts: another node can always be made.
-    universe: BTreeMap<String, i64>,
+    /// The domains to spread over. Empty where upstream spreads over hosts: another node can always be made.
+    universe: BTreeMap<String, Domain>,
 }
 
 impl<'c, 's, 'a> Count<'c, 's, 'a> {
@@ -157,7 +165,6 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     fn check(&self, findings: &mut Findings) {
         let key = &self.identity.term.key;
         let mut counts = self.before.clone();
-        let most = self.most_allowed();
         let own = i64::from(self.identity.is_about_itself);
         for index in &self.group.owners {
             let Some(located) = self.scene.located.get(*index) else {
@@ -167,6 +174,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 continue;
             };
             let pod = &located.pod.key;
+            let most = self.most_allowed(located.pod);
             let domains = self.column.numbers(located.place);
             if domains.is_empty() {
                 findings.add(
@@ -195,19 +203,19 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         }
     }
 
-    /// How many matching pods a domain may have.
-    fn most_allowed(&self) -> i64 {
+    /// How many matching pods a domain may have, this one among them.
+    fn most_allowed(&self, pod: &'a Pod) -> i64 {
         let alternatives = self.wanted.alternatives();
         let smallest = alternatives
             .iter()
-            .map(|alternative| self.smallest(alternative))
+            .map(|alternative| self.smallest(alternative, pod))
             .max()
             .unwrap_or(0);
         i64::from(self.identity.max_skew) + smallest
     }
 
     /// The number of pods in the emptiest domain open to a pod that goes by this alternative of its node affinity.
-    fn smallest(&self, alternative: &[&NodeSelectorRequirement]) -> i64 {
+    fn smallest(&self, alternative: &[&NodeSelectorRequirement], pod: &'a Pod) -> i64 {
         let key = self.identity.term.key.as_str();
         if key == labels::HOSTNAME && self.as_upstream() {
             return 0;
@@ -220,8 +228,8 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         };
         let universe = self.universe.iter();
         let open: Vec<i64> = universe
-            .filter(|(domain, _)| is_open(domain))
-            .map(|(_, pods)| *pods)
+            .filter(|(name, domain)| is_open(name) && self.counts(name, domain, pod))
+            .map(|(_, domain)| domain.pods)
             .collect();
         let is_too_few = self
             .identity
@@ -234,13 +242,19 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         open.into_iter().min().unwrap_or(0)
     }
 
+    /// A domain without a node counts if one could be bought there that reaches the pod's volumes; upstream does not ask.
+    fn counts(&self, name: &str, domain: &Domain, pod: &'a Pod) -> bool {
+        let key = &self.identity.term.key;
+        !domain.is_on_offer || self.as_upstream() || self.scene.storage.permits(pod, key, name)
+    }
+
     /// Upstream counts what NodePools name, and no hosts; otherwise what Kubernetes' scheduler will count does.
     fn as_upstream(&self) -> bool {
         self.scene.world.snapshot.settings.optimize == Optimize::Upstream
     }
 
     /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
-    fn domains_there_are(&self) -> BTreeMap<String, i64> {
+    fn domains_there_are(&self) -> BTreeMap<String, Domain> {
         if self.identity.term.key == labels::HOSTNAME && self.as_upstream() {
             return BTreeMap::new();
         }
@@ -257,10 +271,15 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             }
         }
         let known = self.column.names.iter().zip(&self.after).zip(is_there);
-        let mut domains: BTreeMap<String, i64> = known
-            .filter(|(_, is_there)| *is_there)
-            .map(|((name, pods), _)| ((*name).to_owned(), *pods))
-            .collect();
+        let known = known.filter(|(_, is_there)| *is_there);
+        let known = known.map(|((name, pods), _)| {
+            let domain = Domain {
+                pods: *pods,
+                is_on_offer: false,
+            };
+            ((*name).to_owned(), domain)
+        });
+        let mut domains: BTreeMap<String, Domain> = known.collect();
         let pools = world.snapshot.node_pools.iter();
         for pool in pools.filter(|pool| is_usable(pool)) {
             let tolerable =
@@ -273,7 +292,11 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             if counts {
                 for domain in self.scene.offered(pool, &self.identity.term.key).iter() {
                     if !domains.contains_key(domain) && self.is_on_offer(pool, domain) {
-                        domains.insert(domain.clone(), 0);
+                        let empty = Domain {
+                            pods: 0,
+                            is_on_offer: true,
+                        };
+                        domains.insert(domain.clone(), empty);
                     }
                 }
             }

@@ -34,8 +34,10 @@ mod far_sighted;
 mod holding;
 mod looking_out;
 mod planning_together;
+mod preferring;
 mod pricing;
 mod rounds;
+mod spreading;
 mod two_days;
 mod validating;
 

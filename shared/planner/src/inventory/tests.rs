@@ -1,6 +1,11 @@
+use std::sync::Arc;
+
 use model::{
+    InstanceType,
+    catalog::Overhead,
     interruption::Course,
     ledger::{Command, CommandState, Notice},
+    requirement::Requirements,
 };
 
 use super::*;
@@ -112,6 +117,35 @@ fn a_nodepools_usage_is_of_its_nodes_that_stay() {
     assert_eq!(without, Resources::default());
     snapshot.node_claims[0].deleted_at = Some(now());
     assert_eq!(usage(&snapshot, "default"), (0, 0));
+}
+
+#[test]
+fn a_launch_under_way_counts_as_the_largest_type_that_it_names() {
+    let mut snapshot = test_world::snapshot();
+    let sizes = [("small", 2_000), ("large", 8_000), ("unnamed", 64_000)];
+    let types = sizes.map(|(name, cpu)| InstanceType {
+        name: name.to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::from([("cpu", cpu)]),
+        overhead: Overhead::default(),
+        offerings: Vec::new(),
+    });
+    let types = Arc::new(types.to_vec());
+    snapshot.instance_types.insert("default".into(), types);
+    let mut intent = test_world::intent("begun");
+    intent.launch.instance_types = vec!["small".into(), "large".into()];
+    intent.launch.cheapest.capacity = Resources::from([("cpu", 2_000)]);
+    let labels = &mut intent.launch.labels;
+    labels.insert(NODE_POOL.to_owned(), "default".to_owned());
+    snapshot.intents.push(intent);
+    let usage = |snapshot: &Snapshot| {
+        let usage = Inventory::new(snapshot).usage(&"default".into());
+        (usage.get("cpu"), usage.get(NODES))
+    };
+    assert_eq!(usage(&snapshot), (8_000, 1));
+    // Upstream counts on the cheapest.
+    snapshot.settings.optimize = Optimize::Upstream;
+    assert_eq!(usage(&snapshot), (2_000, 1));
 }
 
 fn notice(course: Course, done: bool) -> Notice {

@@ -1,9 +1,20 @@
 //! NodePools that make no node, or none within their limits.
 
-use model::requirement::Requirements;
+use model::{
+    requirement::{Requirement, Requirements},
+    spelling::nearest_value,
+};
 
 use super::too_few;
-use crate::{bits::Bits, min_values, reason::Reason, world::World};
+use crate::{
+    algebra::{Algebra, Sym},
+    bits::Bits,
+    catalog::Catalog,
+    min_values,
+    outcome::spelled_out,
+    reason::Reason,
+    world::World,
+};
 
 /// Why the NodePool makes no node at all, whatever pods ask for.
 pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
@@ -21,6 +32,14 @@ pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
         let agreeing = catalog.agreeing(set, algebra);
         let mut offered = catalog.offering(set, algebra);
         offered.and(&agreeing);
+        let entries = algebra.set(set);
+        let alone = entries.iter().find(|(key, req)| {
+            let single = algebra.single(*key, *req);
+            catalog.agreeing(single, algebra).is_empty()
+        });
+        if let Some((key, req)) = alone {
+            return no_type_has(spelled_out(*key, *req, algebra), *key, catalog, algebra);
+        }
         if !agreeing.is_empty() && offered.is_empty() {
             let own = Requirements::from_selector(pool.requirements);
             return Reason::NoOffering(own.0.into_values().collect());
@@ -30,6 +49,20 @@ pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
         }
     }
     Reason::NoTypes
+}
+
+/// One requirement of the NodePool alone leaves no type.
+fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Algebra) -> Reason {
+    let column = catalog.column(key).iter();
+    let known = column.flat_map(|(said, _)| algebra.req(*said).values.to_vec());
+    let known: Vec<Sym> = known.collect();
+    let known = known.iter().map(|value| algebra.text(*value));
+    let value = own.values.first().filter(|_| !own.complement);
+    let meant = value.and_then(|value| nearest_value(value, known));
+    Reason::NoTypeHas {
+        meant: meant.map(str::to_owned),
+        own,
+    }
 }
 
 /// Which limit keeps the NodePool from making a node of one of these types.

@@ -13,7 +13,7 @@ use crate::{
     on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
-    strategy::Hosts,
+    strategy::{Domains, Hosts},
     topology::{Member, classes::ClassId, filter::Filter, group::Kind},
     world::World,
 };
@@ -54,6 +54,8 @@ impl<'a> Solver<'a> {
             requests: requests.clone(),
             class,
             moved,
+            is_bound: pod.node_name.is_some(),
+            confined: self.confined.get(&at).cloned(),
             selector: &pod.node_selector,
             required: &pod.node_affinity.required,
             preferred: &pod.node_affinity.preferred,
@@ -68,6 +70,7 @@ impl<'a> Solver<'a> {
             return *known;
         }
         let mut spec = Spec::new(pod, input.options.preference_policy);
+        spec.confined = self.confined.get(&at).cloned();
         if self.strategy.hosts == Hosts::Shared {
             spec = spec.sharing_hosts();
         }
@@ -103,23 +106,26 @@ impl<'a> Solver<'a> {
         id
     }
 
-    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name, as upstream does
-    /// and recorded decisions show of constraints that must be met.
+    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name, as upstream.
     fn on_offer(
         &mut self,
         constraint: &TopologySpread,
         filter: &Filter,
+        is_bound: bool,
         requests: &[i64],
         volumes: &VolumeNeeds<'a>,
     ) -> Option<Vec<Sym>> {
+        let is_hard = constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+        let as_upstream = is_hard && self.strategy.domains != Domains::OnOffer;
         let world = &mut self.world;
-        let key = world.algebra.symbol(&constraint.topology_key);
+        let key = world.input.options.topology_key(&constraint.topology_key);
+        let key = world.algebra.symbol(key);
         match world.on_offer {
             OnOffer::Named => None,
-            _ if constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule => None,
-            OnOffer::Nothing => Some(Vec::new()),
-            OnOffer::ForThePod if key == world.hostname => Some(Vec::new()),
-            OnOffer::ForThePod => {
+            OnOffer::Nothing if is_bound || !is_hard => Some(Vec::new()),
+            _ if as_upstream => None,
+            _ if key == world.hostname => Some(Vec::new()),
+            OnOffer::Nothing | OnOffer::ForThePod => {
                 let wanted = Wanted {
                     alternatives: &filter.alternatives,
                     tolerations: filter.tolerations,
@@ -171,6 +177,7 @@ impl<'a> Solver<'a> {
             );
             member.inverse.push(group);
         }
+        let is_bound = pod.node_name.is_some();
         let mut spread = Vec::new();
         for constraint in &spec.spread {
             use model::pod::NodeInclusionPolicy::{Honor, Ignore};
@@ -192,7 +199,7 @@ impl<'a> Solver<'a> {
             spread.push((constraint, filter));
         }
         for (constraint, filter) in spread {
-            let on_offer = self.on_offer(constraint, &filter, requests, volumes);
+            let on_offer = self.on_offer(constraint, &filter, is_bound, requests, volumes);
             let World {
                 topology,
                 algebra,

@@ -113,6 +113,13 @@ impl Topology<'_> {
                 .get(member.strict, group.key)
                 .map(|id| algebra.req(id));
             let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
+            // Pods on a node without the label are in no domain that others could share, though upstream refuses them.
+            let may_have =
+                place.undefined == Undefined::WellKnown && algebra.is_well_known(group.key);
+            if group.kind == Kind::AntiAffinity && !self.as_upstream && node.is_none() && !may_have
+            {
+                continue;
+            }
             // Which domains a spread constraint is about depends on its own policies, which decided that already.
             let by_policies = group.kind == Kind::Spread && !group.as_named;
             let (pod, node) = (pod.as_deref().filter(|_| !by_policies), node.as_deref());

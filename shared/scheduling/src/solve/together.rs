@@ -1,0 +1,142 @@
+//! Pods that have to be near each other, and of which none runs yet, go where all of them can be: the zone of one pod's volume is
+//! where the others have to begin.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use model::{
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+};
+
+use super::Solver;
+use crate::{
+    algebra::{SetId, Sym, Undefined},
+    on_offer::Wanted,
+    shape::{Core, ShapeId},
+    topology::{GroupId, group::Kind},
+};
+
+impl<'a> Solver<'a> {
+    /// Confines pods that wait for each other to the domains in which all of them could be, where there are any.
+    pub(super) fn keep_together(&mut self, pods: &[usize]) {
+        let mut by_shape: BTreeMap<ShapeId, Vec<usize>> = BTreeMap::new();
+        for pod in pods {
+            by_shape.entry(self.shape_of(*pod)).or_default().push(*pod);
+        }
+        let shapes: Vec<ShapeId> = by_shape.keys().copied().collect();
+        let mut confined: BTreeMap<ShapeId, Requirements> = BTreeMap::new();
+        for (key, company) in self.companies(&shapes) {
+            let shapes = company.iter();
+            let domains = shapes.map(|shape| self.domains_open_to(*shape, key));
+            let domains: Vec<BTreeSet<Sym>> = domains.collect();
+            let Some(common) = domains.iter().cloned().reduce(|a, b| &a & &b) else {
+                continue;
+            };
+            if common.is_empty() || domains.iter().all(|own| *own == common) {
+                continue;
+            }
+            let algebra = &self.world.algebra;
+            let values = common.iter().map(|value| algebra.text(*value).to_owned());
+            let only = Requirement::new(algebra.text(key), Operator::In, values);
+            for shape in company {
+                confined.entry(shape).or_default().add(only.clone());
+            }
+        }
+        for (shape, to) in confined {
+            let to = Rc::new(to);
+            let pods = by_shape.remove(&shape).into_iter().flatten();
+            self.confined.extend(pods.map(|pod| (pod, Rc::clone(&to))));
+        }
+    }
+
+    /// Shapes whose pods have to share a domain of a topology key, because those of one have to be near those of the next.
+    fn companies(&mut self, shapes: &[ShapeId]) -> Vec<(Sym, BTreeSet<ShapeId>)> {
+        let mut companies: Vec<(Sym, BTreeSet<ShapeId>)> = Vec::new();
+        for shape in shapes {
+            for (group, key) in self.followed_by(*shape) {
+                let leads = |other: &&ShapeId| {
+                    let class = self.core_of(**other).map(|core| core.member.class);
+                    class.is_some_and(|class| self.world.topology.selects(group, class))
+                };
+                let mut company: BTreeSet<ShapeId> = shapes.iter().filter(leads).copied().collect();
+                company.insert(*shape);
+                let (same, others): (Vec<_>, Vec<_>) = companies
+                    .into_iter()
+                    .partition(|(known, all)| *known == key && !all.is_disjoint(&company));
+                company.extend(same.into_iter().flat_map(|(_, all)| all));
+                companies = others;
+                companies.push((key, company));
+            }
+        }
+        companies
+    }
+
+    /// The groups, without a pod so far, that pods have to be near to in something larger than a node, with their keys.
+    fn followed_by(&mut self, shape: ShapeId) -> Vec<(GroupId, Sym)> {
+        let Some(core) = self.core_of(shape) else {
+            return Vec::new();
+        };
+        let pod = core.spec.pod;
+        let terms = pod.pod_affinity.required.iter();
+        let world = &mut self.world;
+        let groups = terms.map(|term| {
+            world.topology.affinity(
+                (Kind::Affinity, false),
+                term,
+                &pod.key.namespace,
+                core.tolerations,
+                &mut world.algebra,
+                &mut world.tolerance,
+            )
+        });
+        let groups: Vec<GroupId> = groups.collect();
+        let open = groups.into_iter().filter_map(|id| {
+            let group = world.topology.group(id)?;
+            let is_open = !group.by_host && group.is_empty();
+            is_open.then_some((id, group.key))
+        });
+        open.collect()
+    }
+
+    /// The domains in which there is a node that pods of the shape may use, or in which one could be bought for them.
+    fn domains_open_to(&mut self, shape: ShapeId, key: Sym) -> BTreeSet<Sym> {
+        let Some(core) = self.core_of(shape) else {
+            return BTreeSet::new();
+        };
+        let world = &mut self.world;
+        let alternatives = core.spec.all_alternatives();
+        let alternatives: Vec<SetId> = alternatives
+            .iter()
+            .map(|all| world.algebra.set_of(all.0.values()))
+            .collect();
+        let wanted = Wanted {
+            alternatives: &alternatives,
+            tolerations: core.tolerations,
+            requests: &core.requests,
+            volumes: &core.volumes,
+        };
+        let mut found: BTreeSet<Sym> = world.domains_on_offer(key, &wanted).into_iter().collect();
+        for node in &self.nodes {
+            let algebra = &mut self.world.algebra;
+            let mut meets =
+                |set: &SetId| algebra.narrow(node.set, *set, Undefined::Refused).is_some();
+            let volumes = &core.volumes.alternatives;
+            let reaches = volumes.is_empty() || volumes.iter().any(|sets| meets(&sets.on_nodes));
+            let suits = reaches && alternatives.iter().any(&mut meets);
+            let tolerance = &mut self.world.tolerance;
+            if suits && tolerance.tolerates(core.tolerations, node.taints) {
+                let here = self.world.algebra.values(node.set, key);
+                found.extend(here.iter().flat_map(|req| req.values.iter().copied()));
+            }
+        }
+        found
+    }
+
+    fn core_of(&self, shape: ShapeId) -> Option<Rc<Core<'a>>> {
+        let (core, _) = self.shapes.get(shape.0 as usize)?;
+        Some(Rc::clone(core))
+    }
+}
