@@ -207,7 +207,7 @@ async fn node_overlays_count_where_their_gate_is_on_and_else_it_is_told_that_the
     let mut arguments = vec!["--context", "sandbox", "--catalog", &catalog];
     let planned = plan(&server, &arguments).await;
     let (plan_without, told) = (text(&planned.stdout), text(&planned.stderr));
-    assert!(plan_without.contains("from $0.2880/h"), "{plan_without}");
+    assert!(plan_without.contains("from $0.2947/h"), "{plan_without}");
     assert!(
         told.contains("NodeOverlay dear has no effect: its feature gate is off"),
         "{told}"
@@ -215,7 +215,7 @@ async fn node_overlays_count_where_their_gate_is_on_and_else_it_is_told_that_the
     arguments.extend(["--feature-gates", "NodeOverlay=true"]);
     let planned = plan(&server, &arguments).await;
     let (plan_with, told) = (text(&planned.stdout), text(&planned.stderr));
-    assert!(plan_with.contains("from $21.0000/h"), "{plan_with} {told}");
+    assert!(plan_with.contains("from $21.0067/h"), "{plan_with} {told}");
     assert!(told.contains("NodeOverlay wrong applies nowhere"), "{told}");
     server.stop().await;
 }
