@@ -153,8 +153,7 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
         peers: Peers::Together,
         ..rules
     };
-    let steps: [(fn(&Pod) -> bool, fn(Strategy) -> Strategy); 2] =
-        [(has_to_spread, over_offers), (has_to_be_near, together)];
+    let steps: [Step; 2] = [(has_to_spread, over_offers), (has_to_be_near, together)];
     for (concerns, changed) in steps {
         let left = best.unplaced.iter().filter(|left| !left.deferred);
         let mut left = left.filter_map(|left| input.pods.get(left.pod));
@@ -168,6 +167,9 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
     }
     best
 }
+
+/// Which pods may wait for the rules alone, and the rules under which they would not.
+type Step = (fn(&Pod) -> bool, fn(Strategy) -> Strategy);
 
 fn has_to_spread(pod: &Pod) -> bool {
     let hard = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
