@@ -14,7 +14,9 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Seen, ClusterError> {
     match turn.lane {
         Lane::Provisioner | Lane::Disruption => read(&*turn.api, &turn.entry.settings).await,
         // Nobody places pods there.
-        _ => Ok(Seen::default()),
+        Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => {
+            Ok(Seen::default())
+        }
     }
 }
 
