@@ -189,13 +189,26 @@ impl Executor<'_> {
             pods: member.intent.launch.pods.clone(),
         });
         if let Some(reason) = event_reason {
-            outcome.events.push(Event {
-                about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
+            let event = |about, message| Event {
+                about,
                 kind: EventKind::Warning,
                 reason: reason.to_owned(),
-                message: format!("NodeClaim {} event: {why}", member.name()),
+                message,
                 at: self.clock.now(),
+            };
+            let name = member.name();
+            outcome.events.push(event(
+                EventTarget::NodeClaim(name.clone(), member.uid().clone()),
+                format!("NodeClaim {name} event: {why}"),
+            ));
+            // Whoever owns a pod that waits for this NodeClaim seldom sees NodeClaims (spec/v1.15 §10).
+            let pods = member.intent.launch.pods.iter().map(|pod| {
+                event(
+                    EventTarget::Pod(pod.key.clone(), pod.uid.clone()),
+                    format!("NodeClaim {name}, nominated for this pod, failed to launch: {why}"),
+                )
             });
+            outcome.events.extend(pods);
         }
         self.remove_claim(member).await
     }
@@ -263,7 +276,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Says in the NodeClaim's Launched condition why there is no instance yet.
+    /// Says in the NodeClaim's Launched condition why there is no instance yet, unless another turn has shown one meanwhile.
     pub(crate) async fn explain(
         &self,
         member: &Member,
@@ -272,7 +285,9 @@ impl Executor<'_> {
     ) -> Result<(), Trouble> {
         let shown = cut(message);
         self.update(member, |claim, set| {
-            set.set_unknown(LAUNCHED, reason, &shown);
+            if !claim.is_true(LAUNCHED) {
+                set.set_unknown(LAUNCHED, reason, &shown);
+            }
             update_of(claim)
         })
         .await

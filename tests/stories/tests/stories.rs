@@ -2,6 +2,7 @@
 
 use fakes::Fault;
 use model::{CapacityType, experience::ZonalShift, ledger::IntentState};
+use ports::cluster::EventTarget;
 use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
 
 #[tokio::test]
@@ -145,6 +146,15 @@ async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
         assert!(
             said.contains(&"InsufficientCapacityError") && said.contains(&"FailedScheduling"),
             "{said:?}"
+        );
+        let to_pods = world.api.events.iter().filter(|event| {
+            matches!(event.about, EventTarget::Pod(..))
+                && event.reason == "InsufficientCapacityError"
+        });
+        let to_pods: Vec<&str> = to_pods.map(|event| event.message.as_str()).collect();
+        assert!(
+            to_pods.len() == 1 && to_pods[0].contains("nominated for this pod, failed to launch"),
+            "the owner of the pod is told why it goes on waiting: {to_pods:?}"
         );
         assert!(
             world.account.requests.len() <= 3,

@@ -1,9 +1,12 @@
 //! A3: what is taken up of what others left, and when it is given up.
 
+use fakes::Fault;
 use model::{
     NodeClaimName,
     launch::InstanceState,
     ledger::{Intent, IntentState, Lease},
+    node::ConditionStatus,
+    node_claim::Condition,
 };
 
 use crate::{Scene, failures, launch};
@@ -89,4 +92,30 @@ async fn a3_an_attempt_whose_instance_died_says_what_ec2_says_of_it() {
         let problem = format!("NodeClaim a: {id} ended: {said}");
         assert_eq!(outcome.problems, [problem]);
     }
+}
+
+#[tokio::test]
+async fn a3_an_attempt_that_fails_takes_back_no_instance_that_another_turn_has_shown() {
+    let scene = Scene::new().await;
+    let intent = scene.intend(launch("a"));
+    let claim = ports::Cluster::create_node_claim(&scene.sim, &intent.launch).await;
+    let uid = claim.unwrap().uid;
+    scene.change("a", |intent| {
+        intent.state = IntentState::Claimed { uid, attempt: 1 };
+    });
+    scene.sim.with(|world| {
+        let now = world.now;
+        let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();
+        claim.status.conditions.push(Condition {
+            kind: "Launched".into(),
+            status: ConditionStatus::True,
+            reason: "Launched".into(),
+            message: String::new(),
+            last_transition: now,
+            observed_generation: None,
+        });
+    });
+    scene.sim.fail_next("launch", Fault::Denied);
+    scene.resumed_after(60).await;
+    assert!(scene.node_claim("a").is_true("Launched"));
 }
