@@ -205,7 +205,7 @@ impl<'a> Machine<'a> {
             taints: launch.spec.taints.iter().collect(),
             registered: false,
             initialized: false,
-            deleting: own.is_some_and(is_going),
+            deleting: own.is_some_and(is_going) || is_overlong(intent, snapshot),
             doomed: false,
             capacity: expected.capacity.clone(),
             largest: largest(launch, snapshot),
@@ -318,6 +318,14 @@ fn is_overdue(claim: &NodeClaim, snapshot: &Snapshot) -> bool {
         .is_some_and(|(launched, timeout)| {
             snapshot.now.duration_since(launched.last_transition) > timeout
         })
+}
+
+/// Whether a launch is under way for longer than its node may take to register: its NodeClaim may refuse to show the instance,
+/// and its pods do not wait for it either.
+fn is_overlong(intent: &Intent, snapshot: &Snapshot) -> bool {
+    let taken = snapshot.now.duration_since(intent.committed_at);
+    let timeout = snapshot.settings.registration_timeout;
+    timeout.is_some_and(|timeout| taken > timeout)
 }
 
 /// NodeClaims that a committed disruption is about to remove.

@@ -235,6 +235,25 @@ fn nothing_is_expected_of_a_node_claim_that_should_have_registered_long_ago() {
 }
 
 #[test]
+fn nothing_is_expected_of_a_launch_that_takes_longer_than_registering_may() {
+    let minutes = jiff::SignedDuration::from_mins;
+    for (timeout, age, expected) in [
+        (Some(15), 16, true),
+        (Some(15), 14, false),
+        // As upstream.
+        (None, 16, false),
+    ] {
+        let mut snapshot = test_world::snapshot();
+        let intent = test_world::intent("a");
+        snapshot.now = intent.committed_at + minutes(age);
+        snapshot.intents.push(intent);
+        snapshot.settings.registration_timeout = timeout.map(minutes);
+        let inventory = Inventory::new(&snapshot);
+        assert_eq!(inventory.machines[0].deleting, expected, "{age} minutes");
+    }
+}
+
+#[test]
 fn whether_anything_leaves_is_known_from_either() {
     type Change = (fn(&mut Snapshot), bool);
     let changes: [Change; 4] = [
