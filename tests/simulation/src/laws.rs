@@ -121,6 +121,8 @@ pub struct Laws {
     chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
     /// A minute, and how many turns of which lane began in it for which reason.
     turns: (i64, BTreeMap<String, u32>),
+    /// Turns that ended in that minute and had changed something.
+    worked: u32,
 }
 
 type Offering = (String, String, String);
@@ -137,8 +139,8 @@ pub struct Broken {
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
 /// A turn that began to act has ended after this.
 const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
-/// Turns of one minute: a lane that keeps waking itself has more.
-const TURNS_PER_MINUTE: u32 = 150;
+/// Turns of one minute that change nothing: a lane that keeps waking itself has more.
+const IDLE_TURNS_PER_MINUTE: u32 = 150;
 
 impl Laws {
     fn new(script: &Script, cluster: usize) -> Self {
@@ -165,6 +167,7 @@ impl Laws {
     /// Another cluster has the name: of the former one nothing counts but its instances.
     pub(crate) fn made_anew(&mut self, now: Timestamp) {
         self.anew_at = Some(now);
+        self.lost.clear();
         self.looked_at = 0;
         self.created.clear();
     }
@@ -196,13 +199,16 @@ impl Laws {
         let minute = now.as_second() / 60;
         if self.turns.0 != minute {
             self.turns = (minute, BTreeMap::new());
+            self.worked = 0;
         }
         let turns = &mut self.turns.1;
         let of = format!("{} for {}", wake.lane, wake.reason);
         *turns.entry(of).or_default() += 1;
         let all: u32 = turns.values().sum();
-        if all > TURNS_PER_MINUTE {
-            let what = format!("{all} turns within one minute: {turns:?}");
+        let idle = all.saturating_sub(self.worked);
+        if idle > IDLE_TURNS_PER_MINUTE {
+            let what =
+                format!("{idle} turns that changed nothing within one minute, of {all}: {turns:?}");
             self.breaks("no storm of turns", now, what);
         }
     }

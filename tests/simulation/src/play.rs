@@ -73,6 +73,7 @@ pub(crate) fn play(script: &Script, bug: Option<Bug>) -> Result<Played, Box<Fail
     let mut play = Play::new(script, bug);
     let played = play.all(script);
     played.map_err(|broken| {
+        play.note_what_stands();
         Box::new(Failure {
             script: script.clone(),
             broken,

@@ -51,12 +51,16 @@ pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
     })
 }
 
-/// Whether an instance is of a former cluster of the name, which may live on elsewhere: it is named, and never ended.
+/// Whether an instance is of a former cluster of the name, which may live on elsewhere: it is named, and never ended. While its entry
+/// cannot be read, what it said last holds.
 pub(crate) fn is_left(world: &World, instance: &Instance) -> bool {
     let uid = instance.tags.get(tag::CLUSTER_UID);
     let mut entries = world.registry.iter();
     let entry = entries.find(|entry| entry.cluster == world.cluster);
-    let kind = entry.and_then(|entry| entry.body.as_ref().ok()?.get("type")?.as_str());
+    let readable = entry.and_then(|entry| entry.body.as_ref().ok());
+    let last = || Some(&rows(world)?.meta.as_ref()?.registry);
+    let kind = readable.or_else(last);
+    let kind = kind.and_then(|entry| entry.get("type")?.as_str());
     uid.is_some_and(|uid| *uid != world.api.uid.0) && kind != Some("eks")
 }
 

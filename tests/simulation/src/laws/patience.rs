@@ -85,14 +85,21 @@ impl Laws {
 }
 
 impl Laws {
-    /// Whether pods may be expected on a NodeClaim that refuses to be changed: until it should have registered, and a while longer.
+    /// Whether pods may be expected on a NodeClaim that refuses to be changed, or whose Node does: until it should have registered,
+    /// and a while longer.
     fn awaits_refused(&self, world: &World) -> bool {
         let now = world.now;
         let mut claims = world.api.node_claims.values();
         claims.any(|claim| {
             let made = claim.created_at;
+            let id = &claim.status.provider_id;
+            let nodes = world.api.nodes.values();
+            let nodes = nodes.filter(|node| node.provider_id == *id);
+            let mut names = nodes.map(|node| node.name.as_str());
+            let refuses = self.refused.excuses(claim.name.as_str(), now)
+                || names.any(|name| self.refused.excuses(name, now));
             !claim.is_true(REGISTERED)
-                && self.refused.excuses(claim.name.as_str(), now)
+                && refuses
                 && made.is_some_and(|at| now.duration_since(at) < REGISTERED_WITHIN + SERVED_WITHIN)
         })
     }

@@ -10,6 +10,8 @@ use crate::rows;
 impl Laws {
     /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
     pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
+        let is_idle = report.planned.is_empty() && report.committed.is_none();
+        self.worked += u32::from(!is_idle);
         let lanes = rows(world).map(|rows| &rows.lanes);
         let row = lanes.and_then(|lanes| lanes.get(&report.lane));
         let is_last = self.taken.get(&report.lane) == Some(&report.turn);

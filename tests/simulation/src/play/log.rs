@@ -71,10 +71,52 @@ impl Play {
         }
     }
 
+    /// The NodeClaims, Nodes and waiting pods of every cluster, for whoever reads why a law broke.
+    pub(super) fn note_what_stands(&mut self) {
+        let clusters: Vec<_> = self
+            .clusters
+            .iter()
+            .map(|place| place.sim.clone())
+            .collect();
+        let lines: Vec<String> = clusters
+            .iter()
+            .flat_map(|sim| sim.look(what_stands))
+            .collect();
+        lines.iter().for_each(|line| self.note(line));
+    }
+
     pub(crate) fn note(&mut self, line: &str) {
         if self.log.len() >= MOST {
             self.log.drain(..MOST / 4);
         }
         self.log.push(format!("{:>5}s {line}", self.seconds));
     }
+}
+
+fn what_stands(world: &World) -> Vec<String> {
+    let api = &world.api;
+    let claims = api.node_claims.values().map(|claim| {
+        let conditions = claim.status.conditions.iter();
+        let conditions: Vec<_> = conditions
+            .map(|one| format!("{}={:?} {}", one.kind, one.status, one.reason))
+            .collect();
+        let (name, id) = (&claim.name, &claim.status.provider_id);
+        let (node, deleted) = (&claim.status.node_name, claim.deleted_at);
+        format!(
+            "there is NodeClaim {name} of {id}, node {node:?}, deleted {deleted:?}, {conditions:?}"
+        )
+    });
+    let nodes = api.nodes.values().map(|node| {
+        let (name, id, taints) = (&node.name, &node.provider_id, &node.taints);
+        let (ready, deleted) = (&node.ready.status, node.deleted_at);
+        format!("there is Node {name} of {id}, ready {ready:?}, deleted {deleted:?}, taints {taints:?}, labels {:?}", node.labels)
+    });
+    let pods = api.pods.values().filter(|pod| pod.node_name.is_none());
+    let pods = pods.map(|pod| {
+        format!(
+            "there is pod {}, which waits since {:?}",
+            pod.key, pod.created_at
+        )
+    });
+    claims.chain(nodes).chain(pods).collect()
 }
