@@ -197,6 +197,10 @@ pub mod annotation {
     /// On a PersistentVolumeClaim: binding is finished.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    /// On a Pod: the `controller.kubernetes.io/pod-deletion-cost` that Whittle wrote last, which tells it from an owner's.
+    pub const DELETION_COST_WRITTEN: &str = "whittle.sh/pod-deletion-cost";
+    /// On a Pod: how dear its eviction is, a whole number of 32 bits; it counts instead of the pod-deletion-cost.
+    pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
     pub const IS_DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 }
 

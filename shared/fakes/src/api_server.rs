@@ -362,6 +362,28 @@ impl ApiServer {
     }
 
     /// Begins or hastens a graceful deletion.
+    pub(crate) fn annotate_pod(
+        &mut self,
+        key: &PodKey,
+        uid: &Uid,
+        annotations: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), ClusterError> {
+        let version = self.next_version();
+        let pod = self.pods.get_mut(key);
+        let pod = pod.ok_or_else(|| absent("Pod", &key.to_string()))?;
+        if pod.uid != *uid {
+            return Err(conflict("Pod", &key.to_string()));
+        }
+        for (name, value) in annotations {
+            match value {
+                Some(value) => pod.annotations.insert(name.clone(), value.clone()),
+                None => pod.annotations.remove(name),
+            };
+        }
+        pod.resource_version = version;
+        Ok(())
+    }
+
     pub(crate) fn delete_pod(
         &mut self,
         key: &PodKey,

@@ -231,6 +231,19 @@ impl Cluster for Sim {
         .await
     }
 
+    async fn annotate_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        annotations: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), ClusterError> {
+        self.port("annotate_pod", |world| {
+            world.api.admits(&Protected::Pod(pod.clone()))?;
+            world.api.annotate_pod(pod, uid, annotations)
+        })
+        .await
+    }
+
     async fn update_node_pool_status(
         &self,
         name: &NodePoolName,

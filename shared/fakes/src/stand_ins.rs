@@ -1,8 +1,9 @@
 //! What happens by itself while time passes: EC2 moves instances along, kubelets join them as nodes, Deployments keep
 //! their pods, the scheduler binds or gives up, and what is deleted goes away.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
+use api::names::annotation::POD_DELETION_COST;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceType, NodeName, PodKey, Resources, Uid, labels,
@@ -128,13 +129,20 @@ impl World {
         changed
     }
 
-    /// So many of these pods: pending ones go first, as the ReplicaSet controller prefers.
+    /// So many of these pods: pending ones go first, then those of the least deletion cost, as the ReplicaSet controller prefers.
     fn surplus(&self, own: impl Fn(&&Pod) -> bool, count: usize) -> Vec<(PodKey, Uid)> {
         if count == 0 {
             return Vec::new();
         }
         let mut own: Vec<&Pod> = self.api.pods.values().filter(own).collect();
-        own.sort_by_key(|pod| (pod.node_name.is_none(), &pod.key));
+        let cost = |pod: &Pod| {
+            let cost = pod.annotations.get(POD_DELETION_COST)?;
+            cost.parse::<i32>().ok()
+        };
+        own.sort_by_key(|pod| {
+            let cost = Reverse(cost(pod).unwrap_or(0));
+            (pod.node_name.is_none(), cost, &pod.key)
+        });
         let last = own.into_iter().rev().take(count);
         last.map(|pod| (pod.key.clone(), pod.uid.clone())).collect()
     }

@@ -363,6 +363,18 @@ impl Cluster for KubeCluster {
             .await
     }
 
+    async fn annotate_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        annotations: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), ClusterError> {
+        let body = json!({"metadata": {"uid": uid, "annotations": annotations}});
+        let what = format!("pod {pod}");
+        let patched = self.transport.merge::<Value>(pod_path(pod), &body, &what);
+        patched.await.map(drop)
+    }
+
     async fn update_node_pool_status(
         &self,
         name: &NodePoolName,

@@ -7,6 +7,7 @@ mod command;
 mod consolidation;
 pub(crate) mod cost;
 mod course;
+mod deletion_cost;
 mod drift;
 mod emptiness;
 mod evictions;
@@ -43,6 +44,7 @@ pub use self::{
     budgets::PoolBudget,
     candidates::Blocked,
     command::Command,
+    deletion_cost::{DeletionCost, GATE as POD_DELETION_COST_GATE, NodeDeletionCosts},
     outlook::{Alternative, Outlook},
     validation::Rejection,
 };
@@ -141,6 +143,14 @@ pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
     let inventory = Inventory::new(snapshot);
     let each = Reason::ALL.map(|reason| budgets::of_pools(snapshot, &inventory, reason));
     each.concat()
+}
+
+/// The pods whose deletion cost is to change, by node, and how many nodes are left to later passes (spec/v1.15 §8).
+pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, usize) {
+    match deletion_cost::is_managed(snapshot) {
+        true => at_present(snapshot, |scene| deletion_cost::of_scene(&scene)),
+        false => (Vec::new(), 0),
+    }
 }
 
 /// What becomes of each node by itself, and why: those that stay as well.

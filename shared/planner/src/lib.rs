@@ -31,9 +31,9 @@ mod test_world;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
-    Alternative, Blocked, Command, Method, Outlook, Pass, PoolBudget, Reason, Rejection,
-    VALIDATED_AFTER, disrupt, disrupt_at_any_price, disrupt_within, foresight, outlook,
-    pool_budgets, validate,
+    Alternative, Blocked, Command, DeletionCost, Method, NodeDeletionCosts, Outlook,
+    POD_DELETION_COST_GATE, Pass, PoolBudget, Reason, Rejection, VALIDATED_AFTER, deletion_costs,
+    disrupt, disrupt_at_any_price, disrupt_within, foresight, outlook, pool_budgets, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};

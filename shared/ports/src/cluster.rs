@@ -72,6 +72,14 @@ pub trait Cluster: Send + Sync {
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError>;
 
+    /// Sets annotations, and removes those without a value, with the uid as precondition.
+    async fn annotate_pod(
+        &self,
+        pod: &PodKey,
+        uid: &Uid,
+        annotations: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), ClusterError>;
+
     async fn update_node_pool_status(
         &self,
         name: &NodePoolName,

@@ -2,6 +2,7 @@
 //! the ledger with a due time; no turn waits for anything (spec/lifecycle §13, §21, §22).
 
 mod commands;
+mod deletion_costs;
 mod orders;
 mod told;
 
@@ -75,6 +76,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             &mut report,
         )
         .await?;
+        deletion_costs::write(turn, &observed.snapshot, &mut report).await?;
     }
     // What was begun since was not seen.
     let mut snapshot = observed.snapshot;

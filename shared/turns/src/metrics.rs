@@ -16,8 +16,8 @@ use ports::{
 
 pub(crate) use self::{
     disruption::{
-        moving, of_command, of_decision, of_disruption, of_failed_validation, of_rollback,
-        of_search,
+        moving, of_command, of_decision, of_deletion_cost, of_disruption, of_failed_validation,
+        of_rollback, of_search,
     },
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
     troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},

@@ -239,6 +239,7 @@ fn port(call: &str) -> Option<Port> {
         | "delete_pod"
         | "update_node_pool_status"
         | "update_node_class_status"
+        | "annotate_pod"
         | "annotate_node_pool"
         | "annotate_node_class"
         | "set_node_class_finalizer"

@@ -48,10 +48,8 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
 
 /// Feature gates of Karpenter 1.15 that change nothing here, by the names of its options and of its chart.
 const GATES_OF_KARPENTER: &[&str] = &[
-    "PodDeletionCostManagement",
     "TerminateFirstDrift",
     "TerminateFirstRepair",
-    "podDeletionCostManagement",
     "terminateFirstDrift",
     "terminateFirstRepair",
 ];

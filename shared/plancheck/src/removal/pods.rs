@@ -14,6 +14,8 @@ use crate::world::{Machine, is_owned_by, is_reschedulable, is_terminal};
 
 const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const DELETION_COST_WRITTEN: &str = "whittle.sh/pod-deletion-cost";
+const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 const DISRUPTED: &str = "karpenter.sh/disrupted";
 
 impl<'a> Check<'_, 'a> {
@@ -182,15 +184,17 @@ fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
         && !is_protected(pod, now)
 }
 
-/// Whether moving the pod costs anything: 1 + deletion cost / 2^27 + priority / 2^25 > 0 (spec/lifecycle §16.3).
+/// Whether moving the pod costs anything: 1 + stated cost / 2^27 + priority / 2^25 > 0 (spec/lifecycle §16.3).
 pub(super) fn is_costly(pod: &Pod) -> bool {
-    let deletion_cost = pod
-        .annotations
-        .get(POD_DELETION_COST)
-        .and_then(|text| text.parse::<i64>().ok());
+    let annotation = |name| pod.annotations.get(name);
+    let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());
+    let stated = own.map(i64::from);
+    let of_owner = annotation(POD_DELETION_COST)
+        .filter(|cost| Some(*cost) != annotation(DELETION_COST_WRITTEN));
+    let stated = stated.or_else(|| of_owner?.parse().ok());
     let priority = i64::from(pod.priority.unwrap_or(0));
     (1_i64 << 27)
-        .saturating_add(deletion_cost.unwrap_or(0))
+        .saturating_add(stated.unwrap_or(0))
         .saturating_add(priority.saturating_mul(4))
         > 0
 }

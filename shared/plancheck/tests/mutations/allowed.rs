@@ -45,6 +45,14 @@ fn deleting_what_nothing_keeps_is_allowed() {
                 labels(&[("controller.kubernetes.io/pod-deletion-cost", "-134217728")]);
             w.snapshot.pods.push(free);
         }),
+        ("a pod whose disruption costs nothing keeps no node", |w| {
+            let mut free = running("free-0", 100, "n-4");
+            free.annotations = labels(&[
+                ("karpenter.sh/disruption-cost", "-134217728"),
+                ("controller.kubernetes.io/pod-deletion-cost", "1"),
+            ]);
+            w.snapshot.pods.push(free);
+        }),
         ("a nomination ends at its time", |w| {
             w.snapshot.nominated.insert("n-4".into(), now());
         }),

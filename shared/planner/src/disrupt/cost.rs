@@ -1,6 +1,6 @@
 //! What it costs to disturb the pods of a node (spec/lifecycle §16.3, §16.4).
 
-use api::names::annotation::POD_DELETION_COST;
+use api::names::annotation::{DELETION_COST_WRITTEN, DISRUPTION_COST, POD_DELETION_COST};
 use model::pod::Pod;
 
 use crate::pods::is_reschedulable;
@@ -22,12 +22,18 @@ pub(crate) fn is_empty(cost: i64) -> bool {
     cost <= EVICTION
 }
 
-/// Of evicting a pod: less than nothing where its owner said so.
+/// Of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all (spec/v1.15 §8.7).
 pub(crate) fn of_pod(pod: &Pod) -> i64 {
-    let text = pod.annotations.get(POD_DELETION_COST);
-    let deletion = text.and_then(|text| whole(text)).unwrap_or(0);
+    let annotation = |name| pod.annotations.get(name);
+    let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());
+    let stated = own.map(i64::from);
+    let of_owner = annotation(POD_DELETION_COST)
+        .filter(|cost| Some(*cost) != annotation(DELETION_COST_WRITTEN));
+    let stated = stated.or_else(|| whole(of_owner?));
     let priority = i64::from(pod.priority.unwrap_or(0)) * PER_PRIORITY;
-    let cost = EVICTION.saturating_add(deletion).saturating_add(priority);
+    let cost = EVICTION
+        .saturating_add(stated.unwrap_or(0))
+        .saturating_add(priority);
     cost.clamp(-EVICTIONS_MAX * EVICTION, EVICTIONS_MAX * EVICTION)
 }
 
@@ -88,5 +94,32 @@ mod tests {
             !is_empty(of_node(&[&free, &dear])),
             "a pod below nothing offsets no other"
         );
+    }
+
+    #[test]
+    fn disruption_cost_of_karpenter_counts_before_the_deletion_cost_and_nonsense_does_not() {
+        for (disruption_cost, cost) in [
+            ("134217728", 2 * EVICTION),
+            ("-134217728", 0),
+            ("2147483648", EVICTION + 1_000),
+            ("dear", EVICTION + 1_000),
+        ] {
+            let mut pod = pod("1000", 0);
+            let mut shape = (*pod.shape).clone();
+            let text = disruption_cost.to_owned();
+            shape.annotations.insert(DISRUPTION_COST.to_owned(), text);
+            pod.shape = shape.into();
+            assert_eq!(of_pod(&pod), cost, "{disruption_cost}");
+        }
+    }
+
+    #[test]
+    fn deletion_cost_that_was_written_to_empty_nodes_is_not_read_back() {
+        let mut pod = pod("-5", 0);
+        let mut shape = (*pod.shape).clone();
+        let written = (DELETION_COST_WRITTEN.to_owned(), "-5".to_owned());
+        shape.annotations.extend([written]);
+        pod.shape = shape.into();
+        assert_eq!(of_pod(&pod), EVICTION);
     }
 }

@@ -27,6 +27,7 @@ mod begun;
 mod budgets_and_blocking;
 mod commanding;
 mod consolidating;
+mod deletion_costs;
 mod drifting;
 mod emptying;
 mod evicting;

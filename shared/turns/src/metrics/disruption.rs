@@ -115,6 +115,14 @@ pub(crate) fn of_search(took: SignedDuration) -> Metric {
     )
 }
 
+/// A pod whose deletion cost was to be written, and what came of it.
+pub(crate) fn of_deletion_cost(result: &str) -> Metric {
+    count(
+        "karpenter_pod_deletion_cost_pod_annotation_writes_total",
+        [("result", result.to_owned())],
+    )
+}
+
 fn decision_labels(command: &Command, method: Method) -> [(&'static str, String); 3] {
     let decision = match command.replacements.is_empty() {
         true => "delete",

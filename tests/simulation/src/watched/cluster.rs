@@ -182,6 +182,7 @@ hand_on! {
     fn update_node_class_status(name: &str, status: &EC2NodeClassStatus) -> ();
     fn update_node_overlay_status(name: &str, status: &NodeOverlayStatus) -> ();
     fn update_capacity_buffer_status(key: &PodKey, version: &str, status: &CapacityBufferStatus) -> ();
+    fn annotate_pod(pod: &PodKey, uid: &Uid, annotations: &BTreeMap<String, Option<String>>) -> ();
     fn annotate_node_pool(name: &NodePoolName, annotations: &BTreeMap<String, String>) -> ();
     fn annotate_node_class(name: &str, annotations: &BTreeMap<String, String>) -> ();
     fn set_node_class_finalizer(name: &str, present: bool) -> ();

@@ -7,6 +7,7 @@
 
 mod alarming;
 mod approving;
+mod deletion_costs;
 mod guarding;
 mod holding;
 mod pausing;

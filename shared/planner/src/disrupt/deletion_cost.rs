@@ -1,0 +1,183 @@
+//! In which order ReplicaSets should lose their pods when they are scaled in, so that nodes become empty by themselves
+//! (spec/v1.15 §8).
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use api::{
+    conditions::types::DRIFTED,
+    names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST},
+};
+use model::{
+    NodeName, PodKey, Snapshot, Uid,
+    node_pool::ConsolidateAfter,
+    pod::{Owner, Pod},
+    taint::{Taint, TaintEffect},
+};
+
+use super::{
+    Reason,
+    budgets::Budgets,
+    candidates::{Candidate, Candidates, Class},
+    cost,
+    scene::Scene,
+};
+use crate::inventory::Machine;
+
+/// The feature gate that has deletion costs written.
+pub const GATE: &str = "PodDeletionCostManagement";
+
+/// Nodes of which pods are changed in one pass at most, as upstream; those that leave anyway do not count.
+const NODES_MAX: usize = 50;
+/// Pods of a node that leaves anyway go first of all.
+const LEAVES: i32 = i32::MIN;
+/// An order that differs by no more than this part of all ranks stays as it is written: each write wakes whoever watches pods.
+const TOLERATED_PART: u32 = 10;
+
+/// What is to be written to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletionCost {
+    pub pod: PodKey,
+    pub uid: Uid,
+    /// `None`: what was written before is removed.
+    pub cost: Option<i32>,
+}
+
+/// What is to be written to the pods of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDeletionCosts {
+    pub node: NodeName,
+    pub pods: Vec<DeletionCost>,
+}
+
+/// The pods whose deletion cost is to change, by node, and how many nodes more are left to later passes. With the gate off, what was
+/// written is removed.
+pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, usize) {
+    let is_on = scene.snapshot.settings.feature_gates.get(GATE) == Some(&true);
+    let ranked = if is_on { ranked(scene) } else { Vec::new() };
+    let count = ranked.len();
+    let places = ranked.iter().enumerate();
+    let places: BTreeMap<&NodeName, usize> = places.map(|(at, name)| (*name, at)).collect();
+    let (mut leaving, mut staying, mut rest) = (Vec::new(), vec![Vec::new(); count], Vec::new());
+    for machine in &scene.inventory.machines {
+        let Some(node) = machine.node.filter(|_| machine.claim.is_some()) else {
+            continue;
+        };
+        let changes = |wanted| {
+            let pods = machine.pods.iter();
+            let pods: Vec<_> = pods.filter_map(|pod| change(pod, wanted)).collect();
+            let node = node.name.clone();
+            (!pods.is_empty()).then_some(NodeDeletionCosts { node, pods })
+        };
+        match places.get(&node.name).copied() {
+            _ if is_on && leaves(machine) => leaving.extend(changes(Some(LEAVES))),
+            Some(rank) => {
+                let cost = about(machine, cost_of_rank(rank, count), count);
+                if let Some(of_rank) = staying.get_mut(rank) {
+                    of_rank.extend(changes(Some(cost)));
+                }
+            }
+            None => rest.extend(changes(None)),
+        }
+    }
+    let mut counted: Vec<_> = staying.into_iter().flatten().chain(rest).collect();
+    let left = counted.len().saturating_sub(NODES_MAX);
+    counted.truncate(NODES_MAX);
+    leaving.append(&mut counted);
+    (leaving, left)
+}
+
+/// Nodes that should become empty, first those that drifted, each group by what they save for what their pods cost.
+fn ranked<'a>(scene: &Scene<'a>) -> Vec<&'a NodeName> {
+    let candidates = Candidates::new(scene, Class::Graceful);
+    let can_empty = |one: &&Candidate<'a>| {
+        one.kind.is_some() && !leaves(one.machine) && one.machine.pods.iter().all(|pod| may_go(pod))
+    };
+    let mut all: Vec<&Candidate<'a>> = candidates.all.iter().filter(can_empty).collect();
+    all.sort_by(|a, b| by_saving(a, b));
+    let (drifted, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| one.claim.is_true(DRIFTED));
+    let others = others.into_iter().filter(|one| {
+        one.pool.replicas.is_none()
+            && one.pool.disruption.consolidate_after != ConsolidateAfter::Never
+    });
+    let within = |reason, nodes: Vec<&Candidate<'a>>| -> Vec<&'a NodeName> {
+        let mut budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+        let allowed = nodes.into_iter().filter(|one| budgets.take(one));
+        allowed.map(|one| &one.node.name).collect()
+    };
+    let mut ranked = within(Reason::Drifted, drifted);
+    ranked.extend(within(Reason::Underutilized, others.collect()));
+    ranked
+}
+
+/// The dearer for what its pods cost, the earlier.
+fn by_saving(a: &Candidate<'_>, b: &Candidate<'_>) -> std::cmp::Ordering {
+    // a.price / a.cost against b.price / b.cost, without dividing.
+    let ratio = |of: &Candidate<'_>, other: &Candidate<'_>| {
+        i128::from(of.price.0) * i128::from(other.cost.max(cost::EVICTION))
+    };
+    (Reverse(ratio(a, b)), &a.node.name).cmp(&(Reverse(ratio(b, a)), &b.node.name))
+}
+
+/// Whether a pod is gone for good, or moves by its owner, once it is deleted; pods of the system always count as such.
+fn may_go(pod: &Pod) -> bool {
+    let owner = pod.owner.as_ref();
+    pod.key.namespace == "kube-system"
+        || owner
+            .is_some_and(|owner| matches!(owner.kind.as_str(), "ReplicaSet" | "Job" | "DaemonSet"))
+}
+
+fn leaves(machine: &Machine<'_>) -> bool {
+    let is_disrupted = |taint: &Taint| {
+        taint.key == api::names::taint::DISRUPTED && taint.effect == TaintEffect::NoSchedule
+    };
+    let mut taints = machine.node.into_iter().flat_map(|node| &node.taints);
+    machine.deleting || taints.any(is_disrupted)
+}
+
+/// −count for the first, −1 for the last.
+fn cost_of_rank(rank: usize, count: usize) -> i32 {
+    let behind = count.saturating_sub(rank);
+    i32::try_from(behind).map_or(i32::MIN + 1, |behind| -behind)
+}
+
+/// What is written on a node already, where that is about its rank.
+fn about(machine: &Machine<'_>, cost: i32, count: usize) -> i32 {
+    let written = machine.pods.iter().find_map(|pod| written(pod));
+    let is_about = |written: &i32| {
+        let apart = u64::from(written.abs_diff(cost)) * u64::from(TOLERATED_PART);
+        *written < 0 && u64::try_from(count).is_ok_and(|count| apart <= count)
+    };
+    written.filter(is_about).unwrap_or(cost)
+}
+
+/// What we wrote to a pod last, if it still says so.
+fn written(pod: &Pod) -> Option<i32> {
+    let cost = pod.annotations.get(POD_DELETION_COST)?;
+    let own = pod.annotations.get(DELETION_COST_WRITTEN)?;
+    if cost == own { own.parse().ok() } else { None }
+}
+
+/// An owner's own value stays. Only ReplicaSets read it.
+fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
+    let is_of_replica_set = |owner: &Owner| owner.kind == "ReplicaSet";
+    let written = written(pod);
+    let is_the_owners = written.is_none() && pod.annotations.contains_key(POD_DELETION_COST);
+    (pod.owner.as_ref().is_some_and(is_of_replica_set) && !is_the_owners && written != cost).then(
+        || DeletionCost {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            cost,
+        },
+    )
+}
+
+/// Whether there is anything to do at all: the gate is on, or something is left of when it was.
+pub(super) fn is_managed(snapshot: &Snapshot) -> bool {
+    let is_on = snapshot.settings.feature_gates.get(GATE) == Some(&true);
+    is_on
+        || snapshot
+            .pods
+            .iter()
+            .any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
+}

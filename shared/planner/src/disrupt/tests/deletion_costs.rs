@@ -1,0 +1,195 @@
+//! Which pods ReplicaSets should lose first, so that nodes become empty by themselves (spec/v1.15 §8).
+
+use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
+
+use super::*;
+
+fn switch(snapshot: &mut Snapshot, on: bool) {
+    let gates = &mut snapshot.settings.feature_gates;
+    gates.insert(POD_DELETION_COST_GATE.to_owned(), on);
+}
+
+/// With pods of ReplicaSets alone, and the gate on.
+fn managed(world: World) -> World {
+    world.with(|snapshot| {
+        switch(snapshot, true);
+        snapshot
+            .pods
+            .iter_mut()
+            .for_each(|pod| own(pod, "ReplicaSet"));
+    })
+}
+
+fn own(pod: &mut Pod, kind: &str) {
+    pod.owner = Some(Owner {
+        api_version: "apps/v1".into(),
+        kind: kind.into(),
+        name: "web".into(),
+        uid: "web-uid".into(),
+    });
+}
+
+fn says(pod: &mut Pod, cost: &str, written: Option<&str>) {
+    let annotations = &mut pod.annotations;
+    annotations.insert(POD_DELETION_COST.into(), cost.into());
+    if let Some(written) = written {
+        annotations.insert(DELETION_COST_WRITTEN.into(), written.into());
+    }
+}
+
+/// Pods and what is to be written to them, by name.
+fn writes(world: &World) -> Vec<(String, Option<i32>)> {
+    let (nodes, _) = deletion_costs(&world.0);
+    let pods = nodes.into_iter().flat_map(|node| node.pods);
+    let mut pods: Vec<_> = pods
+        .map(|pod| (pod.pod.name.to_string(), pod.cost))
+        .collect();
+    pods.sort();
+    pods
+}
+
+fn three() -> World {
+    managed(
+        World::new()
+            .node("large", "large", &[100])
+            .node("medium", "medium", &[100, 100])
+            .node("small", "small", &[100]),
+    )
+}
+
+#[test]
+fn pods_of_the_node_that_saves_most_for_what_its_pods_cost_go_first() {
+    let expected = [
+        ("large-0".to_owned(), Some(-3)),
+        ("medium-0".to_owned(), Some(-2)),
+        ("medium-1".to_owned(), Some(-2)),
+        ("small-0".to_owned(), Some(-1)),
+    ];
+    assert_eq!(writes(&three()), expected);
+}
+
+#[test]
+fn nodes_that_drifted_are_emptied_before_others() {
+    let world = three().with(|snapshot| drift(snapshot, "small-claim", 1));
+    let costs = writes(&world);
+    assert_eq!(costs[3], ("small-0".to_owned(), Some(-3)));
+    assert_eq!(costs[0], ("large-0".to_owned(), Some(-2)));
+}
+
+#[test]
+fn pods_of_a_node_that_leaves_anyway_go_first_of_all() {
+    let world = three().with(|snapshot| {
+        let now = snapshot.now;
+        snapshot.node_claims[0].deleted_at = Some(now);
+    });
+    let costs = writes(&world);
+    assert_eq!(costs[0], ("large-0".to_owned(), Some(i32::MIN)));
+    assert_eq!(costs[1], ("medium-0".to_owned(), Some(-2)));
+}
+
+#[test]
+fn nodes_that_cannot_become_empty_have_no_rank() {
+    type Change = fn(&mut Snapshot);
+    let changes: [(&str, Change); 7] = [
+        ("a pod that may not be disrupted", |w| {
+            let annotations = &mut w.pods[0].annotations;
+            annotations.insert(DO_NOT_DISRUPT.into(), "true".into());
+        }),
+        ("a node that may not be disrupted", |w| {
+            let annotations = &mut w.nodes[0].annotations;
+            annotations.insert(DO_NOT_DISRUPT.into(), "true".into());
+        }),
+        ("a budget that keeps a pod", |w| {
+            w.disruption_budgets.push(guard("large-0"));
+        }),
+        ("a pod of a StatefulSet", |w| {
+            let mut stateful = pod("db-0", 100, "large");
+            own(&mut stateful, "StatefulSet");
+            w.pods.push(stateful);
+        }),
+        ("a pod of nobody", |w| {
+            w.pods.push(pod("bare", 100, "large"))
+        }),
+        ("a nomination", |w| {
+            let until = w.now + SignedDuration::from_secs(20);
+            w.nominated.insert("large".into(), until);
+        }),
+        ("a type that is not offered", |w| {
+            let types = w.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).retain(|kind| kind.name != "large");
+        }),
+    ];
+    for (what, change) in changes {
+        let costs = writes(&three().with(change));
+        assert!(
+            costs.iter().all(|(pod, _)| pod != "large-0") && costs[0].1 == Some(-2),
+            "{what}: {costs:?}"
+        );
+    }
+}
+
+#[test]
+fn no_more_nodes_are_ranked_than_budgets_let_go() {
+    let world = three().with(|w| w.node_pools[0].disruption.budgets = vec![budget("1")]);
+    assert_eq!(writes(&world), [("large-0".to_owned(), Some(-1))]);
+    let never = three().with(|w| {
+        w.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
+    });
+    assert_eq!(writes(&never), []);
+}
+
+#[test]
+fn what_an_owner_wrote_stays_and_what_is_right_is_not_written_again() {
+    let world = three().with(|w| {
+        says(&mut w.pods[0], "-7", None);
+        says(&mut w.pods[3], "-1", Some("-1"));
+    });
+    let names: Vec<_> = writes(&world).into_iter().map(|(pod, _)| pod).collect();
+    assert_eq!(names, ["medium-0", "medium-1"]);
+    let changed_by_its_owner = three().with(|w| says(&mut w.pods[0], "100", Some("-3")));
+    assert!(
+        writes(&changed_by_its_owner)
+            .iter()
+            .all(|(pod, _)| pod != "large-0")
+    );
+}
+
+#[test]
+fn a_rank_that_hardly_changed_is_left_as_it_is_written() {
+    let many = || {
+        let nodes = (0..20).fold(World::new(), |world, at| {
+            world.node(&format!("n{at:02}"), "small", &[100])
+        });
+        managed(nodes)
+    };
+    // Its rank is -20 now.
+    let near = many().with(|w| says(&mut w.pods[0], "-18", Some("-18")));
+    assert!(writes(&near).iter().all(|(pod, _)| pod != "n00-0"));
+    let far = many().with(|w| says(&mut w.pods[0], "-17", Some("-17")));
+    assert_eq!(writes(&far)[0], ("n00-0".to_owned(), Some(-20)));
+}
+
+#[test]
+fn what_was_written_is_removed_where_the_gate_is_off_or_the_node_has_no_rank() {
+    let off = three().with(|w| {
+        switch(w, false);
+        says(&mut w.pods[0], "-3", Some("-3"));
+        says(&mut w.pods[3], "-1", None);
+    });
+    assert_eq!(writes(&off), [("large-0".to_owned(), None)]);
+    let kept = three().with(|w| {
+        says(&mut w.pods[0], "-3", Some("-3"));
+        w.disruption_budgets.push(guard("large-0"));
+    });
+    assert_eq!(writes(&kept)[0], ("large-0".to_owned(), None));
+}
+
+#[test]
+fn one_pass_changes_pods_of_fifty_nodes_at_most() {
+    let many = (0..60).fold(World::new(), |world, at| {
+        world.node(&format!("n{at:02}"), "small", &[100])
+    });
+    let (nodes, left) = deletion_costs(&managed(many).0);
+    assert_eq!((nodes.len(), left), (50, 10));
+    assert_eq!(nodes[0].pods[0].cost, Some(-60), "the first ranks first");
+}

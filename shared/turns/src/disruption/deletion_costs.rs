@@ -1,0 +1,82 @@
+//! Tells ReplicaSets which of their pods should go first, so that nodes become empty by themselves (spec/v1.15 §8).
+
+use std::collections::BTreeMap;
+
+use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
+use jiff::SignedDuration;
+use model::Snapshot;
+use planner::{DeletionCost, POD_DELETION_COST_GATE};
+use ports::ClusterError;
+
+use crate::{Report, TurnError, lane::Turn, metrics};
+
+/// Passes are at least this far apart, as upstream's.
+const EVERY: SignedDuration = SignedDuration::from_secs(60);
+/// Where nothing else wakes the lane, the order is looked at again after this, as upstream's.
+const AGAIN: SignedDuration = SignedDuration::from_mins(5);
+/// Pods that one pass writes to at most: each write is a call of some ten milliseconds in a turn that has other things to do.
+const PODS_MAX: usize = 200;
+const KEY: &str = "pod-deletion-costs";
+
+/// Writes what is to change, after a look of a turn that may act. What goes wrong here is told, and changes nothing else.
+pub(super) async fn write(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    if snapshot.settings.feature_gates.get(POD_DELETION_COST_GATE) == Some(&true) {
+        report.look_again(turn.now + AGAIN);
+    }
+    let (nodes, nodes_left) = planner::deletion_costs(snapshot);
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let now = turn.world.clock.now();
+    let ledger = &turn.world.ledger;
+    if !ledger.once(turn.cluster, KEY, now, now + EVERY).await? {
+        report.look_again(now + EVERY);
+        return Ok(());
+    }
+    let pods: Vec<&DeletionCost> = nodes.iter().flat_map(|node| &node.pods).collect();
+    for pod in pods.iter().take(PODS_MAX) {
+        if turn.world.clock.now() >= turn.deadline {
+            break;
+        }
+        let written = turn.api.annotate_pod(&pod.pod, &pod.uid, &of(pod)).await;
+        let result = match &written {
+            Ok(()) => "updated",
+            Err(ClusterError::NotFound { .. }) => "skipped_notfound",
+            Err(ClusterError::Conflict { .. }) => "skipped_conflict",
+            Err(_) => "error",
+        };
+        report.metrics.push(metrics::of_deletion_cost(result));
+        match written {
+            Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
+            // The same for all of them: the chart grants it only where it is told to.
+            Err(error @ ClusterError::Denied { .. }) => {
+                let complaint = format!(
+                    "deletion costs of pods are not written: {error}; install the chart with \
+                     settings.featureGates.podDeletionCostManagement=true, or take the gate {POD_DELETION_COST_GATE} out of the settings"
+                );
+                report.complaints.push(complaint);
+                return Ok(());
+            }
+            Err(error) => {
+                let problem = format!("deletion cost of pod {}: {error}", pod.pod);
+                report.problems.push(problem);
+            }
+        }
+    }
+    if pods.len() > PODS_MAX || nodes_left > 0 {
+        report.look_again(now + EVERY);
+    }
+    Ok(())
+}
+
+/// The annotation that ReplicaSets read, and the one by which ours is told from an owner's.
+fn of(pod: &DeletionCost) -> BTreeMap<String, Option<String>> {
+    let value = pod.cost.map(|cost| cost.to_string());
+    let names = [POD_DELETION_COST, DELETION_COST_WRITTEN];
+    let both = names.map(|name| (name.to_owned(), value.clone()));
+    both.into()
+}
