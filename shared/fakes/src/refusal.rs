@@ -1,5 +1,7 @@
 //! Refusals of single objects, which last until somebody takes them away, beside the transient faults of whole ports.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, launch::InstanceState,
@@ -18,6 +20,19 @@ pub enum Protected {
     NodePool(NodePoolName),
     NodeClass(String),
     Pod(PodKey),
+}
+
+impl fmt::Display for Protected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "Node {name}"),
+            Self::NodeClaim(name) => write!(f, "NodeClaim {name}"),
+            Self::NodeClaimsOf(pool) => write!(f, "NodeClaims of NodePool {pool}"),
+            Self::NodePool(name) => write!(f, "NodePool {name}"),
+            Self::NodeClass(name) => write!(f, "EC2NodeClass {name}"),
+            Self::Pod(key) => write!(f, "Pod {key}"),
+        }
+    }
 }
 
 /// The answer of an admission policy that refuses a change.
@@ -147,7 +162,7 @@ impl Account {
 impl ApiServer {
     /// The answer of admission policies to a change of this object.
     pub(crate) fn admits(&self, object: &Protected) -> Result<(), ClusterError> {
-        let what = format!("{object:?}");
+        let what = object.to_string();
         let message =
             format!("admission policy \"forensics\" denied the request: {what} is frozen");
         match self.protected.get(object) {
