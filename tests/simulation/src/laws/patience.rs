@@ -1,6 +1,6 @@
 //! Laws about how long anything may take (L5).
 
-use api::conditions::types::REGISTERED;
+use api::conditions::types::{LAUNCHED, REGISTERED};
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{node_claim::NodeClaim, pod::Pod};
@@ -91,7 +91,11 @@ impl Laws {
         let now = world.now;
         let mut claims = world.api.node_claims.values();
         claims.any(|claim| {
-            let made = claim.created_at;
+            // A launch may have waited for a pause to end.
+            let launched = claim.condition(LAUNCHED);
+            let launched = launched.filter(|_| claim.is_true(LAUNCHED));
+            let made = launched.map(|one| one.last_transition);
+            let made = made.or(claim.created_at);
             let id = &claim.status.provider_id;
             let nodes = world.api.nodes.values();
             let nodes = nodes.filter(|node| node.provider_id == *id);
