@@ -36,6 +36,8 @@ pub struct Config {
     pub status_namespace: String,
     /// The stack's bucket, where pods are published for its functions.
     pub view_bucket: Option<String>,
+    /// `/metrics` has a series for each node, pod and object.
+    pub per_object: bool,
 }
 
 /// What is wrong, one line per variable.
@@ -92,17 +94,21 @@ impl Config {
             .unwrap_or("kube-system")
             .to_owned();
         let view_bucket = reader.get("WHITTLE_VIEW_BUCKET").map(str::to_owned);
-        match (listen, log_level) {
-            (Some(listen), Some(log_level)) if reader.problems.is_empty() => Ok(Self {
-                cluster: ClusterName::from(cluster),
-                table,
-                queues,
-                listen,
-                window,
-                log_level,
-                status_namespace,
-                view_bucket,
-            }),
+        let per_object = reader.parsed("WHITTLE_METRICS_PER_OBJECT", "false", "true or false");
+        match (listen, log_level, per_object) {
+            (Some(listen), Some(log_level), Some(per_object)) if reader.problems.is_empty() => {
+                Ok(Self {
+                    cluster: ClusterName::from(cluster),
+                    table,
+                    queues,
+                    listen,
+                    window,
+                    log_level,
+                    status_namespace,
+                    view_bucket,
+                    per_object,
+                })
+            }
             _ => Err(ConfigError(reader.problems)),
         }
     }
@@ -215,6 +221,7 @@ mod tests {
         assert_eq!(config.log_level, LevelFilter::INFO);
         assert_eq!(config.status_namespace, "kube-system");
         assert_eq!(config.view_bucket, None, "publishing is asked for");
+        assert!(!config.per_object, "a large cluster has very many series");
         assert!(config.queues[&Lane::Terminator].ends_with("/whittle-terminate"));
     }
 
@@ -257,6 +264,7 @@ mod tests {
             ("WHITTLE_BATCH_MAX_DURATION", "-10s", "a duration"),
             ("WHITTLE_BATCH_MAX_DURATION", "20m", "a duration"),
             ("WHITTLE_LOG_LEVEL", "loud", "warn, info"),
+            ("WHITTLE_METRICS_PER_OBJECT", "yes", "true or false"),
         ] {
             let error = problem(name, value);
             for part in [name, value, expected] {

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ports::Clock;
 use relay::aws::{AwsSink, sdk_config};
+use relay::cluster_metrics::ClusterMetrics;
 use relay::config::Config;
 use relay::http::router;
 use relay::metrics::Metrics;
@@ -70,7 +71,10 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         api_server: api_server.clone(),
         clock: now,
     };
-    let metrics = Metrics::default();
+    let metrics = Metrics::default().of_cluster(ClusterMetrics {
+        clock: now,
+        per_object: config.per_object,
+    });
     let mut relay = Relay::new(config.cluster.clone(), config.window, seed);
     if config.view_bucket.is_some() {
         relay = relay.publishing(config.cluster.clone(), epoch.clone());
@@ -93,7 +97,6 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         patience: Patience::new(seed),
         metrics: metrics.clone(),
         pages: Arc::new(Semaphore::new(1)),
-        publishes: config.view_bucket.is_some(),
     }
     .spawn();
     watches.spawn(follow(client, config.status_namespace, metrics));

@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::cluster_metrics::ClusterMetrics;
 use crate::kind::Kind;
 use crate::relay::Relay;
 use crate::told::Told;
@@ -25,6 +26,7 @@ pub struct Metrics {
     beats: Family<OutcomeLabels, Counter>,
     views: Family<OutcomeLabels, Counter>,
     told: Arc<Mutex<Told>>,
+    cluster: Option<ClusterMetrics>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,6 +63,14 @@ struct LaneLabels {
 }
 
 impl Metrics {
+    /// The same, telling of the cluster what the relay sees of it.
+    pub fn of_cluster(self, cluster: ClusterMetrics) -> Self {
+        Self {
+            cluster: Some(cluster),
+            ..self
+        }
+    }
+
     pub fn event(&self, kind: Kind, event: &'static str) {
         self.events
             .get_or_create(&EventLabels {
@@ -181,8 +191,13 @@ impl Metrics {
         let mut text = String::new();
         encode_registry(&mut text, &registry)?;
         let mut of_functions = Registry::default();
-        self.told().register(&mut of_functions);
+        let replaced = self.cluster.map_or(&[][..], ClusterMetrics::replaces);
+        let measured = relay.state().measured();
+        self.told().register(measured, replaced, &mut of_functions);
         encode_registry(&mut text, &of_functions)?;
+        if let Some(cluster) = self.cluster {
+            cluster.write(relay, &self.told(), &mut text);
+        }
         encode_eof(&mut text)?;
         Ok(text)
     }

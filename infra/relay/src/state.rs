@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::status::Status;
+
 use crate::change::{Change, Place, Situation, What};
 use crate::kind::Kind;
+use crate::measured::Measured;
+use crate::objects::facts::Facts;
 use crate::objects::node::NodeDigest;
 use crate::objects::{Digest, Key, differences};
 
@@ -14,6 +18,8 @@ pub struct Sighting {
     /// `namespace/name`, or the name alone.
     pub name: String,
     pub digest: Digest,
+    /// For `/metrics`.
+    pub facts: Option<Facts>,
     /// A pod as functions plan with it, where the relay publishes pods.
     pub pod: Option<Box<model::pod::Pod>>,
 }
@@ -24,14 +30,21 @@ pub struct State {
     kinds: BTreeMap<Kind, Objects>,
     waiting: usize,
     draining: usize,
+    measured: Measured,
 }
 
 #[derive(Debug, Default)]
 struct Objects {
-    known: BTreeMap<Key, Digest>,
+    known: BTreeMap<Key, Known>,
     /// What the list under way has shown so far; a list that is given up leaves nothing behind.
     listing: Option<BTreeSet<Key>>,
     listed: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    digest: Digest,
+    facts: Option<Facts>,
 }
 
 impl State {
@@ -47,9 +60,14 @@ impl State {
             listing.insert(sighting.key);
         }
         let Sighting {
-            key, name, digest, ..
+            key,
+            name,
+            digest,
+            facts,
+            ..
         } = sighting;
-        let changes = self.replace(kind, key, Some(digest), Some(object_name(kind, &name)));
+        let new = Known { digest, facts };
+        let changes = self.replace(kind, key, Some(new), Some(object_name(kind, &name)));
         if self.objects(kind).listed {
             changes
         } else {
@@ -129,8 +147,20 @@ impl State {
         self.waiting
     }
 
+    /// What `/metrics` tells of the objects of a kind.
+    pub fn facts(&self, kind: Kind) -> impl Iterator<Item = (Key, &Facts)> {
+        let objects = self.kinds.get(&kind).into_iter();
+        let known = objects.flat_map(|objects| &objects.known);
+        known.filter_map(|(key, known)| Some((*key, known.facts.as_ref()?)))
+    }
+
+    /// What was counted and timed of changes since the relay started.
+    pub fn measured(&self) -> &Status {
+        self.measured.status()
+    }
+
     fn node(&self, key: Key) -> Option<&NodeDigest> {
-        let Digest::Node(node) = self.kinds.get(&Kind::Node)?.known.get(&key)? else {
+        let Digest::Node(node) = &self.kinds.get(&Kind::Node)?.known.get(&key)?.digest else {
             return None;
         };
         Some(node)
@@ -144,14 +174,22 @@ impl State {
         &mut self,
         kind: Kind,
         key: Key,
-        new: Option<Digest>,
+        new: Option<Known>,
         object: Option<String>,
     ) -> Vec<Change> {
-        let known = &mut self.objects(kind).known;
-        let old = match new.clone() {
-            Some(digest) => known.insert(key, digest),
+        let known = &mut self.kinds.entry(kind).or_default().known;
+        let digest = new.as_ref().map(|new| new.digest.clone());
+        let old = match new {
+            Some(mut new) => {
+                let old = known.get(&key).and_then(|old| old.facts.as_ref());
+                if let Some(facts) = &mut new.facts {
+                    self.measured.follow(kind, old, facts);
+                }
+                known.insert(key, new)
+            }
             None => known.remove(&key),
         };
+        let (old, new) = (old.map(|old| old.digest), digest);
         self.waiting = self.waiting + usize::from(is_waiting(&new)) - usize::from(is_waiting(&old));
         self.draining =
             self.draining + usize::from(is_draining(&new)) - usize::from(is_draining(&old));
@@ -199,6 +237,7 @@ mod tests {
             key: Key::new(&object.meta().namespace, &object.meta().name),
             name: object.meta().full_name(),
             digest: object.digest(),
+            facts: object.facts(),
             pod: None,
         }
     }

@@ -1,4 +1,5 @@
-//! What the functions tell of the cluster, for `/metrics`: series under Karpenter's names, in a ConfigMap.
+//! What the functions tell of the cluster, for `/metrics`: series under Karpenter's names, in a ConfigMap. What the relay measured itself is
+//! shown among them.
 //!
 //! Nothing else here depends on it. A document that cannot be read is counted as such, and its series are missing.
 
@@ -9,7 +10,7 @@ mod help;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use model::status::Status;
+use model::status::{Series, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,9 +18,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
-use durations::Histograms;
+pub(crate) use durations::{Histograms, quantile};
 pub use follow::follow;
-use help::help;
+pub(crate) use help::help;
 
 /// What documents may tell of; the relay's own names are its own.
 const PREFIXES: [&str; 2] = ["karpenter_", "operator_"];
@@ -33,7 +34,7 @@ pub struct Told {
     trouble: Option<String>,
 }
 
-type Labels = Vec<(String, String)>;
+pub(crate) type Labels = Vec<(String, String)>;
 type Counters = BTreeMap<String, Family<Labels, Counter<f64, AtomicU64>>>;
 type Gauges = BTreeMap<String, Family<Labels, Gauge<f64, AtomicU64>>>;
 
@@ -72,8 +73,9 @@ impl Told {
         }
     }
 
-    /// Adds all series: counters and histograms of the same series are summed up, of gauges the last stands.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Adds all series and those that the relay measured itself, but for metrics that are shown otherwise: counters and histograms of the
+    /// same series are summed up, of gauges the last stands.
+    pub fn register(&self, measured: &Status, replaced: &[&str], registry: &mut Registry) {
         let (mut counters, mut gauges) = (Counters::new(), Gauges::new());
         let mut histograms: BTreeMap<String, Histograms> = BTreeMap::new();
         let unreadable = Family::<DocumentLabels, Gauge>::default();
@@ -83,7 +85,9 @@ impl Told {
             };
             let is_unreadable = i64::from(status.is_none());
             unreadable.get_or_create(&labels).set(is_unreadable);
-            for series in status.iter().flat_map(|status| &status.counters) {
+        }
+        for status in self.statuses(measured) {
+            for series in &status.counters {
                 if let Some(name) = name(&series.name) {
                     // The encoder writes the suffix itself.
                     let name = name.strip_suffix("_total").unwrap_or(&name).to_owned();
@@ -94,13 +98,13 @@ impl Told {
                         .inc_by(more);
                 }
             }
-            for durations in status.iter().flat_map(|status| &status.durations) {
+            for durations in &status.durations {
                 if let Some(name) = name(&durations.name) {
                     let family = histograms.entry(name).or_default();
                     family.add(labels_of(&durations.labels), durations);
                 }
             }
-            for series in status.iter().flat_map(|status| &status.gauges) {
+            for series in &status.gauges {
                 if let Some(name) = name(&series.name) {
                     let family = gauges.entry(name).or_default();
                     family
@@ -110,7 +114,9 @@ impl Told {
             }
         }
         // A name is of one type.
-        histograms.retain(|name, _| !counters.contains_key(name));
+        let is_shown = |name: &String| !replaced.contains(&name.as_str());
+        histograms.retain(|name, _| !counters.contains_key(name) && is_shown(name));
+        gauges.retain(|name, _| is_shown(name));
         gauges.retain(|name, _| !counters.contains_key(name) && !histograms.contains_key(name));
         for (name, family) in counters {
             let help = help(&format!("{name}_total"));
@@ -128,6 +134,29 @@ impl Told {
             let help = "1 for what a function tells where this relay cannot read it: upgrade the chart, or the stack";
             registry.register("whittle_status_unreadable", help, unreadable);
         }
+    }
+
+    /// What was timed under this name, those of the same labels summed up.
+    pub(crate) fn histograms(&self, measured: &Status, name: &str) -> Histograms {
+        let mut family = Histograms::default();
+        for status in self.statuses(measured) {
+            let durations = status.durations.iter();
+            for durations in durations.filter(|durations| durations.name == name) {
+                family.add(labels_of(&durations.labels), durations);
+            }
+        }
+        family
+    }
+
+    /// Gauges of this name.
+    pub(crate) fn gauges(&self, name: &str) -> impl Iterator<Item = &Series> {
+        let all = self.documents.values().flatten();
+        let all = all.flat_map(|status| &status.gauges);
+        all.filter(move |series| series.name == name)
+    }
+
+    fn statuses<'a>(&'a self, measured: &'a Status) -> impl Iterator<Item = &'a Status> {
+        self.documents.values().flatten().chain([measured])
     }
 }
 

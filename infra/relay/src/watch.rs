@@ -32,7 +32,6 @@ use crate::objects::node::Node;
 use crate::objects::node_claim::NodeClaim;
 use crate::objects::node_class::NodeClass;
 use crate::objects::node_pool::NodePool;
-use crate::objects::pod::Pod;
 use crate::objects::pod_disruption_budget::PodDisruptionBudget;
 use crate::objects::volume_attachment::VolumeAttachment;
 use crate::objects::whole_pod::WholePod;
@@ -82,8 +81,6 @@ pub struct Watcher {
     pub metrics: Metrics,
     /// One page at a time over all kinds, so that memory peaks at one page.
     pub pages: Arc<Semaphore>,
-    /// Whether pods are read whole, to be published.
-    pub publishes: bool,
 }
 
 /// Why a list or watch ended before its time.
@@ -104,10 +101,7 @@ impl Watcher {
     /// Watches every kind, each in its own task. The tasks end when nobody listens any more.
     pub fn spawn(&self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        match self.publishes {
-            true => tasks.spawn(self.watch::<WholePod>().run()),
-            false => tasks.spawn(self.watch::<Pod>().run()),
-        };
+        tasks.spawn(self.watch::<WholePod>().run());
         tasks.spawn(self.watch::<Node>().run());
         tasks.spawn(self.watch::<NodeClaim>().run());
         tasks.spawn(self.watch::<NodePool>().run());
@@ -422,6 +416,7 @@ fn sighting<T: Watched>(object: T) -> Sighting {
         key: Key::new(&meta.namespace, &meta.name),
         name: meta.full_name(),
         digest: object.digest(),
+        facts: object.facts(),
         pod: object.into_whole_pod(),
     }
 }

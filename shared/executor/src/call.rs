@@ -13,8 +13,8 @@ use model::{
 use ports::{CloudError, ledger::Moved};
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Postponed, Trouble,
-    launch::leave,
+    Executor, LaunchError, LaunchFacts, Outcome, Postponed, Trouble,
+    launch::leave_after,
     members::Member,
     naming,
     settle::{Answered, Facts},
@@ -182,6 +182,7 @@ impl Executor<'_> {
                 let why = format!("{code}: {message}");
                 for member in &members {
                     let reason = Some("InsufficientCapacityError");
+                    outcome.errors.push(LaunchError::InsufficientCapacity);
                     let failed = self.fail(member, &why, reason, outcome).await;
                     outcome.isolate(member.name(), failed)?;
                 }
@@ -213,7 +214,7 @@ impl Executor<'_> {
             Err(error @ CloudError::NotSent { .. }) => Ok(Sent::Not(members, error.to_string())),
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
                 let trouble = Trouble::from(error);
-                leave(&members, &trouble, outcome);
+                leave_after(&members, &trouble, outcome);
                 Ok(Sent::Unanswered)
             }
         }

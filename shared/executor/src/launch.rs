@@ -4,9 +4,10 @@ use model::{
     launch::LaunchRefusal,
     ledger::{Call, Intent, Lease, PauseLevel},
 };
+use ports::CloudError;
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Postponed, Trouble,
+    Executor, LaunchError, LaunchFacts, Outcome, Postponed, Trouble,
     call::{Common, Group, request},
     members::Member,
     together::{each_at_once, together},
@@ -68,7 +69,7 @@ impl Executor<'_> {
             Err(trouble) => Err(trouble),
         };
         if let Err(trouble) = begun {
-            leave(&members, &trouble, outcome);
+            leave_after(&members, &trouble, outcome);
         }
         if let Some(postponed) = &outcome.postponed {
             common.postponed.get_or_init(|| postponed.clone());
@@ -124,6 +125,7 @@ impl Executor<'_> {
         match refusal {
             // Nothing was asked of EC2, so there is no attempt to end.
             LaunchRefusal::Create { reason, message } => {
+                outcome.errors.push(refusal.into());
                 outcome.left(member.name(), message);
                 self.explain(member, reason, message).await
             }
@@ -159,6 +161,17 @@ impl Executor<'_> {
         }
         outcome.postponed = Some(postponed);
     }
+}
+
+/// Leaves launches whose call failed, or could not be made.
+pub(crate) fn leave_after(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {
+    if let Trouble::Cloud(error) = trouble
+        && !matches!(error, CloudError::NotSent { .. })
+    {
+        let errors = members.iter().map(|_| LaunchError::Unclassified);
+        outcome.errors.extend(errors);
+    }
+    leave(members, trouble, outcome);
 }
 
 pub(crate) fn leave(members: &[Member], problem: &impl ToString, outcome: &mut Outcome) {

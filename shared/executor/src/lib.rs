@@ -26,8 +26,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::EC2NodeClass;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName, NodeClassName,
-    NodePoolName, Uid, ids::TurnId, launch::Instance, ledger::Lease, plan::PodRef,
+    CapacityType, ClusterName, FreeAddresses, InstanceId, InstanceType, Lane, NodeClaimName,
+    NodeClassName, NodePoolName, Uid,
+    ids::TurnId,
+    launch::{Instance, LaunchRefusal},
+    ledger::Lease,
+    plan::PodRef,
 };
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
@@ -90,6 +94,30 @@ pub struct Outcome {
     /// What waits for the account's budget of EC2 calls, and until when.
     pub postponed: Option<Postponed>,
     pub events: Vec<Event>,
+    /// Launches that failed, one entry for each NodeClaim and attempt.
+    pub errors: Vec<LaunchError>,
+    /// Offerings that EC2 had nothing of, also where it had enough of others.
+    pub lacking: Vec<LackingOffering>,
+}
+
+/// Class of a launch's failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchError {
+    InsufficientCapacity,
+    NodeClassNotReady,
+    /// Any other answer of EC2, or none.
+    Unclassified,
+}
+
+/// An offering in an error of CreateFleet's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LackingOffering {
+    pub zone: String,
+    /// Empty where the zone is none of the catalog's.
+    pub zone_id: String,
+    pub capacity_type: CapacityType,
+    /// EC2's error code.
+    pub code: String,
 }
 
 /// A call that was not made, because the account's budget of EC2 calls is spent.
@@ -107,6 +135,16 @@ pub struct Failed {
     pub why: String,
     /// Pods that were to run on it and must be planned again.
     pub pods: Vec<PodRef>,
+}
+
+impl From<&LaunchRefusal> for LaunchError {
+    fn from(refusal: &LaunchRefusal) -> Self {
+        match refusal {
+            LaunchRefusal::InsufficientCapacity { .. } => Self::InsufficientCapacity,
+            LaunchRefusal::NodeClassNotReady { .. } => Self::NodeClassNotReady,
+            LaunchRefusal::Create { .. } => Self::Unclassified,
+        }
+    }
 }
 
 impl Outcome {
@@ -134,6 +172,8 @@ impl Outcome {
         self.unfinished.extend(other.unfinished);
         self.problems.extend(other.problems);
         self.events.extend(other.events);
+        self.errors.extend(other.errors);
+        self.lacking.extend(other.lacking);
         self.stopped = self.stopped.take().or(other.stopped);
         self.postponed = self.postponed.take().or(other.postponed);
     }

@@ -14,7 +14,7 @@ use model::{
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Trouble,
+    Executor, LackingOffering, LaunchFacts, Outcome, Trouble,
     members::{Member, update_of},
     ownership::Owned,
     together::together,
@@ -73,7 +73,18 @@ impl Executor<'_> {
         facts: &LaunchFacts<'_>,
         outcome: &mut Outcome,
     ) -> Result<Answered, Trouble> {
-        let reading = facts.builder.read(&call.request, &answer, &zone_ids(facts));
+        let zone_ids = zone_ids(facts);
+        let reading = facts.builder.read(&call.request, &answer, &zone_ids);
+        let failures = answer.failures.iter();
+        outcome.lacking.extend(failures.map(|failure| {
+            let zone_id = zone_ids.get(failure.zone.as_str()).copied();
+            LackingOffering {
+                zone: failure.zone.clone(),
+                zone_id: zone_id.unwrap_or_default().to_owned(),
+                capacity_type: call.request.capacity_type,
+                code: failure.code.clone(),
+            }
+        }));
         for offering in &reading.unavailable {
             self.ledger
                 .mark_unavailable(offering, self.clock.now())
@@ -114,6 +125,7 @@ impl Executor<'_> {
         refusal: &LaunchRefusal,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
+        outcome.errors.push(refusal.into());
         match refusal {
             LaunchRefusal::InsufficientCapacity { message } => {
                 self.fail(member, message, Some("InsufficientCapacityError"), outcome)

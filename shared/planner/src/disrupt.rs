@@ -153,6 +153,11 @@ pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, usize) {
     }
 }
 
+/// How many nodes may be disrupted for each reason now, before budgets and before anything is simulated.
+pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 3] {
+    at_present(snapshot, |scene| Methods::new(&scene, &scene).eligible())
+}
+
 /// What becomes of each node by itself, and why: those that stay as well.
 pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
     at_present(snapshot, |scene| outlook::of_all(&scene))

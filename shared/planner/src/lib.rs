@@ -33,7 +33,8 @@ pub use decision::{About, Decision, Note};
 pub use disrupt::{
     Alternative, Blocked, Command, DeletionCost, Method, NodeDeletionCosts, Outlook,
     POD_DELETION_COST_GATE, Pass, PoolBudget, Reason, Rejection, VALIDATED_AFTER, deletion_costs,
-    disrupt, disrupt_at_any_price, disrupt_within, foresight, outlook, pool_budgets, validate,
+    disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes, foresight, outlook,
+    pool_budgets, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};
@@ -45,7 +46,7 @@ pub use orchestration::{Advance, advance, forgotten_marks, spent};
 pub use pods::is_reschedulable;
 pub use provision::{
     Exceeded, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
-    provision, provision_with, spending,
+    pool_spending, provision, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;

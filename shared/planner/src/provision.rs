@@ -29,7 +29,7 @@ use scheduling::{Answer, Effort, Input};
 
 pub use self::{
     buffers::buffer_pods,
-    caps::{Exceeded, exceeded, spending},
+    caps::{Exceeded, exceeded, pool_spending, spending},
     intake::is_provisionable,
     overlays::conflicting_overlays,
     overlays::overlaid_types,

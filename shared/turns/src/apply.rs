@@ -154,6 +154,9 @@ pub(crate) async fn apply(
             let said =
                 refused.flat_map(|(id, refusal)| words::not_ended(turn, observed, id, refusal));
             applied.events.extend(said);
+            let claims = &observed.snapshot.node_claims;
+            let failed = metrics::of_ending(turn.lane, &came, claims);
+            applied.metrics.extend(failed);
             report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
         }
         Err(error) => {

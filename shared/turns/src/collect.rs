@@ -17,7 +17,7 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, NodeClaimName, NodeName, Uid,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, Uid,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
     ledger::{Intent, IntentState, Pause, PauseLevel, SweepMemory},
@@ -284,6 +284,8 @@ async fn end(
     let resting = resting(world, cluster).await?;
     due.retain(|instance, _| !resting.contains(instance));
     let came = end_instances(world, cluster, &due).await?;
+    let failed = metrics::of_ending(Lane::Housekeeper, &came, &[]);
+    collected.metrics.extend(failed);
     collected.instances.extend(came.ended);
     let problems = &mut collected.failures.problems;
     problems.extend(came.refused.iter().map(|(instance, refusal)| {

@@ -178,7 +178,7 @@ pub async fn woken(
         // The due time stands in the ledger; the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
-    let gauges = status::gauges(lane, seen.as_ref().filter(|_| api.is_some()));
+    let gauges = status::gauges(&report, seen.as_ref().filter(|_| api.is_some()));
     journal::keep(world, &mut report, seen).await;
     let news = notifications::of_report(&report);
     if let Err(error) = notifications::put(world, cluster, &destinations, news).await {

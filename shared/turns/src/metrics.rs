@@ -1,5 +1,6 @@
 //! What turns count and time, under Karpenter's names and labels (spec/lifecycle §32).
 
+mod cloud;
 mod disruption;
 mod lifecycle;
 mod troubles;
@@ -15,6 +16,7 @@ use ports::{
 };
 
 pub(crate) use self::{
+    cloud::{of_ending, of_launching},
     disruption::{
         moving, of_command, of_decision, of_deletion_cost, of_disruption, of_failed_validation,
         of_rollback, of_search,

@@ -306,6 +306,10 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
                 .push(Line::new(text, [Subject::Pod(key.clone())]));
         }
     }
+    let plan = &checked.plan;
+    if !(plan.unplaced.is_empty() && plan.nominations.is_empty()) {
+        report.unschedulable = Some(plan.unplaced.len());
+    }
     report.unplaced = unplaced(&checked.plan).collect();
     report.expected = expected(&checked.plan).collect();
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     TurnError,
     isolation::ObjectFailures,
-    metrics::{INSUFFICIENT_CAPACITY, Troubles},
+    metrics::{self, INSUFFICIENT_CAPACITY, Troubles},
 };
 
 /// One turn: its journal record, and its log line.
@@ -87,6 +87,9 @@ pub struct Report {
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
     pub due: Option<Timestamp>,
+    /// Pods that a plan left without a place; `None` where no pod waited.
+    #[serde(skip)]
+    pub(crate) unschedulable: Option<usize>,
     /// What was seen, where it is kept: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
@@ -179,6 +182,7 @@ impl Report {
             paused: Vec::new(),
             stopped: None,
             due: None,
+            unschedulable: None,
             snapshot: None,
             objects: ObjectFailures::default(),
             troubles: Troubles::default(),
@@ -294,6 +298,8 @@ impl Report {
         let events = outcome.events.iter();
         let lacking = events.filter(|event| event.reason == INSUFFICIENT_CAPACITY);
         self.troubles.insufficient_capacity += u64::try_from(lacking.count()).unwrap_or(u64::MAX);
+        self.metrics
+            .extend(metrics::of_launching(self.lane, outcome));
         self.launched
             .extend(outcome.launched.iter().map(|(claim, instance)| {
                 let about = Subject::NodeClaim(claim.clone());

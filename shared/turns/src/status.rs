@@ -12,12 +12,19 @@ use ports::{
     Cluster, ClusterError, Metric, cluster::StatusDocument, metrics::Measured, with_causes,
 };
 
+use crate::Report;
+
 /// Others write the same ConfigMap; they seldom do so at the same moment.
 const TRIES: usize = 3;
 
-/// How things stand, as the one lane tells that always sees all nodes and pods.
-pub(crate) fn gauges(lane: Lane, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
-    seen.filter(|_| lane == Lane::Disruption).map(gauges::of)
+/// How things stand: the cluster as the one lane tells that always sees all nodes and pods, and pods without a place as the provisioner
+/// tells where pods wait.
+pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
+    match report.lane {
+        Lane::Disruption => seen.map(gauges::of),
+        Lane::Provisioner => report.unschedulable.map(gauges::of_unschedulable),
+        Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => None,
+    }
 }
 
 /// Adds what was counted to the function's document, and replaces what that says of how things stand, where it is known. Reads nothing where there is

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::meta::Meta;
+use super::facts::{Facts, ObjectFacts};
+use super::meta::{Condition, Meta, null_is_empty};
 use super::{Digest, Watched};
 use crate::change::What;
 use crate::kind::Kind;
@@ -18,6 +19,14 @@ pub struct GatedDigest {
 #[serde(default)]
 pub struct CapacityBuffer {
     metadata: Meta,
+    status: CapacityBufferStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct CapacityBufferStatus {
+    #[serde(deserialize_with = "null_is_empty")]
+    conditions: Vec<Condition>,
 }
 
 impl Watched for CapacityBuffer {
@@ -31,6 +40,11 @@ impl Watched for CapacityBuffer {
         Digest::CapacityBuffer(GatedDigest {
             generation: self.metadata.generation,
         })
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
+        Some(Facts::Other(facts))
     }
 }
 

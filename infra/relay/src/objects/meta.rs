@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 /// The slim `metadata` of any object.
@@ -13,6 +14,7 @@ pub struct Meta {
     pub uid: String,
     pub generation: i64,
     pub resource_version: String,
+    pub creation_timestamp: Option<String>,
     pub deletion_timestamp: Option<String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -27,6 +29,14 @@ pub struct Meta {
 impl Meta {
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+
+    pub fn created_at(&self) -> Option<Timestamp> {
+        self.creation_timestamp.as_ref()?.parse().ok()
+    }
+
+    pub fn deleted_at(&self) -> Option<Timestamp> {
+        self.deletion_timestamp.as_ref()?.parse().ok()
     }
 
     /// `namespace/name`, or the name alone where there is no namespace.
@@ -63,14 +73,23 @@ pub struct Owner {
     pub kind: String,
 }
 
-/// One status condition. Times and messages are left out: they change without meaning anything to a lane.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+/// One status condition. Digests leave out its time, which changes without meaning anything to a lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Condition {
     #[serde(rename = "type")]
     pub name: String,
     pub status: String,
     pub reason: String,
+    #[serde(rename = "lastTransitionTime")]
+    last_transition: Option<String>,
+}
+
+impl Condition {
+    /// Since when it has its status.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.last_transition.as_ref()?.parse().ok()
+    }
 }
 
 /// The `nodeClassRef` of a NodePool's template or a NodeClaim.

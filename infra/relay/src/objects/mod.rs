@@ -4,6 +4,7 @@
 //! digest outlives its event, so 50,000 pods take a few MiB.
 
 pub mod capacity;
+pub mod facts;
 pub mod gated;
 pub mod meta;
 pub mod node;
@@ -21,6 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::change::What;
 use crate::kind::Kind;
+use facts::Facts;
 use meta::Meta;
 
 /// The slim form of one watched kind.
@@ -28,6 +30,11 @@ pub trait Watched: DeserializeOwned + Send + 'static {
     const KIND: Kind;
     fn meta(&self) -> &Meta;
     fn digest(&self) -> Digest;
+
+    /// What `/metrics` tells of the object, if anything.
+    fn facts(&self) -> Option<Facts> {
+        None
+    }
 
     /// The object as functions plan with it, where it is a pod that was read for that.
     fn into_whole_pod(self) -> Option<Box<model::pod::Pod>>

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::facts::{Facts, NodeFacts, ObjectFacts, is_told, resources};
 use super::meta::{Condition, Meta, null_is_empty};
 use super::{Digest, Watched, fingerprint};
 use crate::change::What;
@@ -65,6 +66,15 @@ impl NodeDigest {
     }
 }
 
+impl Node {
+    /// Nodes made by old releases lack the NodeClass label; EKS Auto Mode's carry the NodePool label, too.
+    fn is_managed(&self) -> bool {
+        let has_label = |key| self.metadata.labels.contains_key(key);
+        has_label("karpenter.k8s.aws/ec2nodeclass")
+            || (has_label("karpenter.sh/nodepool") && !has_label("eks.amazonaws.com/nodeclass"))
+    }
+}
+
 impl Watched for Node {
     const KIND: Kind = Kind::Node;
 
@@ -78,10 +88,7 @@ impl Watched for Node {
             spec,
             status,
         } = self;
-        let has_label = |key| metadata.labels.contains_key(key);
-        // Nodes made by old releases lack the NodeClass label; EKS Auto Mode's carry the NodePool label, too.
-        let managed = has_label("karpenter.k8s.aws/ec2nodeclass")
-            || (has_label("karpenter.sh/nodepool") && !has_label("eks.amazonaws.com/nodeclass"));
+        let managed = self.is_managed();
         let tainted = spec
             .taints
             .iter()
@@ -106,6 +113,22 @@ impl Watched for Node {
                 ),
             )),
         })
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let Self {
+            metadata, status, ..
+        } = self;
+        let labels = metadata.labels.iter().filter(|(key, _)| is_told(key));
+        let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
+        Some(Facts::Node(Box::new(NodeFacts {
+            object: ObjectFacts::new(metadata, &status.conditions),
+            created_at: metadata.created_at(),
+            labels: labels.collect(),
+            managed: self.is_managed(),
+            capacity: resources(&status.capacity),
+            allocatable: resources(&status.allocatable),
+        })))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, NodeClassRef, is_true, null_is_empty};
 use super::{Digest, Watched, fingerprint};
 use crate::change::What;
@@ -57,10 +58,9 @@ impl Watched for NodeClaim {
             status,
         } = self;
         let condition = |name: &str| {
-            status
-                .conditions
-                .iter()
-                .find(|condition| condition.name == name)
+            let mut conditions = status.conditions.iter();
+            let condition = conditions.find(|condition| condition.name == name)?;
+            Some((&condition.status, &condition.reason))
         };
         Digest::NodeClaim(NodeClaimDigest {
             ours: spec.node_class_ref.is_ours(),
@@ -80,6 +80,11 @@ impl Watched for NodeClaim {
                 condition("DisruptionReason"),
             )),
         })
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
+        Some(Facts::Other(facts))
     }
 }
 

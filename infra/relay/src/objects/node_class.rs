@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::meta::{Meta, null_is_empty};
+use super::facts::{Facts, ObjectFacts};
+use super::meta::{Condition, Meta, null_is_empty};
 use super::{Digest, Watched, fingerprint};
 use crate::change::What;
 use crate::kind::Kind;
@@ -42,6 +43,14 @@ impl Watched for NodeClass {
             )),
             status: fingerprint(&Value::Object(self.status.clone()).to_string()),
         })
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let conditions = self.status.get("conditions");
+        let conditions: Option<Vec<Condition>> =
+            conditions.and_then(|conditions| Deserialize::deserialize(conditions).ok());
+        let conditions = conditions.unwrap_or_default();
+        Some(Facts::Other(ObjectFacts::new(&self.metadata, &conditions)))
     }
 }
 

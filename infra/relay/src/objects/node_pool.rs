@@ -3,6 +3,7 @@
 use api::names::annotation::REGISTRATIONS;
 use serde::Deserialize;
 
+use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, NodeClassRef, is_true, null_is_empty};
 use super::{Digest, Watched, fingerprint};
 use crate::change::What;
@@ -68,6 +69,11 @@ impl Watched for NodePool {
                 settings(&self.metadata),
             )),
         })
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
+        Some(Facts::Other(facts))
     }
 }
 

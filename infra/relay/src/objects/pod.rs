@@ -30,6 +30,12 @@ struct PodStatus {
     conditions: Vec<Condition>,
 }
 
+impl Pod {
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.status.conditions
+    }
+}
+
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodDigest {

@@ -1,10 +1,10 @@
-//! Pods as they are read where the relay publishes them: what it needs itself, and what the functions plan with. They are read of text
-//! only.
+//! Pods as they are read: what the relay needs itself, and what the functions plan with. They are read of text only.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::facts::{Facts, PodFacts};
 use super::meta::Meta;
 use super::pod::Pod;
 use super::{Digest, Watched};
@@ -39,6 +39,12 @@ impl Watched for WholePod {
 
     fn digest(&self) -> Digest {
         self.slim.digest()
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let pod = self.whole.as_ref()?;
+        let facts = PodFacts::new(pod, self.slim.conditions());
+        Some(Facts::Pod(facts))
     }
 
     fn into_whole_pod(self) -> Option<Box<model::pod::Pod>> {

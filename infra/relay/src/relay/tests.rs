@@ -81,6 +81,7 @@ fn sighting<T: Watched>(object: Value) -> Sighting {
         key: Key::new(&object.meta().namespace, &object.meta().name),
         name: object.meta().full_name(),
         digest: object.digest(),
+        facts: object.facts(),
         pod: None,
     }
 }

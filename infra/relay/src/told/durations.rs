@@ -9,7 +9,7 @@ use super::Labels;
 
 /// One family of histograms that others have counted: the library's own count what they observe themselves.
 #[derive(Debug, Default)]
-pub(super) struct Histograms(BTreeMap<Labels, Durations>);
+pub(crate) struct Histograms(BTreeMap<Labels, Durations>);
 
 impl Histograms {
     /// Two that have other bounds cannot be summed up: the first stands, until the functions are of one version again.
@@ -26,6 +26,31 @@ impl Histograms {
             bucket.1 = bucket.1.saturating_add(*count);
         }
     }
+}
+
+impl Histograms {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Labels, &Durations)> {
+        self.0.iter()
+    }
+}
+
+/// The value that this share of all observations is not above, between the bounds of its bucket in proportion.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "no relay sees so many observations"
+)]
+pub(crate) fn quantile(durations: &Durations, share: f64) -> f64 {
+    let wanted = share * durations.count() as f64;
+    let (mut below, mut from) = (0.0, 0.0);
+    for (bound, count) in &durations.buckets {
+        let of_bucket = *count as f64;
+        if of_bucket > 0.0 && below + of_bucket >= wanted {
+            return from + (bound - from) * (wanted - below) / of_bucket;
+        }
+        (below, from) = (below + of_bucket, *bound);
+    }
+    // Above all bounds: nothing more is known.
+    from
 }
 
 impl EncodeMetric for Histograms {

@@ -1,5 +1,5 @@
 /// What a metric counts or measures.
-pub(super) fn help(name: &str) -> &'static str {
+pub(crate) fn help(name: &str) -> &'static str {
     match name {
         "karpenter_nodeclaims_created_total" => "NodeClaims created, by why",
         "karpenter_nodeclaims_disrupted_total" => "NodeClaims deleted, by why",
@@ -59,6 +59,28 @@ pub(super) fn help(name: &str) -> &'static str {
         }
         "karpenter_cluster_state_node_count" => "Nodes of the cluster, whoever made them",
         "karpenter_cluster_utilization_percent" => "Share of what nodes have that pods request",
+        "karpenter_voluntary_disruption_eligible_nodes" => {
+            "Nodes that may be disrupted, by reason, whatever budgets allow"
+        }
+        "karpenter_nodepools_cost_total" => "Dollars per hour that the NodePool's nodes cost",
+        "karpenter_scheduler_unschedulable_pods_count" => {
+            "Pods that no node would take, whatever was launched"
+        }
+        "karpenter_cloudprovider_errors_total" => {
+            "Instances that EC2 did not launch or end when asked to, by class of error"
+        }
+        "karpenter_cloudprovider_instance_launch_failures_total" => {
+            "Errors in EC2's answers to launches, one for each offering"
+        }
+        "karpenter_cloudprovider_instance_termination_failures_total" => {
+            "Instances that EC2 refused to end"
+        }
+        "karpenter_pods_bound_duration_seconds" => "From a pod's creation until it has a node",
+        "karpenter_pods_startup_duration_seconds" => "From a pod's creation until it is ready",
+        name if name.ends_with("_status_condition_transitions_total") => "Changes of conditions",
+        name if name.ends_with("_status_condition_transition_seconds") => {
+            "How long a condition had its status before it changed"
+        }
         "karpenter_pods_state" => "Pods that are alike: a number, not a series for each",
         _ => "Told by a function of another version",
     }

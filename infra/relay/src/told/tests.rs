@@ -11,7 +11,7 @@ fn told(documents: &[(&str, Value)]) -> Told {
 
 fn shown(told: &Told) -> String {
     let mut registry = Registry::default();
-    told.register(&mut registry);
+    told.register(&Status::default(), &[], &mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text

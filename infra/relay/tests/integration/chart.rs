@@ -97,7 +97,7 @@ fn helm_finds_nothing_to_complain_about() {
 
 #[test]
 fn the_deployed_relay_is_configured_completely() {
-    let objects = render(&["settings.batchMaxDuration=20s"]);
+    let objects = render(&["settings.batchMaxDuration=20s", "metrics.perObject=true"]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let environment: BTreeMap<String, String> = container["env"]
@@ -114,6 +114,7 @@ fn the_deployed_relay_is_configured_completely() {
     let config = Config::parse(&environment).unwrap();
     assert_eq!(config.cluster.as_str(), "demo");
     assert_eq!(config.window.max.as_secs(), 20);
+    assert!(config.per_object);
     assert_eq!(config.status_namespace, "kube-system");
     for (lane, _) in QUEUES {
         assert!(config.queues[&lane].starts_with("https://sqs."), "{lane}");
@@ -424,16 +425,30 @@ fn parts_can_be_left_out() {
     assert_eq!(objects, Vec::<Value>::new());
     let objects = render(&[
         "serviceMonitor.enabled=false",
+        "prometheusRule.enabled=false",
         "relay.serviceAccount.create=false",
         "relay.serviceAccount.name=own",
     ]);
-    assert!(
-        objects
-            .iter()
-            .all(|object| object["kind"] != "ServiceMonitor" && object["kind"] != "ServiceAccount")
-    );
+    assert!(objects.iter().all(|object| {
+        !["ServiceMonitor", "PrometheusRule", "ServiceAccount"]
+            .contains(&object["kind"].as_str().unwrap())
+    }));
     let binding = find(&objects, "ClusterRoleBinding", "whittle-relay").unwrap();
     assert_eq!(binding["subjects"][0]["name"], "own");
+}
+
+#[test]
+fn alerts_are_rules_of_the_prometheus_operator_where_they_are_asked_for() {
+    let rule = render(&["prometheusRule.labels.release=monitoring"]);
+    let rule = find(&rule, "PrometheusRule", "whittle-relay").unwrap();
+    assert_eq!(rule["metadata"]["labels"]["release"], "monitoring");
+    let groups = rule["spec"]["groups"].as_array().unwrap().iter();
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+    for rule in rules {
+        let (name, summary) = (&rule["alert"], &rule["annotations"]["summary"]);
+        assert!(name.as_str().unwrap().starts_with("Whittle"), "{name}");
+        assert!(summary.is_string(), "{name} has no summary");
+    }
 }
 
 #[test]

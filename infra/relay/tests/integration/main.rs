@@ -6,6 +6,7 @@
 )]
 
 mod api_server;
+mod boards;
 mod chart;
 mod cluster;
 mod running;

@@ -17,6 +17,7 @@ use relay::relay::Relay;
 use relay::run::{Identity, OBSERVATIONS, Shared, run};
 use relay::sink::{Beat, Sink, SinkError};
 use relay::watch::{Patience, Watcher};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
@@ -128,12 +129,20 @@ impl Running {
     }
 
     pub(crate) fn start_with_window(server: &ApiServer, idle: Duration) -> Self {
+        Self::begin(server, idle, Metrics::default())
+    }
+
+    /// One that tells these metrics besides.
+    pub(crate) fn start_telling(server: &ApiServer, metrics: Metrics) -> Self {
+        Self::begin(server, Duration::from_millis(30), metrics)
+    }
+
+    fn begin(server: &ApiServer, idle: Duration, metrics: Metrics) -> Self {
         let window = Window {
             idle,
             max: idle * 10,
         };
         let cluster = ClusterName::from("demo");
-        let metrics = Metrics::default();
         let relay = Relay::new(cluster.clone(), window, 0);
         let relay = relay.publishing(cluster.clone(), "epoch".to_owned());
         let shared = Shared::new(relay, metrics.clone());
@@ -147,7 +156,6 @@ impl Running {
             patience: impatient(),
             metrics,
             pages: Arc::new(Semaphore::new(1)),
-            publishes: true,
         };
         let (end, ending) = oneshot::channel::<()>();
         let identity = Identity {
@@ -190,6 +198,14 @@ impl Running {
         let status = response.status();
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// Serves on an address of this machine, and says which.
+    pub(crate) async fn serve(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, router(self.shared.clone())).into_future());
+        address.to_string()
     }
 
     pub(crate) fn count(&self, lane: Lane) -> u64 {

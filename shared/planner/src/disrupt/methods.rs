@@ -94,6 +94,31 @@ impl<'s, 'a> Methods<'s, 'a> {
         (exhausted, opens)
     }
 
+    /// How many nodes each reason could be about.
+    pub(super) fn eligible(&self) -> [(Reason, usize); 3] {
+        let eventual = Candidates::new(self.now, Class::Eventual);
+        let count = |candidates: &Candidates<'a>, is_about: fn(&Candidate<'a>) -> bool| {
+            let all = candidates.all.iter();
+            all.filter(|candidate| is_about(candidate)).count()
+        };
+        [
+            (
+                Reason::Empty,
+                count(self.graceful(), |one| emptiness::is_about(one) == Ok(true)),
+            ),
+            (
+                Reason::Drifted,
+                count(&eventual, |one| {
+                    drift::is_about(one) || drift::is_about_static(one)
+                }),
+            ),
+            (
+                Reason::Underutilized,
+                count(self.graceful(), |one| may_consolidate(one) == Ok(true)),
+            ),
+        ]
+    }
+
     pub(super) fn emptiness(&self) -> Vec<Command> {
         let empty = self.graceful().all.iter();
         let mut empty: Vec<&Candidate<'a>> = empty

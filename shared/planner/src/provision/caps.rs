@@ -65,6 +65,14 @@ pub fn spending(snapshot: &Snapshot) -> Spending {
     Purse::filled(snapshot).cluster
 }
 
+/// What the nodes of each NodePool cost and number, those on their way included and those that go left out.
+pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
+    let pools = Purse::filled(snapshot).pools.into_iter();
+    pools
+        .map(|(name, (_, spending))| (name.clone(), spending))
+        .collect()
+}
+
 /// The snapshot with NodePools closed in which nothing more may be launched, so that others are tried.
 pub(crate) fn closed(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
     let Some(purse) = Purse::of(snapshot) else {

@@ -102,3 +102,50 @@ fn an_eviction_is_counted_by_the_answer() {
     assert_eq!(code(Err(&gone)).as_deref(), Some("404"));
     assert_eq!(code(Err(&silent)), None);
 }
+
+#[test]
+fn failed_launches_are_counted_by_class_and_by_offering() {
+    use executor::{LackingOffering, LaunchError};
+    let outcome = executor::Outcome {
+        errors: vec![LaunchError::InsufficientCapacity, LaunchError::Unclassified],
+        lacking: vec![LackingOffering {
+            zone: "us-east-1a".to_owned(),
+            zone_id: "use1-az1".to_owned(),
+            capacity_type: model::CapacityType::Spot,
+            code: "InsufficientInstanceCapacity".to_owned(),
+        }],
+        ..executor::Outcome::default()
+    };
+    let counted = of_launching(model::Lane::Provisioner, &outcome);
+    assert_eq!(
+        texts(&counted),
+        [
+            r#"karpenter_cloudprovider_errors_total {"controller": "provisioner", "error": "InsufficientCapacityError", "method": "Create", "provider": "aws"} 1"#,
+            r#"karpenter_cloudprovider_errors_total {"controller": "provisioner", "error": "unknown", "method": "Create", "provider": "aws"} 1"#,
+            r#"karpenter_cloudprovider_instance_launch_failures_total {"capacity_type": "spot", "reason": "InsufficientInstanceCapacity", "zone": "us-east-1a", "zone_id": "use1-az1"} 1"#,
+        ]
+    );
+}
+
+#[test]
+fn an_instance_that_ec2_refuses_to_end_is_an_error_and_one_that_is_gone_is_none() {
+    let refusal = ports::TerminationRefusal {
+        code: "OperationNotPermitted".to_owned(),
+        message: "termination protection".to_owned(),
+    };
+    let mut refused = claim();
+    refused.status.provider_id = "aws:///us-east-1a/i-1".to_owned();
+    let came = crate::terminations::Ended {
+        ended: ["i-2".into()].into(),
+        refused: [("i-1".into(), refusal)].into(),
+        unanswered: None,
+    };
+    let counted = of_ending(model::Lane::Terminator, &came, &[refused]);
+    assert_eq!(
+        texts(&counted),
+        [
+            r#"karpenter_cloudprovider_errors_total {"controller": "terminator", "error": "unknown", "method": "Delete", "provider": "aws"} 1"#,
+            r#"karpenter_cloudprovider_instance_termination_failures_total {"zone": "us-east-1a", "zone_id": ""} 1"#,
+        ]
+    );
+}

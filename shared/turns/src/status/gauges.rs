@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    NodeName, Resources, Snapshot,
+    NodeName, NodePoolName, Resources, Snapshot,
     labels::{ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
     node::Node,
     pod::{Pod, PodPhase},
@@ -40,6 +40,15 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
     gauges.0
 }
 
+/// Pods that the provisioner found no place for, whatever it might launch.
+pub(super) fn of_unschedulable(pods: usize) -> Vec<Series> {
+    let mut gauges = Gauges::default();
+    let labels = Labels::from([("controller".to_owned(), "provisioner".to_owned())]);
+    let name = "karpenter_scheduler_unschedulable_pods_count";
+    gauges.push(name, labels, number(pods));
+    gauges.0
+}
+
 fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
     let inventory = Inventory::new(snapshot);
     for pool in &snapshot.node_pools {
@@ -48,17 +57,39 @@ fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
         gauges.amounts("karpenter_nodepools_usage", &labels, &usage);
         gauges.amounts("karpenter_nodepools_limit", &labels, &pool.limits);
     }
+    of_budgets(snapshot, gauges);
+    for (reason, nodes) in planner::eligible_nodes(snapshot) {
+        let labels = Labels::from([("reason".to_owned(), reason.as_str().to_lowercase())]);
+        let name = "karpenter_voluntary_disruption_eligible_nodes";
+        gauges.push(name, labels, number(nodes));
+    }
+    for (pool, spending) in planner::pool_spending(snapshot) {
+        let labels = Labels::from([("nodepool".to_owned(), pool.to_string())]);
+        let dollars = float(spending.price.0) / 1e9;
+        gauges.push("karpenter_nodepools_cost_total", labels, dollars);
+    }
+}
+
+/// A pair of series for each of Karpenter's four reasons, also for one that no budget is asked about.
+fn of_budgets(snapshot: &Snapshot, gauges: &mut Gauges) {
+    let mut budgets: BTreeMap<(NodePoolName, String), (usize, usize)> = BTreeMap::new();
+    for pool in &snapshot.node_pools {
+        let key = (pool.name.clone(), "unhealthy".to_owned());
+        budgets.insert(key, (UNLIMITED, 0));
+    }
     for budget in planner::pool_budgets(snapshot) {
+        let key = (budget.node_pool, budget.reason.as_str().to_lowercase());
+        budgets.insert(key, (budget.allowed, budget.disrupting));
+    }
+    for ((pool, reason), (allowed, disrupting)) in budgets {
         let labels = Labels::from([
-            ("nodepool".to_owned(), budget.node_pool.to_string()),
-            ("reason".to_owned(), budget.reason.as_str().to_owned()),
+            ("nodepool".to_owned(), pool.to_string()),
+            ("reason".to_owned(), reason),
         ]);
-        let allowed = number(budget.allowed.min(UNLIMITED));
-        let disrupting = number(budget.disrupting);
         let name = "karpenter_nodepools_allowed_disruptions";
-        gauges.push(name, labels.clone(), allowed);
+        gauges.push(name, labels.clone(), number(allowed.min(UNLIMITED)));
         let name = "karpenter_nodepools_nodes_consuming_budgets";
-        gauges.push(name, labels, disrupting);
+        gauges.push(name, labels, number(disrupting));
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
     Report, TurnError,
     lane::Turn,
     lifecycle::{instance_of, target_of},
+    metrics,
     observe::is_our_class,
     terminations::{end_instances, refusal_event, resting, retry_after},
 };
@@ -82,6 +83,8 @@ pub(super) async fn resolve_launches(
             report.objects.events.push(event);
         }
     }
+    let failed = metrics::of_ending(turn.lane, &came, &[]);
+    report.metrics.extend(failed);
     report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
     Ok(())
 }

@@ -235,6 +235,30 @@ fn what_budgets_leave_is_told_of_each_pool_and_reason() {
 }
 
 #[test]
+fn nodes_that_may_be_disrupted_are_counted_by_reason_whatever_budgets_allow() {
+    let world = World::new()
+        .node("empty", "small", &[])
+        .node("idle", "small", &[100])
+        .node("drifted", "small", &[100])
+        .node("kept", "small", &[100])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
+            let drifted = test_world::claim("x", &[DRIFTED]).status.conditions;
+            snapshot.node_claims[2].status.conditions.extend(drifted);
+            let kept = &mut snapshot.nodes[3].annotations;
+            kept.insert(DO_NOT_DISRUPT.into(), "true".into());
+        });
+    assert_eq!(
+        eligible_nodes(&world.0),
+        [
+            (Reason::Empty, 1),
+            (Reason::Drifted, 1),
+            (Reason::Underutilized, 2)
+        ]
+    );
+}
+
+#[test]
 fn what_no_budget_allows_is_not_even_looked_at() {
     let world = World::new()
         .node("n", "small", &[1_900])

@@ -189,6 +189,18 @@ fn what_stays_and_what_comes_is_spent_once_each() {
 }
 
 #[test]
+fn each_node_pool_has_a_price_of_its_own() {
+    let by_pool = pool_spending(&world());
+    let prices = by_pool
+        .iter()
+        .map(|(pool, spending)| (pool.as_str(), spending.price.0));
+    assert_eq!(
+        prices.collect::<Vec<_>>(),
+        [("default", 100), ("other", 210)]
+    );
+}
+
+#[test]
 fn a_cap_below_what_there_is_is_told() {
     let told = |change: fn(&mut Snapshot)| {
         let mut snapshot = world();

@@ -175,6 +175,23 @@ fn where_nodes_are_of_too_many_kinds_their_types_are_left_out() {
 }
 
 #[test]
+fn nodes_that_may_be_disrupted_and_what_node_pools_cost_are_told() {
+    let gauges = of(&snapshot());
+    assert_eq!(
+        of_metric(&gauges, "karpenter_voluntary_disruption_eligible_nodes"),
+        [
+            "reason=empty 0",
+            "reason=drifted 0",
+            "reason=underutilized 0"
+        ]
+    );
+    assert_eq!(
+        of_metric(&gauges, "karpenter_nodepools_cost_total"),
+        ["nodepool=default 0"]
+    );
+}
+
+#[test]
 fn budgets_are_told_by_reason() {
     let mut snapshot = snapshot();
     let only_empty = Budget {
@@ -187,13 +204,19 @@ fn budgets_are_told_by_reason() {
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_allowed_disruptions"),
         [
-            "nodepool=default,reason=Empty 3",
-            "nodepool=default,reason=Drifted 2147483647",
-            "nodepool=default,reason=Underutilized 2147483647",
+            "nodepool=default,reason=drifted 2147483647",
+            "nodepool=default,reason=empty 3",
+            "nodepool=default,reason=underutilized 2147483647",
+            "nodepool=default,reason=unhealthy 2147483647",
         ]
     );
     assert_eq!(
-        of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets")[0],
-        "nodepool=default,reason=Empty 0"
+        of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets"),
+        [
+            "nodepool=default,reason=drifted 0",
+            "nodepool=default,reason=empty 0",
+            "nodepool=default,reason=underutilized 0",
+            "nodepool=default,reason=unhealthy 0",
+        ]
     );
 }

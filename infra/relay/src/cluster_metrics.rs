@@ -1,0 +1,149 @@
+//! How the cluster stands by the relay's own watches, under Karpenter's names: summed up over what is alike, or a series for each node,
+//! pod and object as Karpenter has.
+
+mod conditions;
+mod exposition;
+mod nodes;
+mod pods;
+
+use jiff::Timestamp;
+
+use crate::kind::Kind;
+use crate::relay::Relay;
+use crate::told::{Histograms, Told, help, quantile};
+use exposition::Exposition;
+
+/// What is told, and by which clock.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterMetrics {
+    pub clock: fn() -> Timestamp,
+    /// A series for each node, pod and object, and summaries, as Karpenter has them.
+    pub per_object: bool,
+}
+
+/// Objects of a kind that have series of their own at most. A node has about forty series of half a KiB, so that an answer ends below
+/// 25 MiB.
+const OBJECTS_MAX: usize = 1_000;
+/// Pods have two or three.
+const PODS_MAX: usize = 10_000;
+
+/// Metrics of the functions in whose place series for each node and pod stand, and histograms that are summaries in Karpenter.
+const REPLACED: [&str; 6] = [
+    UNSCHEDULABLE,
+    "karpenter_nodes_allocatable",
+    "karpenter_nodes_total_pod_requests",
+    "karpenter_pods_state",
+    SUMMARIES[0],
+    SUMMARIES[1],
+];
+/// The provisioner tells it where pods wait, and not once they are gone.
+const UNSCHEDULABLE: &str = "karpenter_scheduler_unschedulable_pods_count";
+const SUMMARIES: [&str; 2] = [
+    "karpenter_nodes_termination_duration_seconds",
+    "karpenter_pods_startup_duration_seconds",
+];
+/// Karpenter's.
+const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
+
+impl ClusterMetrics {
+    /// Metrics of others that [`ClusterMetrics::write`] tells in another shape.
+    pub(crate) fn replaces(self) -> &'static [&'static str] {
+        match self.per_object {
+            true => &REPLACED,
+            false => &[UNSCHEDULABLE],
+        }
+    }
+
+    /// Adds all series in the OpenMetrics text format.
+    pub(crate) fn write(self, relay: &Relay, told: &Told, text: &mut String) {
+        let now = (self.clock)();
+        let state = relay.state();
+        let mut page = Exposition::new(text);
+        page.gauge(UNSCHEDULABLE, help(UNSCHEDULABLE));
+        let waiting = number(state.waiting());
+        for series in told.gauges(UNSCHEDULABLE) {
+            let labels = series.labels.iter();
+            let labels: Vec<_> = labels
+                .map(|(label, value)| (label.as_str(), value.as_str()))
+                .collect();
+            page.sample(&labels, series.value.min(waiting));
+        }
+        nodes::write(state, self.per_object, now, &mut page);
+        pods::write(state, self.per_object, now, &mut page);
+        conditions::write(state, self.per_object, now, &mut page);
+        if self.per_object {
+            for name in SUMMARIES {
+                write_summary(name, &told.histograms(state.measured(), name), &mut page);
+            }
+            page.gauge(
+                "whittle_relay_objects_left_out",
+                "Objects without series of their own, because there are too many",
+            );
+            for kind in [Kind::Node, Kind::Pod] {
+                let most = if kind == Kind::Pod {
+                    PODS_MAX
+                } else {
+                    OBJECTS_MAX
+                };
+                let left_out = state.count(kind).saturating_sub(most);
+                page.sample(&[("resource", kind.resource())], number(left_out));
+            }
+        }
+        page.gauge(
+            "karpenter_cluster_state_synced",
+            "1 while every watch of the relay is up to date",
+        );
+        let is_synced = relay.watches().all_current();
+        page.sample(&[], number(usize::from(is_synced)));
+        page.gauge("karpenter_build_info", "The relay's version");
+        let labels = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("goversion", ""),
+            ("goarch", goarch()),
+            ("commit", ""),
+        ];
+        page.sample(&labels, 1.0);
+    }
+}
+
+/// Quantiles of all observations so far: as exact as the histogram's buckets.
+fn write_summary(name: &str, histograms: &Histograms, page: &mut Exposition<'_>) {
+    page.summary(name, help(name));
+    for (labels, durations) in histograms.iter() {
+        let labels = labels.iter();
+        let labels: Vec<(&str, &str)> = labels
+            .map(|(label, value)| (label.as_str(), value.as_str()))
+            .collect();
+        for share in QUANTILES {
+            let share_text = share.to_string();
+            let labels = [&labels[..], &[("quantile", share_text.as_str())]].concat();
+            page.sample(&labels, quantile(durations, share));
+        }
+        page.sample_of("_sum", &labels, durations.sum);
+        let count = usize::try_from(durations.count()).unwrap_or(usize::MAX);
+        page.sample_of("_count", &labels, number(count));
+    }
+}
+
+/// The processor by Go's name for it.
+fn goarch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Seconds from then to now; none where then is to come.
+fn age(since: Option<Timestamp>, now: Timestamp) -> Option<f64> {
+    let age = now.duration_since(since?).as_secs_f64();
+    Some(age.max(0.0))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no cluster has so many")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::pod::PodPhase;
+
+use super::exposition::Exposition;
+use super::nodes::{ALIKE, nodes};
+use super::{PODS_MAX, age};
+use crate::kind::Kind;
+use crate::objects::Key;
+use crate::objects::facts::{Facts, NodeFacts, PodFacts};
+use crate::state::State;
+
+/// A family of ages: name, help, and which pods have one.
+type Family = (&'static str, &'static str, fn(&PodFacts) -> bool);
+
+const AGES: [Family; 2] = [
+    (
+        "karpenter_pods_unbound_time_seconds",
+        "Age of pods without a node; of the oldest, where pods have no series of their own",
+        |pod| pod.node.is_none() && !pod.is_over(),
+    ),
+    (
+        "karpenter_pods_unstarted_time_seconds",
+        "Age of pods that have not started; of the oldest, where pods have no series of their own",
+        |pod| pod.phase == PodPhase::Pending,
+    ),
+];
+
+pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut Exposition<'_>) {
+    for (name, help, waits) in AGES {
+        page.gauge(name, help);
+        let waiting = pods(state).filter(|pod| waits(pod));
+        let ages = waiting.filter_map(|pod| Some((pod, age(pod.created_at, now)?)));
+        if per_object {
+            for (pod, age) in ages.take(PODS_MAX) {
+                let labels = [("name", &*pod.name), ("namespace", &*pod.namespace)];
+                page.sample(&labels, age);
+            }
+        } else {
+            page.sample(&[], ages.map(|(_, age)| age).fold(0.0, f64::max));
+        }
+    }
+    if per_object {
+        page.gauge("karpenter_pods_state", "1 for each pod");
+        let nodes: BTreeMap<Key, &NodeFacts> = nodes(state).collect();
+        for pod in pods(state).take(PODS_MAX) {
+            write_state(
+                pod,
+                pod.node.and_then(|node| nodes.get(&node).copied()),
+                page,
+            );
+        }
+    }
+}
+
+pub(super) fn pods(state: &State) -> impl Iterator<Item = &PodFacts> {
+    state.facts(Kind::Pod).filter_map(|(_, facts)| match facts {
+        Facts::Pod(pod) => Some(pod),
+        Facts::Node(_) | Facts::Other(_) => None,
+    })
+}
+
+fn write_state(pod: &PodFacts, node: Option<&NodeFacts>, page: &mut Exposition<'_>) {
+    let text = |truth: bool| if truth { "true" } else { "false" };
+    let phase = format!("{:?}", pod.phase);
+    let mut labels = vec![
+        ("name", &*pod.name),
+        ("namespace", &*pod.namespace),
+        ("owner", &*pod.owner),
+        ("node", &*pod.node_name),
+        ("scheduled", text(pod.node.is_some())),
+        ("phase", phase.as_str()),
+        ("ready", text(pod.ready)),
+        ("managed", text(node.is_some_and(|node| node.managed))),
+    ];
+    let of_node = ALIKE.iter().filter_map(|(name, key)| {
+        let value = node?.labels.get(*key)?;
+        Some((*name, value.as_str()))
+    });
+    labels.extend(of_node);
+    page.sample(&labels, 1.0);
+}

@@ -1,0 +1,329 @@
+use std::time::Duration;
+
+use model::ClusterName;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::batcher::Window;
+use crate::metrics::Metrics;
+use crate::objects::node::Node;
+use crate::objects::node_claim::NodeClaim;
+use crate::objects::whole_pod::WholePod;
+use crate::objects::{Key, Watched};
+use crate::relay::{Event, Observation};
+use crate::state::Sighting;
+use crate::told::Told;
+
+/// A relay that has seen some objects; it is 12:10.
+struct Scrape {
+    relay: Relay,
+    metrics: Metrics,
+}
+
+impl Scrape {
+    fn new(per_object: bool) -> Self {
+        let window = Window {
+            idle: Duration::from_secs(1),
+            max: Duration::from_secs(10),
+        };
+        let clock = || "2026-03-05T12:10:00Z".parse().unwrap();
+        Self {
+            relay: Relay::new(ClusterName::from("demo"), window, 0),
+            metrics: Metrics::default().of_cluster(ClusterMetrics { clock, per_object }),
+        }
+    }
+
+    fn see<T: Watched>(&mut self, object: &Value) {
+        self.observe::<T>(object, Event::Changed);
+    }
+
+    fn lose<T: Watched>(&mut self, object: &Value) {
+        self.observe::<T>(object, Event::Deleted);
+    }
+
+    fn observe<T: Watched>(&mut self, object: &Value, event: fn(Sighting) -> Event) {
+        // Pods are read of text only.
+        let object: T = serde_json::from_str(&object.to_string()).unwrap();
+        let sighting = Sighting {
+            key: Key::new(&object.meta().namespace, &object.meta().name),
+            name: object.meta().full_name(),
+            digest: object.digest(),
+            facts: object.facts(),
+            pod: None,
+        };
+        let observation = Observation {
+            kind: T::KIND,
+            event: event(sighting),
+        };
+        self.relay.observe(observation, Duration::ZERO);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = self.metrics.render(&self.relay, Duration::ZERO).unwrap();
+        // Either is a series without labels.
+        text.lines().map(|line| line.replace("{}", "")).collect()
+    }
+
+    /// Samples of a metric, without its name.
+    fn samples(&self, name: &str) -> Vec<String> {
+        let lines = self.lines();
+        let own = lines.iter().filter_map(|line| line.strip_prefix(name));
+        let own = own.filter(|rest| rest.starts_with('{') || rest.starts_with(' '));
+        own.map(str::to_owned).collect()
+    }
+}
+
+fn node(name: &str, instance_type: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "creationTimestamp": "2026-03-05T12:00:00Z", "labels": {
+            "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64",
+            "topology.kubernetes.io/zone": "us-east-1a", "node.kubernetes.io/instance-type": instance_type,
+            "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.k8s.aws/instance-cpu": "4", "team": "a",
+        }},
+        "status": {
+            "capacity": {"cpu": "4", "memory": "16Gi"}, "allocatable": {"cpu": "3920m", "memory": "15Gi"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": "2026-03-05T12:05:00Z"}],
+        },
+    })
+}
+
+fn pod(name: &str, owner: &str, node: Option<&str>) -> Value {
+    let bound = node.map(|_| json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-05T12:08:30Z"}));
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": "2026-03-05T12:08:00Z",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u", "controller": true}]},
+        "spec": {"containers": [
+            {"name": "main", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}}]},
+        "status": {"phase": "Pending", "conditions": bound.into_iter().collect::<Vec<_>>()},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(node);
+    }
+    pod
+}
+
+fn ready(mut pod: Value, at: &str) -> Value {
+    pod["status"]["phase"] = json!("Running");
+    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Ready", "status": "True", "lastTransitionTime": at}));
+    pod
+}
+
+const ALIKE: &str = r#"{nodepool="default",capacity_type="spot",zone="us-east-1a",arch="amd64",instance_type="m5.xlarge",managed="true""#;
+
+#[test]
+fn nodes_that_are_alike_are_summed_up_with_what_daemons_and_the_system_take() {
+    let mut scrape = Scrape::new(false);
+    for name in ["a", "b"] {
+        scrape.see::<Node>(&node(name, "m5.xlarge"));
+        scrape.see::<WholePod>(&pod(&format!("agent-{name}"), "DaemonSet", Some(name)));
+    }
+    scrape.see::<WholePod>(&pod("web-0", "ReplicaSet", Some("a")));
+    let of = |name: &str| scrape.samples(name);
+    let cpu = |value: &str| format!("{ALIKE},resource_type=\"cpu\"}} {value}");
+    assert_eq!(of("karpenter_nodes_system_overhead")[0], cpu("0.16"));
+    assert_eq!(of("karpenter_nodes_total_daemon_requests")[0], cpu("1.0"));
+    let memory = format!("{ALIKE},resource_type=\"memory\"}} 6442450944.0");
+    assert!(of("karpenter_nodes_total_pod_limits").contains(&memory));
+    assert_eq!(of("whittle_nodes"), [format!("{ALIKE}}} 2.0")]);
+    assert_eq!(
+        of("karpenter_nodes_allocatable"),
+        [""; 0],
+        "the functions tell it"
+    );
+    assert_eq!(of("karpenter_pods_state"), [""; 0], "the functions tell it");
+}
+
+#[test]
+fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
+    let mut scrape = Scrape::new(true);
+    let objects = (
+        node("a", "m5.xlarge"),
+        pod("web-0", "ReplicaSet", Some("a")),
+    );
+    scrape.see::<Node>(&objects.0);
+    scrape.see::<WholePod>(&objects.1);
+    scrape.see::<WholePod>(&pod("web-1", "ReplicaSet", None));
+    let allocatable = scrape.samples("karpenter_nodes_allocatable");
+    assert_eq!(allocatable.len(), 2, "{allocatable:?}");
+    for label in [
+        r#"node_name="a""#,
+        r#"instance_cpu="4""#,
+        r#"managed="true""#,
+        r#"resource_type="cpu""#,
+    ] {
+        assert!(allocatable[0].contains(label), "{label} {allocatable:?}");
+    }
+    assert!(!allocatable[0].contains("team"), "{allocatable:?}");
+    let lifetime = scrape.samples("karpenter_nodes_current_lifetime_seconds");
+    assert!(lifetime[0].ends_with(" 600.0"), "{lifetime:?}");
+    let states = scrape.samples("karpenter_pods_state");
+    assert_eq!(states.len(), 2, "{states:?}");
+    let bound = states.iter().find(|state| state.contains("web-0")).unwrap();
+    for label in [
+        r#"namespace="shop""#,
+        r#"owner="web""#,
+        r#"node="a""#,
+        r#"scheduled="true""#,
+        r#"phase="Pending""#,
+        r#"ready="false""#,
+        r#"managed="true""#,
+        r#"nodepool="default""#,
+        r#"instance_type="m5.xlarge""#,
+    ] {
+        assert!(bound.contains(label), "{label} {bound}");
+    }
+    assert_eq!(
+        scrape.samples("karpenter_pods_unbound_time_seconds"),
+        [r#"{name="web-1",namespace="shop"} 120.0"#]
+    );
+
+    scrape.lose::<Node>(&objects.0);
+    scrape.lose::<WholePod>(&objects.1);
+    let left = scrape.lines();
+    let left: Vec<_> = left
+        .iter()
+        .filter(|line| line.contains(r#"node_name="a""#) || line.contains("web-0"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn waiting_pods_are_told_by_the_age_of_the_oldest() {
+    let mut scrape = Scrape::new(false);
+    let unbound = "karpenter_pods_unbound_time_seconds";
+    assert_eq!(scrape.samples(unbound), [" 0.0"]);
+    let mut older = pod("old", "ReplicaSet", None);
+    older["metadata"]["creationTimestamp"] = json!("2026-03-05T12:00:00Z");
+    scrape.see::<WholePod>(&older);
+    scrape.see::<WholePod>(&pod("new", "ReplicaSet", None));
+    assert_eq!(scrape.samples(unbound), [" 600.0"]);
+    scrape.lose::<WholePod>(&older);
+    assert_eq!(scrape.samples(unbound), [" 120.0"]);
+}
+
+#[test]
+fn pods_that_were_seen_waiting_are_timed_until_they_are_bound_and_ready() {
+    for (per_object, kind) in [(false, "histogram"), (true, "summary")] {
+        let mut scrape = Scrape::new(per_object);
+        let startup = "karpenter_pods_startup_duration_seconds";
+        let bound = pod("web-0", "ReplicaSet", Some("a"));
+        scrape.see::<WholePod>(&pod("web-0", "ReplicaSet", None));
+        scrape.see::<WholePod>(&bound);
+        let serves = ready(bound, "2026-03-05T12:09:15Z");
+        for _ in 0..2 {
+            scrape.see::<WholePod>(&serves);
+        }
+        // It had started before the relay did.
+        let early = ready(
+            pod("web-1", "ReplicaSet", Some("a")),
+            "2026-03-05T12:09:00Z",
+        );
+        scrape.see::<WholePod>(&early);
+        let lines = scrape.lines();
+        let has = |line: &str| assert!(lines.iter().any(|one| one == line), "{line} {lines:#?}");
+        has(&format!("# TYPE {startup} {kind}"));
+        has(&format!("{startup}_sum 75.0"));
+        has(&format!(
+            "{startup}_count 1{}",
+            if per_object { ".0" } else { "" }
+        ));
+        has("karpenter_pods_bound_duration_seconds_sum 30.0");
+        if per_object {
+            has(&format!("{startup}{{quantile=\"0.5\"}} 67.5"));
+            has(&format!("{startup}{{quantile=\"1\"}} 75.0"));
+        }
+    }
+}
+
+#[test]
+fn conditions_are_counted_or_told_of_each_object_with_their_age() {
+    let claim = json!({
+        "metadata": {"name": "default-x", "deletionTimestamp": "2026-03-05T12:09:00Z"},
+        "status": {"conditions": [
+            {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": "2026-03-05T12:00:00Z"}]},
+    });
+    let mut other = claim.clone();
+    other["metadata"] = json!({"name": "default-y"});
+    let count = "operator_nodeclaim_status_condition_count";
+    let mut scrape = Scrape::new(false);
+    scrape.see::<NodeClaim>(&claim);
+    scrape.see::<NodeClaim>(&other);
+    assert_eq!(
+        scrape.samples(count),
+        [r#"{type="Drifted",status="True",reason="AMIDrift"} 2.0"#]
+    );
+
+    let mut scrape = Scrape::new(true);
+    scrape.see::<NodeClaim>(&claim);
+    let labels = r#"{name="default-x",type="Drifted",status="True",reason="AMIDrift"}"#;
+    assert_eq!(scrape.samples(count), [format!("{labels} 1.0")]);
+    assert_eq!(
+        scrape.samples("operator_nodeclaim_status_condition_current_status_seconds"),
+        [format!("{labels} 600.0")]
+    );
+    assert_eq!(
+        scrape.samples("operator_nodeclaim_termination_current_time_seconds"),
+        [r#"{name="default-x"} 60.0"#]
+    );
+}
+
+#[test]
+fn a_condition_that_changes_is_counted_and_how_long_it_stood_is_timed() {
+    let mut scrape = Scrape::new(false);
+    let mut node = node("a", "m5.xlarge");
+    scrape.see::<Node>(&node);
+    let changed = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-03-05T12:06:10Z"});
+    node["status"]["conditions"] = json!([changed]);
+    scrape.see::<Node>(&node);
+    assert_eq!(
+        scrape.samples("operator_node_status_condition_transitions_total"),
+        [r#"{reason="NodeStatusUnknown",status="Unknown",type="Ready"} 1.0"#]
+    );
+    assert_eq!(
+        scrape.samples("operator_node_status_condition_transition_seconds_sum"),
+        [r#"{status="Unknown",type="Ready"} 70.0"#]
+    );
+}
+
+#[test]
+fn pods_that_the_provisioner_gave_up_are_no_more_than_those_that_wait() {
+    let document = json!({"version": 1, "gauges": [{
+        "name": UNSCHEDULABLE, "labels": {"controller": "provisioner"}, "value": 2.0}]});
+    let data = [("provisioner".to_owned(), document.to_string())].into();
+    let mut scrape = Scrape::new(false);
+    scrape.metrics.show(Told::read(&data));
+    let told = |scrape: &Scrape| scrape.samples(UNSCHEDULABLE);
+    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 0.0"#]);
+    let mut waits = pod("web-0", "ReplicaSet", None);
+    waits["status"]["conditions"] =
+        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
+    scrape.see::<WholePod>(&waits);
+    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 1.0"#]);
+}
+
+#[test]
+fn objects_beyond_the_bound_have_no_series_and_are_counted() {
+    let mut scrape = Scrape::new(true);
+    for number in 0..OBJECTS_MAX + 3 {
+        scrape.see::<Node>(&node(&format!("n{number}"), "m5.xlarge"));
+    }
+    let lifetimes = scrape.samples("karpenter_nodes_current_lifetime_seconds");
+    assert_eq!(lifetimes.len(), OBJECTS_MAX);
+    assert_eq!(
+        scrape.samples("whittle_relay_objects_left_out"),
+        [r#"{resource="nodes"} 3.0"#, r#"{resource="pods"} 0.0"#]
+    );
+}
+
+#[test]
+fn label_values_are_escaped() {
+    let mut text = String::new();
+    let mut page = Exposition::new(&mut text);
+    page.gauge("whittle_test", "For this test");
+    page.sample(&[("a", "x\"\\\n"), ("b", "")], 1.0);
+    assert_eq!(
+        text,
+        "# HELP whittle_test For this test.\n# TYPE whittle_test gauge\nwhittle_test{a=\"x\\\"\\\\\\n\"} 1.0\n"
+    );
+}

@@ -1,0 +1,135 @@
+//! Durations and transitions that the relay measures itself, because only a watch sees them: pods on their way to a node, and conditions
+//! that change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::status::{Durations, Status};
+
+use crate::kind::Kind;
+use crate::objects::facts::{Facts, ObjectFacts, PodAmounts, PodFacts};
+
+/// Since the relay started; pods and conditions that it did not see before are not counted.
+#[derive(Debug, Default)]
+pub struct Measured {
+    status: Status,
+    /// What pods request, each set once however many pods share it.
+    amounts: BTreeSet<Arc<PodAmounts>>,
+}
+
+/// Sets of amounts between two clearings of those that no pod has any more.
+const AMOUNTS_KEPT: usize = 10_000;
+
+impl Measured {
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// Takes in how an object is now, and completes that by how it was.
+    pub fn follow(&mut self, kind: Kind, old: Option<&Facts>, new: &mut Facts) {
+        match (old, new) {
+            (Some(Facts::Pod(old)), Facts::Pod(new)) => {
+                self.share(&mut new.amounts);
+                self.of_pod(Some(old), new);
+            }
+            (_, Facts::Pod(new)) => {
+                self.share(&mut new.amounts);
+                self.of_pod(None, new);
+            }
+            (Some(Facts::Node(old)), Facts::Node(new)) => {
+                self.of_conditions(kind, &old.object, &new.object);
+            }
+            (Some(Facts::Other(old)), Facts::Other(new)) => self.of_conditions(kind, old, new),
+            (_, Facts::Node(_) | Facts::Other(_)) => {}
+        }
+    }
+
+    fn share(&mut self, amounts: &mut Arc<PodAmounts>) {
+        if let Some(known) = self.amounts.get(&*amounts) {
+            *amounts = Arc::clone(known);
+            return;
+        }
+        if self.amounts.len() >= AMOUNTS_KEPT {
+            self.amounts
+                .retain(|amounts| Arc::strong_count(amounts) > 1);
+        }
+        self.amounts.insert(Arc::clone(amounts));
+    }
+
+    fn of_pod(&mut self, old: Option<&PodFacts>, new: &mut PodFacts) {
+        // One of the same name that was made later is another pod.
+        let old = old.filter(|old| old.created_at == new.created_at);
+        let was_unbound = old.is_some_and(|old| old.seen_unbound);
+        let was_unready = old.is_some_and(|old| old.seen_unready);
+        if was_unbound && new.node.is_some() {
+            self.took(
+                "karpenter_pods_bound_duration_seconds",
+                new.created_at,
+                new.bound_at,
+            );
+        }
+        if was_unready && new.ready {
+            self.took(
+                "karpenter_pods_startup_duration_seconds",
+                new.created_at,
+                new.ready_at,
+            );
+        }
+        new.seen_unbound = new.node.is_none();
+        new.seen_unready = !new.ready && (new.seen_unready || was_unready);
+    }
+
+    fn of_conditions(&mut self, kind: Kind, old: &ObjectFacts, new: &ObjectFacts) {
+        for condition in &new.conditions {
+            let same = old.conditions.iter().find(|old| old.name == condition.name);
+            let Some(before) = same.filter(|before| before.status != condition.status) else {
+                continue;
+            };
+            let labels = |more: Option<&str>| {
+                let mut labels = BTreeMap::from([
+                    ("type".to_owned(), condition.name.to_string()),
+                    ("status".to_owned(), condition.status.to_string()),
+                ]);
+                labels.extend(more.map(|reason| ("reason".to_owned(), reason.to_owned())));
+                labels
+            };
+            let name = kind.singular();
+            // The functions count those of NodeClaims, with their NodePool.
+            if kind != Kind::NodeClaim {
+                let name = format!("operator_{name}_status_condition_transitions_total");
+                self.status
+                    .count(&name, labels(Some(&*condition.reason)), 1.0);
+            }
+            if let Some(seconds) = seconds(before.since, condition.since) {
+                let name = format!("operator_{name}_status_condition_transition_seconds");
+                let new = Durations::new(&name, labels(None), &TRANSITIONS);
+                self.status.observe(new, seconds);
+            }
+        }
+    }
+
+    fn took(&mut self, name: &str, from: Option<Timestamp>, to: Option<Timestamp>) {
+        if let Some(seconds) = seconds(from, to) {
+            let new = Durations::new(name, BTreeMap::new(), &LATENCIES);
+            self.status.observe(new, seconds);
+        }
+    }
+}
+
+fn seconds(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<f64> {
+    let took = to?.duration_since(from?).as_secs_f64();
+    Some(took.max(0.0))
+}
+
+/// Seconds; an instance takes a minute or two to become a node that runs a pod.
+const LATENCIES: [f64; 18] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 75.0, 90.0, 120.0, 180.0, 300.0,
+    600.0, 1_200.0, 3_600.0,
+];
+
+/// Seconds, as Karpenter's: half a second, doubled each time.
+const TRANSITIONS: [f64; 15] = [
+    0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0, 4_096.0,
+    8_192.0,
+];

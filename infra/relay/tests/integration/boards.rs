@@ -1,0 +1,332 @@
+//! Boards and alerts, judged by Prometheus itself, which scrapes a relay: every query parses and answers data, by Whittle's series and by
+//! series as Karpenter has them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use http::Request;
+use jiff::Timestamp;
+use model::status::{Durations, Series, Status};
+use relay::cluster_metrics::ClusterMetrics;
+use relay::kind::Kind;
+use relay::metrics::Metrics;
+use relay::told::Told;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::api_server::ApiServer;
+use crate::running::Running;
+use crate::support::{tool, until};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// A Prometheus that scrapes one relay each second, until it is dropped.
+struct Prometheus {
+    process: Child,
+    client: kube::Client,
+    _directory: TempDir,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Prometheus {
+    fn start(relay: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("prometheus.yml");
+        let scrapes = json!({
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": [{"job_name": "relay", "static_configs": [{"targets": [relay]}]}],
+        });
+        fs::write(&config, scrapes.to_string()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let process = Command::new(tool("prometheus"))
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                directory.path().display()
+            ))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--log.level=error")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        Self {
+            process,
+            client: kube::Client::try_from(config).unwrap(),
+            _directory: directory,
+        }
+    }
+
+    /// How many series a query answers; an error is Prometheus' own.
+    async fn query(&self, query: &str) -> Result<usize, String> {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let request = Request::get(format!("/api/v1/query?query={encoded}"));
+        let request = request.body(Vec::new()).unwrap();
+        let answer = self.client.request_text(request).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let series = answer["data"]["result"].as_array();
+        Ok(series.ok_or_else(|| answer.to_string())?.len())
+    }
+
+    /// Waits until a query answers data.
+    async fn answers(&self, query: &str) {
+        until(
+            query,
+            async || matches!(self.query(query).await, Ok(series) if series > 0),
+        )
+        .await;
+    }
+}
+
+/// Queries of a board, by their panels.
+fn queries(board: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(format!("{ROOT}/grafana/{board}.json")).unwrap();
+    let board: Value = serde_json::from_str(&text).unwrap();
+    let panels = board["panels"].as_array().unwrap().iter();
+    let queries = panels.flat_map(|panel| {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        targets.map(|target| {
+            let query = target["expr"].as_str().unwrap();
+            let mut query = query.replace("$__rate_interval", "1m");
+            for variable in ["nodepool", "zone", "arch", "capacity_type", "instance_type"] {
+                query = query.replace(&format!("${variable}"), ".*");
+            }
+            (panel["title"].as_str().unwrap().to_owned(), query)
+        })
+    });
+    queries.collect()
+}
+
+/// Conditions of all alerts, by their names.
+fn alerts() -> Vec<(String, String)> {
+    let text = fs::read_to_string(format!("{ROOT}/chart/alerts.yaml")).unwrap();
+    let rules: Value = serde_saphyr::from_str(&text).unwrap();
+    let groups = rules["groups"].as_array().unwrap().iter();
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+    let text = |rule: &Value, key: &str| rule[key].as_str().unwrap().to_owned();
+    rules
+        .map(|rule| (text(rule, "alert"), text(rule, "expr")))
+        .collect()
+}
+
+/// Metrics that a query names.
+fn metrics_of(query: &str) -> impl Iterator<Item = &str> {
+    let words = query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    let prefixes = ["karpenter_", "operator_", "whittle_"];
+    words.filter(move |word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
+}
+
+/// What the functions of a busy cluster tell.
+fn told() -> Told {
+    let labels = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    };
+    let mut status = Status::default();
+    for (name, with) in [
+        ("nodes_created_total", "nodepool=default,zone=us-east-1a"),
+        ("nodes_terminated_total", "nodepool=default,zone=us-east-1a"),
+        (
+            "nodeclaims_created_total",
+            "nodepool=default,reason=provisioned",
+        ),
+        (
+            "nodeclaims_disrupted_total",
+            "nodepool=default,reason=drifted",
+        ),
+        (
+            "voluntary_disruption_decisions_total",
+            "decision=delete,reason=empty",
+        ),
+        (
+            "voluntary_disruption_failed_validations_total",
+            "consolidation_type=multi",
+        ),
+        (
+            "voluntary_disruption_queue_failures_total",
+            "decision=replace,reason=drifted",
+        ),
+        ("cloudprovider_errors_total", "method=Create,error=unknown"),
+        (
+            "cloudprovider_instance_launch_failures_total",
+            "zone=us-east-1a,reason=Unfulfillable",
+        ),
+        ("pods_eviction_requests_total", "code=200"),
+        ("pods_drained_total", "reason=drifted"),
+        (
+            "interruption_received_messages_total",
+            "message_type=spot_interrupted",
+        ),
+    ] {
+        status.count(&format!("karpenter_{name}"), labels(with), 1.0);
+    }
+    for name in [
+        "nodes_termination",
+        "nodeclaims_termination",
+        "nodeclaims_instance_termination",
+        "nodes_lifetime",
+        "voluntary_disruption_decision_evaluation",
+    ] {
+        let name = format!("karpenter_{name}_duration_seconds");
+        let with = labels("nodepool=default");
+        status.observe(Durations::new(&name, with, &[1.0, 60.0]), 30.0);
+    }
+    let alike =
+        "nodepool=default,capacity_type=spot,zone=us-east-1a,arch=amd64,instance_type=m5.xlarge";
+    let of_pool = |resource: &str| format!("nodepool=default,resource_type={resource}");
+    let of_nodes = |resource: &str| format!("{alike},resource_type={resource}");
+    for (name, with) in [
+        ("nodepools_usage", of_pool("nodes")),
+        ("nodepools_usage", of_pool("cpu")),
+        ("nodepools_usage", of_pool("memory")),
+        ("nodepools_limit", of_pool("cpu")),
+        (
+            "nodepools_allowed_disruptions",
+            "nodepool=default,reason=empty".to_owned(),
+        ),
+        ("nodepools_cost_total", "nodepool=default".to_owned()),
+        (
+            "voluntary_disruption_eligible_nodes",
+            "reason=empty".to_owned(),
+        ),
+        (
+            "scheduler_unschedulable_pods_count",
+            "controller=provisioner".to_owned(),
+        ),
+        (
+            "cluster_utilization_percent",
+            "resource_type=cpu".to_owned(),
+        ),
+        ("nodes_allocatable", of_nodes("cpu")),
+        ("nodes_allocatable", of_nodes("memory")),
+        ("nodes_total_pod_requests", of_nodes("cpu")),
+        ("nodes_total_pod_requests", of_nodes("memory")),
+        (
+            "pods_state",
+            format!("{alike},phase=Running,scheduled=true"),
+        ),
+    ] {
+        status.gauges.push(Series {
+            name: format!("karpenter_{name}"),
+            labels: labels(&with),
+            value: 1.0,
+        });
+    }
+    let text = status.keep().unwrap().text;
+    Told::read(&[("disruption".to_owned(), text)].into())
+}
+
+fn node() -> Value {
+    json!({
+        "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {
+            "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64",
+            "topology.kubernetes.io/zone": "us-east-1a", "node.kubernetes.io/instance-type": "m5.xlarge",
+        }},
+        "spec": {"providerID": "aws:///us-east-1a/i-1"},
+        "status": {"capacity": {"cpu": "4", "memory": "16Gi"}, "allocatable": {"cpu": "3900m", "memory": "15Gi"}},
+    })
+}
+
+fn pod(owner: &str, node: Option<&str>, phase: &str) -> Value {
+    let met = |name: &str| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z"});
+    let conditions = node.map_or_else(Vec::new, |_| vec![met("PodScheduled"), met("Ready")]);
+    let mut pod = json!({
+        "metadata": {"name": owner, "namespace": "default", "uid": owner, "creationTimestamp": "2026-01-01T00:01:00Z",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u", "controller": true}]},
+        "spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]},
+        "status": {"phase": phase, "conditions": conditions},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(node);
+    }
+    pod
+}
+
+fn claim(initialized: &str, at: &str) -> Value {
+    json!({
+        "metadata": {"name": "default-x"},
+        "status": {"conditions": [
+            {"type": "Initialized", "status": initialized, "reason": "Initialized", "lastTransitionTime": at},
+            {"type": "Drifted", "status": "False", "reason": "Drifted", "lastTransitionTime": at},
+        ]},
+    })
+}
+
+/// A relay that has seen a pod and a NodeClaim on their way, and the address of its `/metrics`.
+async fn relay(per_object: bool) -> (ApiServer, Running, String) {
+    let server = ApiServer::start().await;
+    server.put(Kind::Node, node());
+    for owner in ["ReplicaSet", "DaemonSet"] {
+        server.put(Kind::Pod, pod(owner, None, "Pending"));
+    }
+    server.put(Kind::Pod, pod("Job", None, "Pending"));
+    server.put(Kind::NodeClaim, claim("Unknown", "2026-01-01T00:00:00Z"));
+    let clock = || Timestamp::UNIX_EPOCH;
+    let metrics = Metrics::default().of_cluster(ClusterMetrics { clock, per_object });
+    metrics.show(told());
+    let relay = Running::start_telling(&server, metrics);
+    relay.ready().await;
+    for owner in ["ReplicaSet", "DaemonSet"] {
+        server.put(Kind::Pod, pod(owner, Some("a"), "Running"));
+    }
+    server.put(Kind::NodeClaim, claim("True", "2026-01-01T00:01:30Z"));
+    until("the relay has seen the pods start", async || {
+        let (_, metrics) = relay.get("/metrics").await;
+        // Either is a series without labels.
+        let metrics = metrics.replace("{}", "");
+        metrics.contains("karpenter_pods_startup_duration_seconds_count 2")
+            && metrics.contains("nodeclaim_status_condition_transition_seconds_count")
+    })
+    .await;
+    let address = relay.serve().await;
+    (server, relay, address)
+}
+
+#[tokio::test]
+async fn every_query_of_boards_and_alerts_answers() {
+    let (_server, _relay, address) = relay(false).await;
+    let prometheus = Prometheus::start(&address);
+    prometheus.answers("up == 1").await;
+    for board in ["capacity", "performance"] {
+        for (panel, query) in queries(board) {
+            let parses = prometheus.query(&query).await;
+            assert!(parses.is_ok(), "{board}, {panel}: {query}: {parses:?}");
+            prometheus.answers(&query).await;
+        }
+    }
+    for (alert, condition) in alerts() {
+        let parses = prometheus.query(&condition).await;
+        assert!(parses.is_ok(), "{alert}: {condition}: {parses:?}");
+        for metric in metrics_of(&condition) {
+            prometheus.answers(metric).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn boards_answer_by_karpenters_series_alone() {
+    let (_server, _relay, address) = relay(true).await;
+    let prometheus = Prometheus::start(&address);
+    prometheus.answers("up == 1").await;
+    for board in ["capacity", "performance"] {
+        for (_, query) in queries(board) {
+            if !query.contains("whittle_relay") {
+                let query = query.replace("whittle_nodes", "of_nobody");
+                prometheus.answers(&query).await;
+            }
+        }
+    }
+}

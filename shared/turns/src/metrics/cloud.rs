@@ -1,0 +1,78 @@
+//! Failures of EC2, under the names of Karpenter's cloud provider.
+
+use api::names::label;
+use executor::{LackingOffering, LaunchError};
+use model::{Lane, node_claim::NodeClaim};
+use ports::{CloudError, metrics::Metric};
+
+use super::{count, of};
+use crate::{lifecycle::instance_of, terminations::Ended};
+
+/// Failed launches of NodeClaims, and the offerings that EC2 had nothing of.
+pub(crate) fn of_launching(lane: Lane, outcome: &executor::Outcome) -> Vec<Metric> {
+    let errors = outcome.errors.iter().map(|error| {
+        let class = match error {
+            LaunchError::InsufficientCapacity => "InsufficientCapacityError",
+            LaunchError::NodeClassNotReady => "NodeClassNotReadyError",
+            LaunchError::Unclassified => UNKNOWN,
+        };
+        of_error(lane, "Create", class)
+    });
+    let lacking = outcome.lacking.iter().map(|lacking| {
+        let LackingOffering {
+            zone,
+            zone_id,
+            capacity_type,
+            code,
+        } = lacking;
+        count(
+            "karpenter_cloudprovider_instance_launch_failures_total",
+            [
+                ("zone", zone.clone()),
+                ("zone_id", zone_id.clone()),
+                ("capacity_type", capacity_type.as_str().to_owned()),
+                ("reason", code.clone()),
+            ],
+        )
+    });
+    errors.chain(lacking).collect()
+}
+
+/// Instances that EC2 did not end when it was asked to, those that it refused by their NodeClaim's zone. One that it does not know is no
+/// failure.
+pub(crate) fn of_ending(lane: Lane, came: &Ended, claims: &[NodeClaim]) -> Vec<Metric> {
+    let unanswered = match &came.unanswered {
+        Some((_, CloudError::Postponed { .. })) | None => 0,
+        Some((instances, _)) => *instances,
+    };
+    let failed = came.refused.len() + unanswered;
+    let errors = (0..failed).map(|_| of_error(lane, "Delete", UNKNOWN));
+    let is_refused = |claim: &&NodeClaim| {
+        instance_of(claim).is_some_and(|instance| came.refused.contains_key(&instance))
+    };
+    let refused = claims.iter().filter(is_refused).map(|claim| {
+        count(
+            "karpenter_cloudprovider_instance_termination_failures_total",
+            [
+                ("zone", of(&claim.labels, label::ZONE)),
+                ("zone_id", of(&claim.labels, label::ZONE_ID)),
+            ],
+        )
+    });
+    errors.chain(refused).collect()
+}
+
+/// Errors of no class of their own.
+const UNKNOWN: &str = "unknown";
+
+fn of_error(lane: Lane, method: &str, error: &str) -> Metric {
+    count(
+        "karpenter_cloudprovider_errors_total",
+        [
+            ("controller", lane.as_str().to_owned()),
+            ("method", method.to_owned()),
+            ("provider", "aws".to_owned()),
+            ("error", error.to_owned()),
+        ],
+    )
+}
