@@ -14,6 +14,9 @@ pub(crate) fn help(name: &str) -> &'static str {
         "karpenter_nodes_created_total" => "Nodes that joined",
         "karpenter_nodes_terminated_total" => "Nodes that are gone",
         "karpenter_nodes_drained_total" => "Nodes that were drained",
+        "karpenter_pod_deletion_cost_pod_annotation_writes_total" => {
+            "Deletion costs that were to be written to pods"
+        }
         "karpenter_voluntary_disruption_decisions_total" => "Disruptions decided",
         "karpenter_voluntary_disruption_decisions_by_nodepool_total" => {
             "Disruptions decided, for each NodePool concerned"
