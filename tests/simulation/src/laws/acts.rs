@@ -11,12 +11,12 @@ use model::{
     pod::Pod,
 };
 
-use super::{ACTS_FOR, Laws, has_failed, instance_of, offering};
+use super::{ACTS_FOR, Laws, has_failed, instance_of, offering, people::SKEW};
 use crate::{rows, watched::Act};
 
-/// An answer has been read after this, and is remembered for three minutes at least.
+/// An answer has been read after this, and is remembered for three minutes, by the clock of who reads and that of who wrote.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
-const REMEMBERED: SignedDuration = SignedDuration::from_secs(170);
+const REMEMBERED: SignedDuration = SignedDuration::from_secs(180 - 2 * SKEW.as_secs());
 
 impl Laws {
     /// Judges what a process is about to do; `clock` is the process' own.
