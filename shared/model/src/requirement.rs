@@ -184,11 +184,14 @@ impl Requirement {
             parts.push(format!("{operator:?}"));
         }
         if !self.values.is_empty() {
-            let shown = self.values.iter().take(VALUES_SHOWN);
-            let shown: Vec<&str> = shown.map(String::as_str).collect();
+            let mut shown: Vec<&str> = self.values.iter().map(String::as_str).collect();
+            // One more value takes no more room than its count.
             let more = match self.values.len().saturating_sub(VALUES_SHOWN) {
-                0 => String::new(),
-                more => format!(" and {more} others"),
+                0 | 1 => String::new(),
+                more => {
+                    shown.truncate(VALUES_SHOWN);
+                    format!(" and {more} others")
+                }
             };
             parts.push(format!("[{}{more}]", shown.join(" ")));
         }

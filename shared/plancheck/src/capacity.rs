@@ -1,19 +1,16 @@
 //! Whether pods fit: resources beside what runs there and the daemons to come, and host ports.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::rc::Rc;
 
 use model::{
-    Resources, labels,
+    Resources,
     pod::{HostPort, Pod},
     resources::amount_text,
-    selector::NodeSelectorRequirement,
 };
 
 use crate::{
     Findings,
-    bits::Bits,
-    label::Label,
-    node_rules::{Wanted, intolerable},
+    daemons::Daemons,
     open_node::OpenNode,
     place::{Place, Placements},
     world::{Machine, World, is_owned_by},
@@ -78,7 +75,10 @@ impl<'a> Room<'a> {
             }
         }
         // Daemons that are still to come; those beyond what was expected never make room (spec/scheduling §12.3).
-        let mut to_come = daemons.on_machine(machine);
+        let mut to_come = Resources::default();
+        for daemon in daemons.on_machine(machine) {
+            to_come.add(&daemon.requests);
+        }
         to_come.subtract(&running_daemons);
         to_come.0.retain(|_, amount| *amount > 0);
         left.subtract(&to_come);
@@ -233,122 +233,4 @@ fn clash(taken: &[&HostPort], wanted: &[HostPort]) -> Option<i32> {
             })
         })
         .map(|port| port.port)
-}
-
-/// The pods that DaemonSets will put on nodes.
-struct Daemons<'a> {
-    pods: Vec<Daemon<'a>>,
-}
-
-struct Daemon<'a> {
-    /// The newest real one, which shows what admission made of the template (spec/scheduling §12); else the template's.
-    pod: &'a Pod,
-    /// By the template: a real pod is pinned to its node.
-    wanted: Wanted<'a>,
-}
-
-/// Those that may run on one node; some only on some of its types.
-struct Candidates<'a> {
-    everywhere: Vec<&'a Pod>,
-    somewhere: Vec<(&'a Pod, Bits)>,
-}
-
-impl<'a> Daemons<'a> {
-    /// Daemons that use resource claims are left out, as those are not supported (spec/scheduling §12.2).
-    fn new(world: &World<'a>) -> Self {
-        let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
-        let residents = world.machines.iter().flat_map(|machine| &machine.residents);
-        for pod in residents.filter(|pod| is_owned_by(pod, "apps/v1", "DaemonSet")) {
-            let owner = pod.owner.as_ref().map_or("", |owner| &owner.name);
-            let known = newest.entry((&pod.key.namespace, owner)).or_insert(pod);
-            if (known.created_at, &known.key) < (pod.created_at, &pod.key) {
-                *known = pod;
-            }
-        }
-        let daemon_sets = world.snapshot.daemon_sets.iter();
-        let pods = daemon_sets.map(|daemon_set| {
-            let key = (
-                daemon_set.key.namespace.as_str(),
-                daemon_set.key.name.as_str(),
-            );
-            Daemon {
-                pod: newest.get(&key).copied().unwrap_or(&daemon_set.pod),
-                wanted: Wanted::of(&daemon_set.pod),
-            }
-        });
-        Self {
-            pods: pods.filter(|daemon| !daemon.pod.resource_claims).collect(),
-        }
-    }
-
-    fn on_machine(&self, machine: &Machine<'_>) -> Resources {
-        let mut total = Resources::default();
-        let holds =
-            |wanted: &NodeSelectorRequirement| machine.label(&wanted.key).guarantees(wanted);
-        for Daemon { pod, wanted } in &self.pods {
-            if intolerable(pod, machine.taints.clone()).is_none() && wanted.unmet(holds).is_none() {
-                total.add(&pod.requests);
-            }
-        }
-        total
-    }
-
-    /// The node and each type are asked apart, as upstream does (spec/scheduling §12.2).
-    fn candidates(&self, node: &OpenNode<'a>) -> Candidates<'a> {
-        let mut candidates = Candidates {
-            everywhere: Vec::new(),
-            somewhere: Vec::new(),
-        };
-        for Daemon { pod, wanted } in &self.pods {
-            if intolerable(pod, node.taints.iter().collect()).is_some() {
-                continue;
-            }
-            let guarantees = |requirement: &NodeSelectorRequirement| {
-                node.label_of_all(&requirement.key).guarantees(requirement)
-            };
-            if wanted.unmet(guarantees).is_none() {
-                candidates.everywhere.push(pod);
-                continue;
-            }
-            let mut somewhere = Bits::none(node.catalog.len());
-            for alternative in wanted.alternatives() {
-                somewhere.unite(&possible_types(node, &alternative));
-            }
-            if !somewhere.is_empty() {
-                candidates.somewhere.push((pod, somewhere));
-            }
-        }
-        candidates
-    }
-}
-
-/// The types on which a node may meet all of these.
-fn possible_types(node: &OpenNode<'_>, alternative: &[&NodeSelectorRequirement]) -> Bits {
-    let mut types = node.options.clone();
-    for requirement in alternative {
-        let label = node.label_of_all(&requirement.key);
-        let is_told_by_types = matches!(label, Label::Absent)
-            && !node.is_without(&requirement.key)
-            && node.catalog.knows(labels::normalized(&requirement.key));
-        if !is_told_by_types && !label.permits(requirement) {
-            return Bits::none(node.catalog.len());
-        }
-        types.intersect(&node.catalog.permitting(requirement));
-    }
-    types
-}
-
-impl<'a> Candidates<'a> {
-    /// Those that may run on the node if it becomes this type.
-    fn on(&self, index: usize) -> Vec<&'a Pod> {
-        let somewhere = self
-            .somewhere
-            .iter()
-            .filter(|(_, types)| types.contains(index));
-        self.everywhere
-            .iter()
-            .copied()
-            .chain(somewhere.map(|(pod, _)| *pod))
-            .collect()
-    }
 }

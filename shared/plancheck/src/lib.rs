@@ -11,6 +11,7 @@ mod budget;
 mod capacity;
 mod caps;
 mod catalog;
+mod daemons;
 mod identity;
 mod label;
 mod launch;

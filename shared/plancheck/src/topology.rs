@@ -19,15 +19,21 @@ use model::{Memo, PodKey, labels, node_pool::NodePool, pod::Pod, snapshot::Optim
 use self::matching::{Index, Term};
 use crate::{
     Findings, Subject,
-    place::{PlaceId, Placements},
+    daemons::Daemons,
+    place::{Place, PlaceId, Placements},
     volumes::Storage,
     world::World,
 };
 
 pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
-    let scene = Scene::new(world, placements);
+    let mut scene = Scene::new(world, placements);
     if !scene.is_concerned() {
         return;
+    }
+    if world.snapshot.settings.optimize == Optimize::Cost {
+        let to_come = daemons_to_come(world, placements);
+        let there = scene.located.partition_point(|one| one.subject.is_none());
+        scene.located.splice(there..there, to_come);
     }
     anti_affinity::check(&scene, findings);
     affinity::check(&scene, findings);
@@ -52,8 +58,10 @@ type Domains = Rc<BTreeSet<String>>;
 struct Located<'a> {
     pod: &'a Pod,
     place: PlaceId,
-    /// The decision that put it there; `None` for pods that run already.
+    /// The decision that put it there; `None` for pods that run already, and for daemons.
     subject: Option<Subject>,
+    /// A daemon that the node will run, and does not run yet as far as is known. Spreads count it once it runs.
+    is_to_come: bool,
 }
 
 impl<'s, 'a> Scene<'s, 'a> {
@@ -73,12 +81,14 @@ impl<'s, 'a> Scene<'s, 'a> {
                 pod,
                 place,
                 subject: None,
+                is_to_come: false,
             }));
         }
         located.extend(placements.placed.iter().map(|placed| Located {
             pod: placed.pod,
             place: placed.place,
             subject: Some(placed.subject),
+            is_to_come: false,
         }));
         Self {
             world,
@@ -136,6 +146,28 @@ impl<'s, 'a> Scene<'s, 'a> {
             known.or_insert_with(|| Rc::new(offered::by_pool(self.world.snapshot, pool, key)));
         Rc::clone(found)
     }
+}
+
+/// The daemons that nodes run once they have joined: pods that wait for such a node find them there.
+fn daemons_to_come<'a>(world: &World<'a>, placements: &Placements<'a>) -> Vec<Located<'a>> {
+    let daemons = Daemons::new(world);
+    let mut located = Vec::new();
+    for (at, place) in placements.places.iter().enumerate() {
+        let to_come: Vec<&Pod> = match place {
+            Place::Open(node) => daemons.candidates(node).for_certain(node).collect(),
+            Place::Machine(machine) => match world.machines.get(*machine) {
+                Some(machine) if !machine.initialized => daemons.on_machine(machine).collect(),
+                _ => Vec::new(),
+            },
+        };
+        located.extend(to_come.into_iter().map(|pod| Located {
+            pod,
+            place: at,
+            subject: None,
+            is_to_come: true,
+        }));
+    }
+    located
 }
 
 /// The domains of one topology key. Where a place's cannot be listed, what is known is that it may be in any: that is

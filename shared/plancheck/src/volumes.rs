@@ -6,6 +6,7 @@ use model::{
     labels,
     pod::{Pod, PodVolume},
     selector::{NodeSelectorRequirement, Operator},
+    snapshot::Optimize,
     volume::{StorageClass, Volume, VolumeClaim},
 };
 
@@ -13,8 +14,9 @@ use crate::{
     Findings,
     label::Label,
     node_rules::holds,
-    place::{Place, Placements},
-    world::World,
+    open_node::OpenNode,
+    place::{Place, Placed, Placements},
+    world::{Machine, World},
 };
 
 /// The in-tree EBS plugin's volumes are attached by its CSI driver.
@@ -47,45 +49,95 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
         }
     }
     for (place, indexes) in placements.by_place() {
-        let Some(Place::Machine(machine)) = placements.places.get(place) else {
-            continue;
-        };
-        let Some(machine) = world.machines.get(*machine) else {
-            continue;
-        };
-        let limits = machine
-            .node
-            .and_then(|node| world.snapshot.storage.attach_limits.get(&node.name));
-        let Some(limits) = limits else {
-            continue;
-        };
-        let mut attached: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
-        for pod in &machine.residents {
-            storage.attach(pod, &mut attached);
-        }
-        for placed in indexes
-            .iter()
-            .filter_map(|index| placements.placed.get(*index))
-        {
-            let mut after = attached.clone();
-            storage.attach(placed.pod, &mut after);
-            let over = limits.iter().find(|(driver, limit)| {
-                let count = |attached: &BTreeMap<String, BTreeSet<_>>| {
-                    attached.get(*driver).map_or(0, BTreeSet::len)
-                };
-                let limit = usize::try_from(**limit).unwrap_or(usize::MAX);
-                count(&after) > limit && count(&after) > count(&attached)
-            });
-            match over {
-                Some((driver, limit)) => findings.add(
-                    placed.subject,
-                    format!(
-                        "pod {} brings more than {limit} volumes of {driver} to node {}",
-                        placed.pod.key, machine.name
-                    ),
-                ),
-                None => attached = after,
+        let newcomers = indexes.iter();
+        let newcomers = newcomers.filter_map(|index| placements.placed.get(*index));
+        match placements.places.get(place) {
+            Some(Place::Machine(machine)) => {
+                if let Some(machine) = world.machines.get(*machine) {
+                    attach_to_machine(world, machine, newcomers, &storage, findings);
+                }
             }
+            Some(Place::Open(node)) if world.snapshot.settings.optimize == Optimize::Cost => {
+                attach_to_open_node(node, newcomers, &storage, findings);
+            }
+            Some(Place::Open(_)) | None => {}
+        }
+    }
+}
+
+/// Volumes by driver, each by the namespace and the name of its claim.
+type Attached = BTreeMap<String, BTreeSet<(String, String)>>;
+
+fn attached_by(driver: &str, attached: &Attached) -> usize {
+    attached.get(driver).map_or(0, BTreeSet::len)
+}
+
+fn attach_to_machine<'p, 'a: 'p>(
+    world: &World<'a>,
+    machine: &Machine<'a>,
+    newcomers: impl Iterator<Item = &'p Placed<'a>>,
+    storage: &Storage<'a>,
+    findings: &mut Findings,
+) {
+    let limits = machine
+        .node
+        .and_then(|node| world.snapshot.storage.attach_limits.get(&node.name));
+    let Some(limits) = limits else {
+        return;
+    };
+    let mut attached = Attached::new();
+    for pod in &machine.residents {
+        storage.attach(pod, &mut attached);
+    }
+    for placed in newcomers {
+        let mut after = attached.clone();
+        storage.attach(placed.pod, &mut after);
+        let over = limits.iter().find(|(driver, limit)| {
+            let limit = usize::try_from(**limit).unwrap_or(usize::MAX);
+            let count = attached_by(driver, &after);
+            count > limit && count > attached_by(driver, &attached)
+        });
+        match over {
+            Some((driver, limit)) => findings.add(
+                placed.subject,
+                format!(
+                    "pod {} brings more than {limit} volumes of {driver} to node {}",
+                    placed.pod.key, machine.name
+                ),
+            ),
+            None => attached = after,
+        }
+    }
+}
+
+/// The node may become any of its types, so that the one which attaches least decides. Upstream knows no limit of new nodes.
+fn attach_to_open_node<'p, 'a: 'p>(
+    node: &OpenNode<'a>,
+    newcomers: impl Iterator<Item = &'p Placed<'a>>,
+    storage: &Storage<'a>,
+    findings: &mut Findings,
+) {
+    let types = node.types();
+    let limits = types.filter_map(|(_, of_type)| Some((of_type.ebs_attach_limit?, &of_type.name)));
+    let Some((limit, of_type)) = limits.min() else {
+        return;
+    };
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut attached = Attached::new();
+    for placed in newcomers {
+        let mut after = attached.clone();
+        storage.attach(placed.pod, &mut after);
+        let count = attached_by(EBS_DRIVER, &after);
+        if count > most && count > attached_by(EBS_DRIVER, &attached) {
+            let (pod, node) = (&placed.pod.key, node.name);
+            findings.add(
+                placed.subject,
+                format!(
+                    "pod {pod} brings more than {limit} volumes of {EBS_DRIVER} to node {node}, which may become {of_type}"
+                ),
+            );
+        } else {
+            attached = after;
         }
     }
 }
@@ -244,7 +296,7 @@ impl<'a> Storage<'a> {
     }
 
     /// Counts the pod's claims by driver; pods that share a claim share its attachment.
-    fn attach(&self, pod: &'a Pod, attached: &mut BTreeMap<String, BTreeSet<(String, String)>>) {
+    fn attach(&self, pod: &'a Pod, attached: &mut Attached) {
         for claim in self.claims_of(pod) {
             if let Some(driver) = self.driver(&claim) {
                 let identity = (pod.key.namespace.clone(), claim.name);

@@ -7,6 +7,7 @@ pub(crate) mod drivers;
 pub(crate) mod intake;
 pub(crate) mod launch;
 pub(crate) mod movable;
+mod named_node;
 #[cfg(test)]
 mod overlay_tests;
 mod overlays;
@@ -24,6 +25,7 @@ use model::{
     node_pool::NodePool,
     plan::{Nomination, PodRef, Refusal, Unplaced},
     pod::Pod,
+    snapshot::Optimize,
 };
 use scheduling::{Answer, Effort, Input};
 
@@ -72,10 +74,11 @@ fn uncapped(
         .pods
         .into_iter()
         .map(|pod| default_spread::with_default(pod, snapshot))
+        .map(|pod| named_node::by_hostname(pod, snapshot))
         .collect();
     let pods: Vec<Cow<'_, Pod>> = pods.into_iter().chain(buffers::pods(snapshot)).collect();
     let ground = Ground::new(snapshot);
-    if ground.pools.is_empty() {
+    if ground.pools.is_empty() && snapshot.settings.optimize == Optimize::Upstream {
         let text = no_pool(snapshot);
         let limited = !caps::capped(snapshot).is_empty();
         let real = pods.iter().filter(|pod| !buffers::is_virtual(pod));
@@ -220,6 +223,7 @@ fn report(
             plan.actions.push(planned);
         }
     }
+    let (nobody, limited) = (no_pool(snapshot), !caps::capped(snapshot).is_empty());
     let held_back = held_back(snapshot);
     let mut not_ready = not_ready(snapshot);
     not_ready.retain(|one| {
@@ -229,6 +233,10 @@ fn report(
     });
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
+        if question.pools.is_empty() && left.reasons.is_empty() {
+            plan.unplaced.push(unplaced(pod, &nobody, limited));
+            continue;
+        }
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {
             node_pool: at.and_then(pool_of).map(|pool| pool.name.clone()),
             text: reason.to_string(),

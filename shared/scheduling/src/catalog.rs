@@ -97,6 +97,13 @@ impl<'a> Catalog<'a> {
         !self.attach_limits.is_empty()
     }
 
+    /// The volumes of EBS that a row can attach; `None` if nothing limits it.
+    pub(crate) fn attach_limit(&self, row: usize) -> Option<u32> {
+        let mut limits = self.attach_limits.iter();
+        let limit = limits.find(|(_, having)| having.contains(row));
+        limit.map(|(limit, _)| *limit)
+    }
+
     /// The most volumes of EBS that any of these rows attaches.
     pub(crate) fn most_attached(&self, rows: &Bits) -> u32 {
         let mut limits = self.attach_limits.iter().rev();

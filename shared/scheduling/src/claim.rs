@@ -9,11 +9,12 @@ use crate::{
     amounts,
     bits::Bits,
     catalog::Catalog,
+    limits::Amounts,
     min_values, ports,
     reservations::Offer,
     shape::{Core, Sets},
     strategy::{CountedAs, Ties},
-    topology::{Answer, HostId, Obeyed, Place},
+    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons, group::Kind},
     volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
@@ -33,8 +34,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
-    /// The row of the type that it counts as against limits, where one was chosen.
-    pub(crate) counted: Option<usize>,
+    /// What it counts as against limits, where types were chosen for it.
+    pub(crate) counted: Option<Amounts>,
     /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it. Those
     /// of one order are tried by age.
     pub(crate) order: u64,
@@ -118,7 +119,9 @@ impl<'a> Claim<'a> {
             return Err(Refusal::Resources);
         }
         if self.counted.is_some() {
-            template.limits.keep_within_beside(self.counted, &mut rows);
+            template
+                .limits
+                .keep_within_beside(self.counted.as_ref(), &mut rows);
         }
         if rows.is_empty() {
             return Err(Refusal::Limits);
@@ -223,7 +226,7 @@ impl<'a> Claim<'a> {
     fn check_place(
         &self,
         set: SetId,
-        rows: Bits,
+        mut rows: Bits,
         core: &Core<'a>,
         obeyed: &[Obeyed],
         stage: Stage,
@@ -234,6 +237,7 @@ impl<'a> Claim<'a> {
         }
         let place = Place {
             set,
+            daemons: self.keep_beside_daemons(obeyed, &mut rows, world)?,
             ..self.place(world)
         };
         let World {
@@ -265,6 +269,43 @@ impl<'a> Claim<'a> {
             }
         }
         best.map(|(_, fit)| fit).ok_or(refusal)
+    }
+
+    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns.
+    /// Returns the daemons that all of them run.
+    fn keep_beside_daemons(
+        &self,
+        obeyed: &[Obeyed],
+        rows: &mut Bits,
+        world: &World<'a>,
+    ) -> Result<Daemons, Refusal> {
+        let groups = world.templates.get(self.template);
+        let groups = groups.map_or(&[][..], |template| &template.daemons);
+        for rule in obeyed.iter().filter(|rule| !rule.daemons.is_none()) {
+            let mut with = rows.clone();
+            with.clear();
+            for group in groups {
+                if !group.daemons.and(rule.daemons).is_none() {
+                    with.or(&group.rows);
+                }
+            }
+            match world.topology.group(rule.group) {
+                Some(group) if group.kind == Kind::AntiAffinity => rows.subtract(&with),
+                Some(group) if group.kind == Kind::Affinity && group.by_host => {
+                    let is_alone = group.on_host(self.host) == 0;
+                    if is_alone && with.intersects(rows) {
+                        rows.and(&with);
+                    }
+                }
+                _ => {}
+            }
+            if rows.is_empty() {
+                return Err(Refusal::Topology(rule.group, Permanence::ForGood));
+            }
+        }
+        let hosting = groups.iter().filter(|group| group.rows.intersects(rows));
+        let all = hosting.map(|group| group.daemons).reduce(Daemons::and);
+        Ok(all.unwrap_or_default())
     }
 
     /// Checks what topology left of `set`.
@@ -358,6 +399,7 @@ impl<'a> Claim<'a> {
                 .get(self.template)
                 .map_or(world.no_taints, |template| template.taints),
             undefined: Undefined::WellKnown,
+            daemons: Daemons::default(),
         }
     }
 
@@ -384,11 +426,13 @@ impl<'a> Claim<'a> {
         world.record(core, &place);
     }
 
-    /// Counts as the best type that it can still become.
+    /// Counts as the best types that it can still become.
     fn count_against_limits(&mut self, world: &mut World<'a>) {
         let chosen = world.chosen(self.template, self.set, &self.rows);
         if let Some(template) = world.templates.get_mut(self.template) {
-            template.limits.recount(self.counted, chosen);
+            template
+                .limits
+                .recount(self.counted.as_ref(), chosen.as_ref());
             self.counted = chosen;
         }
     }
@@ -425,18 +469,32 @@ impl<'a> World<'a> {
         rows.and(catalog.remembered(matching));
     }
 
-    /// The row that a node counts as against limits; `None` where nothing limits it, or as much as it may become counts.
-    fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<usize> {
+    /// What a node counts as against limits: the first of its types that reach its `minValues`, by price or by what they take.
+    /// `None` where nothing limits it, or as much as it may become counts.
+    fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<Amounts> {
         let known = self.templates.get(template)?;
         if !known.limits.are_by_choice() {
             return None;
         }
-        if self.counted_as == CountedAs::Smallest {
-            return known.limits.smallest(rows);
+        let (at, has_min_values) = (known.catalog, known.has_min_values);
+        let mut order: Vec<usize> = match self.counted_as {
+            CountedAs::Smallest => known.limits.smallest_first(rows),
+            CountedAs::Cheapest | CountedAs::Largest => {
+                let prices = self.prices(at, set);
+                let usable = prices.iter().map(|(row, _)| *row);
+                usable.filter(|row| rows.contains(*row)).collect()
+            }
+        };
+        if order.is_empty() {
+            order.extend(rows.iter());
         }
-        let prices = self.prices(known.catalog, set);
-        let cheapest = prices.iter().find(|(row, _)| rows.contains(*row));
-        cheapest.map(|(row, _)| *row).or_else(|| rows.iter().next())
+        let number = match self.catalogs.get(at).filter(|_| has_min_values) {
+            Some(catalog) => min_values::fewest(set, &order, rows, catalog, &self.algebra),
+            None => 1,
+        };
+        let known = self.templates.get(template)?;
+        let chosen = order.get(..number.min(order.len()))?;
+        Some(known.limits.most(chosen))
     }
 
     pub(crate) fn record(&mut self, core: &Core<'a>, place: &Place) {

@@ -2,6 +2,7 @@
 
 mod binding;
 mod contradiction;
+mod named;
 mod pool;
 
 use std::rc::Rc;
@@ -38,6 +39,9 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     }
     if let Some(claims) = solver.world.volumes.apart(core.spec.pod) {
         return vec![(None, Reason::VolumesApart(claims))];
+    }
+    if let Some(nodes) = named::refusing(solver, &core, &obeyed) {
+        return vec![(None, Reason::NamedNodes(nodes))];
     }
     (0..solver.world.templates.len())
         .map(|at| (Some(at), reason(solver, at, &core, &obeyed)))

@@ -69,6 +69,7 @@ impl<'a> InnerLoops<'a> {
                 taints: mould.taints,
                 host: HostId(self.solver.next_host),
                 undefined: Undefined::WellKnown,
+                daemons: crate::topology::daemons::Daemons::default(),
             };
             let obeyed = world.topology.obeyed(&core.member);
             let answer = world

@@ -51,7 +51,7 @@ pub use inner_loops::InnerLoops;
 pub use input::{Effort, ExistingNode, Host, Input, Options, Pool};
 pub use outcome::{Answer, Choice, NewNode, Unplaced};
 pub use rearrange::{Leaver, Rearranging, Team};
-pub use reason::{Asked, Binding, Reason, Side};
+pub use reason::{Asked, Binding, NodeLack, Reason, Side};
 pub use standing::{Leaving, Standing};
 pub use volumes::Volumes;
 

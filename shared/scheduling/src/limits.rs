@@ -6,6 +6,9 @@ use model::{Resources, resources::NODES};
 
 use crate::{bits::Bits, catalog::Catalog, room::Room};
 
+/// Per limited resource, what a node counts as.
+pub(crate) type Amounts = Box<[i64]>;
+
 #[derive(Clone)]
 pub(crate) struct Limits {
     /// The limited resources, in order; every node counts one of [`NODES`].
@@ -14,7 +17,7 @@ pub(crate) struct Limits {
     /// What the types would take of them.
     capacity: Rc<Room>,
     /// The same per type.
-    amounts: Rc<[Option<Box<[i64]>>]>,
+    amounts: Rc<[Option<Amounts>]>,
     counting: Counting,
 }
 
@@ -23,7 +26,8 @@ pub(crate) struct Limits {
 pub(crate) enum Counting {
     /// The largest of each resource that any of its types has, as upstream.
     Largest,
-    /// The type that was chosen for it; which others it may be launched as is settled when all nodes are known.
+    /// The types that were chosen for it, which are one unless `minValues` asks for more; which others it may be launched as is
+    /// settled when all nodes are known.
     Chosen,
 }
 
@@ -44,7 +48,7 @@ impl Limits {
         } else {
             catalog.rows.len()
         };
-        let capacity: Vec<Option<Box<[i64]>>> = (0..rows).map(taken).collect();
+        let capacity: Vec<Option<Amounts>> = (0..rows).map(taken).collect();
         Self {
             capacity: Rc::new(Room::new(&capacity, names.len())),
             amounts: capacity.into(),
@@ -86,42 +90,54 @@ impl Limits {
         self.counting == Counting::Chosen && !self.names.is_empty()
     }
 
-    /// Takes away the types that a node could not become, which counts as the type of a row.
-    pub(crate) fn keep_within_beside(&self, counted: Option<usize>, rows: &mut Bits) {
-        let left = self.left.iter().zip(self.taken_by(counted));
+    /// Takes away the types that a node could not become, which counts as so much.
+    pub(crate) fn keep_within_beside(&self, counted: Option<&Amounts>, rows: &mut Bits) {
+        let left = self.left.iter().zip(amounts(counted));
         let left: Vec<i64> = left.map(|(left, own)| left.saturating_add(own)).collect();
         self.capacity.keep_at_most(&left, rows);
     }
 
-    /// Counts a node as the type of a row instead of another one.
-    pub(crate) fn recount(&mut self, before: Option<usize>, after: Option<usize>) {
-        let (before, after): (Vec<i64>, Vec<i64>) = (
-            self.taken_by(before).collect(),
-            self.taken_by(after).collect(),
-        );
-        for (left, (before, after)) in self.left.iter_mut().zip(before.iter().zip(&after)) {
-            *left = left.saturating_add(before - after);
+    /// Counts a node as so much instead of as something else.
+    pub(crate) fn recount(&mut self, before: Option<&Amounts>, after: Option<&Amounts>) {
+        let counted = amounts(before).zip(amounts(after));
+        for (left, (before, after)) in self.left.iter_mut().zip(counted) {
+            *left = left.saturating_add(before.saturating_sub(after));
         }
     }
 
-    /// The row that takes the least of what is left, by the resource of which it takes the largest part.
-    pub(crate) fn smallest(&self, rows: &Bits) -> Option<usize> {
+    /// The rows in the order of what they take of what is left: by the resource of which each takes the largest part.
+    pub(crate) fn smallest_first(&self, rows: &Bits) -> Vec<usize> {
         const WHOLE: i128 = 1 << 32;
         let part = |row: &usize| {
-            let taken = self.taken_by(Some(*row)).zip(&self.left);
+            let taken = self.amounts.get(*row).and_then(Option::as_ref);
+            let taken = amounts(taken).zip(&self.left);
             let parts =
                 taken.map(|(taken, left)| i128::from(taken) * WHOLE / i128::from(*left).max(1));
             parts.max().unwrap_or(0)
         };
-        rows.iter().min_by_key(part)
+        let mut order: Vec<usize> = rows.iter().collect();
+        order.sort_by_cached_key(part);
+        order
+    }
+
+    /// The most that any of these rows takes, per limited resource.
+    pub(crate) fn most(&self, rows: &[usize]) -> Amounts {
+        let mut most = vec![0; self.names.len()];
+        for row in rows {
+            let taken = self.amounts.get(*row).and_then(Option::as_ref);
+            for (most, taken) in most.iter_mut().zip(amounts(taken)) {
+                *most = taken.max(*most);
+            }
+        }
+        most.into()
     }
 
     /// Leaves each of these nodes the types that it may be launched as, so that no limit is exceeded whatever each becomes: what
-    /// the chosen types leave is shared out evenly. Each node comes with the row of the type that was chosen.
+    /// the nodes leave by what they count as is shared out evenly. Each node comes with that.
     pub(crate) fn share_out(
         &self,
         remaining: &Resources,
-        nodes: &mut [(Option<usize>, &mut Bits)],
+        nodes: &mut [(Option<&Amounts>, &mut Bits)],
     ) {
         let mut limits = self.anew(remaining);
         for (counted, _) in nodes.iter() {
@@ -134,21 +150,12 @@ impl Limits {
                 ..limits.clone()
             };
             share.keep_within_beside(*counted, rows);
-            let most: Vec<i64> = self.capacity.most(rows).collect();
-            let own: Vec<i64> = self.taken_by(*counted).collect();
-            for (left, (most, own)) in limits.left.iter_mut().zip(most.iter().zip(&own)) {
-                *left = left.saturating_sub((most - own).max(0));
+            let most = self.capacity.most(rows).zip(amounts(*counted));
+            for (left, (most, own)) in limits.left.iter_mut().zip(most) {
+                *left = left.saturating_sub(most.saturating_sub(own).max(0));
             }
             waiting -= 1;
         }
-    }
-
-    fn taken_by(&self, row: Option<usize>) -> impl Iterator<Item = i64> {
-        let amounts = row.and_then(|row| self.amounts.get(row)?.as_deref());
-        (0..self.names.len()).map(move |at| {
-            let amount = amounts.and_then(|amounts| amounts.get(at));
-            amount.map_or(0, |amount| (*amount).max(0))
-        })
     }
 
     /// Counts a new node as large as it may still become, where nothing was chosen for it.
@@ -160,4 +167,11 @@ impl Limits {
             *left = left.saturating_sub(largest.max(0));
         }
     }
+}
+
+/// One per limited resource; none where nothing is counted.
+fn amounts(of: Option<&Amounts>) -> impl Iterator<Item = i64> {
+    let known = of.map_or(&[][..], |amounts| amounts);
+    let known = known.iter().map(|amount| (*amount).max(0));
+    known.chain(std::iter::repeat(0))
 }

@@ -34,6 +34,39 @@ pub(crate) fn unmet(
     })
 }
 
+/// The fewest of the first of these rows that together reach all `minValues`; all of them where none do, one where none are asked
+/// for.
+pub(crate) fn fewest(
+    set: SetId,
+    order: &[usize],
+    rows: &Bits,
+    catalog: &Catalog<'_>,
+    algebra: &Algebra,
+) -> usize {
+    let is_enough = |number: usize| {
+        let mut first = rows.clone();
+        first.clear();
+        for row in order.iter().take(number) {
+            first.insert(*row);
+        }
+        unmet(set, &first, catalog, algebra).is_none()
+    };
+    let (mut too_few, mut enough) = (0, 1);
+    while enough < order.len() && !is_enough(enough) {
+        too_few = enough;
+        enough = enough.saturating_mul(2).min(order.len());
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        if is_enough(middle) {
+            enough = middle;
+        } else {
+            too_few = middle;
+        }
+    }
+    enough
+}
+
 /// Distinct values among the types, counted up to `wanted`.
 fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &Algebra) -> u32 {
     let mut values: BTreeSet<Sym> = BTreeSet::new();

@@ -12,7 +12,7 @@ use crate::{
     amounts, ports,
     shape::Core,
     tolerance::TaintsId,
-    topology::{Answer, HostId, Obeyed, Place},
+    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons},
     volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
@@ -31,6 +31,8 @@ pub(crate) struct Node<'a> {
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Option<Rc<Attached<'a>>>,
+    /// Daemons that it will run, where they may not be there yet.
+    pub(crate) daemons: Daemons,
     pub(crate) pods: Vec<usize>,
 }
 
@@ -139,6 +141,7 @@ impl<'a> Node<'a> {
             host: self.host,
             taints: self.taints,
             undefined: Undefined::Refused,
+            daemons: self.daemons,
         }
     }
 

@@ -183,7 +183,9 @@ fn stay_within_limits(claims: &mut [Claim<'_>], world: &World<'_>) {
     for (at, (template, pool)) in pools {
         if template.limits.are_by_choice() {
             let own = claims.iter_mut().filter(|claim| claim.template == at);
-            let mut nodes: Vec<_> = own.map(|claim| (claim.counted, &mut claim.rows)).collect();
+            let mut nodes: Vec<_> = own
+                .map(|claim| (claim.counted.as_ref(), &mut claim.rows))
+                .collect();
             template.limits.share_out(&pool.remaining, &mut nodes);
         }
     }

@@ -1,5 +1,7 @@
 //! Why a NodePool cannot serve a pod: the most specific rule that fails, by name and by how much.
 
+mod lack;
+
 use std::fmt;
 
 use model::{
@@ -7,6 +9,8 @@ use model::{
     resources::{CPU, amount_text},
     taint::Taint,
 };
+
+pub use lack::NodeLack;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,6 +40,8 @@ pub enum Reason {
     },
     /// No instance type agrees with all of these together.
     NoMatchingType(Vec<Requirement>),
+    /// The nodes that the pod names, with what keeps it from each; empty if it admits no node's name.
+    NamedNodes(Vec<(String, NodeLack)>),
     /// Types agree, but none is on offer where and how it is wanted.
     NoOffering(Vec<Requirement>),
     /// What is wanted, daemons included, and the most that any suitable type has.
@@ -180,6 +186,14 @@ impl fmt::Display for Reason {
             Self::NoMatchingType(all) if all.is_empty() => f.write_str("no instance type has that"),
             Self::NoMatchingType(all) => {
                 write!(f, "no instance type has {}", list(all))
+            }
+            Self::NamedNodes(nodes) if nodes.is_empty() => f.write_str("admits no node's name"),
+            Self::NamedNodes(nodes) => {
+                let nodes = nodes
+                    .iter()
+                    .map(|(node, lack)| format!("node {node}, which {lack}"));
+                let nodes: Vec<String> = nodes.collect();
+                write!(f, "may only go to {}", nodes.join(", or "))
             }
             Self::NoOffering(all) if all.is_empty() => {
                 f.write_str("no instance type has an available offering")

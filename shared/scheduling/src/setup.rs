@@ -10,6 +10,7 @@ use std::{
 use model::{
     PodKey, labels,
     pod::{Pod, PodPhase},
+    snapshot::Optimize,
     taint::TaintEffect,
 };
 
@@ -27,6 +28,7 @@ use crate::{
     topology::{
         GroupId, HostLabels, Place, Topology,
         classes::{ClassId, Classes},
+        daemons::Daemons,
         group::Kind,
         universe::Universe,
     },
@@ -125,6 +127,11 @@ pub(crate) fn set_up_moving<'a>(
     let no_taints = tolerance.taints(Vec::new());
     let hostname = algebra.symbol(labels::HOSTNAME);
     let mut topology = Topology::new(classes, universe, input, hosts, labelled);
+    if has_topology && input.options.optimize == Optimize::Cost {
+        let daemons = daemons.iter().map(|daemon| topology.class_of(daemon.pod));
+        let daemons = daemons.collect();
+        topology.expect_daemons(daemons);
+    }
     if has_topology {
         count_bound(
             input,
@@ -295,7 +302,8 @@ fn existing<'a>(
     world: &mut World<'a>,
 ) -> Node<'a> {
     let mut expected = vec![0; world.dimensions.len()];
-    for daemon in daemons {
+    let mut to_come = Daemons::default();
+    for (at, daemon) in daemons.iter().enumerate() {
         let tolerated = world
             .tolerance
             .tolerated_by_daemon(&daemon.pod.tolerations, place.taints);
@@ -307,6 +315,9 @@ fn existing<'a>(
         });
         if tolerated && suits {
             crate::amounts::add(&mut expected, &daemon.requests);
+            if !node.initialized {
+                to_come = to_come.with(Daemons::only(at));
+            }
         }
     }
     let names = world.dimensions.names().iter();
@@ -344,6 +355,7 @@ fn existing<'a>(
             .flat_map(|pod| pod.host_ports.iter().cloned())
             .collect(),
         attached,
+        daemons: to_come,
         pods: Vec::new(),
     }
 }

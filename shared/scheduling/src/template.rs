@@ -22,6 +22,7 @@ use crate::{
     room::Room,
     spec::Spec,
     tolerance::{TaintsId, Tolerance},
+    topology::daemons::Daemons,
 };
 
 #[derive(Clone)]
@@ -44,6 +45,7 @@ pub(crate) struct Template {
 /// Types on which the same daemons will run.
 pub(crate) struct DaemonGroup {
     pub(crate) rows: Bits,
+    pub(crate) daemons: Daemons,
     pub(crate) overhead: Box<[i64]>,
     pub(crate) ports: Vec<HostPort>,
 }
@@ -134,10 +136,9 @@ impl Template {
                 Some(left)
             })
             .collect();
-        // One type does not stand for what minValues asks for.
         let counting = match options.optimize {
-            Optimize::Cost if !has_min_values => Counting::Chosen,
-            Optimize::Cost | Optimize::Upstream => Counting::Largest,
+            Optimize::Cost => Counting::Chosen,
+            Optimize::Upstream => Counting::Largest,
         };
         Self {
             set,
@@ -175,10 +176,11 @@ fn groups(
 ) -> Vec<DaemonGroup> {
     let mut groups = vec![DaemonGroup {
         rows: catalog.all().clone(),
+        daemons: Daemons::default(),
         overhead: vec![0; dimensions.len()].into(),
         ports: Vec::new(),
     }];
-    for daemon in daemons {
+    for (at, daemon) in daemons.iter().enumerate() {
         if !tolerance.tolerated_by_daemon(&daemon.pod.tolerations, taints) {
             continue;
         }
@@ -191,13 +193,18 @@ fn groups(
         }
         groups = groups
             .into_iter()
-            .flat_map(|group| split(group, &hosts, daemon))
+            .flat_map(|group| split(group, &hosts, daemon, Daemons::only(at)))
             .collect();
     }
     groups
 }
 
-fn split(group: DaemonGroup, hosts: &Bits, daemon: &Daemon<'_>) -> Vec<DaemonGroup> {
+fn split(
+    group: DaemonGroup,
+    hosts: &Bits,
+    daemon: &Daemon<'_>,
+    itself: Daemons,
+) -> Vec<DaemonGroup> {
     let (mut with, mut without) = (group.rows.clone(), group.rows.clone());
     with.and(hosts);
     without.subtract(hosts);
@@ -208,6 +215,7 @@ fn split(group: DaemonGroup, hosts: &Bits, daemon: &Daemon<'_>) -> Vec<DaemonGro
         let ports = [group.ports.as_slice(), &daemon.pod.host_ports].concat();
         parts.push(DaemonGroup {
             rows: with,
+            daemons: group.daemons.with(itself),
             overhead,
             ports,
         });

@@ -5,6 +5,7 @@ mod asking;
 mod bound;
 pub(crate) mod classes;
 mod counting;
+pub(crate) mod daemons;
 pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod universe;
@@ -25,6 +26,7 @@ pub(crate) use self::asking::Answer;
 use self::{
     bound::Bound,
     classes::{ClassId, Classes},
+    daemons::Daemons,
     filter::{Filter, FilterId},
     group::{Group, Kind},
     universe::Universe,
@@ -49,6 +51,8 @@ pub(crate) struct Place {
     pub(crate) host: HostId,
     pub(crate) taints: TaintsId,
     pub(crate) undefined: Undefined,
+    /// Those that it will run, whatever it becomes, and that are not counted yet.
+    pub(crate) daemons: Daemons,
 }
 
 /// What a pod brings to topology.
@@ -68,6 +72,8 @@ pub(crate) struct Member {
 pub(crate) struct Obeyed {
     pub(crate) group: GroupId,
     pub(crate) counts_itself: bool,
+    /// The daemons that it is about.
+    pub(crate) daemons: Daemons,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +106,8 @@ pub(crate) struct Topology<'a> {
     pub(crate) classes: Rc<Classes<'a>>,
     /// Per class, the groups that select it, `[forward, inverse]`, and how many groups were looked at.
     selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
+    /// By class, in the order of the question.
+    daemons: Rc<[ClassId]>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],
     as_upstream: bool,
@@ -132,6 +140,7 @@ impl<'a> Topology<'a> {
             filter_ids: BTreeMap::new(),
             classes: Rc::new(classes),
             selecting: Vec::new(),
+            daemons: Rc::default(),
             universe: Rc::new(universe),
             namespaces: input.namespaces,
             as_upstream: input.options.optimize == Optimize::Upstream,
@@ -355,11 +364,14 @@ impl<'a> Topology<'a> {
 
     /// The groups a pod has to obey: its own, and the anti-affinity of others that selects it.
     pub(crate) fn obeyed(&mut self, member: &Member) -> Vec<Obeyed> {
-        let mut groups = self.selecting(member.class, true);
-        groups.extend(&member.owned);
-        let obeyed = groups.into_iter().map(|group| Obeyed {
+        let others = self.selecting(member.class, true);
+        let others = others.into_iter().map(|group| (group, Daemons::default()));
+        let own = member.owned.iter();
+        let own = own.map(|group| (*group, self.daemons_of(*group)));
+        let obeyed = others.chain(own).map(|(group, daemons)| Obeyed {
             group,
             counts_itself: self.selects(group, member.class),
+            daemons,
         });
         obeyed.collect()
     }

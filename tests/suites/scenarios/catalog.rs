@@ -29,6 +29,9 @@ struct Type {
     capacity: BTreeMap<String, Value>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    /// Volumes of EBS that it can attach.
+    #[serde(default)]
+    attaches: Option<u32>,
     /// Dollars per hour by capacity type.
     price: BTreeMap<String, f64>,
     /// Reservation → zone and instances left.
@@ -105,6 +108,7 @@ fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value,
     Ok(json!({
         "name": one.name, "requirements": requirements, "capacity": one.capacity,
         "overhead": { "kubeReserved": catalog.overhead }, "offerings": offerings,
+        "ebsAttachLimit": one.attaches,
     }))
 }
 

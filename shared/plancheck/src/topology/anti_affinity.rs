@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use model::labels;
+
 use super::{
     Scene,
     matching::{Term, Terms},
@@ -11,7 +13,8 @@ use crate::Findings;
 pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
     let mut terms = Terms::default();
     let mut owners_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, located) in scene.located.iter().enumerate() {
+    let located = scene.located.iter().enumerate();
+    for (index, located) in located.filter(|(_, located)| !located.is_to_come) {
         for term in &located.pod.pod_anti_affinity.required {
             let id = terms.id(scene, term, located.pod);
             owners_of.entry(id).or_default().push(index);
@@ -40,7 +43,12 @@ fn exclude(
     for owner in owners {
         concerned.entry(*owner).or_default().0 = true;
     }
-    for one in matching {
+    let is_about = |one: &&usize| {
+        let located = scene.located.get(**one);
+        // A daemon to come is known on its own node alone.
+        located.is_some_and(|located| !located.is_to_come || term.key == labels::HOSTNAME)
+    };
+    for one in matching.iter().filter(is_about) {
         concerned.entry(*one).or_default().1 = true;
     }
     let column = scene.column(&term.key);

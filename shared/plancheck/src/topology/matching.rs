@@ -280,6 +280,7 @@ mod tests {
             pod,
             place: 0,
             subject: None,
+            is_to_come: false,
         });
         let located: Vec<Located<'_>> = located.collect();
         let term = Term {

@@ -143,6 +143,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         let mut by_place: Vec<(i64, i64)> = vec![(0, 0); self.scene.placements.places.len()];
         for index in matching {
             let located = self.scene.located.get(*index);
+            let located = located.filter(|located| !located.is_to_come);
             if let Some((located, (before, after))) =
                 located.and_then(|located| Some((located, by_place.get_mut(located.place)?)))
             {

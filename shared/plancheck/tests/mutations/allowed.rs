@@ -128,6 +128,11 @@ fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
                 })
             },
         ),
+        ("a pod is near the daemon that its new node will run", |w| {
+            w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));
+            let near = near("logs", model::labels::HOSTNAME);
+            w.pod("apart-0").pod_affinity.required = vec![near];
+        }),
         ("nor one that does not tolerate the node", |w| {
             let only_n_2 = Taint {
                 effect: model::taint::TaintEffect::PreferNoSchedule,

@@ -191,6 +191,43 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "more than 1 volumes of ebs.csi.aws.com",
     ),
     (
+        "a pod shuns the daemon that its new node will run",
+        |w| {
+            w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));
+            let apart = near("logs", model::labels::HOSTNAME);
+            w.pod("apart-0").pod_anti_affinity.required = vec![apart];
+        },
+        at(ZONE_A),
+        "against anti-affinity",
+    ),
+    (
+        "a pod is to be near a daemon that not every type of its new node runs",
+        |w| {
+            w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));
+            let first = w.launch(ZONE_A).instance_types[0].clone();
+            let node_affinity = &mut w.snapshot.daemon_sets[0].pod.node_affinity;
+            node_affinity.required = vec![term(&[one_of(INSTANCE_TYPE, &[first.as_str()])])];
+            let near = near("logs", model::labels::HOSTNAME);
+            w.pod("apart-0").pod_affinity.required = vec![near];
+        },
+        at(ZONE_A),
+        "has no pod that it wants to be near",
+    ),
+    (
+        "a type that a new node may become can attach no volume",
+        |w| {
+            let last = w.launch(ZONE_B).instance_types.last().unwrap().clone();
+            for types in w.snapshot.instance_types.values_mut() {
+                let types = std::sync::Arc::make_mut(types).iter_mut();
+                for of_type in types.filter(|one| one.name == last.as_str()) {
+                    of_type.ebs_attach_limit = Some(0);
+                }
+            }
+        },
+        at(ZONE_B),
+        "more than 0 volumes of ebs.csi.aws.com to node",
+    ),
+    (
         "a node can attach none of the volumes that a class makes",
         |w| {
             made_by(w, 2, "csi.example.com");

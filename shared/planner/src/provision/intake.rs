@@ -12,12 +12,16 @@ use model::{
     pod::{Pod, PodVolume},
     requirement::Requirement,
     selector::{NodeSelectorRequirement, Operator},
+    snapshot::Optimize,
     spelling,
     volume::{Storage, StorageClass, Volume, VolumeClaim},
 };
 
 use self::unreachable::Unreachable;
-use super::movable::{is_movable, is_static};
+use super::{
+    movable::{is_movable, is_static},
+    named_node::NAME_FIELD,
+};
 use crate::{
     guards::Guards,
     inventory::{Inventory, is_daemon, is_terminal},
@@ -135,10 +139,13 @@ impl<'a> Rules<'a> {
                 min_values: None,
             });
         let terms = &pod.node_affinity.required;
-        if terms.iter().any(|term| !term.match_fields.is_empty()) {
-            return Some(
-                "required node affinity uses matchFields, which are not supported".to_owned(),
-            );
+        let mut fields = terms.iter().flat_map(|term| &term.match_fields);
+        if let Some(field) = fields.find(|field| !self.may_name_nodes() || field.key != NAME_FIELD)
+        {
+            let key = &field.key;
+            return Some(format!(
+                "required node affinity goes by field {key}, which is not supported"
+            ));
         }
         let required = terms
             .iter()
@@ -155,13 +162,18 @@ impl<'a> Rules<'a> {
             .or_else(|| self.unreachable.problem(pod))
     }
 
+    /// A pod may name the node it wants: Kubernetes' scheduler puts it there. Upstream leaves such pods alone.
+    fn may_name_nodes(&self) -> bool {
+        self.snapshot.settings.optimize == Optimize::Cost
+    }
+
     /// What upstream's validation says about a requirement (spec/scheduling §3.1 rule 3).
     fn invalid(&self, entry: &NodeSelectorRequirement) -> Option<String> {
         let key = labels::normalized(&entry.key);
         let settings = &self.snapshot.settings;
         let well_known = labels::WELL_KNOWN.contains(&key)
             || settings.well_known_labels.iter().any(|known| known == key);
-        let restricted = key == labels::HOSTNAME
+        let restricted = key == labels::HOSTNAME && !self.may_name_nodes()
             || labels::is_in_domain(key, labels::RESTRICTED_DOMAIN)
             || settings
                 .restricted_domains
@@ -192,9 +204,14 @@ impl<'a> Rules<'a> {
             Operator::In if key == labels::CAPACITY_TYPE => {
                 let valid = |value: &String| value.parse::<model::CapacityType>().is_ok();
                 (!entry.values.iter().any(valid)).then(|| {
+                    let known = ["reserved", "spot", "on-demand"];
+                    let mut values = entry.values.iter();
+                    let meant = values.find_map(|value| spelling::nearest_value(value, known));
+                    let meant = meant.map(|meant| format!(" (did you mean {meant}?)"));
                     format!(
-                        "label {key}: expected reserved, spot or on-demand, not {}",
-                        entry.values.join(", ")
+                        "label {key}: expected reserved, spot or on-demand, not {}{}",
+                        entry.values.join(", "),
+                        meant.unwrap_or_default()
                     )
                 })
             }

@@ -300,8 +300,12 @@ fn because(
     } else {
         named.join(", ")
     };
+    let of = match options {
+        1 => "the only instance type left".to_owned(),
+        options => format!("cheapest of {options} instance types"),
+    };
     format!(
-        "for {who}{more}; cheapest of {options} instance types: {} {} in {} at ${}/h{drivers}",
+        "for {who}{more}; {of}: {} {} in {} at ${}/h{drivers}",
         cheapest.instance_type, cheapest.capacity_type, cheapest.zone, cheapest.price
     )
 }

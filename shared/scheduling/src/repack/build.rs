@@ -28,7 +28,7 @@ pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Mo
         claim.template == template && movable.claims.binary_search(at).is_err()
     });
     for (_, claim) in staying {
-        mould.limits.recount(None, claim.counted);
+        mould.limits.recount(None, claim.counted.as_ref());
         mould.limits.spend(&claim.rows);
     }
 }

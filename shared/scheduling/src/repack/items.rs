@@ -29,9 +29,39 @@ pub(crate) struct Item<'a> {
     pub(crate) obeyed: Vec<Obeyed>,
     pub(crate) rules: Rc<[HostRule]>,
     pub(crate) pods: Vec<usize>,
+    /// Of a node, by each pod: what it requests, and last the volumes of EBS that it has to itself, as [`Offer`]s have room.
+    ///
+    /// [`Offer`]: super::offers::Offer
+    pub(crate) wanted: Box<[i64]>,
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    pub(crate) fn new(
+        core: Rc<Core<'a>>,
+        obeyed: Vec<Obeyed>,
+        rules: Rc<[HostRule]>,
+        pods: Vec<usize>,
+    ) -> Self {
+        // Pods that nothing tells apart have the same claims, if any, and share their attachments.
+        let volumes = match pods.len() {
+            1 => core.volumes.of_ebs().count(),
+            _ => 0,
+        };
+        let wanted = core.requests.iter().copied();
+        let wanted = wanted.chain([i64::try_from(volumes).unwrap_or(i64::MAX)]);
+        Self {
+            wanted: wanted.collect(),
+            core,
+            obeyed,
+            rules,
+            pods,
+        }
+    }
+
+    /// The volumes of EBS that each of its pods has to itself.
+    pub(crate) fn volumes(&self) -> i64 {
+        self.wanted.last().copied().unwrap_or(0)
+    }
     pub(crate) fn requirements(&self) -> SetId {
         self.core.sets.on_claims
     }
@@ -89,12 +119,12 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
         pods.sort_by_key(|pod| solver.world.input.pods.get(*pod).map(|pod| &pod.key));
         let (core, _) = solver.shapes.get(shape.0 as usize)?;
         let ties = ties.get(&shape)?.as_ref()?;
-        Some(Item {
-            core: Rc::new(pinned(core, pins, &mut solver.world.algebra)),
-            obeyed: ties.obeyed.clone(),
-            rules: Rc::clone(&ties.rules),
+        Some(Item::new(
+            Rc::new(pinned(core, pins, &mut solver.world.algebra)),
+            ties.obeyed.clone(),
+            Rc::clone(&ties.rules),
             pods,
-        })
+        ))
     });
     let items: Vec<Item<'a>> = items.collect();
     (!items.is_empty()).then_some(Movable { claims, items })

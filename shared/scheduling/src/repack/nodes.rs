@@ -157,7 +157,7 @@ impl<'m, 'a> Market<'m, 'a> {
         });
         let lowest: Vec<i64> = lowest.collect();
         let items = self.items.iter().map(|item| {
-            let amounts = item.core.requests.iter().zip(&lowest).zip(&self.coarse);
+            let amounts = item.wanted.iter().zip(&lowest).zip(&self.coarse);
             let shares = amounts
                 .map(|((wanted, price), low)| (wanted >> low).saturating_mul(*price) / SCALE);
             shares.max().unwrap_or(0).max(1)
@@ -177,7 +177,7 @@ impl<'m, 'a> Market<'m, 'a> {
     }
 
     fn requests(&self, item: usize) -> &[i64] {
-        self.items.get(item).map_or(&[], |item| &item.core.requests)
+        self.items.get(item).map_or(&[], |item| &item.wanted)
     }
 
     fn round(&self, work: &mut Work) -> Option<Plan> {
@@ -249,9 +249,11 @@ impl<'m, 'a> Market<'m, 'a> {
                 .iter()
                 .zip(&rates)
                 .zip(&self.coarse)
+                // Where some want nothing of it, it bounds nothing.
+                .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
             Draft {
-                hope: value(full.min().unwrap_or(0), offer.price),
+                hope: value(full.min().unwrap_or(i64::MAX), offer.price),
                 ..Draft::default()
             }
         });

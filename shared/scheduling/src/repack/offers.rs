@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use crate::{
     algebra::{SetId, Undefined},
     amounts, catalog,
-    repack::{items::Movable, unpriced_upkeep},
+    repack::{
+        items::{Item, Movable},
+        unpriced_upkeep,
+    },
     world::World,
 };
 
@@ -20,6 +23,7 @@ pub(crate) struct Offers {
 pub(crate) struct Offer {
     /// Upkeep included.
     pub(crate) price: i64,
+    /// Per resource, and last the volumes of EBS that it can attach.
     pub(crate) room: Box<[i64]>,
     /// Items of these kinds may use it.
     pub(crate) kinds: u128,
@@ -95,10 +99,18 @@ impl Offers {
                 }
             }
         }
+        // Where nothing limits a type, it attaches all that there is.
+        let volumes = movable.items.iter().map(Item::volumes).sum::<i64>();
         let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
+            let left = mould.left.get(row)?.as_deref()?;
+            let attaches = catalog.attach_limit(row).map_or(volumes, i64::from);
             Some(Offer {
                 price: price.saturating_add(upkeep),
-                room: mould.left.get(row)?.clone()?,
+                room: left
+                    .iter()
+                    .copied()
+                    .chain([attaches.min(volumes)])
+                    .collect(),
                 kinds,
             })
         });

@@ -220,3 +220,48 @@ fn every_pod_keeps_a_place() {
     assert_eq!(placed.len(), all.len());
     assert_eq!(BTreeSet::from_iter(placed).len(), all.len());
 }
+
+/// A graphics card that one pod asks for is no reason to look at no type without one.
+#[test]
+fn pods_that_ask_for_no_rare_resource_are_bought_again_beside_one_that_does() {
+    let mut graphic = kind("graphic", 64, 512, 2_000);
+    graphic.capacity.set("gpu", 1);
+    let mut all = lopsided();
+    all.extend(pods("render", 1, 1_000, 1));
+    let last = all.len() - 1;
+    all[last].requests.set("gpu", 1);
+    let answer = ask(
+        &all,
+        &[types(), vec![graphic]].concat(),
+        Resources::default(),
+    );
+    assert!(answer.unplaced.is_empty());
+    let without: i64 = cents(&answer) - 2_000;
+    assert!(without <= 4 * 72 + 4 * 80, "{without}");
+}
+
+/// Twelve pods over two zones: in each, three share one node of four cores, and three more another one.
+#[test]
+fn every_zone_is_bought_again() {
+    let types = [("two", 2_000, 7), ("four", 4_000, 14), ("eight", 8_000, 28)];
+    let types = types.map(|(name, millicores, cents)| {
+        let mut of = kind(name, 1, 16, cents);
+        of.capacity.set("cpu", millicores - 80);
+        of
+    });
+    let mut all = pods("web", 8, 1_000, 0);
+    for pod in &mut all {
+        pod.topology_spread = vec![TopologySpread {
+            topology_key: labels::ZONE.to_owned(),
+            max_skew: 1,
+            when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+            selector: Some(selecting("web")),
+            min_domains: None,
+            match_label_keys: Vec::new(),
+            node_affinity_policy: None,
+            node_taints_policy: None,
+        }];
+    }
+    let answer = ask(&all, &types, Resources::default());
+    assert_eq!((answer.new_nodes.len(), cents(&answer)), (4, 2 * (14 + 7)));
+}

@@ -7,7 +7,7 @@ use model::{labels, taint::Taint};
 use crate::{
     algebra::{Algebra, SetId, Undefined},
     tolerance::{TaintsId, Tolerance},
-    topology::{HostId, HostLabels, Place},
+    topology::{HostId, HostLabels, Place, daemons::Daemons},
 };
 
 /// Turns labels into places, keeping only what is asked about, so that like nodes are equal.
@@ -55,6 +55,7 @@ impl<'w, 'a> Places<'w, 'a> {
                 host,
                 taints,
                 undefined: Undefined::Refused,
+                daemons: Daemons::default(),
             },
         }
     }

@@ -30,16 +30,23 @@ impl Topology<'_> {
         for &Obeyed {
             group: id,
             counts_itself,
+            daemons,
         } in obeyed
         {
             let Some(group) = self.group(id) else {
                 continue;
             };
+            let daemons = daemons.and(place.daemons);
             if !group.by_host {
-                by_domain = true;
+                match group.kind {
+                    Kind::AntiAffinity if !daemons.is_none() => return Answer::Never(id),
+                    // Wherever the node is, they are there.
+                    Kind::Affinity if !daemons.is_none() => {}
+                    Kind::Spread | Kind::Affinity | Kind::AntiAffinity => by_domain = true,
+                }
                 continue;
             }
-            let count = group.on_host(place.host);
+            let count = group.on_host(place.host).saturating_add(daemons.number());
             match group.kind {
                 Kind::AntiAffinity if count > 0 => return Answer::Never(id),
                 Kind::Spread => {
@@ -104,11 +111,15 @@ impl Topology<'_> {
         for &Obeyed {
             group: id,
             counts_itself,
+            daemons,
         } in obeyed
         {
             let Some(group) = self.group(id).filter(|group| !group.by_host) else {
                 continue;
             };
+            if group.kind == Kind::Affinity && !daemons.and(place.daemons).is_none() {
+                continue;
+            }
             let pod = algebra
                 .get(member.strict, group.key)
                 .map(|id| algebra.req(id));

@@ -34,19 +34,14 @@ fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> 
             inverse: Vec::new(),
         },
     };
-    Item {
-        core: Rc::new(core),
-        obeyed: Vec::new(),
-        rules: rules.into(),
-        pods: (0..pods).collect(),
-    }
+    Item::new(Rc::new(core), Vec::new(), rules.into(), (0..pods).collect())
 }
 
-/// Every item may use every offer: prices with room.
+/// Every item may use every offer: prices with room, and no volumes.
 fn offers(items: usize, all: &[(i64, [i64; 2])]) -> Offers {
     let all = all.iter().map(|(price, room)| Offer {
         price: *price,
-        room: room.as_slice().into(),
+        room: room.iter().copied().chain([0]).collect(),
         kinds: 1,
     });
     Offers {
