@@ -6,13 +6,15 @@ use serde_json::Value;
 
 /// Each as Karpenter's option `FEATURE_GATES` names it, by which decisions ask for it, and as its chart does, under
 /// `settings.featureGates`.
-pub const FEATURE_GATES: [(&str, &str); 6] = [
+pub const FEATURE_GATES: [(&str, &str); 8] = [
     ("CapacityBuffer", "capacityBuffer"),
     ("NodeOverlay", "nodeOverlay"),
     ("NodeRepair", "nodeRepair"),
     ("ReservedCapacity", "reservedCapacity"),
     ("SpotToSpotConsolidation", "spotToSpotConsolidation"),
     ("StaticCapacity", "staticCapacity"),
+    ("TerminateFirstDrift", "terminateFirstDrift"),
+    ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
 const SETTING: &str = "featureGates";

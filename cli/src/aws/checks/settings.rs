@@ -47,14 +47,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
 }
 
 /// Feature gates of Karpenter 1.15 that change nothing here, by the names of its options and of its chart.
-const GATES_OF_KARPENTER: &[&str] = &[
-    "PodDeletionCostManagement",
-    "TerminateFirstDrift",
-    "TerminateFirstRepair",
-    "podDeletionCostManagement",
-    "terminateFirstDrift",
-    "terminateFirstRepair",
-];
+const GATES_OF_KARPENTER: &[&str] = &["PodDeletionCostManagement", "podDeletionCostManagement"];
 const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU", "rebootForRepair"];
 
 /// Those that a registry entry may have.
@@ -68,6 +61,7 @@ const KNOWN: &[&str] = &[
     "isolatedVPC",
     "kubernetesVersion",
     "launchTimeout",
+    "legacyNodeRepair",
     "minValuesPolicy",
     "nodePrice",
     "nodeTerminationHandler",
@@ -107,10 +101,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("enableDRA", "pods with resource claims are left to others"),
     ("interruptionQueue", "the stack has its own queue"),
-    (
-        "legacyNodeRepair",
-        "nodes are repaired that way in any case",
-    ),
     (
         "securityGroupRefreshInterval",
         "they are asked anew whenever an EC2NodeClass is looked at",
@@ -171,7 +161,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_told() {
         let entry = json!({"settings": {
-            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "terminateFirstDrift": true},
+            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "podDeletionCostManagement": true, "terminateFirstDrift": true},
             "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true}, "enableDRA": true,
         }});
         assert_eq!(
@@ -181,7 +171,7 @@ mod tests {
                 "settings.enableDRA: pods with resource claims are left to others",
                 "settings.preferencePolcy: there is none of this name",
                 "settings.featureGates.nodeRepairs: there is none of this name",
-                "settings.featureGates.terminateFirstDrift: Whittle does not have it yet",
+                "settings.featureGates.podDeletionCostManagement: Whittle does not have it yet",
                 "settings.awsFeatureGates.draAMD: there is none of this name",
                 "settings.awsFeatureGates.draEFA: Whittle does not have it yet",
             ]

@@ -227,6 +227,7 @@ fn what_budgets_leave_is_told_of_each_pool_and_reason() {
     assert_eq!(
         told,
         [
+            (Reason::Unhealthy, unlimited, 1),
             (Reason::Empty, unlimited, 1),
             (Reason::Drifted, 1, 1),
             (Reason::Underutilized, unlimited, 1)

@@ -187,13 +187,14 @@ fn budgets_are_told_by_reason() {
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_allowed_disruptions"),
         [
+            "nodepool=default,reason=Unhealthy 2147483647",
             "nodepool=default,reason=Empty 3",
             "nodepool=default,reason=Drifted 2147483647",
             "nodepool=default,reason=Underutilized 2147483647",
         ]
     );
     assert_eq!(
-        of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets")[0],
+        of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets")[1],
         "nodepool=default,reason=Empty 0"
     );
 }
