@@ -38,6 +38,7 @@ pub(crate) fn settings(
         node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
+        legacy_node_repair: false,
     }
 }
 

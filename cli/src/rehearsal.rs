@@ -105,6 +105,8 @@ impl<'a> Rehearsal<'a> {
             nominations: plan.nominations,
             wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
             savings: NanosPerHour(0),
             because: String::new(),
         };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Each as Karpenter's option `FEATURE_GATES` names it, by which decisions ask for it, and as its chart does, under
 /// `settings.featureGates`.
-pub const FEATURE_GATES: [(&str, &str); 7] = [
+pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("CapacityBuffer", "capacityBuffer"),
     ("NodeOverlay", "nodeOverlay"),
     ("NodeRepair", "nodeRepair"),
@@ -14,6 +14,8 @@ pub const FEATURE_GATES: [(&str, &str); 7] = [
     ("ReservedCapacity", "reservedCapacity"),
     ("SpotToSpotConsolidation", "spotToSpotConsolidation"),
     ("StaticCapacity", "staticCapacity"),
+    ("TerminateFirstDrift", "terminateFirstDrift"),
+    ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
 const SETTING: &str = "featureGates";

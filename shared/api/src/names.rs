@@ -155,6 +155,8 @@ pub mod capacity_type {
 /// Annotation keys.
 pub mod annotation {
     pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+    /// On a Node or NodeClaim: `true` keeps it from being repaired, and from nothing else.
+    pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
     pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
     pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
     /// RFC 3339 instant after which everything on the node may be removed by force.

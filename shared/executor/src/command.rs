@@ -153,6 +153,8 @@ mod tests {
                     others: Vec::new(),
                     wanted: Vec::new(),
                     evicts: std::collections::BTreeMap::new(),
+                    repair: None,
+                    terminate_first: false,
                 },
             };
             order.is_divisible()

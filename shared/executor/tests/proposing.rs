@@ -30,6 +30,8 @@ fn order(method: Method) -> Order {
             others: Vec::new(),
             wanted: Vec::new(),
             evicts: BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
         },
     }
 }

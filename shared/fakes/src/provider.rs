@@ -47,6 +47,7 @@ pub fn settings() -> Settings {
         node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
+        legacy_node_repair: false,
     }
 }
 

@@ -74,6 +74,9 @@ pub struct Reservation {
     pub id: String,
     /// Instances left in it.
     pub capacity: u32,
+    /// Nothing but that all its instances are in use keeps the offering from being available.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

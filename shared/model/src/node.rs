@@ -48,6 +48,9 @@ pub struct NodeCondition {
     #[serde(rename = "type")]
     pub kind: String,
     pub status: ConditionStatus,
+    /// One word, such as `NvidiaXID79Error`; empty where none is given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     pub since: Option<Timestamp>,
 }
 

@@ -144,6 +144,9 @@ pub struct Settings {
     /// NodeClaim is counted on until it is deleted, as upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration_timeout: Option<SignedDuration>,
+    /// `legacyNodeRepair`: with gate `NodeRepair`, unhealthy nodes are deleted by force and without a replacement first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub legacy_node_repair: bool,
 }
 
 impl Settings {

@@ -77,6 +77,7 @@ mod tests {
             reservation_id_label: String::new(),
             default_topology_spread: Vec::new(),
             registration_timeout: None,
+            legacy_node_repair: false,
         };
         let mut snapshot = Snapshot::empty("c".into(), Timestamp::UNIX_EPOCH, settings);
         let annotations = annotations.iter();

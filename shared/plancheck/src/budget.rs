@@ -12,6 +12,7 @@ use crate::world::World;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
+    Unhealthy,
     Empty,
     Drifted,
     Underutilized,
@@ -20,6 +21,7 @@ pub(crate) enum Reason {
 impl Reason {
     fn as_str(self) -> &'static str {
         match self {
+            Self::Unhealthy => "Unhealthy",
             Self::Empty => "Empty",
             Self::Drifted => "Drifted",
             Self::Underutilized => "Underutilized",
@@ -35,7 +37,9 @@ pub(crate) struct Remaining<'a> {
 #[derive(Clone, Copy, Default)]
 struct Count {
     total: u64,
-    disrupting: u64,
+    leaving: u64,
+    /// Not ready, and not leaving.
+    unready: u64,
 }
 
 impl<'a> Remaining<'a> {
@@ -53,7 +57,8 @@ impl<'a> Remaining<'a> {
                 .is_some_and(|node| node.ready.status == ConditionStatus::True);
             let count = counts.entry(pool).or_default();
             count.total += 1;
-            count.disrupting += u64::from(machine.leaving || !is_ready);
+            count.leaving += u64::from(machine.leaving);
+            count.unready += u64::from(!machine.leaving && !is_ready);
         }
         Self { counts }
     }
@@ -62,15 +67,17 @@ impl<'a> Remaining<'a> {
     pub(crate) fn take(&mut self, pool: &'a NodePool, reasons: &[Reason], now: Timestamp) -> bool {
         let count = self.counts.entry(pool.name.as_str()).or_default();
         let budgets = &pool.disruption.budgets;
-        let allowed = reasons
-            .iter()
-            .map(|reason| allowed(budgets, *reason, count.total, now))
-            .max();
-        if allowed.unwrap_or(0) <= count.disrupting {
-            return false;
-        }
-        count.disrupting += 1;
-        true
+        let is_left = |reason: &Reason| {
+            // What is repaired may be unready without using that up.
+            let unready = match reason {
+                Reason::Unhealthy => 0,
+                Reason::Empty | Reason::Drifted | Reason::Underutilized => count.unready,
+            };
+            allowed(budgets, *reason, count.total, now) > count.leaving + unready
+        };
+        let may_go = reasons.iter().any(is_left);
+        count.leaving += u64::from(may_go);
+        may_go
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a plan takes away or changes: the object must be the one that was judged, and the user must not have forbidden it.
 
 mod pods;
+mod repair;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use model::{
     plan::{NodeClaimUpdate, NodeUpdate, Target},
 };
 
-use self::pods::is_costly;
+use self::{pods::is_costly, repair::Unhealthy};
 use crate::{
     Findings, Subject,
     budget::{Reason, Remaining},
@@ -53,6 +54,7 @@ pub(crate) fn check<'a>(
             .map(|placed| &placed.pod.key)
             .collect(),
         remaining: Remaining::new(world),
+        unhealthy: Unhealthy::of(world),
     };
     for (index, planned) in plan.actions.iter().enumerate() {
         let trouble = match &planned.action {
@@ -81,6 +83,7 @@ struct Check<'c, 'a> {
     /// Pods for which the plan has a place.
     placed: BTreeSet<&'c PodKey>,
     remaining: Remaining<'a>,
+    unhealthy: Unhealthy<'a>,
 }
 
 impl<'c, 'a> Check<'c, 'a> {
@@ -115,8 +118,26 @@ impl<'c, 'a> Check<'c, 'a> {
         if claim.deleted_at.is_some() || self.is_forced(claim) {
             return None;
         }
-        let trouble = self.voluntary(claim)?;
+        let node = self.machine(name).and_then(|machine| machine.node);
+        let now = self.world.snapshot.now;
+        let trouble = match node.filter(|node| self.unhealthy.is_due(node, now)) {
+            None => self.voluntary(claim)?,
+            // What may not be repaired may go for another reason.
+            Some(node) => {
+                let of_repair = self.repair(claim, node)?;
+                match self.is_static(claim) && !claim.is_true("Drifted") {
+                    true => of_repair,
+                    false => self.voluntary(claim).map(|_| of_repair)?,
+                }
+            }
+        };
         Some(format!("NodeClaim {name} {trouble}"))
+    }
+
+    fn is_static(&self, claim: &NodeClaim) -> bool {
+        let pool = claim.node_pool();
+        let pool = pool.and_then(|name| self.world.pools.get(name.as_str()));
+        pool.is_some_and(|pool| pool.replicas.is_some())
     }
 
     /// Whether the deletion is no choice, or was chosen earlier: budgets and annotations do not stop it.
@@ -124,9 +145,10 @@ impl<'c, 'a> Check<'c, 'a> {
         let snapshot = self.world.snapshot;
         let has_joined = claim.is_true("Registered");
         let machine = self.machine(claim.name.as_str());
-        let is_alive = machine
-            .and_then(|machine| machine.node)
-            .is_some_and(|node| node.ready.status == ConditionStatus::True);
+        let node = machine.and_then(|machine| machine.node);
+        let is_alive = node.is_some_and(|node| {
+            node.ready.status == ConditionStatus::True || self.unhealthy.are_chosen()
+        });
         let is_noticed = snapshot.notices.iter().any(|notice| {
             !notice.done && claim.status.provider_id.ends_with(notice.instance.as_str())
         });
@@ -164,7 +186,8 @@ impl<'c, 'a> Check<'c, 'a> {
         if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
             return Some(trouble);
         }
-        if occupied && let Some(trouble) = self.homeless(machine) {
+        let gate = if drifted { "TerminateFirstDrift" } else { "" };
+        if occupied && let Some(trouble) = self.homeless(machine, gate) {
             return Some(trouble);
         }
         if occupied && !drifted && pool.disruption.policy == ConsolidationPolicy::WhenEmpty {

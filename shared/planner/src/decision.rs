@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{
-    Action, NodeClaimName, NodeName, Plan, PodKey, Uid, node::Node, node_claim::NodeClaim,
-    plan::Planned, pod::Pod,
+    Action, NodeClaimName, NodeName, NodePoolName, Plan, PodKey, Uid, node::Node,
+    node_claim::NodeClaim, plan::Planned, pod::Pod,
 };
 
 /// A plan, what to say besides, and when there will be something to decide although nothing happens.
@@ -32,6 +32,7 @@ pub enum About {
     Node(NodeName, Uid),
     NodeClaim(NodeClaimName, Uid),
     Pod(PodKey, Uid),
+    NodePool(NodePoolName, Uid),
 }
 
 impl From<&Pod> for About {

@@ -1,4 +1,4 @@
-//! Which nodes are no longer worth having (spec/lifecycle §13–§21): empty, drifted, or underutilized ones, under budgets.
+//! Which nodes are no longer worth having (spec/lifecycle §13–§21): unhealthy, empty, drifted, or underutilized ones, under budgets.
 
 mod balanced;
 mod budgets;
@@ -19,11 +19,13 @@ mod multi;
 mod outlook;
 mod price;
 mod rearranging;
+mod repair;
 mod round;
 mod scene;
 mod schedule;
 mod simulate;
 mod single;
+mod terminate_first;
 mod types;
 mod validation;
 mod worth;
@@ -53,11 +55,12 @@ use self::{
     movers::Movers,
     scene::{Scene, Stance},
 };
-use crate::{inventory::Inventory, provision::question::Ground, share::Share};
+use crate::{decision::Note, inventory::Inventory, provision::question::Ground, share::Share};
 
 /// Why nodes go, as conditions, events and metrics call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
+    Unhealthy,
     Empty,
     Drifted,
     Underutilized,
@@ -72,6 +75,8 @@ pub struct Pass {
     pub blocked: Vec<Blocked>,
     /// Nodes that consolidation does not remove.
     pub unconsolidatable: Vec<Blocked>,
+    /// What to tell users of repair besides.
+    pub notes: Vec<Note>,
     /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
     pub exhausted: BTreeSet<(NodePoolName, String)>,
     /// When something may be disrupted that only time holds back now: the schedule of a budget, a nomination, a pod's protection.
@@ -154,7 +159,7 @@ pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, usize) {
 }
 
 /// How many nodes may be disrupted for each reason now, before budgets and before anything is simulated.
-pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 3] {
+pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 4] {
     at_present(snapshot, |scene| Methods::new(&scene, &scene).eligible())
 }
 
@@ -185,10 +190,16 @@ fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
 }
 
 impl Reason {
-    const ALL: [Self; 3] = [Self::Empty, Self::Drifted, Self::Underutilized];
+    const ALL: [Self; 4] = [
+        Self::Unhealthy,
+        Self::Empty,
+        Self::Drifted,
+        Self::Underutilized,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Unhealthy => "Unhealthy",
             Self::Empty => "Empty",
             Self::Drifted => "Drifted",
             Self::Underutilized => "Underutilized",

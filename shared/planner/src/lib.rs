@@ -22,6 +22,7 @@ mod pods;
 mod pods_of_nodes;
 mod provision;
 mod registration_health;
+mod repair;
 mod replaced;
 mod share;
 mod static_capacity;

@@ -133,10 +133,10 @@ impl<'a> View<'a> {
 
     /// A NodeClaim goes when its Nodes are gone and its instance is (spec/lifecycle §8.1).
     fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
-        if let Some((update, note)) = deadline::stamp(claim) {
+        if let Some((update, note)) = deadline::stamp(claim, self.snapshot) {
             decision.act(
                 Action::UpdateNodeClaim(update),
-                format!("NodeClaim {} has a terminationGracePeriod", claim.name),
+                format!("NodeClaim {} may be drained only so long", claim.name),
             );
             decision.notes.push(note);
         }

@@ -193,6 +193,7 @@ pub(crate) fn reserved(id: &str, zone: &str) -> Offering {
         reservation: Some(Reservation {
             id: id.to_owned(),
             capacity: 1,
+            is_full: false,
         }),
         ..offering(zone, 0)
     }

@@ -278,7 +278,7 @@ fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
     pass.cursor.clone()
 }
 
-/// What is chosen for saving is proposed, and judged again after a while; drift is not chosen, so it starts at once.
+/// What is chosen for saving is proposed, and judged again after a while; repair and drift are not chosen, so they start at once.
 async fn begin(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -291,7 +291,7 @@ async fn begin(
         Method::Emptiness | Method::MultiNode | Method::SingleNode => {
             orders::propose(turn, executor, observed, command, &plan, report).await
         }
-        Method::StaticDrift | Method::Drift => {
+        Method::Repair | Method::StaticDrift | Method::Drift => {
             let placed = orders::place(turn, executor, observed, command, plan, report);
             placed.await.map(drop)
         }

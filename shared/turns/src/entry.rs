@@ -168,6 +168,7 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
         default_topology_spread: api::default_topology_spread(raw)
             .map_err(|wrong| EntryError(format!("settings.{wrong}")))?,
         registration_timeout: Some(timeouts(raw)?.registration),
+        legacy_node_repair: switch(raw, "legacyNodeRepair")?,
     })
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
             About::Node(name, uid) => EventTarget::Node(name.clone(), uid.clone()),
             About::NodeClaim(name, uid) => EventTarget::NodeClaim(name.clone(), uid.clone()),
             About::Pod(key, uid) => EventTarget::Pod(key.clone(), uid.clone()),
+            About::NodePool(name, uid) => EventTarget::NodePool(name.clone(), uid.clone()),
         },
         kind: if note.warning {
             EventKind::Warning

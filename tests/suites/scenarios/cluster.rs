@@ -94,6 +94,7 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         node_price: model::NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
+        legacy_node_repair: false,
     };
     Ok(Snapshot {
         generation: 1,

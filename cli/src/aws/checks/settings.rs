@@ -30,10 +30,8 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
         }
     });
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
-    let gates = gates.map(|gate| match GATES_OF_KARPENTER.contains(&gate) {
-        true => format!("settings.featureGates.{gate}: Whittle does not have it yet"),
-        false => format!("settings.featureGates.{gate}: there is none of this name"),
-    });
+    let gates =
+        gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
     let aws_gates = below("/settings/awsFeatureGates").filter(|gate| *gate != "nodeClassCEL");
     let aws_gates = aws_gates.map(|gate| match AWS_GATES_OF_KARPENTER.contains(&gate) {
         true => format!("settings.awsFeatureGates.{gate}: Whittle does not have it yet"),
@@ -46,13 +44,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     )
 }
 
-/// Feature gates of Karpenter 1.15 that change nothing here, by the names of its options and of its chart.
-const GATES_OF_KARPENTER: &[&str] = &[
-    "TerminateFirstDrift",
-    "TerminateFirstRepair",
-    "terminateFirstDrift",
-    "terminateFirstRepair",
-];
+/// Feature gates of the AWS provider 1.15 that change nothing here, by the names of its chart.
 const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU", "rebootForRepair"];
 
 /// Those that a registry entry may have.
@@ -66,6 +58,7 @@ const KNOWN: &[&str] = &[
     "isolatedVPC",
     "kubernetesVersion",
     "launchTimeout",
+    "legacyNodeRepair",
     "minValuesPolicy",
     "nodePrice",
     "nodeTerminationHandler",
@@ -106,10 +99,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("enableDRA", "pods with resource claims are left to others"),
     ("interruptionQueue", "the stack has its own queue"),
     (
-        "legacyNodeRepair",
-        "nodes are repaired that way in any case",
-    ),
-    (
         "securityGroupRefreshInterval",
         "they are asked anew whenever an EC2NodeClass is looked at",
     ),
@@ -132,9 +121,7 @@ mod tests {
     fn the_page_has_every_setting_and_every_feature_gate() {
         let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
         let gates = api::FEATURE_GATES.map(|(_, name)| name);
-        let of_karpenter = GATES_OF_KARPENTER.iter().chain(AWS_GATES_OF_KARPENTER);
-        let of_karpenter = of_karpenter.filter(|gate| gate.starts_with(char::is_lowercase));
-        let elsewhere = elsewhere.chain(of_karpenter.copied());
+        let elsewhere = elsewhere.chain(AWS_GATES_OF_KARPENTER.iter().copied());
         for name in KNOWN.iter().copied().chain(elsewhere).chain(gates) {
             assert!(PAGE.contains(&format!("`{name}`")), "{name}");
         }
@@ -169,7 +156,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_told() {
         let entry = json!({"settings": {
-            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "terminateFirstDrift": true},
+            "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "podDeletionCostManagement": true, "terminateFirstDrift": true},
             "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true}, "enableDRA": true,
         }});
         assert_eq!(
@@ -179,7 +166,7 @@ mod tests {
                 "settings.enableDRA: pods with resource claims are left to others",
                 "settings.preferencePolcy: there is none of this name",
                 "settings.featureGates.nodeRepairs: there is none of this name",
-                "settings.featureGates.terminateFirstDrift: Whittle does not have it yet",
+                "settings.featureGates.podDeletionCostManagement: Whittle does not have it yet",
                 "settings.awsFeatureGates.draAMD: there is none of this name",
                 "settings.awsFeatureGates.draEFA: Whittle does not have it yet",
             ]

@@ -132,11 +132,18 @@ impl Watched for Node {
     }
 }
 
-/// Reasons change with the kubelet's wording; node repair and registration look at type and status.
-fn statuses(conditions: &[Condition]) -> Vec<(&str, &str)> {
+/// Type, status and, where node repair looks at it, reason. Those of the kubelet's conditions change with its wording.
+fn statuses(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
     let mut statuses: Vec<_> = conditions
         .iter()
-        .map(|condition| (condition.name.as_str(), condition.status.as_str()))
+        .map(|condition| {
+            let (name, reason) = (condition.name.as_str(), condition.reason.as_str());
+            let reason = match name {
+                "AcceleratedHardwareReady" => reason,
+                _ => "",
+            };
+            (name, condition.status.as_str(), reason)
+        })
         .collect();
     statuses.sort_unstable();
     statuses

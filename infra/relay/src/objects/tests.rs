@@ -279,6 +279,22 @@ fn nodes_that_are_not_ours_are_neither_disrupted_nor_drained() {
     );
 }
 
+#[test]
+fn node_changes_with_the_reason_of_a_condition_only_where_repair_looks_at_it() {
+    let with_reason = |name: &str, reason: &str| {
+        let condition = json!([{"type": name, "status": "False", "reason": reason}]);
+        with(node(), "/status/conditions", condition)
+    };
+    let changed = |name: &str| {
+        changes::<Node>(
+            with_reason(name, "NvidiaXID13Error"),
+            with_reason(name, "NvidiaXID79Error"),
+        )
+    };
+    assert_eq!(changed("AcceleratedHardwareReady"), [What::NodeChanged]);
+    assert_eq!(changed("Ready"), []);
+}
+
 fn node_claim() -> Value {
     json!({
         "metadata": {"name": "default-abc", "generation": 1, "labels": {"karpenter.sh/nodepool": "default"}},

@@ -3,6 +3,9 @@ pub(crate) fn help(name: &str) -> &'static str {
     match name {
         "karpenter_nodeclaims_created_total" => "NodeClaims created, by why",
         "karpenter_nodeclaims_disrupted_total" => "NodeClaims deleted, by why",
+        "karpenter_nodeclaims_unhealthy_disrupted_total" => {
+            "NodeClaims deleted because their nodes stayed unhealthy"
+        }
         "karpenter_nodeclaims_terminated_total" => "NodeClaims that are gone with their instance",
         "karpenter_pods_disruption_initiated_total" => {
             "Pods that have to move because their node was disrupted"

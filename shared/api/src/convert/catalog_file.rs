@@ -168,6 +168,7 @@ fn offering(entry: OfferingEntry) -> Result<Offering, String> {
         reservation: entry.reservation_id.map(|id| Reservation {
             id,
             capacity: entry.reservation_capacity.unwrap_or(0),
+            is_full: false,
         }),
         requirements: Requirements::default(),
         capacity_override: None,

@@ -51,6 +51,7 @@ impl From<kubernetes::Node> for Node {
                 .map(|condition| NodeCondition {
                     kind: condition.r#type,
                     status: condition.status.into(),
+                    reason: condition.reason.unwrap_or_default(),
                     since: condition.last_transition_time,
                 })
                 .collect(),

@@ -185,6 +185,7 @@ fn reserved(
         reservation: Some(Reservation {
             id: reservation.id.clone(),
             capacity: 0,
+            is_full: false,
         }),
         requirements,
         capacity_override: None,

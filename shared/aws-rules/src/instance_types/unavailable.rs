@@ -78,6 +78,8 @@ impl Unavailable {
                     reservation.capacity = left.unwrap_or(0);
                     key.scope = Some(reservation.id.clone());
                     let is_spent = self.offerings.contains(&key);
+                    let is_open = offering.available || reservation.is_full;
+                    reservation.is_full = is_open && reservation.capacity == 0 && !is_spent;
                     offering.available &= reservation.capacity > 0 && !is_spent;
                     continue;
                 }

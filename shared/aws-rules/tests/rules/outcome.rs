@@ -200,3 +200,36 @@ fn a_spent_reservation_is_not_tried_again_and_others_are() {
         .collect();
     assert_eq!(left, ["cr-2"]);
 }
+
+#[test]
+fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
+    let class = |state: &str| {
+        node_class(json!({ "status": { "capacityReservations": [{
+            "id": "cr-1", "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
+            "instanceMatchCriteria": "targeted", "reservationType": "default", "state": state,
+        }] } }))
+    };
+    let seen = |state: &str, left: u32, shifted: bool| {
+        let class = class(state);
+        let mut types = types_of(&class);
+        let zone_ids = types.iter().flat_map(|kind| &kind.offerings);
+        let zone_ids = zone_ids.map(|offering| offering.zone_id.clone());
+        let unavailable = Unavailable {
+            reservations: [("cr-1".to_owned(), left)].into(),
+            zone_ids: zone_ids.filter(|_| shifted).collect(),
+            ..Unavailable::default()
+        };
+        // Learning from a launch marks what is marked already.
+        unavailable.mark(&mut types, &class);
+        unavailable.mark(&mut types, &class);
+        let mut offerings = named(&types, "m5.large").offerings.iter();
+        let own = offerings
+            .find(|offering| offering.reservation.is_some())
+            .unwrap();
+        (own.available, own.reservation.as_ref().unwrap().is_full)
+    };
+    assert_eq!(seen("active", 3, false), (true, false));
+    assert_eq!(seen("active", 0, false), (false, true));
+    assert_eq!(seen("expiring", 0, false), (false, false));
+    assert_eq!(seen("active", 0, true), (false, false));
+}

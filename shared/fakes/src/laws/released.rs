@@ -69,6 +69,8 @@ fn binding(id: &str) -> Command {
             others: Vec::new(),
             wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
         }),
         ..command(id)
     }

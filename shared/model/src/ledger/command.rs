@@ -109,6 +109,23 @@ pub struct Choice {
     /// How many pods have to go, by the NodePool of their nodes: what is counted against caps on evictions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evicts: BTreeMap<NodePoolName, u32>,
+    /// Why the node is repaired, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// The node goes before its replacement comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub terminate_first: bool,
+}
+
+/// The condition that a node is repaired for, and how long its pods may take to leave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    /// The type of the Node's condition.
+    pub condition: String,
+    /// From the deletion of the NodeClaim on, unless its own grace period is shorter; zero removes pods by force at once. `None`: the
+    /// NodeClaim's grace period alone counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_bound: Option<SignedDuration>,
 }
 
 /// Pods that are to go to the same place.
@@ -131,6 +148,7 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
+    Repair,
     Emptiness,
     StaticDrift,
     Drift,
@@ -143,7 +161,7 @@ impl Method {
     pub fn consolidation_type(self) -> &'static str {
         match self {
             Self::Emptiness => "empty",
-            Self::StaticDrift | Self::Drift => "",
+            Self::Repair | Self::StaticDrift | Self::Drift => "",
             Self::MultiNode => "multi",
             Self::SingleNode => "single",
         }

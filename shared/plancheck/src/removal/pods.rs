@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{
     PodKey, Uid,
+    labels::CAPACITY_TYPE,
     node::ConditionStatus,
     pod::Pod,
     snapshot::{Optimize, PodDisruptionBudget},
@@ -41,13 +42,27 @@ impl<'a> Check<'_, 'a> {
 
     /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
     /// end, and come back only then (spec/lifecycle §9.2, §18.2).
-    pub(super) fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
+    pub(super) fn homeless(&self, machine: &Machine<'a>, gate: &str) -> Option<String> {
         let now = self.world.snapshot.now;
+        if self.may_go_first(machine, gate) {
+            return None;
+        }
         let mut moving = machine.residents.iter().filter(|pod| {
             is_reschedulable(pod) && !is_protected(pod, now) && !self.is_guarded_for_good(pod)
         });
         let pod = moving.find(|pod| !self.placed.contains(&pod.key))?;
         Some(format!("is not empty: pod {} has no other place", pod.key))
+    }
+
+    /// Whether the node may go before its pods have a place: it gives its instance back to a reservation that is full without it.
+    pub(super) fn may_go_first(&self, machine: &Machine<'a>, gate: &str) -> bool {
+        let settings = &self.world.snapshot.settings;
+        let labels = machine.claim.map(|claim| &claim.labels);
+        let is_reserved = labels.is_some_and(|labels| {
+            let kind = labels.get(CAPACITY_TYPE).map(String::as_str);
+            kind == Some("reserved") && labels.contains_key(&settings.reservation_id_label)
+        });
+        is_reserved && settings.feature_gates.get(gate) == Some(&true)
     }
 
     fn is_guarded_for_good(&self, pod: &Pod) -> bool {

@@ -20,6 +20,7 @@ mod moving;
 mod placing;
 mod ports;
 mod removing;
+mod repairing;
 mod spreading;
 mod standing;
 mod together;

@@ -55,10 +55,16 @@ impl Budgets {
         reason: Reason,
         now: Timestamp,
     ) -> Self {
-        let counts = counts(inventory);
+        let counts = counts(inventory, reason);
         let mut budgets = Self {
             left: BTreeMap::new(),
-            evictions: Allowance::new(snapshot, now),
+            // Repair waits for no cap (docs/operations.md).
+            evictions: match reason {
+                Reason::Unhealthy => Allowance::default(),
+                Reason::Empty | Reason::Drifted | Reason::Underutilized => {
+                    Allowance::new(snapshot, now)
+                }
+            },
             reason,
             closed: BTreeMap::new(),
         };
@@ -71,7 +77,7 @@ impl Budgets {
             };
             let left = allowed.saturating_sub(count.disrupting);
             budgets.left.insert(pool.name.clone(), left);
-            if allowed == 0 && count.total > 0 {
+            if allowed == 0 && (count.total > 0 || paused.is_some()) {
                 let closed = Closed {
                     until: match &paused {
                         Some(paused) => paused.until(),
@@ -106,8 +112,12 @@ impl Budgets {
         self.left.get(pool).copied().unwrap_or(0)
     }
 
-    /// Whether one more node may go.
+    /// Whether one more node may go. One that never was in service is no loss, and is not counted.
     pub(super) fn allows(&self, one: &Candidate<'_>) -> bool {
+        if !one.machine.initialized {
+            let closed = self.closed.get(&one.pool.name);
+            return closed.is_none_or(|closed| closed.paused.is_none());
+        }
         self.left(&one.pool.name) > 0 && self.evictions.allows(&[one])
     }
 
@@ -128,7 +138,7 @@ pub(super) fn of_pools(
     inventory: &Inventory<'_>,
     reason: Reason,
 ) -> Vec<PoolBudget> {
-    let (counts, now) = (counts(inventory), snapshot.now);
+    let (counts, now) = (counts(inventory, reason), snapshot.now);
     let pools = snapshot.node_pools.iter().map(|pool| {
         let count = counts.get(&pool.name).copied().unwrap_or_default();
         let paused = snapshot.paused(Some(&pool.name), PauseLevel::Voluntary, now);
@@ -145,8 +155,8 @@ pub(super) fn of_pools(
     pools.collect()
 }
 
-/// Nodes that are initialized, and how many of them are on their way out or not ready.
-fn counts(inventory: &Inventory<'_>) -> BTreeMap<NodePoolName, Count> {
+/// Nodes that are initialized, and how many of them are on their way out or not ready; for repair, being ill uses up nothing.
+fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, Count> {
     let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
     for machine in inventory.machines.iter().filter(|m| m.initialized) {
         let Some(claim) = machine.claim else { continue };
@@ -156,9 +166,10 @@ fn counts(inventory: &Inventory<'_>) -> BTreeMap<NodePoolName, Count> {
         if claim.is_true(INSTANCE_TERMINATING) {
             continue;
         }
-        let is_ready = machine
-            .node
-            .is_some_and(|node| node.ready.status == ConditionStatus::True);
+        let is_ready = reason == Reason::Unhealthy
+            || machine
+                .node
+                .is_some_and(|node| node.ready.status == ConditionStatus::True);
         let count = counts.entry(pool).or_default();
         count.total += 1;
         count.disrupting += usize::from(machine.deleting || !is_ready);
@@ -222,16 +233,8 @@ fn problem(budget: &Budget) -> Option<String> {
     }
 }
 
-/// Nodes that are repaired.
-const UNHEALTHY: &str = "Unhealthy";
-
 fn unknown_reason(budget: &Budget) -> Option<&str> {
-    let known = [
-        Reason::Empty.as_str(),
-        Reason::Drifted.as_str(),
-        Reason::Underutilized.as_str(),
-        UNHEALTHY,
-    ];
+    let known = Reason::ALL.map(Reason::as_str);
     let mut reasons = budget.reasons.iter().map(String::as_str);
     reasons.find(|reason| !known.contains(reason))
 }

@@ -136,15 +136,9 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     if machine.deleting {
         return blocked("Node is deleting or marked for deletion");
     }
-    // Pods may have been expected on its NodeClaim before its Node was there.
-    let nominated = [
-        scene.snapshot.nominated.get(&node.name),
-        scene.snapshot.nominated_claims.get(&claim.name),
-    ];
-    let nominated = nominated.into_iter().flatten().max();
-    if let Some(until) = nominated.filter(|until| **until > scene.now) {
+    if let Some(until) = nominated_until(scene, claim, node) {
         let text = "Node is nominated for a pending pod";
-        return Verdict::blocked(text.to_owned(), Some(*until));
+        return Verdict::blocked(text.to_owned(), Some(until));
     }
     if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
         return blocked(&format!(
@@ -154,30 +148,68 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     let Some(pool_name) = machine.labels.get(NODE_POOL) else {
         return blocked(&format!("Node doesn't have required label \"{NODE_POOL}\""));
     };
-    let name = pool_name.as_str().into();
-    let types = scene.ground.types.get(&name);
-    let pool = scene.pool(&name).filter(|pool| is_ours_pool(pool));
-    let (Some(pool), Some(types)) = (pool, types.filter(|types| !types.is_empty())) else {
+    let Some((pool, types)) = pool_of(scene, pool_name) else {
         return blocked(&format!("NodePool not found (NodePool={pool_name})"));
     };
     let waived = class == Class::Eventual && claim.spec.termination_grace_period.is_some();
     if !waived && let Some(trouble) = trouble(scene, machine) {
         return trouble;
     }
-    let kind = kind_of(machine, types);
-    Verdict::Candidate(Candidate {
+    Verdict::Candidate(Candidate::new(
+        scene,
         at,
-        machine,
-        claim,
-        node,
-        pool,
-        kind,
-        price: kind.map_or(NanosPerHour(0), |kind| {
-            let surcharge = scene.snapshot.surcharge(pool).total();
-            price::of_node(kind, &machine.labels, surcharge)
-        }),
-        cost: cost::of_node(&machine.pods),
-    })
+        (machine, claim, node),
+        (pool, types),
+    ))
+}
+
+/// Until when pending pods are expected on the node, or were expected on its NodeClaim before its Node was there.
+pub(super) fn nominated_until(
+    scene: &Scene<'_>,
+    claim: &NodeClaim,
+    node: &Node,
+) -> Option<Timestamp> {
+    let nominated = [
+        scene.snapshot.nominated.get(&node.name),
+        scene.snapshot.nominated_claims.get(&claim.name),
+    ];
+    let until = nominated.into_iter().flatten().max().copied();
+    until.filter(|until| *until > scene.now)
+}
+
+/// The NodePool of this name with its instance types, if it is ours and has any.
+pub(super) fn pool_of<'a>(
+    scene: &Scene<'a>,
+    name: &str,
+) -> Option<(&'a NodePool, &'a [InstanceType])> {
+    let name = name.into();
+    let types = scene.ground.types.get(&name)?;
+    let pool = scene.pool(&name).filter(|pool| is_ours_pool(pool))?;
+    (!types.is_empty()).then_some((pool, types.as_slice()))
+}
+
+impl<'a> Candidate<'a> {
+    pub(super) fn new(
+        scene: &Scene<'a>,
+        at: usize,
+        (machine, claim, node): (&'a Machine<'a>, &'a NodeClaim, &'a Node),
+        (pool, types): (&'a NodePool, &'a [InstanceType]),
+    ) -> Self {
+        let kind = kind_of(machine, types);
+        Self {
+            at,
+            machine,
+            claim,
+            node,
+            pool,
+            kind,
+            price: kind.map_or(NanosPerHour(0), |kind| {
+                let surcharge = scene.snapshot.surcharge(pool).total();
+                price::of_node(kind, &machine.labels, surcharge)
+            }),
+            cost: cost::of_node(&machine.pods),
+        }
+    }
 }
 
 pub(super) fn kind_of<'t>(

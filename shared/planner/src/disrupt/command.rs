@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{
     NanosPerHour, NodePoolName, Plan,
-    ledger::Wanted,
+    ledger::{Repair, Wanted},
     plan::{Action, Launch, Nomination, Planned, Target},
 };
 use scheduling::NewNode;
@@ -32,7 +32,11 @@ pub struct Command {
     pub nominations: Vec<Nomination>,
     /// Where pods are to go, as far as that was decided: it is judged again as it was found.
     pub wanted: Vec<Wanted>,
-    /// How many pods have to go, by the NodePool of their nodes.
+    /// Why the node is repaired, where it is.
+    pub repair: Option<Repair>,
+    /// The node goes before its replacement comes.
+    pub terminate_first: bool,
+    /// How many pods have to go, by the NodePool of their nodes, as far as caps on evictions count them.
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
     pub savings: NanosPerHour,
@@ -62,6 +66,21 @@ pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {
     command(kind, candidates, Vec::new(), Vec::new())
 }
 
+/// A node that goes although nothing replaces it yet.
+pub(super) fn of_terminate_first(
+    kind: (Reason, Method),
+    candidate: &Candidate<'_>,
+    nominations: Vec<Nomination>,
+) -> Command {
+    let candidates = std::slice::from_ref(candidate);
+    let command = command(kind, candidates, Vec::new(), nominations);
+    Command {
+        terminate_first: true,
+        because: format!("{}, before its replacement", command.because),
+        ..command
+    }
+}
+
 pub(super) fn of_simulation<'a>(
     scene: &Scene<'a>,
     kind: (Reason, Method),
@@ -87,6 +106,14 @@ pub(super) fn of_simulation<'a>(
             launches.push(*launch);
         }
     }
+    Command {
+        wanted: simulation.wanted.clone(),
+        ..command(kind, candidates, launches, nominated(scene, simulation))
+    }
+}
+
+/// Pods that nodes that stay will take.
+pub(super) fn nominated(scene: &Scene<'_>, simulation: &Simulation<'_>) -> Vec<Nomination> {
     let mut nominations = Vec::new();
     for (at, pods) in &simulation.existing {
         if let Some(machine) = scene.inventory.machines.get(*at) {
@@ -97,18 +124,18 @@ pub(super) fn of_simulation<'a>(
             }));
         }
     }
-    Command {
-        wanted: simulation.wanted.clone(),
-        ..command(kind, candidates, launches, nominations)
-    }
+    nominations
 }
 
 /// One command per node, each with one replacement made of the NodePool's template alone.
-pub(super) fn of_static(scene: &Scene<'_>, candidates: &[Candidate<'_>]) -> Vec<Command> {
+pub(super) fn of_static(
+    scene: &Scene<'_>,
+    kind: (Reason, Method),
+    candidates: &[Candidate<'_>],
+) -> Vec<Command> {
     let mut names = Names::new(scene.snapshot);
     let commands = candidates.iter().map(|candidate| {
         let launch = launch::of_template(candidate.pool, &mut names);
-        let kind = (Reason::Drifted, Method::StaticDrift);
         command(
             kind,
             std::slice::from_ref(candidate),
@@ -129,7 +156,9 @@ fn command(
     let after = replacements.iter().map(|one| one.cheapest.price.0);
     let after: i64 = after.filter(|price| *price < i64::MAX).sum();
     let mut evicts: BTreeMap<NodePoolName, u32> = BTreeMap::new();
-    for one in candidates {
+    // Repair counts against no cap (docs/operations.md).
+    let counted = candidates.iter().filter(|_| reason != Reason::Unhealthy);
+    for one in counted {
         let pods = evictions::of_node(one);
         if pods > 0 {
             let of_pool = evicts.entry(one.pool.name.clone()).or_default();
@@ -165,6 +194,8 @@ fn command(
         replacements,
         nominations,
         wanted: Vec::new(),
+        repair: None,
+        terminate_first: false,
         evicts,
         savings,
         because,

@@ -11,13 +11,15 @@ use model::{
 };
 
 use super::{
-    Reason,
+    Method, Reason,
     budgets::Budgets,
     candidates::{Blocked, Candidate},
+    command::{self, Command},
     methods::Methods,
     round::Searched,
     scene::Scene,
-    simulate::{Freedom, Simulation},
+    simulate::Freedom,
+    terminate_first,
 };
 use crate::pods::is_reschedulable;
 
@@ -35,7 +37,7 @@ pub(super) fn choose<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     blocked: &mut Vec<Blocked>,
-) -> Searched<(Candidate<'a>, Simulation<'a>)> {
+) -> Searched<Command> {
     let scene = methods.now;
     let budgets = methods.budgets(scene, Reason::Drifted);
     let places = candidates.iter().map(|one| (place(one), *one));
@@ -56,20 +58,38 @@ pub(super) fn choose<'a>(
         if !budgets.allows(candidate) {
             continue;
         }
-        let simulation = scene.simulate(&[candidate], Freedom::Drift);
-        match simulation.obstacle() {
-            None => {
-                let found = ((*candidate).clone(), simulation);
+        match decide(scene, candidate) {
+            Ok(found) => {
                 let cursor = Cursor::Drift(place.clone());
                 return Searched::ended(scene, Some(found), cursor);
             }
-            Some(message) => blocked.push(Blocked {
+            Err(message) => blocked.push(Blocked {
                 node: candidate.node.name.to_string(),
                 message,
             }),
         }
     }
     Searched::through()
+}
+
+/// How a node of a dynamic NodePool is replaced, or why it cannot be.
+pub(super) fn decide<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Result<Command, String> {
+    let kind = (Reason::Drifted, Method::Drift);
+    let mut simulation = scene.simulate(&[candidate], Freedom::Drift);
+    match simulation.obstacle() {
+        None => {
+            let replacements = std::mem::take(&mut simulation.new_nodes);
+            let candidates = std::slice::from_ref(candidate);
+            Ok(command::of_simulation(
+                scene,
+                kind,
+                candidates,
+                &simulation,
+                &replacements,
+            ))
+        }
+        Some(message) => terminate_first::of_dynamic(scene, kind, candidate).ok_or(message),
+    }
 }
 
 fn place(candidate: &Candidate<'_>) -> Drifted {
@@ -82,12 +102,15 @@ fn place(candidate: &Candidate<'_>) -> Drifted {
     }
 }
 
-/// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it.
+/// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it. Where the limit
+/// allows none, why none goes, unless all that budgets allow may go first.
 pub(super) fn choose_static<'a>(
     scene: &Scene<'a>,
     candidates: &[&Candidate<'a>],
     budgets: &Budgets,
-) -> Vec<Candidate<'a>> {
+    blocked: &mut Vec<Blocked>,
+) -> Vec<Command> {
+    let kind = (Reason::Drifted, Method::StaticDrift);
     let mut by_pool: BTreeMap<&NodePoolName, Vec<&Candidate<'a>>> = BTreeMap::new();
     for candidate in candidates {
         by_pool
@@ -96,31 +119,54 @@ pub(super) fn choose_static<'a>(
             .push(candidate);
     }
     let mut budgets = budgets.clone();
-    let mut chosen = Vec::new();
+    let mut replaced: Vec<Candidate<'a>> = Vec::new();
+    let mut commands = Vec::new();
     for mut own in by_pool.into_values() {
         let Some(pool) = own.first().map(|candidate| candidate.pool) else {
             continue;
         };
         own.sort_by_key(|candidate| &candidate.node.name);
         let may_go = own.into_iter().filter(|one| budgets.take(one));
-        chosen.extend(may_go.take(room(scene, pool)).cloned());
+        match room(scene, pool) {
+            Room::Surplus => {}
+            Room::For(0) => {
+                for candidate in may_go {
+                    match terminate_first::of_static(scene, kind, candidate) {
+                        Ok(command) => commands.push(command),
+                        Err(message) => blocked.push(Blocked {
+                            node: candidate.node.name.to_string(),
+                            message,
+                        }),
+                    }
+                }
+            }
+            Room::For(nodes) => replaced.extend(may_go.take(nodes).cloned()),
+        }
     }
-    chosen
+    commands.splice(..0, command::of_static(scene, kind, &replaced));
+    commands
 }
 
-/// How many nodes a static NodePool may have besides those it has. None while it has more than it wants: those go first.
-fn room(scene: &Scene<'_>, pool: &NodePool) -> usize {
+/// What a static NodePool may have besides the nodes it has.
+pub(super) enum Room {
+    /// Nothing: it has more nodes than it wants, and those go first.
+    Surplus,
+    /// So many nodes.
+    For(usize),
+}
+
+pub(super) fn room(scene: &Scene<'_>, pool: &NodePool) -> Room {
     let claims = scene.snapshot.node_claims.iter();
     let own = claims.filter(|claim| claim.node_pool().as_ref() == Some(&pool.name));
     let (going, staying): (Vec<_>, Vec<_>) = own.partition(|claim| claim.deleted_at.is_some());
     let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
     if staying.len() > wanted {
-        return 0;
+        return Room::Surplus;
     }
-    match pool.limits.0.get(NODES) {
+    Room::For(match pool.limits.0.get(NODES) {
         None => usize::MAX,
         Some(limit) => usize::try_from(*limit)
             .unwrap_or(0)
             .saturating_sub(staying.len() + going.len()),
-    }
+    })
 }

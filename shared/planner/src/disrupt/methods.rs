@@ -15,7 +15,7 @@ use super::{
     candidates::{Blocked, Candidate, Candidates, Class},
     command::{self, Command},
     consolidation::{Move, may_consolidate},
-    drift, emptiness, far, multi,
+    drift, emptiness, far, multi, repair,
     scene::{Scene, Sight},
     single,
     validation::{self, Rejection},
@@ -47,10 +47,14 @@ impl<'s, 'a> Methods<'s, 'a> {
             cursor: self.now.snapshot.cursor.clone(),
             ..Pass::default()
         };
-        pass.commands = self.emptiness();
+        let repair = repair::choose(self, &mut pass);
+        pass.commands.extend(repair);
+        if pass.commands.is_empty() {
+            pass.commands = self.emptiness();
+        }
         if pass.commands.is_empty() {
             let eventual = Candidates::new(self.now, Class::Eventual);
-            pass.commands = self.static_drift(&eventual);
+            self.static_drift(&eventual, &mut pass);
             if pass.commands.is_empty() {
                 self.drift(&eventual, &mut pass);
             }
@@ -59,8 +63,9 @@ impl<'s, 'a> Methods<'s, 'a> {
             self.consolidation(&mut pass);
         }
         let (exhausted, opens) = self.exhausted();
-        pass.exhausted = exhausted;
-        pass.due = opens.into_iter().chain(self.graceful().opens).min();
+        pass.exhausted.extend(exhausted);
+        let due = pass.due.into_iter().chain(opens);
+        pass.due = due.chain(self.graceful().opens).min();
         pass.misread = worth::misread(self.now.snapshot);
         for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
             told.sort();
@@ -75,6 +80,8 @@ impl<'s, 'a> Methods<'s, 'a> {
             Reason::Empty => emptiness::is_about(one) == Ok(true),
             Reason::Drifted => drift::is_about(one) || drift::is_about_static(one),
             Reason::Underutilized => may_consolidate(one) == Ok(true),
+            // Repair has candidates of its own.
+            Reason::Unhealthy => false,
         };
         let (mut exhausted, mut opens) = (BTreeSet::new(), None);
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
@@ -95,13 +102,14 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     /// How many nodes each reason could be about.
-    pub(super) fn eligible(&self) -> [(Reason, usize); 3] {
+    pub(super) fn eligible(&self) -> [(Reason, usize); 4] {
         let eventual = Candidates::new(self.now, Class::Eventual);
         let count = |candidates: &Candidates<'a>, is_about: fn(&Candidate<'a>) -> bool| {
             let all = candidates.all.iter();
             all.filter(|candidate| is_about(candidate)).count()
         };
         [
+            (Reason::Unhealthy, repair::Patients::of(self.now).due.len()),
             (
                 Reason::Empty,
                 count(self.graceful(), |one| emptiness::is_about(one) == Ok(true)),
@@ -140,26 +148,20 @@ impl<'s, 'a> Methods<'s, 'a> {
         vec![command::of_empty(&still)]
     }
 
-    fn static_drift(&self, candidates: &Candidates<'a>) -> Vec<Command> {
+    fn static_drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
         let drifted = candidates.all.iter();
         let drifted: Vec<&Candidate<'a>> =
             drifted.filter(|one| drift::is_about_static(one)).collect();
         let budgets = self.budgets(self.now, Reason::Drifted);
-        let chosen = drift::choose_static(self.now, &drifted, &budgets);
-        command::of_static(self.now, &chosen)
+        let commands = drift::choose_static(self.now, &drifted, &budgets, &mut pass.blocked);
+        pass.commands.extend(commands);
     }
 
     fn drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
         let drifted = candidates.all.iter();
         let drifted: Vec<&Candidate<'a>> = drifted.filter(|one| drift::is_about(one)).collect();
         let searched = drift::choose(self, &drifted, &mut pass.blocked);
-        if let Some((candidate, mut simulation)) = searched.found {
-            let replacements = std::mem::take(&mut simulation.new_nodes);
-            let kind = (Reason::Drifted, Method::Drift);
-            let command =
-                command::of_simulation(self.now, kind, &[candidate], &simulation, &replacements);
-            pass.commands.push(command);
-        }
+        pass.commands.extend(searched.found);
         if !pass.commands.is_empty() || searched.left > 0 {
             (pass.cursor, pass.left) = (searched.cursor, searched.left);
         }
@@ -257,8 +259,9 @@ impl<'s, 'a> Methods<'s, 'a> {
                 Ok(self.command(step, choice.method))
             }
             // These are never proposed: they start at once.
-            Method::StaticDrift | Method::Drift => {
-                Err(Rejection::churn("drift is not proposed".to_owned()))
+            Method::Repair | Method::StaticDrift | Method::Drift => {
+                let method = proposal.reason.as_str();
+                Err(Rejection::churn(format!("{method} is not proposed")))
             }
         }
     }

@@ -9,7 +9,9 @@ use model::{Snapshot, pod::Pod};
 use crate::{
     guards::Guards,
     inventory::Inventory,
+    pods::is_reschedulable,
     provision::{buffers, default_spread::with_default, intake::intake, movable::is_movable},
+    repair::{Evaluation, Mode, POLICIES},
 };
 
 pub(super) struct Movers<'a> {
@@ -34,14 +36,22 @@ impl<'a> Movers<'a> {
             .collect();
         let waiting = all.len();
         let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
+        let repairs = Mode::of(&snapshot.settings) == Mode::Voluntary;
         let mut of_machines = BTreeMap::new();
         for (at, machine) in inventory.machines.iter().enumerate() {
             if machine.claim.is_none() || machine.deleting {
                 continue;
             }
             let first = all.len();
+            // A node that is repaired goes whatever its pods say, so all of them need a place.
+            let is_repaired = machine
+                .node
+                .is_some_and(|node| repairs && Evaluation::of(POLICIES, node, now).due.is_some());
             let own = machine.pods.iter().copied();
-            let own = own.filter(|pod| is_movable(pod, &guards, now));
+            let own = own.filter(|pod| match is_repaired {
+                true => is_reschedulable(pod),
+                false => is_movable(pod, &guards, now),
+            });
             all.extend(own.map(|pod| with_default(pod, snapshot)));
             of_machines.insert(at, first..all.len());
         }

@@ -14,6 +14,7 @@ use super::{
     candidates::{Candidate, Candidates, Class, kind_of, name_of},
     consolidation::{judged, may_consolidate},
     cost, drift, price,
+    repair::{self, Patients},
     scene::Scene,
     simulate::Freedom,
     types,
@@ -69,8 +70,53 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
         outlook
     });
     let mut all: Vec<Outlook> = of_blocked.chain(of_candidates).collect();
+    let repaired = of_repair(scene);
+    all.retain(|outlook| !repaired.iter().any(|other| other.node == outlook.node));
+    all.extend(repaired);
     all.sort_by(|a, b| a.node.cmp(&b.node));
     all
+}
+
+/// Nodes that are due for repair.
+fn of_repair(scene: &Scene<'_>) -> Vec<Outlook> {
+    let patients = Patients::of(scene);
+    let reason = Some(Reason::Unhealthy);
+    let blocked = patients.blocked.into_iter().map(|blocked| Outlook {
+        price: price_of(scene, &blocked.node),
+        node: blocked.node,
+        reason,
+        alternative: None,
+        kept: Some(blocked.message),
+    });
+    let due = patients.due.iter().map(|patient| {
+        let candidate = &patient.candidate;
+        let decided = repair::decide(scene, patient);
+        let alternative = decided.as_ref().ok().and_then(Option::as_ref);
+        let alternative = alternative.map(|command| Alternative {
+            nodes: command
+                .replacements
+                .iter()
+                .map(|launch| launch.cheapest.clone())
+                .collect(),
+            saving: command.savings,
+        });
+        let is_surplus = || "its static NodePool has more nodes than it wants".to_owned();
+        let kept = match &decided {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(is_surplus()),
+            Err(why) => Some(why.clone()),
+        };
+        Outlook {
+            node: candidate.node.name.to_string(),
+            price: candidate.price,
+            reason,
+            alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
+            kept: repair::held_back(scene, candidate)
+                .or(kept)
+                .or_else(|| kept_by_budgets(scene, candidate, Reason::Unhealthy)),
+        }
+    });
+    blocked.chain(due).collect()
 }
 
 /// What a node costs, whether or not it may go.
@@ -89,6 +135,9 @@ fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
 
 fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason) -> Option<String> {
     let budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+    if !candidate.machine.initialized && budgets.allows(candidate) {
+        return None;
+    }
     let pool = candidate.pool;
     let waits = budgets.evictions.told(candidate).map(|(told, _)| told);
     waits.or_else(|| {
@@ -122,6 +171,9 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
         outlook.kept = simulation.obstacle();
         if outlook.kept.is_none() {
             outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
+        } else if drift::decide(scene, candidate).is_ok() {
+            // It goes before its replacement.
+            outlook.kept = None;
         }
     } else {
         consolidation(scene, candidate, &mut outlook);

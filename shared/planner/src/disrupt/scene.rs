@@ -45,6 +45,8 @@ pub(super) struct Stance<'a> {
     pub(super) sight: Sight,
     /// How much is simulated before the rest is left to another look.
     pub(super) simulated: usize,
+    /// Whether pods may do without a reservation that others take.
+    pub(super) reserved: ReservedOfferingMode,
 }
 
 impl Stance<'_> {
@@ -58,6 +60,7 @@ impl Stance<'_> {
                 Optimize::Cost => Sight::Far,
             },
             simulated: usize::MAX,
+            reserved: ReservedOfferingMode::Fallback,
         }
     }
 }
@@ -134,7 +137,7 @@ impl<'a> Scene<'a> {
                     gone: &BTreeSet::new(),
                     settling: &self.settling,
                     closed: &self.closed,
-                    reserved: ReservedOfferingMode::Fallback,
+                    reserved: self.stance.reserved,
                     effort: Effort::First,
                 },
             );

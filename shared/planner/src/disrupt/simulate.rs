@@ -6,7 +6,6 @@ use model::{
     ids::Uid,
     ledger::{Place, Wanted},
     pod::{Pod, PodPhase},
-    snapshot::ReservedOfferingMode,
 };
 use scheduling::{Answer, Destination, Effort, Input, Leaving, NewNode};
 
@@ -185,7 +184,7 @@ impl<'a> Scene<'a> {
                 gone: &simulation.gone,
                 settling: &self.settling,
                 closed: &self.closed,
-                reserved: ReservedOfferingMode::Fallback,
+                reserved: self.stance.reserved,
                 effort: Effort::First,
             },
         )

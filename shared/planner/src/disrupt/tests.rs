@@ -37,8 +37,10 @@ mod looking_out;
 mod planning_together;
 mod preferring;
 mod pricing;
+mod repairing;
 mod rounds;
 mod spreading;
+mod terminating_first;
 mod two_days;
 mod validating;
 

@@ -1,46 +1,21 @@
-//! Nodes that stay unhealthy are replaced, but never many at once: then something else is wrong (spec/lifecycle §24, gate
-//! NodeRepair; spec/aws §16).
+//! Repair by force (`legacyNodeRepair`): nodes that stay unhealthy are deleted at once, whatever runs on them, but never many: then
+//! something else is wrong (docs/disruption.md).
 
 use std::collections::BTreeMap;
 
 use api::names::annotation::TERMINATION_TIMESTAMP;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Snapshot,
-    labels::NODE_POOL,
-    node::{ConditionStatus, Node},
-    node_claim::NodeClaim,
-    plan::NodeClaimUpdate,
+    Snapshot, labels::NODE_POOL, node::Node, node_claim::NodeClaim, plan::NodeClaimUpdate,
 };
 
-use crate::{decision::Note, lifecycle::update_of, machine::Ending};
+use crate::{
+    decision::Note,
+    lifecycle::update_of,
+    machine::Ending,
+    repair::{Count, Mode, POLICIES, conditions},
+};
 
-struct Policy {
-    kind: &'static str,
-    status: ConditionStatus,
-    tolerated_minutes: i64,
-}
-
-const fn policy(kind: &'static str, status: ConditionStatus, tolerated_minutes: i64) -> Policy {
-    Policy {
-        kind,
-        status,
-        tolerated_minutes,
-    }
-}
-
-const POLICIES: [Policy; 7] = [
-    policy("Ready", ConditionStatus::False, 30),
-    policy("Ready", ConditionStatus::Unknown, 30),
-    policy("AcceleratedHardwareReady", ConditionStatus::False, 10),
-    policy("StorageReady", ConditionStatus::False, 30),
-    policy("NetworkingReady", ConditionStatus::False, 30),
-    policy("KernelReady", ConditionStatus::False, 30),
-    policy("ContainerRuntimeReady", ConditionStatus::False, 30),
-];
-
-/// More than this share of a NodePool's nodes, rounded up, is nothing that new nodes would mend.
-const BLOCKED_ABOVE_PERCENT: usize = 20;
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The nodes of every NodePool, and of all: how many there are, and how many are unhealthy.
@@ -51,14 +26,8 @@ pub(super) struct Wards<'a> {
 
 #[derive(Default)]
 struct Counts<'a> {
-    pools: BTreeMap<&'a str, Ward>,
-    all: Ward,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Ward {
-    nodes: usize,
-    unhealthy: usize,
+    pools: BTreeMap<&'a str, Count>,
+    all: Count,
 }
 
 pub(super) enum Verdict {
@@ -72,8 +41,7 @@ pub(super) enum Verdict {
 
 impl<'a> Wards<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
-        let gates = &snapshot.settings.feature_gates;
-        if gates.get("NodeRepair") != Some(&true) {
+        if Mode::of(&snapshot.settings) != Mode::Legacy {
             return Self { counts: None };
         }
         let mut counts = Counts::default();
@@ -100,7 +68,7 @@ impl<'a> Wards<'a> {
         if at > now {
             return Verdict::At(at);
         }
-        let (ward, message) = match claim.labels.get(NODE_POOL) {
+        let (count, message) = match claim.labels.get(NODE_POOL) {
             Some(pool) => (
                 counts.pools.get(pool.as_str()).copied().unwrap_or_default(),
                 "more than 20% nodes are unhealthy in the nodepool",
@@ -110,7 +78,7 @@ impl<'a> Wards<'a> {
                 "more then 20% nodes are unhealthy in the cluster",
             ),
         };
-        if ward.unhealthy <= ward.allowed() {
+        if !count.is_blocked() {
             return Verdict::Due;
         }
         let note = Note::warning(node, "NodeRepairBlocked", message);
@@ -119,30 +87,16 @@ impl<'a> Wards<'a> {
     }
 }
 
-impl Ward {
-    fn add(&mut self, unhealthy: bool) {
-        self.nodes += 1;
-        self.unhealthy += usize::from(unhealthy);
-    }
-
-    fn allowed(self) -> usize {
-        (self.nodes * BLOCKED_ABOVE_PERCENT).div_ceil(100)
-    }
-}
-
 /// When the first of the node's troubles is no longer tolerated.
 fn since(node: &Node) -> Option<Timestamp> {
-    let ready = ("Ready", node.ready.status, node.ready.since);
-    let others = node.conditions.iter();
-    let others = others.map(|other| (other.kind.as_str(), other.status, other.since));
-    let due = |(kind, status, since): (&str, ConditionStatus, Option<Timestamp>)| {
-        let policy = POLICIES
+    let due = conditions(node).filter_map(|(name, status, reason, since)| {
+        let of_own = POLICIES
             .iter()
-            .find(|policy| policy.kind == kind && policy.status == status)?;
-        let tolerated = SignedDuration::from_mins(policy.tolerated_minutes);
+            .filter(|policy| policy.applies(name, status, reason));
+        let tolerated = of_own.map(|policy| policy.toleration).min()?;
         since?.checked_add(tolerated).ok()
-    };
-    std::iter::once(ready).chain(others).filter_map(due).min()
+    });
+    due.min()
 }
 
 /// Whether a NodeClaim was to be deleted for this reason because its node was unhealthy, and the node is well by now.

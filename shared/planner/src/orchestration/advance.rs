@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
-use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
+use api::{
+    conditions::types::INITIALIZED,
+    names::annotation::{DO_NOT_DISRUPT, DO_NOT_REPAIR},
+};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, NodeClaimName, Snapshot,
@@ -19,6 +22,7 @@ use crate::{
     lifecycle::{expiration, repair, target},
     machine::arrived,
     pods_of_nodes::PodsOfNodes,
+    repair::{Evaluation, POLICIES, is_refused},
 };
 
 /// Where a command stands next, and what is to be done once the ledger says so.
@@ -216,6 +220,9 @@ impl<'a> View<'a> {
     fn keeper(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
         let now = self.snapshot.now;
         let name = &node.name;
+        if method == Method::Repair {
+            return self.keeper_of_repair(claim, node);
+        }
         if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
             return Some(format!("node {name} has annotation {DO_NOT_DISRUPT} now"));
         }
@@ -229,6 +236,17 @@ impl<'a> View<'a> {
         }
         let occupied = method == Method::Emptiness && !cost::is_empty(cost::of_node(pods));
         occupied.then(|| format!("node {name} is no longer empty"))
+    }
+
+    /// The same of a repair, which goes on whatever runs on the node: that its drain is bounded was seen to when it was decided.
+    fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
+        let name = &node.name;
+        if is_refused(node, Some(claim)) {
+            return Some(format!("node {name} has annotation {DO_NOT_REPAIR} now"));
+        }
+        let evaluation = Evaluation::of(POLICIES, node, self.snapshot.now);
+        let has_recovered = evaluation.due.is_none();
+        has_recovered.then(|| format!("node {name} has recovered"))
     }
 
     /// How far the replacements have come, and what became of those that never will.

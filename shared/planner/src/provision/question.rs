@@ -79,6 +79,25 @@ impl<'a> Ground<'a> {
         }
     }
 
+    /// The ground where this reservation has one more instance left.
+    pub(crate) fn crediting(&self, reservation: &str) -> Self {
+        let mut ground = self.of_another(self.snapshot);
+        for types in ground.types.values_mut() {
+            let offerings = Arc::make_mut(types)
+                .iter_mut()
+                .flat_map(|kind| &mut kind.offerings);
+            for offering in offerings {
+                if let Some(own) = &mut offering.reservation
+                    && own.id == reservation
+                {
+                    own.capacity = own.capacity.saturating_add(1);
+                    offering.available |= own.is_full;
+                }
+            }
+        }
+        ground
+    }
+
     fn options(&self, reserved: ReservedOfferingMode, effort: Effort) -> Options<'a> {
         let settings = &self.snapshot.settings;
         let counts_reservations = settings.feature_gates.get("ReservedCapacity") != Some(&false);

@@ -1,9 +1,11 @@
-//! When patience ends: the termination timestamp (spec/lifecycle §8.1, §9.6), or the instance itself, if AWS announced that
-//! (spec/aws §20).
+//! When patience ends: the termination timestamp (spec/lifecycle §8.1, §9.6), the bound of a repair, or the instance itself, if AWS
+//! announced that (spec/aws §20).
 
 use api::{duration::parse_go_duration, names::annotation::TERMINATION_TIMESTAMP};
 use jiff::{SignedDuration, Timestamp};
-use model::{InstanceId, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
+use model::{
+    InstanceId, Snapshot, ledger::CommandState, node_claim::NodeClaim, plan::NodeClaimUpdate,
+};
 
 use crate::{
     by_instance::instance_of,
@@ -27,7 +29,7 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 impl Deadline {
     /// The earlier one of what the NodeClaim allows and what AWS announced; `None` means never.
     pub(super) fn of(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
-        let allowed = allowed(claim).map(|at| Self {
+        let allowed = allowed(claim, snapshot).map(|at| Self {
             at,
             announced: None,
         });
@@ -64,21 +66,31 @@ impl Deadline {
     }
 }
 
-fn allowed(claim: &NodeClaim) -> Option<Timestamp> {
-    match claim.annotations.get(TERMINATION_TIMESTAMP) {
-        // A value that cannot be read forces nothing.
-        Some(text) => text.parse().ok(),
-        None => computed(claim),
+fn allowed(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
+    let written = claim.annotations.get(TERMINATION_TIMESTAMP);
+    // A value that cannot be read forces nothing.
+    let written = written.map(|text| text.parse::<Timestamp>().ok());
+    let bound = bound_of_repair(claim, snapshot);
+    match (written, bound) {
+        (Some(Some(at)), Some(bound)) => Some(at.min(bound)),
+        (Some(at), bound) => at.or(bound),
+        (None, bound) => [computed(claim), bound].into_iter().flatten().min(),
     }
 }
 
-/// The annotation, where the NodeClaim asks for one and has none yet; an existing one is never changed, also where it was written
-/// since the NodeClaim was read.
-pub(super) fn stamp(claim: &NodeClaim) -> Option<(NodeClaimUpdate, Note)> {
-    if claim.annotations.contains_key(TERMINATION_TIMESTAMP) {
+/// The annotation, where the NodeClaim or the repair of its node asks for one; an existing one is only ever brought forward, also
+/// where it was written since the NodeClaim was read.
+pub(super) fn stamp(claim: &NodeClaim, snapshot: &Snapshot) -> Option<(NodeClaimUpdate, Note)> {
+    if claim.annotations.contains_key(TERMINATION_TIMESTAMP)
+        && bound_of_repair(claim, snapshot).is_none()
+    {
         return None;
     }
-    let at = computed(claim)?;
+    let at = allowed(claim, snapshot)?;
+    let text = format!("{at:.0}");
+    if claim.annotations.get(TERMINATION_TIMESTAMP) == Some(&text) {
+        return None;
+    }
     let mut update = NodeClaimUpdate {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
@@ -87,7 +99,7 @@ pub(super) fn stamp(claim: &NodeClaim) -> Option<(NodeClaimUpdate, Note)> {
     };
     update
         .set_annotations
-        .insert(TERMINATION_TIMESTAMP.to_owned(), format!("{at:.0}"));
+        .insert(TERMINATION_TIMESTAMP.to_owned(), text);
     Some((update, expiring(claim, at)))
 }
 
@@ -101,6 +113,18 @@ where
         "TerminationGracePeriodExpiring",
         format!("All pods will be deleted by {at:.0}"),
     )
+}
+
+/// When the pods of a node that is repaired may be removed by force, by the command in the ledger: nothing that is written once its
+/// NodeClaim is deleted could be lost.
+fn bound_of_repair(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
+    let commands = snapshot.commands.iter();
+    let mut own = commands.filter(|command| {
+        matches!(command.state, CommandState::Deleting | CommandState::Done)
+            && command.delete.iter().any(|target| target.uid == claim.uid)
+    });
+    let repair = own.find_map(|command| command.choice.as_ref()?.repair.as_ref())?;
+    claim.deleted_at?.checked_add(repair.drain_bound?).ok()
 }
 
 fn computed(claim: &NodeClaim) -> Option<Timestamp> {

@@ -16,6 +16,7 @@ mod foreign;
 mod hurry;
 mod ownership;
 mod paused;
+mod repaired;
 mod strays;
 
 const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];

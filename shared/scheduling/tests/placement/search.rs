@@ -100,6 +100,7 @@ fn a_pod_may_ask_for_the_label_of_reservations() {
     offering.reservation = Some(Reservation {
         id: "r".to_owned(),
         capacity: 1,
+        is_full: false,
     });
     let mut pod = app("web", 100);
     pod.node_selector

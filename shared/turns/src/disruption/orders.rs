@@ -207,6 +207,8 @@ fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
             others: types.collect(),
             wanted: command.wanted.clone(),
             evicts: command.evicts.clone(),
+            repair: command.repair.clone(),
+            terminate_first: command.terminate_first,
         },
     }
 }

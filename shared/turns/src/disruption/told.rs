@@ -73,6 +73,7 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         .chain(tell("DisruptionBlocked", &pass.blocked))
         .chain(tell("Unconsolidatable", &pass.unconsolidatable))
         .chain(events::of_notes(&protected, snapshot.now))
+        .chain(events::of_notes(&pass.notes, snapshot.now))
         .collect()
 }
 
@@ -101,6 +102,7 @@ fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) ->
             })
             .collect(),
         ledger::Method::SingleNode
+        | ledger::Method::Repair
         | ledger::Method::Emptiness
         | ledger::Method::StaticDrift
         | ledger::Method::Drift => Vec::new(),

@@ -49,6 +49,10 @@ fn a_bad_value_is_named_with_what_is_allowed() {
             "enableZonalShift is \"yes\": expected true or false",
         ),
         (
+            json!({"legacyNodeRepair": "yes"}),
+            "legacyNodeRepair is \"yes\": expected true or false",
+        ),
+        (
             json!({"launchTimeout": "30s"}),
             "launchTimeout is \"30s\": expected a duration of at least three minutes, such as \"5m\"",
         ),

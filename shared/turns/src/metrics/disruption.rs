@@ -6,7 +6,7 @@ use api::{duration::parse_go_duration, names::label};
 use jiff::SignedDuration;
 use model::{
     NodePoolName, Snapshot,
-    ledger::{Command, Method},
+    ledger::{Command, Method, Repair},
     node_claim::NodeClaim,
     node_pool::ConsolidationPolicy,
 };
@@ -21,6 +21,17 @@ pub(crate) fn of_disruption(
     reason: &str,
     policy: Option<ConsolidationPolicy>,
 ) -> Vec<Metric> {
+    let mode = termination_mode(claim, None);
+    disrupted(claim, moving, reason, policy, mode)
+}
+
+fn disrupted(
+    claim: &NodeClaim,
+    moving: usize,
+    reason: &str,
+    policy: Option<ConsolidationPolicy>,
+    mode: &'static str,
+) -> Vec<Metric> {
     let labels = [
         ("reason", reason.to_owned()),
         ("nodepool", of(&claim.labels, label::NODE_POOL)),
@@ -29,7 +40,7 @@ pub(crate) fn of_disruption(
             "consolidation_policy",
             policy.map_or_else(String::new, snake),
         ),
-        ("termination_mode", termination_mode(claim).to_owned()),
+        ("termination_mode", mode.to_owned()),
     ];
     let disrupted = count("karpenter_nodeclaims_disrupted_total", labels.clone());
     let pods = (moving > 0).then(|| Metric {
@@ -52,10 +63,44 @@ pub(crate) fn of_command(snapshot: &Snapshot, command: &Command, claim: &NodeCla
     let consolidates = command
         .choice
         .as_ref()
-        .is_some_and(|choice| !consolidation_type(choice.method).is_empty());
+        .is_some_and(|choice| !choice.method.consolidation_type().is_empty());
     let policy = consolidates.then(|| policy_of(snapshot, claim)).flatten();
     let reason = command.reason.to_lowercase();
-    of_disruption(claim, moving(snapshot, claim), &reason, policy)
+    let repair = command
+        .choice
+        .as_ref()
+        .and_then(|choice| choice.repair.as_ref());
+    let mode = termination_mode(claim, repair.and_then(|repair| repair.drain_bound));
+    let mut metrics = disrupted(claim, moving(snapshot, claim), &reason, policy, mode);
+    metrics.extend(repair.map(|repair| of_repair(claim, repair, mode)));
+    metrics
+}
+
+/// A NodeClaim that was deleted because its node stayed unhealthy.
+fn of_repair(claim: &NodeClaim, repair: &Repair, mode: &'static str) -> Metric {
+    let image = claim.status.image_id.clone();
+    count(
+        "karpenter_nodeclaims_unhealthy_disrupted_total",
+        [
+            ("condition", snake_case(&repair.condition)),
+            ("nodepool", of(&claim.labels, label::NODE_POOL)),
+            ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
+            ("image_id", image),
+            ("termination_mode", mode.to_owned()),
+        ],
+    )
+}
+
+/// `AcceleratedHardwareReady` as `accelerated_hardware_ready`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
 }
 
 /// A decision to disrupt that was committed.
@@ -90,7 +135,7 @@ pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric>
 
 /// What was proposed did not hold when it was judged again.
 pub(crate) fn of_failed_validation(method: Method) -> Metric {
-    let kind = consolidation_type(method).to_owned();
+    let kind = method.consolidation_type().to_owned();
     count(
         "karpenter_voluntary_disruption_failed_validations_total",
         [("consolidation_type", kind)],
@@ -124,25 +169,17 @@ pub(crate) fn of_deletion_cost(result: &str) -> Metric {
 }
 
 fn decision_labels(command: &Command, method: Method) -> [(&'static str, String); 3] {
+    let choice = command.choice.as_ref();
     let decision = match command.replacements.is_empty() {
+        true if choice.is_some_and(|choice| choice.terminate_first) => "terminate-first",
         true => "delete",
         false => "replace",
     };
     [
         ("decision", decision.to_owned()),
         ("reason", command.reason.to_lowercase()),
-        ("consolidation_type", consolidation_type(method).to_owned()),
+        ("consolidation_type", method.consolidation_type().to_owned()),
     ]
-}
-
-/// Drift is no consolidation.
-fn consolidation_type(method: Method) -> &'static str {
-    match method {
-        Method::Emptiness => "empty",
-        Method::MultiNode => "multi",
-        Method::SingleNode => "single",
-        Method::StaticDrift | Method::Drift => "",
-    }
 }
 
 fn policy_of(snapshot: &Snapshot, claim: &NodeClaim) -> Option<ConsolidationPolicy> {
@@ -160,9 +197,11 @@ fn snake(policy: ConsolidationPolicy) -> String {
     .to_owned()
 }
 
-fn termination_mode(claim: &NodeClaim) -> &'static str {
+/// How pods leave: by force at once, by force after a while, or in their own time.
+fn termination_mode(claim: &NodeClaim, bound: Option<SignedDuration>) -> &'static str {
     let period = claim.spec.termination_grace_period.as_deref();
-    match period.and_then(parse_go_duration) {
+    let period = period.and_then(parse_go_duration);
+    match period.into_iter().chain(bound).min() {
         None => "graceful",
         Some(period) if period <= SignedDuration::ZERO => "forceful",
         Some(_) => "eventual",

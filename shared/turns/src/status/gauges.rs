@@ -70,13 +70,9 @@ fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
     }
 }
 
-/// A pair of series for each of Karpenter's four reasons, also for one that no budget is asked about.
+/// A pair of series for each of Karpenter's four reasons.
 fn of_budgets(snapshot: &Snapshot, gauges: &mut Gauges) {
     let mut budgets: BTreeMap<(NodePoolName, String), (usize, usize)> = BTreeMap::new();
-    for pool in &snapshot.node_pools {
-        let key = (pool.name.clone(), "unhealthy".to_owned());
-        budgets.insert(key, (UNLIMITED, 0));
-    }
     for budget in planner::pool_budgets(snapshot) {
         let key = (budget.node_pool, budget.reason.as_str().to_lowercase());
         budgets.insert(key, (budget.allowed, budget.disrupting));

@@ -135,12 +135,14 @@ async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
     transcript!(rig);
 }
 
-/// A cluster with the gate NodeRepair on, and a node for each pod.
+/// A cluster that repairs nodes by force, and a node for each pod.
 pub(crate) async fn with_repair(nodes: usize) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
-        entry["settings"] = serde_json::json!({"featureGates": {"NodeRepair": true}});
+        entry["settings"] = serde_json::json!({
+            "featureGates": {"NodeRepair": true}, "legacyNodeRepair": true,
+        });
         world.catalog.retain(|kind| kind.name == "m5.large");
     });
     rig.pass(secs(150)).await;

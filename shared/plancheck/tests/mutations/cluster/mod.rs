@@ -88,6 +88,7 @@ pub(crate) fn instance_type(name: &str, cores: i64) -> InstanceType {
         let reservation = Reservation {
             id: "cr-1".into(),
             capacity: 1,
+            is_full: false,
         };
         offerings.push(offering(
             CapacityType::Reserved,
@@ -225,6 +226,7 @@ pub(crate) fn settings() -> Settings {
         node_price: NanosPerHour(0),
         default_topology_spread: Vec::new(),
         registration_timeout: None,
+        legacy_node_repair: false,
     }
 }
 

@@ -227,6 +227,7 @@ fn what_budgets_leave_is_told_of_each_pool_and_reason() {
     assert_eq!(
         told,
         [
+            (Reason::Unhealthy, unlimited, 1),
             (Reason::Empty, unlimited, 1),
             (Reason::Drifted, 1, 1),
             (Reason::Underutilized, unlimited, 1)
@@ -251,6 +252,7 @@ fn nodes_that_may_be_disrupted_are_counted_by_reason_whatever_budgets_allow() {
     assert_eq!(
         eligible_nodes(&world.0),
         [
+            (Reason::Unhealthy, 0),
             (Reason::Empty, 1),
             (Reason::Drifted, 1),
             (Reason::Underutilized, 2)

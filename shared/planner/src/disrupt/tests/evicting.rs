@@ -30,6 +30,8 @@ fn chosen(state: CommandState, minutes_ago: i64, pods: u32) -> impl FnOnce(&mut 
                 others: Vec::new(),
                 wanted: Vec::new(),
                 evicts: [("default".into(), pods)].into(),
+                repair: None,
+                terminate_first: false,
             }),
             ..ledger::Command::default()
         });

@@ -23,6 +23,8 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
             others: types.collect(),
             wanted: command.wanted.clone(),
             evicts: std::collections::BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
         }),
         initialized: Vec::new(),
     }

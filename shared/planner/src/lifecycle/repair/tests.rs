@@ -1,4 +1,4 @@
-use model::node::{NodeCondition, Ready};
+use model::node::{ConditionStatus, NodeCondition, Ready};
 
 use super::*;
 use crate::test_world::{self, claim, now};
@@ -8,10 +8,11 @@ fn minutes_ago(minutes: i64) -> Option<Timestamp> {
 }
 
 /// So many nodes, the first of which are not ready for an hour, and the verdict on the first.
-fn verdict(nodes: usize, unhealthy: usize, change: fn(&mut Snapshot)) -> String {
+fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> String {
     let mut snapshot = test_world::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
     gates.insert("NodeRepair".to_owned(), true);
+    snapshot.settings.legacy_node_repair = true;
     for at in 0..nodes {
         let claim = claim(&format!("c-{at}"), &[]);
         let mut node = test_world::node(&format!("n-{at}"), &claim);
@@ -42,6 +43,17 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
     assert_eq!(verdict(1, 1, |_| {}), "due");
     assert_eq!(verdict(1, 0, |_| {}), "well");
     assert_eq!(verdict(1, 1, |w| w.settings.feature_gates.clear()), "well");
+    let voluntary = |w: &mut Snapshot| w.settings.legacy_node_repair = false;
+    assert_eq!(verdict(1, 1, voluntary), "well");
+    let refused = |w: &mut Snapshot| {
+        let annotations = &mut w.nodes[0].annotations;
+        annotations.insert("karpenter.sh/do-not-repair".to_owned(), "true".to_owned());
+    };
+    assert_eq!(
+        verdict(1, 1, refused),
+        "due",
+        "the annotation is not for this mode"
+    );
     assert_eq!(
         verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(30)),
         "due"
@@ -56,14 +68,21 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
         w.nodes[0].conditions = vec![NodeCondition {
             kind: "AcceleratedHardwareReady".to_owned(),
             status: ConditionStatus::False,
+            reason: "NvidiaXID79Error".to_owned(),
             since: minutes_ago(5),
         }];
     };
     assert_eq!(verdict(1, 1, accelerator), "in 5 minutes");
+    let of_another_reason = |w: &mut Snapshot| {
+        accelerator(w);
+        w.nodes[0].conditions[0].reason = "Unheard".to_owned();
+    };
+    assert_eq!(verdict(1, 1, of_another_reason), "in 20 minutes");
     let unknown = |w: &mut Snapshot| {
         w.nodes[0].conditions = vec![NodeCondition {
             kind: "StorageReady".to_owned(),
             status: ConditionStatus::Unknown,
+            reason: String::new(),
             since: minutes_ago(60),
         }];
     };

@@ -112,6 +112,7 @@ fn a_node_that_falls_ill_while_it_is_drained_is_drained_by_force() {
         let mut snapshot = world(claim, vec![node]);
         let gates = &mut snapshot.settings.feature_gates;
         gates.insert("NodeRepair".to_owned(), true);
+        snapshot.settings.legacy_node_repair = true;
         lifecycle(&snapshot)
     };
     let decision = ill(30);

@@ -40,6 +40,8 @@ pub(super) fn world(method: Method) -> Snapshot {
             others: Vec::new(),
             wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
         }),
         initialized: Vec::new(),
     }];

@@ -32,6 +32,8 @@ fn chosen(snapshot: &mut Snapshot) {
             others: Vec::new(),
             wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
+            repair: None,
+            terminate_first: false,
         }),
         ..Command::default()
     }];

@@ -180,6 +180,7 @@ fn nodes_that_may_be_disrupted_and_what_node_pools_cost_are_told() {
     assert_eq!(
         of_metric(&gauges, "karpenter_voluntary_disruption_eligible_nodes"),
         [
+            "reason=unhealthy 0",
             "reason=empty 0",
             "reason=drifted 0",
             "reason=underutilized 0"

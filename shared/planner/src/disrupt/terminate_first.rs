@@ -1,0 +1,115 @@
+//! Nodes that cannot be replaced first by construction, because their reservation or their static NodePool is full: with the gates
+//! `TerminateFirstDrift` and `TerminateFirstRepair` they are deleted first, and what they leave is filled again
+//! (docs/disruption.md).
+
+use model::{
+    CapacityType, InstanceType, labels::CAPACITY_TYPE, requirement::Requirements,
+    snapshot::ReservedOfferingMode,
+};
+
+use super::{
+    Method, Reason,
+    candidates::Candidate,
+    command::{self, Command},
+    price,
+    scene::{Scene, Stance},
+    simulate::Freedom,
+};
+
+pub(super) const AT_LIMIT: &str =
+    "static NodePool is at its node limit and cannot stage a replacement";
+
+/// Whether nodes may go first for this reason.
+pub(super) fn is_on(scene: &Scene<'_>, reason: Reason) -> bool {
+    let gate = match reason {
+        Reason::Unhealthy => "TerminateFirstRepair",
+        Reason::Drifted => "TerminateFirstDrift",
+        Reason::Empty | Reason::Underutilized => return false,
+    };
+    scene.snapshot.settings.feature_gates.get(gate) == Some(&true)
+}
+
+/// A node of a dynamic NodePool in a reservation, if all its pods have a place once the reservation has its instance back.
+pub(super) fn of_dynamic(
+    scene: &Scene<'_>,
+    kind: (Reason, Method),
+    candidate: &Candidate<'_>,
+) -> Option<Command> {
+    let (reason, _) = kind;
+    let reservation = reservation(scene, candidate).filter(|_| is_on(scene, reason))?;
+    let ground = scene.ground.crediting(reservation);
+    let stance = Stance {
+        reserved: ReservedOfferingMode::Strict,
+        ..scene.stance
+    };
+    let movers = scene.movers;
+    let credited = Scene::new(
+        scene.snapshot,
+        scene.inventory,
+        &ground,
+        movers,
+        None,
+        stance,
+    );
+    let simulation = credited.simulate(&[candidate], Freedom::Drift);
+    if simulation.obstacle().is_some() {
+        return None;
+    }
+    let nominations = command::nominated(&credited, &simulation);
+    Some(command::of_terminate_first(kind, candidate, nominations))
+}
+
+/// A node of a static NodePool that is at its limit, or why it has to stay: nothing goes that could not be filled again.
+pub(super) fn of_static(
+    scene: &Scene<'_>,
+    kind: (Reason, Method),
+    candidate: &Candidate<'_>,
+) -> Result<Command, String> {
+    let (reason, _) = kind;
+    let pool = candidate.pool;
+    if !is_on(scene, reason) {
+        return Err(AT_LIMIT.to_owned());
+    }
+    if pool.not_ready.is_some() || pool.deleted_at.is_some() {
+        let name = &pool.name;
+        return Err(format!(
+            "NodePool {name} is not ready to provision a replacement"
+        ));
+    }
+    if !can_be_filled(scene, candidate) {
+        return Err("no launchable capacity to refill this node".to_owned());
+    }
+    Ok(command::of_terminate_first(kind, candidate, Vec::new()))
+}
+
+/// Whether some offering could be launched from the NodePool's template, the candidate's instance in its reservation included.
+fn can_be_filled(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
+    let own = reservation(scene, candidate);
+    let credited = own.map(|own| scene.ground.crediting(own));
+    let ground = credited.as_ref().unwrap_or(scene.ground);
+    let pool = candidate.pool;
+    let wanted = Requirements::from_selector(&pool.template.requirements);
+    let settings = &scene.snapshot.settings;
+    let surcharge = scene.snapshot.surcharge(pool).total();
+    let launches = |kind: &InstanceType| {
+        let mut own = kind.requirements.0.values();
+        own.all(|own| {
+            wanted
+                .get(&own.key)
+                .is_none_or(|wanted| wanted.intersects(own))
+        }) && price::cheapest(kind, &wanted, settings, surcharge).is_some()
+    };
+    let types = ground.types.get(&pool.name);
+    types.is_some_and(|types| types.iter().any(launches))
+}
+
+/// The reservation that a candidate runs in.
+fn reservation<'c>(scene: &Scene<'_>, candidate: &'c Candidate<'_>) -> Option<&'c str> {
+    let labels = &candidate.machine.labels;
+    let reserved = CapacityType::Reserved.as_str();
+    let is_reserved = labels
+        .get(CAPACITY_TYPE)
+        .is_some_and(|kind| kind == reserved);
+    let id = labels.get(&scene.snapshot.settings.reservation_id_label)?;
+    is_reserved.then_some(id.as_str())
+}

@@ -1,0 +1,275 @@
+//! Nodes that stay unhealthy.
+
+use model::{
+    ledger::{Command, CommandState},
+    node::{ConditionStatus, NodeCondition, Ready},
+};
+
+use super::*;
+
+mod limits;
+mod refusals;
+
+/// So many small nodes with a pod each, which repair may replace.
+fn world(nodes: usize) -> World {
+    let mut world = World::new();
+    for at in 0..nodes {
+        world = world.node(&format!("n{at}"), "small", &[1_000]);
+    }
+    world.with(|snapshot| {
+        let gates = &mut snapshot.settings.feature_gates;
+        gates.insert("NodeRepair".to_owned(), true);
+        snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
+        for node in &mut snapshot.nodes {
+            node.created_at = Some(snapshot.now - SignedDuration::from_hours(24));
+        }
+    })
+}
+
+/// Makes the node at this place not ready for so many minutes.
+fn lost(snapshot: &mut Snapshot, at: usize, minutes: i64) {
+    let now = snapshot.now;
+    snapshot.nodes[at].ready = Ready {
+        status: ConditionStatus::False,
+        since: Some(now - SignedDuration::from_mins(minutes)),
+    };
+}
+
+fn sick(nodes: usize, minutes: i64) -> World {
+    world(nodes).with(|snapshot| lost(snapshot, 0, minutes))
+}
+
+fn annotate(snapshot: &mut Snapshot, key: &str, value: &str) {
+    let annotations = &mut snapshot.nodes[0].annotations;
+    annotations.insert(key.to_owned(), value.to_owned());
+}
+
+fn small(node: &str) -> (Reason, Vec<String>, Vec<Vec<String>>) {
+    let types = ["small", "medium", "large"].map(str::to_owned).to_vec();
+    (Reason::Unhealthy, vec![node.to_owned()], vec![types])
+}
+
+#[test]
+fn unhealthy_node_is_replaced_first_when_its_condition_is_not_tolerated_any_more() {
+    assert!(sick(1, 29).commands().is_empty());
+    let sick = sick(1, 31);
+    assert_eq!(sick.commands(), [small("n0")]);
+    let command = disrupt(&sick.0).commands.remove(0);
+    let repair = command.repair.unwrap();
+    assert_eq!(repair.condition, "Ready");
+    assert_eq!(repair.drain_bound, Some(SignedDuration::from_mins(10)));
+    let because = "replaced by 1 of $0.1000/h; Ready=False is not tolerated since 2025-12-31T23:59:00Z, pods have 10m to leave";
+    assert!(command.because.ends_with(because), "{}", command.because);
+    assert!(command.evicts.is_empty(), "no cap counts it");
+}
+
+#[test]
+fn without_the_gate_or_with_legacy_repair_nothing_is_repaired_by_choice() {
+    let off = |snapshot: &mut Snapshot| snapshot.settings.feature_gates.clear();
+    let legacy = |snapshot: &mut Snapshot| snapshot.settings.legacy_node_repair = true;
+    assert!(sick(1, 31).with(off).commands().is_empty());
+    assert!(sick(1, 31).with(legacy).commands().is_empty());
+}
+
+#[test]
+fn look_is_due_when_the_next_condition_will_not_be_tolerated_any_more() {
+    let world = sick(1, 29).with(|snapshot| {
+        let since = snapshot.now - SignedDuration::from_mins(4);
+        snapshot.nodes[0].conditions.push(NodeCondition {
+            kind: "AcceleratedHardwareReady".to_owned(),
+            status: ConditionStatus::False,
+            reason: "NvidiaXID79Error".to_owned(),
+            since: Some(since),
+        });
+    });
+    let due = |world: &World| disrupt(&world.0).due;
+    assert_eq!(
+        due(&world),
+        Some(world.0.now + SignedDuration::from_mins(1))
+    );
+    let well = world.with(|snapshot| snapshot.nodes[0].ready.status = ConditionStatus::True);
+    assert_eq!(due(&well), Some(well.0.now + SignedDuration::from_mins(6)));
+}
+
+#[test]
+fn node_without_pods_or_whose_pods_fit_elsewhere_is_deleted_without_replacement() {
+    let empty = sick(1, 31).with(|snapshot| snapshot.pods.clear());
+    assert_eq!(
+        empty.commands(),
+        [(Reason::Unhealthy, vec!["n0".into()], vec![])]
+    );
+    let roomy = sick(1, 31).node("n1", "large", &[]);
+    assert_eq!(
+        roomy.commands(),
+        [(Reason::Unhealthy, vec!["n0".into()], vec![])]
+    );
+}
+
+#[test]
+fn all_pods_get_a_place_also_those_that_would_not_let_the_node_go() {
+    let world = sick(1, 31).with(|snapshot| {
+        snapshot.disruption_budgets = vec![PodDisruptionBudget {
+            max_unavailable: Some("0".into()),
+            ..guard("n0-0")
+        }];
+    });
+    assert_eq!(world.commands(), [small("n0")]);
+    let protected = sick(1, 31).with(|snapshot| {
+        let annotations = &mut snapshot.pods[0].annotations;
+        annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+    });
+    assert_eq!(protected.commands(), [small("n0")]);
+}
+
+#[test]
+fn replacement_may_be_dearer() {
+    let world = sick(1, 31).with(|snapshot| {
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        Arc::make_mut(types).retain(|kind| kind.name == "large");
+    });
+    assert_eq!(world.commands()[0].2, [["large"]]);
+}
+
+#[test]
+fn repair_comes_before_emptiness_and_one_node_at_a_time() {
+    let world = world(10).node("idle", "small", &[]).with(|snapshot| {
+        snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
+        lost(snapshot, 3, 31);
+        lost(snapshot, 5, 33);
+    });
+    let commands = world.commands();
+    assert_eq!(commands.len(), 1);
+    assert_eq!(
+        (commands[0].0, &*commands[0].1),
+        (Reason::Unhealthy, &["n5".to_owned()][..])
+    );
+}
+
+#[test]
+fn of_equally_urgent_nodes_the_one_that_disturbs_least_goes_first() {
+    let world = world(10).with(|snapshot| {
+        lost(snapshot, 3, 31);
+        lost(snapshot, 5, 31);
+        snapshot.pods.push(pod("further", 500, "n3"));
+    });
+    assert_eq!(world.removes(), ["n5"]);
+}
+
+#[test]
+fn node_that_was_never_initialized_is_repaired() {
+    let world = sick(1, 31).with(|snapshot| {
+        snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
+        snapshot.node_claims[0]
+            .status
+            .conditions
+            .retain(|one| one.kind != INITIALIZED);
+    });
+    assert_eq!(world.removes(), ["n0"]);
+}
+
+#[test]
+fn static_node_gets_its_replacement_of_the_template() {
+    let world = |limit: i64, replicas| {
+        sick(2, 31).with(|snapshot| {
+            snapshot.node_pools[0].replicas = Some(replicas);
+            snapshot.node_pools[0].limits = Resources::from([("nodes", limit)]);
+        })
+    };
+    let expected = (Reason::Unhealthy, vec!["n0".to_owned()], vec![vec![]]);
+    assert_eq!(world(3, 2).commands(), [expected]);
+    let blocked = "static NodePool is at its node limit and cannot stage a replacement";
+    assert!(world(2, 2).commands().is_empty());
+    assert!(
+        world(2, 2)
+            .blocked()
+            .contains(&("n0".into(), blocked.into()))
+    );
+    // Nodes that are too many go first.
+    assert!(world(3, 1).commands().is_empty());
+    assert!(
+        !world(3, 1)
+            .blocked()
+            .iter()
+            .any(|(_, told)| told == blocked)
+    );
+}
+
+/// A repair of the first node that was taken back so many seconds ago.
+fn taken_back(snapshot: &mut Snapshot, seconds: i64) {
+    let command = disrupt(&snapshot.clone()).commands.remove(0);
+    snapshot.commands.push(Command {
+        id: format!("c-{seconds}"),
+        reason: "Unhealthy".to_owned(),
+        delete: command.delete,
+        state: CommandState::RolledBack,
+        committed_at: snapshot.now - SignedDuration::from_secs(seconds),
+        choice: Some(ledger::Choice {
+            method: Method::Repair,
+            validate_at: None,
+            instance_types: Vec::new(),
+            others: Vec::new(),
+            wanted: Vec::new(),
+            evicts: BTreeMap::new(),
+            repair: command.repair,
+            terminate_first: false,
+        }),
+        ..Command::default()
+    });
+}
+
+#[test]
+fn repair_that_was_taken_back_is_tried_again_after_longer_and_longer_waits() {
+    let world = |ago: &[i64]| {
+        let mut world = sick(1, 60);
+        let untried = world.0.clone();
+        for seconds in ago {
+            let mut one = untried.clone();
+            taken_back(&mut one, *seconds);
+            world.0.commands.extend(one.commands);
+        }
+        world
+    };
+    let once = world(&[30]);
+    assert!(once.commands().is_empty());
+    assert_eq!(
+        disrupt(&once.0).due,
+        Some(once.0.now + SignedDuration::from_secs(30))
+    );
+    assert_eq!(world(&[61]).removes(), ["n0"]);
+    assert!(world(&[300, 100]).removes().is_empty());
+    assert_eq!(world(&[300, 121]).removes(), ["n0"]);
+    let often = [1_700, 1_600, 1_500, 1_400, 1_300, 599];
+    assert!(world(&often).removes().is_empty());
+    let since_long = [1_700, 1_600, 1_500, 1_400, 1_300, 601];
+    assert_eq!(world(&since_long).removes(), ["n0"]);
+    // Those of an earlier episode do not count.
+    let recovered = world(&[30]).with(|snapshot| {
+        snapshot.commands[0].committed_at = snapshot.now - SignedDuration::from_mins(31);
+    });
+    assert_eq!(recovered.removes(), ["n0"]);
+}
+
+#[test]
+fn node_report_says_how_an_unhealthy_node_is_repaired_or_what_keeps_it() {
+    let report = |world: &World| {
+        let all = outlook(&world.0).into_iter();
+        let mut of_first = all.filter(|one| one.node == "n0");
+        let report = of_first.next().unwrap();
+        assert!(of_first.next().is_none(), "each node is reported on once");
+        assert_eq!(report.reason, Some(Reason::Unhealthy));
+        (
+            report.alternative.map(|found| found.nodes.len()),
+            report.kept,
+        )
+    };
+    assert_eq!(report(&sick(1, 31)), (Some(1), None));
+    let refused = sick(1, 31).with(|it| annotate(it, "karpenter.sh/do-not-repair", "true"));
+    let told = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
+    assert_eq!(report(&refused), (None, Some(told.to_owned())));
+    let many = sick(5, 31).with(|snapshot| lost(snapshot, 1, 31));
+    let told = "more than 20% of nodes in nodepool \"default\" are unhealthy";
+    assert_eq!(report(&many).1.as_deref(), Some(told));
+    let closed = sick(1, 31).with(|it| it.node_pools[0].disruption.budgets = vec![budget("0")]);
+    let told = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
+    assert_eq!(report(&closed).1.as_deref(), Some(told));
+}

@@ -1,0 +1,138 @@
+//! How many nodes are repaired: the share of a NodePool's nodes that may be unhealthy, and its budgets.
+
+use super::*;
+use crate::decision::About;
+
+fn lost_of(nodes: usize, lost_nodes: usize) -> World {
+    world(nodes).with(|snapshot| {
+        for at in 0..lost_nodes {
+            lost(snapshot, at, 31);
+        }
+    })
+}
+
+#[test]
+fn nothing_is_repaired_where_more_than_a_fifth_of_a_node_pools_nodes_are_unhealthy() {
+    for (nodes, unhealthy, repaired) in [(1, 1, true), (5, 1, true), (5, 2, false), (6, 2, true)] {
+        let world = lost_of(nodes, unhealthy);
+        assert_eq!(
+            !world.removes().is_empty(),
+            repaired,
+            "{unhealthy} of {nodes}"
+        );
+    }
+    let notes = disrupt(&lost_of(5, 2).0).notes;
+    let told = "more than 20% of nodes in nodepool \"default\" are unhealthy";
+    let of_first = &notes[..3];
+    assert!(
+        of_first
+            .iter()
+            .all(|note| note.reason == "NodeRepairBlocked" && note.message == told)
+    );
+    let abouts = of_first.iter().map(|note| &note.about);
+    let [node, claim, pool] = abouts.collect::<Vec<_>>()[..] else {
+        panic!("three objects are told of");
+    };
+    assert!(matches!(node, About::Node(name, _) if name.as_str() == "n0"));
+    assert!(matches!(claim, About::NodeClaim(name, _) if name.as_str() == "n0-claim"));
+    assert!(matches!(pool, About::NodePool(name, _) if name.as_str() == "default"));
+}
+
+#[test]
+fn unhealthy_nodes_that_are_tolerated_yet_count_and_those_not_to_be_repaired_do_not() {
+    let tolerated = lost_of(5, 1).with(|snapshot| lost(snapshot, 1, 1));
+    assert!(tolerated.removes().is_empty());
+    let refused = lost_of(5, 2).with(|snapshot| {
+        annotate(snapshot, "karpenter.sh/do-not-repair", "true");
+    });
+    assert_eq!(refused.removes(), ["n1"]);
+}
+
+#[test]
+fn other_node_pools_go_on() {
+    let world = lost_of(5, 3).with(|snapshot| {
+        let mut other = snapshot.node_pools[0].clone();
+        other.name = "other".into();
+        let types = snapshot.instance_types[&"default".into()].clone();
+        snapshot.instance_types.insert("other".into(), types);
+        snapshot.node_pools.push(other);
+        for labels in [
+            &mut snapshot.nodes[2].labels,
+            &mut snapshot.node_claims[2].labels,
+        ] {
+            labels.insert("karpenter.sh/nodepool".into(), "other".into());
+        }
+    });
+    assert_eq!(world.removes(), ["n2"]);
+}
+
+fn with_budget(world: World, nodes: &str, reasons: &[&str]) -> World {
+    world.with(|snapshot| {
+        snapshot.node_pools[0].disruption.budgets = vec![Budget {
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            ..budget(nodes)
+        }];
+    })
+}
+
+#[test]
+fn nodes_on_their_way_out_use_up_the_budget_and_nodes_that_are_not_ready_do_not() {
+    let ill = with_budget(lost_of(10, 2), "1", &[]);
+    assert_eq!(ill.removes().len(), 1);
+    let leaving = ill.with(|snapshot| {
+        lost(snapshot, 1, 0);
+        snapshot.node_claims[1].deleted_at = Some(snapshot.now);
+    });
+    assert!(leaving.removes().is_empty());
+    assert!(disrupt(&leaving.0).exhausted.is_empty(), "some are allowed");
+}
+
+#[test]
+fn budget_of_no_nodes_stops_repair_unless_it_names_other_reasons() {
+    let exhausted = |world: &World| {
+        let told = disrupt(&world.0).exhausted.into_iter();
+        told.map(|(_, told)| told).collect::<Vec<_>>()
+    };
+    let told = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
+    for reasons in [&[][..], &["Unhealthy"]] {
+        let closed = with_budget(lost_of(3, 1), "0", reasons);
+        assert!(closed.removes().is_empty());
+        assert_eq!(exhausted(&closed), [told]);
+    }
+    let of_drift = with_budget(lost_of(3, 1), "0", &["Drifted"]);
+    assert_eq!(of_drift.removes(), ["n0"]);
+    let of_repair = with_budget(world(1), "0", &["Unhealthy"]).with(|snapshot| {
+        drift(snapshot, "n0-claim", 1);
+    });
+    assert_eq!(of_repair.removes(), ["n0"], "it is about repair alone");
+}
+
+#[test]
+fn node_that_was_never_initialized_needs_no_budget_and_waits_for_a_pause() {
+    let world = with_budget(lost_of(2, 1), "0", &[]).with(|snapshot| {
+        snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
+        let conditions = &mut snapshot.node_claims[0].status.conditions;
+        conditions.retain(|one| one.kind != INITIALIZED);
+    });
+    assert_eq!(world.removes(), ["n0"]);
+    let paused = world.with(|snapshot| {
+        snapshot.pauses.push(ledger::Pause {
+            scope: ledger::PauseScope::Cluster,
+            owner: "anna".to_owned(),
+            level: ledger::PauseLevel::Voluntary,
+            reason: "freeze".to_owned(),
+            since: snapshot.now,
+            until: snapshot.now + SignedDuration::from_hours(1),
+        });
+    });
+    assert!(paused.removes().is_empty());
+}
+
+#[test]
+fn repair_waits_for_no_cap_on_evictions_or_terminations() {
+    let world = lost_of(1, 1).with(|snapshot| {
+        snapshot.caps.evictions = Some(0);
+        snapshot.caps.terminations = Some(0);
+    });
+    assert_eq!(world.removes(), ["n0"]);
+}

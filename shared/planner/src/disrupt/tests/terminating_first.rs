@@ -1,0 +1,203 @@
+//! Nodes that cannot be replaced first, because their reservation or their static NodePool is full.
+
+use model::{
+    catalog::Reservation,
+    node::{ConditionStatus, Ready},
+};
+
+use super::*;
+
+const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+const AT_LIMIT: &str = "static NodePool is at its node limit and cannot stage a replacement";
+
+fn on(snapshot: &mut Snapshot, gate: &str) {
+    let gates = &mut snapshot.settings.feature_gates;
+    gates.insert(gate.to_owned(), true);
+}
+
+/// A small node that runs in a full reservation of small ones, and has drifted. Its NodePool launches into reservations only.
+fn reserved() -> World {
+    World::new()
+        .node_of("n", "small", "reserved", &[1_000])
+        .with(|snapshot| {
+            snapshot.settings.reservation_id_label = RESERVATION_ID.to_owned();
+            snapshot.node_pools[0].template.requirements =
+                vec![one_of(CAPACITY_TYPE, &["reserved"])];
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            for kind in Arc::make_mut(types).iter_mut() {
+                let all = one_of(CAPACITY_TYPE, &["on-demand", "reserved", "spot"]);
+                let all = Requirement::new(CAPACITY_TYPE, Operator::In, all.values);
+                kind.requirements.0.insert(CAPACITY_TYPE.to_owned(), all);
+            }
+            let small = &mut Arc::make_mut(types)[0];
+            let mut offering = small.offerings[0].clone();
+            offering.capacity_type = CapacityType::Reserved;
+            offering.price = NanosPerHour(10);
+            offering.available = false;
+            offering.reservation = Some(Reservation {
+                id: "cr-1".to_owned(),
+                capacity: 0,
+                is_full: true,
+            });
+            small.offerings.push(offering);
+            for labels in [
+                &mut snapshot.nodes[0].labels,
+                &mut snapshot.node_claims[0].labels,
+            ] {
+                labels.insert(RESERVATION_ID.to_owned(), "cr-1".to_owned());
+            }
+            drift(snapshot, "n-claim", 1);
+        })
+}
+
+fn going_first(world: &World) -> Vec<(Reason, Vec<String>)> {
+    let commands = disrupt(&world.0).commands.into_iter();
+    let first =
+        commands.filter(|command| command.terminate_first && command.replacements.is_empty());
+    first
+        .map(|command| (command.reason, command.nodes))
+        .collect()
+}
+
+#[test]
+fn node_in_a_full_reservation_goes_first_where_its_gate_is_on() {
+    let world = reserved();
+    assert!(world.removes().is_empty());
+    assert!(
+        world
+            .blocked()
+            .iter()
+            .any(|(_, told)| told.starts_with("Not all pods would schedule"))
+    );
+    let on_drift = reserved().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
+    assert_eq!(
+        going_first(&on_drift),
+        [(Reason::Drifted, vec!["n".to_owned()])]
+    );
+    let because = &disrupt(&on_drift.0).commands[0].because;
+    assert!(because.ends_with(", before its replacement"), "{because}");
+    let on_repair = reserved().with(|snapshot| on(snapshot, "TerminateFirstRepair"));
+    assert!(
+        on_repair.removes().is_empty(),
+        "each gate is for its own reason"
+    );
+}
+
+#[test]
+fn reservation_that_cannot_be_had_for_other_reasons_is_not_counted_on() {
+    let world = reserved().with(|snapshot| {
+        on(snapshot, "TerminateFirstDrift");
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        let offering = Arc::make_mut(types)[0].offerings.last_mut().unwrap();
+        offering.reservation.as_mut().unwrap().is_full = false;
+    });
+    assert!(world.removes().is_empty());
+}
+
+#[test]
+fn replacement_comes_first_where_that_is_possible() {
+    let world = reserved().with(|snapshot| {
+        on(snapshot, "TerminateFirstDrift");
+        snapshot.node_pools[0].template.requirements =
+            vec![one_of(CAPACITY_TYPE, &["reserved", "on-demand"])];
+    });
+    assert_eq!(world.commands()[0].2.len(), 1);
+    assert!(going_first(&world).is_empty());
+}
+
+#[test]
+fn node_outside_reservations_never_goes_first() {
+    let world = reserved().with(|snapshot| {
+        on(snapshot, "TerminateFirstDrift");
+        for labels in [
+            &mut snapshot.nodes[0].labels,
+            &mut snapshot.node_claims[0].labels,
+        ] {
+            labels.insert(CAPACITY_TYPE.to_owned(), "on-demand".to_owned());
+        }
+    });
+    assert!(world.removes().is_empty());
+}
+
+#[test]
+fn unhealthy_node_in_a_full_reservation_goes_first_with_its_drain_bounded() {
+    let world = reserved().with(|snapshot| {
+        on(snapshot, "NodeRepair");
+        on(snapshot, "TerminateFirstRepair");
+        snapshot.node_claims[0]
+            .status
+            .conditions
+            .retain(|one| one.kind != DRIFTED);
+        let since = snapshot.now - SignedDuration::from_mins(31);
+        snapshot.nodes[0].created_at = Some(since);
+        snapshot.nodes[0].ready = Ready {
+            status: ConditionStatus::Unknown,
+            since: Some(since),
+        };
+    });
+    assert_eq!(
+        going_first(&world),
+        [(Reason::Unhealthy, vec!["n".to_owned()])]
+    );
+    let repair = disrupt(&world.0).commands.remove(0).repair.unwrap();
+    assert_eq!(repair.drain_bound, Some(SignedDuration::ZERO));
+}
+
+/// Two drifted nodes of a static NodePool that may have two.
+fn at_limit() -> World {
+    World::new()
+        .node("a", "small", &[1_000])
+        .node("b", "small", &[])
+        .with(|snapshot| {
+            snapshot.node_pools[0].replicas = Some(2);
+            snapshot.node_pools[0].limits = Resources::from([("nodes", 2)]);
+            snapshot.node_pools[0].disruption.budgets = vec![budget("2")];
+            drift(snapshot, "a-claim", 1);
+            drift(snapshot, "b-claim", 1);
+        })
+}
+
+fn told_of_a(world: &World) -> Vec<String> {
+    let blocked = world.blocked().into_iter();
+    let of_a = blocked.filter(|(node, _)| node == "a");
+    of_a.map(|(_, message)| message).collect()
+}
+
+#[test]
+fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
+    assert!(at_limit().removes().is_empty());
+    assert_eq!(told_of_a(&at_limit()), [AT_LIMIT]);
+    let gated = || at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
+    let node = |name: &str| (Reason::Drifted, vec![name.to_owned()]);
+    assert_eq!(going_first(&gated()), [node("a"), node("b")]);
+    let one = gated().with(|it| it.node_pools[0].disruption.budgets = vec![budget("1")]);
+    assert_eq!(going_first(&one), [node("a")]);
+    let roomy = gated().with(|it| it.node_pools[0].limits = Resources::from([("nodes", 3)]));
+    assert!(going_first(&roomy).is_empty());
+    assert_eq!(roomy.commands()[0].2.len(), 1);
+}
+
+#[test]
+fn static_nodes_that_could_not_be_filled_again_stay() {
+    let gated = |change: fn(&mut Snapshot)| {
+        let world = at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
+        world.with(change)
+    };
+    let unready = gated(|it| it.node_pools[0].not_ready = Some("NodeClassNotReady".to_owned()));
+    assert!(unready.removes().is_empty());
+    assert_eq!(
+        told_of_a(&unready),
+        ["NodePool default is not ready to provision a replacement"]
+    );
+    let sold_out = gated(|it| {
+        let types = it.instance_types.get_mut(&"default".into()).unwrap();
+        for kind in Arc::make_mut(types).iter_mut() {
+            kind.offerings[0].available = false;
+        }
+    });
+    assert!(sold_out.removes().is_empty(), "spot is not asked for");
+    assert_eq!(
+        told_of_a(&sold_out),
+        ["no launchable capacity to refill this node"]
+    );
+}

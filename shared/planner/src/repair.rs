@@ -1,0 +1,49 @@
+//! Nodes that stay unhealthy (gate `NodeRepair`; docs/disruption.md): which conditions count, for how long they are tolerated, and how
+//! many nodes of a NodePool may have them.
+//!
+//! They are replaced as other nodes are that are disrupted by choice (`disrupt::repair`), or with `legacyNodeRepair` deleted by force
+//! (`lifecycle::repair`).
+
+mod breaker;
+mod evaluation;
+mod policies;
+
+use api::names::annotation::DO_NOT_REPAIR;
+use model::{node::Node, node_claim::NodeClaim, snapshot::Settings};
+
+pub(crate) use self::{
+    breaker::{Breaker, Count},
+    evaluation::{DueRepair, Evaluation, conditions},
+    policies::POLICIES,
+};
+
+/// Which kind of node repair a cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Off,
+    /// Forceful deletions, without budgets.
+    Legacy,
+    /// Disruptions under budgets, with replacements first.
+    Voluntary,
+}
+
+impl Mode {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        match (
+            settings.feature_gates.get("NodeRepair"),
+            settings.legacy_node_repair,
+        ) {
+            (Some(true), true) => Self::Legacy,
+            (Some(true), false) => Self::Voluntary,
+            (Some(false) | None, _) => Self::Off,
+        }
+    }
+}
+
+/// Whether the annotation `karpenter.sh/do-not-repair` of the Node or its NodeClaim is `true`. Other values do not count.
+pub(crate) fn is_refused(node: &Node, claim: Option<&NodeClaim>) -> bool {
+    let of_claim = claim.map(|claim| &claim.annotations);
+    let mut annotations = [&node.annotations].into_iter().chain(of_claim);
+    annotations
+        .any(|annotations| annotations.get(DO_NOT_REPAIR).map(String::as_str) == Some("true"))
+}

@@ -1,0 +1,130 @@
+//! Judges the conditions of a node by repair policies.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use model::node::{ConditionStatus, Node};
+
+use super::policies::{Policy, Reasons};
+
+/// What policies say of a node at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Evaluation<'n> {
+    /// Whether any of its conditions is covered by a policy, also while it is tolerated.
+    pub(crate) is_unhealthy: bool,
+    pub(crate) due: Option<DueRepair<'n>>,
+    /// When the next of its conditions will have been tolerated for long enough.
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// A repair that a node is due for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DueRepair<'n> {
+    /// The most urgent repairs are the greatest: the time since the repair was due, and half an hour for each priority below its own.
+    pub(crate) urgency: SignedDuration,
+    /// The shortest bound of all policies that are due.
+    pub(crate) drain_bound: Option<SignedDuration>,
+    /// The type of the condition of the policy that counts most.
+    pub(crate) condition: &'n str,
+    pub(crate) status: ConditionStatus,
+    pub(crate) reason: &'n str,
+    /// When the repair for that condition was due.
+    pub(crate) since: Timestamp,
+}
+
+/// What one more priority is worth, in time that a repair is due.
+const PER_PRIORITY: SignedDuration = SignedDuration::from_mins(30);
+
+/// A condition of a Node: its type, status, reason and last transition.
+type Condition<'n> = (&'n str, ConditionStatus, &'n str, Option<Timestamp>);
+
+/// All conditions of a Node. That of `Ready` comes without its reason, which no policy asks for.
+pub(crate) fn conditions(node: &Node) -> impl Iterator<Item = Condition<'_>> {
+    let ready = ("Ready", node.ready.status, "", node.ready.since);
+    let others = node.conditions.iter().map(|other| {
+        let (name, reason) = (other.kind.as_str(), other.reason.as_str());
+        (name, other.status, reason, other.since)
+    });
+    std::iter::once(ready).chain(others)
+}
+
+/// A policy that applies to a condition.
+struct Applied<'n, 'p> {
+    policy: &'p Policy,
+    condition: Condition<'n>,
+    /// When it is due.
+    at: Timestamp,
+}
+
+impl<'n> Evaluation<'n> {
+    pub(crate) fn of(policies: &[Policy], node: &'n Node, now: Timestamp) -> Self {
+        let mut applied: Vec<Applied<'n, '_>> = Vec::new();
+        for condition in conditions(node) {
+            let (_, _, _, since) = condition;
+            let since = since.max(node.created_at).unwrap_or(now);
+            applied.extend(of_condition(policies, condition).map(|policy| {
+                let at = since.saturating_add(policy.toleration);
+                Applied {
+                    policy,
+                    condition,
+                    at: at.unwrap_or(Timestamp::MAX),
+                }
+            }));
+        }
+        let (due, tolerated): (Vec<_>, Vec<_>) = applied.iter().partition(|one| one.at <= now);
+        Self {
+            is_unhealthy: !applied.is_empty(),
+            due: merged(policies, &due, now),
+            next: tolerated.iter().map(|one| one.at).min(),
+        }
+    }
+}
+
+/// The policies that apply to a condition; the fallback where it is covered and no policy is about its reason.
+fn of_condition<'p>(
+    policies: &'p [Policy],
+    (name, status, reason, _): Condition<'_>,
+) -> impl Iterator<Item = &'p Policy> {
+    let covering: Vec<&Policy> = policies
+        .iter()
+        .filter(|policy| policy.covers(name, status))
+        .collect();
+    let is_covered = !covering.is_empty();
+    let mut matching = covering;
+    matching.retain(|policy| policy.reasons.include(reason));
+    if is_covered && matching.is_empty() {
+        let mut all = policies.iter();
+        matching.extend(all.find(|policy| policy.reasons == Reasons::Others));
+    }
+    matching.into_iter()
+}
+
+fn merged<'n>(
+    policies: &[Policy],
+    due: &[&Applied<'n, '_>],
+    now: Timestamp,
+) -> Option<DueRepair<'n>> {
+    let priorities: BTreeSet<u8> = policies.iter().map(|policy| policy.priority).collect();
+    let urgency = |one: &&Applied<'_, '_>| {
+        let below = priorities.range(..one.policy.priority).count();
+        let below = i32::try_from(below).unwrap_or(i32::MAX);
+        let rank = PER_PRIORITY.saturating_mul(below);
+        now.duration_since(one.at).saturating_add(rank)
+    };
+    let selected = due.iter().min_by_key(|one| {
+        let (name, ..) = one.condition;
+        (Reverse(one.policy.priority), one.at, name)
+    })?;
+    let (condition, status, reason, _) = selected.condition;
+    Some(DueRepair {
+        urgency: due.iter().copied().map(|one| urgency(&one)).max()?,
+        drain_bound: due.iter().filter_map(|one| one.policy.drain_bound).min(),
+        condition,
+        status,
+        reason,
+        since: selected.at,
+    })
+}
+
+#[cfg(test)]
+mod tests;

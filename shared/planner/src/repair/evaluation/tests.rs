@@ -1,0 +1,160 @@
+use model::node::{NodeCondition, Ready};
+
+use super::{super::POLICIES, *};
+use crate::test_world::{claim, node, now};
+
+fn minutes(count: i64) -> SignedDuration {
+    SignedDuration::from_mins(count)
+}
+
+/// A node of yesterday whose condition has stood for so many minutes.
+fn sick(condition: &str, status: ConditionStatus, reason: &str, ago: i64) -> Node {
+    let mut node = node("n", &claim("a", &[]));
+    node.created_at = Some(now() - SignedDuration::from_hours(24));
+    add(&mut node, condition, status, reason, ago);
+    node
+}
+
+fn add(node: &mut Node, condition: &str, status: ConditionStatus, reason: &str, ago: i64) {
+    let since = Some(now() - minutes(ago));
+    match condition {
+        "Ready" => node.ready = Ready { status, since },
+        _ => node.conditions.push(NodeCondition {
+            kind: condition.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            since,
+        }),
+    }
+}
+
+fn gpu(reason: &str, ago: i64) -> Node {
+    sick(
+        "AcceleratedHardwareReady",
+        ConditionStatus::False,
+        reason,
+        ago,
+    )
+}
+
+fn due(node: &Node) -> Option<DueRepair<'_>> {
+    Evaluation::of(POLICIES, node, now()).due
+}
+
+#[test]
+fn condition_is_tolerated_for_as_long_as_its_policy_says() {
+    let lost = |ago| sick("Ready", ConditionStatus::False, "", ago);
+    let node = lost(29);
+    let evaluation = Evaluation::of(POLICIES, &node, now());
+    assert!(evaluation.is_unhealthy && evaluation.due.is_none());
+    assert_eq!(evaluation.next, Some(now() + minutes(1)));
+    let node = lost(31);
+    assert_eq!(due(&node).unwrap().since, now() - minutes(1));
+    assert_eq!(due(&node).unwrap().drain_bound, Some(minutes(10)));
+    let silent = sick("Ready", ConditionStatus::Unknown, "", 31);
+    assert_eq!(due(&silent).unwrap().drain_bound, Some(minutes(0)));
+    let node = sick("StorageReady", ConditionStatus::Unknown, "", 90);
+    let evaluation = Evaluation::of(POLICIES, &node, now());
+    assert!(!evaluation.is_unhealthy, "no policy is about this status");
+}
+
+#[test]
+fn toleration_does_not_begin_before_the_node_was_created() {
+    let mut node = sick("Ready", ConditionStatus::False, "", 120);
+    node.created_at = Some(now() - minutes(5));
+    let evaluation = Evaluation::of(POLICIES, &node, now());
+    assert_eq!(evaluation.due, None);
+    assert_eq!(evaluation.next, Some(now() + minutes(25)));
+    node.ready.since = None;
+    let evaluation = Evaluation::of(POLICIES, &node, now());
+    assert_eq!(evaluation.next, Some(now() + minutes(25)));
+}
+
+#[test]
+fn known_errors_of_accelerators_are_tolerated_for_less_time() {
+    for (reason, at_11, at_31) in [
+        ("NvidiaXID46Error", true, true),
+        ("GPU-XID140-fault", true, true),
+        ("XID79", true, true),
+        ("XID460", false, true),
+        ("DCGM_FI_DEV_XID_ERRORS", false, true),
+    ] {
+        assert!(due(&gpu(reason, 9)).is_none(), "{reason}");
+        assert_eq!(due(&gpu(reason, 11)).is_some(), at_11, "{reason}");
+        assert_eq!(due(&gpu(reason, 31)).is_some(), at_31, "{reason}");
+    }
+    assert_eq!(
+        due(&gpu("XID79", 11)).unwrap().drain_bound,
+        Some(minutes(10))
+    );
+}
+
+const fn policy(condition: &'static str, reasons: Reasons, priority: u8) -> Policy {
+    Policy {
+        condition,
+        status: ConditionStatus::False,
+        reasons,
+        toleration: SignedDuration::from_mins(10),
+        drain_bound: None,
+        priority,
+    }
+}
+
+#[test]
+fn the_shortest_bound_and_the_highest_priority_of_all_that_is_due_count() {
+    let policies = [
+        policy("Ready", Reasons::Others, 0),
+        Policy {
+            drain_bound: Some(minutes(10)),
+            ..policy("KernelReady", Reasons::Any, 50)
+        },
+        Policy {
+            drain_bound: Some(minutes(2)),
+            ..policy("StorageReady", Reasons::Any, 0)
+        },
+    ];
+    let mut node = sick("StorageReady", ConditionStatus::False, "Full", 60);
+    add(&mut node, "KernelReady", ConditionStatus::False, "Oops", 20);
+    let due = Evaluation::of(&policies, &node, now()).due.unwrap();
+    assert_eq!(due.drain_bound, Some(minutes(2)));
+    assert_eq!((due.condition, due.reason), ("KernelReady", "Oops"));
+    // 50 minutes for storage, and 10 with one priority below for the kernel.
+    assert_eq!(due.urgency, minutes(50));
+}
+
+#[test]
+fn a_priority_is_worth_half_an_hour_of_age() {
+    let policies = [
+        policy("Ready", Reasons::Others, 0),
+        policy("KernelReady", Reasons::Any, 50),
+        policy("StorageReady", Reasons::Any, 100),
+    ];
+    let urgency = |condition, ago| {
+        let node = sick(condition, ConditionStatus::False, "", ago);
+        Evaluation::of(&policies, &node, now()).due.unwrap().urgency
+    };
+    // Due for a minute by the policy of 100, and for 59 minutes by that of 50.
+    assert!(urgency("KernelReady", 69) > urgency("StorageReady", 11));
+    assert!(urgency("KernelReady", 39) < urgency("StorageReady", 11));
+}
+
+#[test]
+fn reason_that_no_policy_is_about_is_judged_by_the_fallback() {
+    let policies = [
+        Policy {
+            toleration: minutes(20),
+            drain_bound: Some(minutes(3)),
+            ..policy("Ready", Reasons::Others, 0)
+        },
+        policy("AcceleratedHardwareReady", Reasons::Xid(&["79"]), 0),
+    ];
+    let due = |reason, ago| {
+        let node = gpu(reason, ago);
+        Evaluation::of(&policies, &node, now())
+            .due
+            .map(|due| due.drain_bound)
+    };
+    assert_eq!(due("XID79", 11), Some(None));
+    assert_eq!(due("Unheard", 11), None);
+    assert_eq!(due("Unheard", 21), Some(Some(minutes(3))));
+}

@@ -1,0 +1,141 @@
+//! Repair policies of AWS, as data: which conditions of nodes are tolerated for how long.
+
+use jiff::SignedDuration;
+use model::node::ConditionStatus;
+
+/// What a condition of a node leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Type of the condition.
+    pub(super) condition: &'static str,
+    pub(super) status: ConditionStatus,
+    pub(super) reasons: Reasons,
+    /// How long the condition must have stood.
+    pub(crate) toleration: SignedDuration,
+    /// How long pods may take to leave; zero removes them by force at once, `None` leaves it to the NodeClaim.
+    pub(super) drain_bound: Option<SignedDuration>,
+    /// Higher ones are repaired first.
+    pub(super) priority: u8,
+}
+
+/// Reasons of a condition that a policy is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reasons {
+    /// Those that no other policy is about, of any condition that some policy covers. Exactly one policy has this.
+    Others,
+    Any,
+    /// Names of errors that contain one of these NVIDIA error numbers, such as `NvidiaXID79Error`.
+    Xid(&'static [&'static str]),
+}
+
+pub(crate) const POLICIES: &[Policy] = &[
+    ready(
+        ConditionStatus::False,
+        Reasons::Others,
+        SignedDuration::from_mins(10),
+    ),
+    // Its kubelet is silent, so pods would never end.
+    ready(ConditionStatus::Unknown, Reasons::Any, SignedDuration::ZERO),
+    Policy {
+        reasons: Reasons::Xid(&[
+            "46", "48", "54", "62", "63", "64", "74", "79", "95", "109", "110", "119", "120",
+            "136", "140", "143", "155", "156", "158",
+        ]),
+        toleration: SignedDuration::from_mins(10),
+        ..part("AcceleratedHardwareReady")
+    },
+    part("AcceleratedHardwareReady"),
+    part("StorageReady"),
+    part("NetworkingReady"),
+    part("KernelReady"),
+    part("ContainerRuntimeReady"),
+];
+
+const fn ready(status: ConditionStatus, reasons: Reasons, drain_bound: SignedDuration) -> Policy {
+    Policy {
+        status,
+        reasons,
+        drain_bound: Some(drain_bound),
+        ..part("Ready")
+    }
+}
+
+/// Of a part of the machine that an agent on it watches.
+const fn part(condition: &'static str) -> Policy {
+    Policy {
+        condition,
+        status: ConditionStatus::False,
+        reasons: Reasons::Any,
+        toleration: SignedDuration::from_mins(30),
+        drain_bound: Some(SignedDuration::from_mins(10)),
+        priority: 0,
+    }
+}
+
+impl Policy {
+    pub(super) fn covers(&self, condition: &str, status: ConditionStatus) -> bool {
+        self.condition == condition && self.status == status
+    }
+
+    /// Whether the policy is about a condition by itself, the fallback for any reason.
+    pub(crate) fn applies(&self, condition: &str, status: ConditionStatus, reason: &str) -> bool {
+        let is_meant = self.reasons == Reasons::Others || self.reasons.include(reason);
+        self.covers(condition, status) && is_meant
+    }
+}
+
+impl Reasons {
+    pub(super) fn include(self, reason: &str) -> bool {
+        match self {
+            Self::Others => false,
+            Self::Any => true,
+            Self::Xid(numbers) => reason.split("XID").skip(1).any(|rest| {
+                let end = rest.find(|letter: char| !letter.is_ascii_digit());
+                let number = end.and_then(|end| rest.get(..end)).unwrap_or(rest);
+                numbers.contains(&number)
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xid_counts_where_its_whole_number_is_listed() {
+        let listed = Reasons::Xid(&["46", "140"]);
+        for reason in ["NvidiaXID46Error", "GPU-XID140-fault", "XID9XID46"] {
+            assert!(listed.include(reason), "{reason}");
+        }
+        for reason in ["XID460", "XID4", "46", "XID", "DCGM_FI_DEV_XID_ERRORS", ""] {
+            assert!(!listed.include(reason), "{reason}");
+        }
+    }
+
+    #[test]
+    fn one_policy_is_the_fallback_and_every_other_condition_has_a_policy_for_any_reason() {
+        let fallbacks = POLICIES
+            .iter()
+            .filter(|policy| policy.reasons == Reasons::Others);
+        assert_eq!(fallbacks.count(), 1);
+        for policy in POLICIES {
+            let name = policy.condition;
+            assert!(
+                policy.priority <= 100 && !policy.toleration.is_negative(),
+                "{name}"
+            );
+            assert!(
+                policy.drain_bound.is_some_and(|bound| !bound.is_negative()),
+                "{name}"
+            );
+            let mut alike = POLICIES
+                .iter()
+                .filter(|other| other.covers(name, policy.status));
+            assert!(
+                alike.any(|other| matches!(other.reasons, Reasons::Any | Reasons::Others)),
+                "{name}"
+            );
+        }
+    }
+}

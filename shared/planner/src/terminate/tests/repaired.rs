@@ -1,0 +1,97 @@
+//! Until when the pods of a node that is repaired may take their time.
+
+use api::names::annotation::TERMINATION_TIMESTAMP;
+use model::ledger::{Choice, Command, CommandState, Method, Repair};
+
+use super::*;
+use crate::lifecycle::target;
+
+/// A node whose NodeClaim a repair deleted, with this many minutes for its pods.
+fn repaired(bound: Option<i64>) -> Snapshot {
+    let mut snapshot = world(draining(), vec![pod("web")]);
+    snapshot.commands = vec![Command {
+        delete: vec![target(&snapshot.node_claims[0])],
+        state: CommandState::Done,
+        choice: Some(Choice {
+            method: Method::Repair,
+            validate_at: None,
+            instance_types: Vec::new(),
+            others: Vec::new(),
+            wanted: Vec::new(),
+            evicts: std::collections::BTreeMap::new(),
+            repair: Some(Repair {
+                condition: "Ready".to_owned(),
+                drain_bound: bound.map(SignedDuration::from_mins),
+            }),
+            terminate_first: false,
+        }),
+        ..Command::default()
+    }];
+    snapshot
+}
+
+/// What is written as the deadline, in minutes from the deletion of the NodeClaim.
+fn stamped(snapshot: &Snapshot) -> Option<i64> {
+    let decision = terminate(snapshot, &Gone::default());
+    let written = decision.plan.actions.iter().find_map(|planned| {
+        let Action::UpdateNodeClaim(update) = &planned.action else {
+            return None;
+        };
+        update.set_annotations.get(TERMINATION_TIMESTAMP)
+    });
+    let at: jiff::Timestamp = written?.parse().ok()?;
+    let deleted = snapshot.node_claims[0].deleted_at?;
+    Some(at.duration_since(deleted).as_mins())
+}
+
+fn annotated(minutes: i64) -> Snapshot {
+    let mut snapshot = repaired(Some(10));
+    let claim = &mut snapshot.node_claims[0];
+    let at = claim.deleted_at.unwrap() + SignedDuration::from_mins(minutes);
+    claim
+        .annotations
+        .insert(TERMINATION_TIMESTAMP.to_owned(), format!("{at:.0}"));
+    snapshot
+}
+
+#[test]
+fn bound_of_the_repair_counts_from_the_deletion_unless_the_grace_period_is_shorter() {
+    assert_eq!(stamped(&repaired(Some(10))), Some(10));
+    assert_eq!(stamped(&repaired(Some(0))), Some(0));
+    assert_eq!(stamped(&repaired(None)), None);
+    let with_grace = |bound, grace: &str| {
+        let mut snapshot = repaired(bound);
+        snapshot.node_claims[0].spec.termination_grace_period = Some(grace.to_owned());
+        stamped(&snapshot)
+    };
+    assert_eq!(with_grace(Some(10), "5m"), Some(5));
+    assert_eq!(with_grace(Some(10), "1h"), Some(10));
+    assert_eq!(with_grace(None, "1h"), Some(60));
+}
+
+#[test]
+fn deadline_that_is_written_is_only_ever_brought_forward() {
+    assert_eq!(stamped(&annotated(4)), None);
+    assert_eq!(stamped(&annotated(10)), None);
+    assert_eq!(stamped(&annotated(60)), Some(10));
+}
+
+#[test]
+fn repair_that_was_taken_back_or_is_of_another_node_bounds_nothing() {
+    let mut back = repaired(Some(10));
+    back.commands[0].state = CommandState::RolledBack;
+    assert_eq!(stamped(&back), None);
+    let mut other = repaired(Some(10));
+    other.commands[0].delete[0].uid = "other".into();
+    assert_eq!(stamped(&other), None);
+}
+
+#[test]
+fn pods_of_a_repair_without_time_are_removed_by_force_before_anything_is_written() {
+    let mut snapshot = repaired(Some(0));
+    snapshot.node_claims[0].finalizers.clear();
+    let decision = terminate(&snapshot, &Gone::default());
+    let forced = decision.plan.actions.iter();
+    let mut forced = forced.filter(|one| matches!(&one.action, Action::DeletePod { .. }));
+    assert!(forced.next().is_some(), "{:?}", decision.plan.actions);
+}

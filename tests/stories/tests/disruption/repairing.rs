@@ -1,0 +1,149 @@
+//! Nodes that stay unhealthy are replaced as by Karpenter 1.15: replacement first, then a drain that is bounded.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{CapacityType, node_claim::NodeClaim};
+use serde_json::json;
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+use crate::{replacing, rolled_back, states, told, unmarked, wait};
+
+const DEADLINE: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+
+/// Three nodes with a pod each, that nothing but repair disrupts, and the gate on.
+async fn repairing() -> Rig {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = json!({"featureGates": {"NodeRepair": true}});
+        world.catalog.retain(|kind| kind.name == "m5.large");
+    });
+    rig.pass(secs(150)).await;
+    rig.scale(3);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(30)).await;
+    rig
+}
+
+/// The kubelet of the first node falls silent, and its pod may not be disrupted.
+fn silence(rig: &Rig) -> NodeClaim {
+    rig.sim.with(|world| {
+        let name = world.api.nodes.keys().next().cloned().unwrap();
+        world.api.silent.insert(name.clone());
+        for pod in world.api.pods.values_mut() {
+            pod.annotations =
+                BTreeMap::from([("karpenter.sh/do-not-disrupt".into(), "true".into())]);
+        }
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.node_name.as_ref() == Some(&name));
+        claim.cloned().unwrap()
+    })
+}
+
+fn alive(world: &mut fakes::World) -> usize {
+    world.account.alive().count()
+}
+
+#[tokio::test]
+async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on() {
+    let mut rig = repairing().await;
+    let sick = silence(&rig);
+    rig.pass(secs(1_790)).await;
+    assert_eq!(rig.sim.with(alive), 3, "half an hour is tolerated");
+    wait(&mut rig, 90, replacing).await;
+    wait(&mut rig, 30, |world| alive(world) == 4).await;
+    rig.sim.with(|world| {
+        let claim = &world.api.node_claims[&sick.name];
+        assert_eq!(claim.deleted_at, None, "its replacement comes first");
+        assert!(claim.is_true("DisruptionReason"));
+        assert_eq!(claim.annotations.get(DEADLINE), None);
+        let launching = told(world, "DisruptionLaunching");
+        assert_eq!(launching, ["Launching NodeClaim: Unhealthy"]);
+    });
+    let stamped = |world: &mut fakes::World| {
+        let claim = world.api.node_claims.get(&sick.name)?;
+        Some((claim.deleted_at?, claim.annotations.get(DEADLINE)?.clone()))
+    };
+    wait(&mut rig, 300, |world| stamped(world).is_some()).await;
+    let (deleted, deadline) = rig.sim.with(stamped).unwrap();
+    assert_eq!(
+        deadline.parse::<Timestamp>().unwrap(),
+        deleted,
+        "a silent kubelet gets no time"
+    );
+    let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 300, gone).await;
+    wait(&mut rig, 120, |world| all_bound(world) && alive(world) == 3).await;
+    rig.pass(secs(60)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    let counted: Vec<String> = rig.sim.with(|world| {
+        let metrics = world.metrics.iter().map(|metric| format!("{metric:?}"));
+        metrics.filter(|text| text.contains("unhealthy")).collect()
+    });
+    for name in [
+        "karpenter_nodeclaims_unhealthy_disrupted_total",
+        "karpenter_voluntary_disruption_decisions_total",
+    ] {
+        assert!(
+            counted.iter().any(|text| text.contains(name)),
+            "{name}: {counted:#?}"
+        );
+    }
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn node_that_recovers_while_its_replacement_starts_stays() {
+    let mut rig = repairing().await;
+    let sick = silence(&rig);
+    rig.pass(secs(1_790)).await;
+    wait(&mut rig, 90, replacing).await;
+    rig.sim.with(|world| world.api.silent.clear());
+    wait(&mut rig, 120, rolled_back).await;
+    rig.pass(secs(120)).await;
+    let claim = rig
+        .sim
+        .with(|world| world.api.node_claims[&sick.name].clone());
+    assert_eq!(claim.deleted_at, None);
+    assert_eq!(claim.annotations.get(DEADLINE), None);
+    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound));
+}
+
+#[tokio::test]
+async fn repair_without_capacity_is_taken_back_and_tried_again_more_and_more_seldom() {
+    let mut rig = repairing().await;
+    let sick = silence(&rig);
+    rig.sim.with(|world| {
+        for zone in ["us-east-1a", "us-east-1b"] {
+            let offering = (CapacityType::OnDemand, "m5.large".into(), zone.into());
+            world.account.no_capacity.insert(offering);
+        }
+    });
+    rig.pass(secs(1_790)).await;
+    wait(&mut rig, 200, rolled_back).await;
+    rig.pass(secs(1_800)).await;
+    let tries = rig.sim.with(states).len();
+    assert!((2..=7).contains(&tries), "{tries} within half an hour");
+    let kept = rig
+        .sim
+        .with(|world| world.api.node_claims[&sick.name].clone());
+    assert_eq!(kept.deleted_at, None);
+    assert_eq!(rig.sim.with(alive), 3);
+}
+
+#[tokio::test]
+async fn when_many_nodes_fall_silent_none_is_replaced_and_their_node_pool_says_so() {
+    let mut rig = repairing().await;
+    rig.sim.with(|world| {
+        world.api.silent = world.api.nodes.keys().take(2).cloned().collect();
+    });
+    rig.pass(secs(2_700)).await;
+    assert_eq!(rig.sim.with(states), []);
+    let blocked = rig.sim.with(|world| told(world, "NodeRepairBlocked"));
+    let expected = "more than 20% of nodes in nodepool \"default\" are unhealthy";
+    assert!(
+        !blocked.is_empty() && blocked.iter().all(|told| told == expected),
+        "{blocked:?}"
+    );
+}
