@@ -43,7 +43,9 @@ impl Laws {
         let meta = rows.and_then(|rows| rows.meta.as_ref());
         let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
         let mut recorded = rows.iter().flat_map(|rows| rows.notices.keys());
-        let recorded = recorded.any(|(instance, _)| instance == id);
+        // A row that cannot be read is a record, too.
+        let recorded =
+            recorded.any(|(instance, _)| instance == id) || self.refused.excuses(id.as_str(), now);
         let since = self
             .active_since
             .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
