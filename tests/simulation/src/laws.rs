@@ -70,6 +70,8 @@ pub struct Laws {
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
     /// When instances are gone whose end AWS announced.
     pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
+    /// Until when the pods of NodeClaims that are being deleted have time, by instance.
+    allowed: BTreeMap<InstanceId, Timestamp>,
     /// When processes began, and the generation that they read before what they plan on.
     begun: BTreeMap<u64, Timestamp>,
     generations: BTreeMap<u64, u64>,

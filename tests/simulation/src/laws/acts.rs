@@ -91,7 +91,7 @@ impl Laws {
                     .node_name
                     .as_ref()
                     .and_then(|name| world.api.nodes.get(name));
-                if node.is_some_and(|node| self.has_time(world, node, pod, clock)) {
+                if node.is_some_and(|node| self.has_time(node, pod, clock)) {
                     self.breaks(
                         "pods are removed by force only just before a deadline",
                         now,

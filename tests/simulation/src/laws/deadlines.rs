@@ -14,8 +14,8 @@ const POD_GRACE: i64 = 30;
 
 impl Laws {
     /// Whether a pod can still end by itself before its node's deadline. A pod that already ends, but too late, may be hastened.
-    pub(super) fn has_time(&self, world: &World, node: &Node, pod: &Pod, clock: Timestamp) -> bool {
-        let Some(deadline) = self.deadline(world, node) else {
+    pub(super) fn has_time(&self, node: &Node, pod: &Pod, clock: Timestamp) -> bool {
+        let Some(deadline) = self.deadline(node) else {
             return true;
         };
         let grace = pod.termination_grace_seconds.unwrap_or(POD_GRACE);
@@ -26,18 +26,20 @@ impl Laws {
         clock < deadline - LAST_WORDS - SignedDuration::from_secs(grace) && !ends_late
     }
 
-    /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.
-    fn deadline(&self, world: &World, node: &Node) -> Option<Timestamp> {
-        let announced = self.deadlines.iter();
-        let announced = announced
-            .filter(|(id, _)| names(&node.provider_id, id))
-            .map(|(_, at)| *at);
-        let claims = world.api.node_claims.values();
-        let own = claims.filter(|claim| claim.status.provider_id == node.provider_id);
-        let allowed = own.filter_map(|claim| {
+    /// A turn may act on the deadline of a NodeClaim that somebody has removed by force since.
+    pub(super) fn watch_deadlines(&mut self, world: &World) {
+        let allowed = world.api.node_claims.values().filter_map(|claim| {
             let period = claim.spec.termination_grace_period.as_deref()?;
-            Some(claim.deleted_at? + parse_go_duration(period)?)
+            let id = claim.status.provider_id.rsplit('/').next()?;
+            Some((id.into(), claim.deleted_at? + parse_go_duration(period)?))
         });
-        announced.chain(allowed).min()
+        self.allowed.extend(allowed);
+    }
+
+    /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.
+    fn deadline(&self, node: &Node) -> Option<Timestamp> {
+        let all = self.deadlines.iter().chain(&self.allowed);
+        let own = all.filter(|(id, _)| names(&node.provider_id, id));
+        own.map(|(_, at)| *at).min()
     }
 }

@@ -47,6 +47,7 @@ impl Laws {
         }
         self.notices(world);
         self.watch_room(world);
+        self.watch_deadlines(world);
         self.patience(world);
     }
 
