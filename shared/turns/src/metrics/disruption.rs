@@ -52,7 +52,7 @@ pub(crate) fn of_command(snapshot: &Snapshot, command: &Command, claim: &NodeCla
     let consolidates = command
         .choice
         .as_ref()
-        .is_some_and(|choice| !consolidation_type(choice.method).is_empty());
+        .is_some_and(|choice| !choice.method.consolidation_type().is_empty());
     let policy = consolidates.then(|| policy_of(snapshot, claim)).flatten();
     let reason = command.reason.to_lowercase();
     of_disruption(claim, moving(snapshot, claim), &reason, policy)
@@ -90,7 +90,7 @@ pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric>
 
 /// What was proposed did not hold when it was judged again.
 pub(crate) fn of_failed_validation(method: Method) -> Metric {
-    let kind = consolidation_type(method).to_owned();
+    let kind = method.consolidation_type().to_owned();
     count(
         "karpenter_voluntary_disruption_failed_validations_total",
         [("consolidation_type", kind)],
@@ -106,11 +106,15 @@ pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     ))
 }
 
-/// How long it took to find something to disrupt.
-pub(crate) fn of_search(took: SignedDuration) -> Metric {
+/// How long it took to find this to disrupt.
+pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metric {
+    let kind = found.method.consolidation_type().to_owned();
     timed(
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-        [],
+        [
+            ("reason", found.reason.as_str().to_lowercase()),
+            ("consolidation_type", kind),
+        ],
         took,
     )
 }
@@ -123,18 +127,8 @@ fn decision_labels(command: &Command, method: Method) -> [(&'static str, String)
     [
         ("decision", decision.to_owned()),
         ("reason", command.reason.to_lowercase()),
-        ("consolidation_type", consolidation_type(method).to_owned()),
+        ("consolidation_type", method.consolidation_type().to_owned()),
     ]
-}
-
-/// Drift is no consolidation.
-fn consolidation_type(method: Method) -> &'static str {
-    match method {
-        Method::Emptiness => "empty",
-        Method::MultiNode => "multi",
-        Method::SingleNode => "single",
-        Method::StaticDrift | Method::Drift => "",
-    }
 }
 
 fn policy_of(snapshot: &Snapshot, claim: &NodeClaim) -> Option<ConsolidationPolicy> {
