@@ -75,6 +75,7 @@ impl Cluster {
         ]);
         // Its CRDs are the Prometheus operator's.
         arguments.extend(["--set", "serviceMonitor.enabled=false"]);
+        arguments.extend(["--set", "prometheusRule.enabled=false"]);
         arguments.extend(set.iter().flat_map(|set| ["--set", set]));
         self.run("helm", &arguments)
     }

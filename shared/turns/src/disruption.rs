@@ -226,8 +226,8 @@ async fn search(
         };
         let took = turn.world.clock.now().duration_since(begun_at);
         // A cluster in which nothing happens publishes nothing, because every series costs.
-        if !pass.commands.is_empty() {
-            report.metrics.push(metrics::of_search(took));
+        if let Some(found) = pass.commands.first() {
+            report.metrics.push(metrics::of_search(took, found));
         }
         if round == 0 {
             let held = pass.exhausted.iter();

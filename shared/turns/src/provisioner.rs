@@ -307,7 +307,7 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
         }
     }
     let plan = &checked.plan;
-    if !(plan.unplaced.is_empty() && plan.nominations.is_empty()) {
+    if !(plan.unplaced.is_empty() && plan.nominations.is_empty() && plan.actions.is_empty()) {
         report.unschedulable = Some(plan.unplaced.len());
     }
     report.unplaced = unplaced(&checked.plan).collect();

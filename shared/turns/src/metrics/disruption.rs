@@ -151,11 +151,15 @@ pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     ))
 }
 
-/// How long it took to find something to disrupt.
-pub(crate) fn of_search(took: SignedDuration) -> Metric {
+/// How long it took to find this to disrupt.
+pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metric {
+    let kind = found.method.consolidation_type().to_owned();
     timed(
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-        [],
+        [
+            ("reason", found.reason.as_str().to_lowercase()),
+            ("consolidation_type", kind),
+        ],
         took,
     )
 }

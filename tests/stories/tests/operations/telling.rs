@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fakes::Fault;
 use model::{
-    InterruptionKind, Lane,
+    CapacityType, InterruptionKind, Lane,
     status::{Series, Status},
 };
 use stories::{Relay, Rig, all_bound, secs};
@@ -104,6 +104,42 @@ async fn what_happens_again_adds_up() {
     let nodes = rig.sim.with(|world| world.api.created.len());
     assert!(nodes > 1);
     assert_eq!(format!("{created}"), nodes.to_string());
+}
+
+#[tokio::test]
+async fn capacity_that_ec2_lacks_is_counted_by_offering_and_the_pods_that_wait_for_it_are_told() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| {
+        for kind in ["m5.large", "m5.xlarge", "m5.2xlarge"] {
+            for zone in ["us-east-1a", "us-east-1b"] {
+                let offering = (CapacityType::OnDemand, kind.into(), zone.into());
+                world.account.no_capacity.insert(offering);
+            }
+        }
+    });
+    rig.scale(2);
+    rig.pass(secs(60)).await;
+    let status = told(&rig, Lane::Provisioner);
+    let errors = shown(&status.counters, "karpenter_cloudprovider_errors_total");
+    let class = "controller=provisioner,error=InsufficientCapacityError,method=Create,provider=aws";
+    assert!(
+        matches!(&errors[..], [one] if one.starts_with(class)),
+        "{errors:?}"
+    );
+    let failures = "karpenter_cloudprovider_instance_launch_failures_total";
+    let failures = shown(&status.counters, failures);
+    let labels = "capacity_type=on-demand,reason=InsufficientInstanceCapacity,zone=us-east-1a";
+    assert!(
+        failures.iter().any(|one| one.starts_with(labels)),
+        "{failures:?}"
+    );
+    let waiting = "karpenter_scheduler_unschedulable_pods_count";
+    assert_eq!(shown(&status.gauges, waiting), ["controller=provisioner 2"]);
+
+    rig.sim.with(|world| world.account.no_capacity.clear());
+    assert!(rig.until(secs(600), all_bound).await.is_some());
+    let status = told(&rig, Lane::Provisioner);
+    assert_eq!(shown(&status.gauges, waiting), ["controller=provisioner 0"]);
 }
 
 #[tokio::test]
