@@ -7,7 +7,7 @@ use model::node::{ConditionStatus, Node};
 
 use super::policies::{Policy, Reasons};
 
-/// What policies say of a node at one moment.
+/// Judgement of a node by policies at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Evaluation<'n> {
     /// Whether any of its conditions is covered by a policy, also while it is tolerated.
