@@ -32,7 +32,7 @@ pub(crate) struct DueRepair<'n> {
     pub(crate) since: Timestamp,
 }
 
-/// What one more priority is worth, in time that a repair is due.
+/// Value of one more priority, in time that a repair is due.
 const PER_PRIORITY: SignedDuration = SignedDuration::from_mins(30);
 
 /// A condition of a Node: its type, status, reason and last transition.
