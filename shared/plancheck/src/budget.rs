@@ -68,7 +68,7 @@ impl<'a> Remaining<'a> {
         let count = self.counts.entry(pool.name.as_str()).or_default();
         let budgets = &pool.disruption.budgets;
         let is_left = |reason: &Reason| {
-            // What is repaired may be unready without using that up.
+            // Nodes that are not ready use up nothing for repair.
             let unready = match reason {
                 Reason::Unhealthy => 0,
                 Reason::Empty | Reason::Drifted | Reason::Underutilized => count.unready,

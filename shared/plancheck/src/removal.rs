@@ -122,7 +122,7 @@ impl<'c, 'a> Check<'c, 'a> {
         let now = self.world.snapshot.now;
         let trouble = match node.filter(|node| self.unhealthy.is_due(node, now)) {
             None => self.voluntary(claim)?,
-            // What may not be repaired may go for another reason.
+            // A node that may not be repaired may go for another reason.
             Some(node) => {
                 let of_repair = self.repair(claim, node)?;
                 match self.is_static(claim) && !claim.is_true("Drifted") {

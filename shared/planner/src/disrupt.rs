@@ -75,7 +75,7 @@ pub struct Pass {
     pub blocked: Vec<Blocked>,
     /// Nodes that consolidation does not remove.
     pub unconsolidatable: Vec<Blocked>,
-    /// What to tell users of repair besides.
+    /// Events about repair besides.
     pub notes: Vec<Note>,
     /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
     pub exhausted: BTreeSet<(NodePoolName, String)>,

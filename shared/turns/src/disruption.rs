@@ -278,7 +278,7 @@ fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
     pass.cursor.clone()
 }
 
-/// What is chosen for saving is proposed, and judged again after a while; repair and drift are not chosen, so they start at once.
+/// Proposes disruptions that save, which are judged again after a while; repair and drift start at once.
 async fn begin(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

@@ -147,11 +147,11 @@ pub(super) fn choose_static<'a>(
     commands
 }
 
-/// What a static NodePool may have besides the nodes it has.
+/// Nodes that a static NodePool may have besides those it has.
 pub(super) enum Room {
     /// Nothing: it has more nodes than it wants, and those go first.
     Surplus,
-    /// So many nodes.
+    /// Up to this many nodes.
     For(usize),
 }
 

@@ -172,7 +172,7 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
         if outlook.kept.is_none() {
             outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
         } else if drift::decide(scene, candidate).is_ok() {
-            // It goes before its replacement.
+            // The node goes before its replacement.
             outlook.kept = None;
         }
     } else {

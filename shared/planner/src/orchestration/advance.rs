@@ -238,7 +238,7 @@ impl<'a> View<'a> {
         occupied.then(|| format!("node {name} is no longer empty"))
     }
 
-    /// The same of a repair, which goes on whatever runs on the node: that its drain is bounded was seen to when it was decided.
+    /// Why a node of a repair stays after all. A repair goes on whatever runs on the node: that its drain is bounded was seen to when it was decided.
     fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
         let name = &node.name;
         if is_refused(node, Some(claim)) {

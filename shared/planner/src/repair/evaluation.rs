@@ -7,7 +7,7 @@ use model::node::{ConditionStatus, Node};
 
 use super::policies::{Policy, Reasons};
 
-/// What policies say of a node at one moment.
+/// Judgement of a node by policies at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Evaluation<'n> {
     /// Whether any of its conditions is covered by a policy, also while it is tolerated.
@@ -32,7 +32,7 @@ pub(crate) struct DueRepair<'n> {
     pub(crate) since: Timestamp,
 }
 
-/// What one more priority is worth, in time that a repair is due.
+/// Value of one more priority, in time that a repair is due.
 const PER_PRIORITY: SignedDuration = SignedDuration::from_mins(30);
 
 /// A condition of a Node: its type, status, reason and last transition.

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use model::node::ConditionStatus;
 
-/// What a condition of a node leads to.
+/// Repair policy for one condition of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     /// Type of the condition.
@@ -21,7 +21,7 @@ pub(crate) struct Policy {
 /// Reasons of a condition that a policy is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasons {
-    /// Those that no other policy is about, of any condition that some policy covers. Exactly one policy has this.
+    /// Reasons that no other policy is about, of any condition that some policy covers. Exactly one policy has this.
     Others,
     Any,
     /// Names of errors that contain one of these NVIDIA error numbers, such as `NvidiaXID79Error`.

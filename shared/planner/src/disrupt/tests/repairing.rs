@@ -10,7 +10,7 @@ use super::*;
 mod limits;
 mod refusals;
 
-/// So many small nodes with a pod each, which repair may replace.
+/// Small nodes with a pod each, which repair may replace.
 fn world(nodes: usize) -> World {
     let mut world = World::new();
     for at in 0..nodes {
@@ -242,7 +242,7 @@ fn repair_that_was_taken_back_is_tried_again_after_longer_and_longer_waits() {
     assert!(world(&often).removes().is_empty());
     let since_long = [1_700, 1_600, 1_500, 1_400, 1_300, 601];
     assert_eq!(world(&since_long).removes(), ["n0"]);
-    // Those of an earlier episode do not count.
+    // Repairs of an earlier episode do not count.
     let recovered = world(&[30]).with(|snapshot| {
         snapshot.commands[0].committed_at = snapshot.now - SignedDuration::from_mins(31);
     });

@@ -30,7 +30,7 @@ fn repaired(bound: Option<i64>) -> Snapshot {
     snapshot
 }
 
-/// What is written as the deadline, in minutes from the deletion of the NodeClaim.
+/// The deadline that is written, in minutes from the deletion of the NodeClaim.
 fn stamped(snapshot: &Snapshot) -> Option<i64> {
     let decision = terminate(snapshot, &Gone::default());
     let written = decision.plan.actions.iter().find_map(|planned| {
