@@ -1,5 +1,8 @@
 //! A node to be made: every type, zone and capacity type that can still hold all of its pods (spec/scheduling §14.2).
 
+mod beside_daemons;
+mod counted;
+
 use std::{collections::BTreeSet, rc::Rc};
 
 use model::{NanosPerHour, pod::HostPort, snapshot::MinValuesPolicy};
@@ -13,8 +16,8 @@ use crate::{
     min_values, ports,
     reservations::Offer,
     shape::{Core, Sets},
-    strategy::{CountedAs, Ties},
-    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons, group::Kind},
+    strategy::Ties,
+    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons},
     volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
@@ -271,43 +274,6 @@ impl<'a> Claim<'a> {
         best.map(|(_, fit)| fit).ok_or(refusal)
     }
 
-    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns.
-    /// Returns the daemons that all of them run.
-    fn keep_beside_daemons(
-        &self,
-        obeyed: &[Obeyed],
-        rows: &mut Bits,
-        world: &World<'a>,
-    ) -> Result<Daemons, Refusal> {
-        let groups = world.templates.get(self.template);
-        let groups = groups.map_or(&[][..], |template| &template.daemons);
-        for rule in obeyed.iter().filter(|rule| !rule.daemons.is_none()) {
-            let mut with = rows.clone();
-            with.clear();
-            for group in groups {
-                if !group.daemons.and(rule.daemons).is_none() {
-                    with.or(&group.rows);
-                }
-            }
-            match world.topology.group(rule.group) {
-                Some(group) if group.kind == Kind::AntiAffinity => rows.subtract(&with),
-                Some(group) if group.kind == Kind::Affinity && group.by_host => {
-                    let is_alone = group.on_host(self.host) == 0;
-                    if is_alone && with.intersects(rows) {
-                        rows.and(&with);
-                    }
-                }
-                _ => {}
-            }
-            if rows.is_empty() {
-                return Err(Refusal::Topology(rule.group, Permanence::ForGood));
-            }
-        }
-        let hosting = groups.iter().filter(|group| group.rows.intersects(rows));
-        let all = hosting.map(|group| group.daemons).reduce(Daemons::and);
-        Ok(all.unwrap_or_default())
-    }
-
     /// Checks what topology left of `set`.
     fn check_narrowed(
         &self,
@@ -467,34 +433,6 @@ impl<'a> World<'a> {
         };
         let matching = catalog.matching(set, &mut self.algebra);
         rows.and(catalog.remembered(matching));
-    }
-
-    /// What a node counts as against limits: the first of its types that reach its `minValues`, by price or by what they take.
-    /// `None` where nothing limits it, or as much as it may become counts.
-    fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<Amounts> {
-        let known = self.templates.get(template)?;
-        if !known.limits.are_by_choice() {
-            return None;
-        }
-        let (at, has_min_values) = (known.catalog, known.has_min_values);
-        let mut order: Vec<usize> = match self.counted_as {
-            CountedAs::Smallest => known.limits.smallest_first(rows),
-            CountedAs::Cheapest | CountedAs::Largest => {
-                let prices = self.prices(at, set);
-                let usable = prices.iter().map(|(row, _)| *row);
-                usable.filter(|row| rows.contains(*row)).collect()
-            }
-        };
-        if order.is_empty() {
-            order.extend(rows.iter());
-        }
-        let number = match self.catalogs.get(at).filter(|_| has_min_values) {
-            Some(catalog) => min_values::fewest(set, &order, rows, catalog, &self.algebra),
-            None => 1,
-        };
-        let known = self.templates.get(template)?;
-        let chosen = order.get(..number.min(order.len()))?;
-        Some(known.limits.most(chosen))
     }
 
     pub(crate) fn record(&mut self, core: &Core<'a>, place: &Place) {

@@ -1,0 +1,47 @@
+//! Types of a node to be made by the daemons that they run, for pods with rules about those.
+
+use super::Claim;
+use crate::{
+    bits::Bits,
+    topology::{Obeyed, daemons::Daemons, group::Kind},
+    world::{Permanence, Refusal, World},
+};
+
+impl<'a> Claim<'a> {
+    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns.
+    /// Returns the daemons that all of them run.
+    pub(super) fn keep_beside_daemons(
+        &self,
+        obeyed: &[Obeyed],
+        rows: &mut Bits,
+        world: &World<'a>,
+    ) -> Result<Daemons, Refusal> {
+        let groups = world.templates.get(self.template);
+        let groups = groups.map_or(&[][..], |template| &template.daemons);
+        for rule in obeyed.iter().filter(|rule| !rule.daemons.is_none()) {
+            let mut with = rows.clone();
+            with.clear();
+            for group in groups {
+                if !group.daemons.and(rule.daemons).is_none() {
+                    with.or(&group.rows);
+                }
+            }
+            match world.topology.group(rule.group) {
+                Some(group) if group.kind == Kind::AntiAffinity => rows.subtract(&with),
+                Some(group) if group.kind == Kind::Affinity && group.by_host => {
+                    let is_alone = group.on_host(self.host) == 0;
+                    if is_alone && with.intersects(rows) {
+                        rows.and(&with);
+                    }
+                }
+                _ => {}
+            }
+            if rows.is_empty() {
+                return Err(Refusal::Topology(rule.group, Permanence::ForGood));
+            }
+        }
+        let hosting = groups.iter().filter(|group| group.rows.intersects(rows));
+        let all = hosting.map(|group| group.daemons).reduce(Daemons::and);
+        Ok(all.unwrap_or_default())
+    }
+}

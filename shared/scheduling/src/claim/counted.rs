@@ -1,0 +1,37 @@
+//! What a node to be made counts as against limits before its type is known.
+
+use crate::{
+    algebra::SetId, bits::Bits, limits::Amounts, min_values, strategy::CountedAs, world::World,
+};
+
+impl World<'_> {
+    /// What a node counts as against limits: the first of its types that reach its `minValues`, by price or by what they take.
+    /// `None` where nothing limits it, or as much as it may become counts.
+    pub(super) fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<Amounts> {
+        let known = self.templates.get(template)?;
+        if !known.limits.are_by_choice() {
+            return None;
+        }
+        let (at, has_min_values) = (known.catalog, known.has_min_values);
+        let looked_at = if has_min_values { usize::MAX } else { 1 };
+        let mut order: Vec<usize> = match self.counted_as {
+            CountedAs::Smallest => known.limits.smallest_first(rows),
+            CountedAs::Cheapest | CountedAs::Largest => {
+                let prices = self.prices(at, set);
+                let usable = prices.iter().map(|(row, _)| *row);
+                let usable = usable.filter(|row| rows.contains(*row));
+                usable.take(looked_at).collect()
+            }
+        };
+        if order.is_empty() {
+            order.extend(rows.iter());
+        }
+        let number = match self.catalogs.get(at).filter(|_| has_min_values) {
+            Some(catalog) => min_values::fewest(set, &order, rows, catalog, &self.algebra),
+            None => 1,
+        };
+        let known = self.templates.get(template)?;
+        let chosen = order.get(..number.min(order.len()))?;
+        Some(known.limits.most(chosen))
+    }
+}
