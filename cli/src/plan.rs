@@ -8,7 +8,6 @@ mod text;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     io::{Read, Write as _},
     path::PathBuf,
     sync::Arc,
@@ -21,9 +20,7 @@ use api::{
 };
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use model::{
-    InstanceType, NodePoolName, Plan, PodKey, Snapshot, plan::Action, pod::TopologySpread,
-};
+use model::{InstanceType, Plan, PodKey, Snapshot, pod::TopologySpread};
 
 use crate::{admission, catalogs, classes, cluster, convert::document, decision, live, workloads};
 
@@ -168,9 +165,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?;
             }
             Output::Text => {
-                out.write_all(static_nodes(&fixed).as_bytes())?;
                 let parts = arguments.verbose.then_some(&snapshot);
-                out.write_all(text::of(&plan, &hints, parts).as_bytes())?;
+                out.write_all(text::of(&plan, &fixed, &hints, parts).as_bytes())?;
             }
         }
     }
@@ -249,25 +245,6 @@ fn hints_of(
         Some((pod.key.clone(), hints))
     });
     hints.collect()
-}
-
-/// Nodes that static NodePools lack, whatever waits.
-fn static_nodes(plan: &Plan) -> String {
-    let mut numbers: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
-    for planned in &plan.actions {
-        if let Action::Launch(launch) = &planned.action {
-            *numbers.entry(&launch.node_pool).or_default() += 1;
-        }
-    }
-    let mut text = String::new();
-    for (pool, number) in numbers {
-        let _ = writeln!(
-            text,
-            "{} to launch for the replicas of static NodePool {pool}; pods that wait may go there when they are ready.\n",
-            counted(number, "node")
-        );
-    }
-    text
 }
 
 pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{
-    CapacityType, NanosPerHour, Plan, Snapshot,
+    CapacityType, NanosPerHour, Plan, Snapshot, Surcharge,
     labels::{INSTANCE_TYPE, NODE_POOL, ZONE},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
@@ -61,6 +61,8 @@ pub(crate) struct NodeBox {
     pub(crate) instance_type: String,
     /// Dollars, where the price is known.
     pub(crate) hourly: Option<f64>,
+    /// The same by what it is paid for: the instance, its volumes, the node itself.
+    pub(crate) price_parts: Option<[f64; 3]>,
     pub(crate) state: Stage,
     pub(crate) since: Option<Timestamp>,
     /// Allocatable millicores.
@@ -122,7 +124,7 @@ struct Prices<'a> {
     /// Of what NodePools may buy: by type, zone and capacity type.
     instances: BTreeMap<(&'a str, &'a str, CapacityType), NanosPerHour>,
     /// What each node of a NodePool costs besides.
-    surcharges: BTreeMap<&'a str, NanosPerHour>,
+    surcharges: BTreeMap<&'a str, Surcharge>,
 }
 
 /// Nodes, and NodeClaims that are none yet, by name.
@@ -171,7 +173,7 @@ fn prices(snapshot: &Snapshot) -> Prices<'_> {
         })
     });
     let pools = snapshot.node_pools.iter();
-    let surcharges = pools.map(|pool| (pool.name.as_str(), snapshot.surcharge(pool).total()));
+    let surcharges = pools.map(|pool| (pool.name.as_str(), snapshot.surcharge(pool)));
     Prices {
         instances: offerings.collect(),
         surcharges: surcharges.collect(),
@@ -189,11 +191,14 @@ fn labelled(labels: &BTreeMap<String, String>, prices: &Prices<'_>) -> NodeBox {
     });
     let pool = text(NODE_POOL);
     let surcharge = prices.surcharges.get(pool.as_str()).copied();
+    let surcharge = surcharge.unwrap_or_default();
+    let parts = instance.map(|price| [*price, surcharge.volumes, surcharge.node]);
     NodeBox {
         name: String::new(),
         claim: None,
         pool,
-        hourly: instance.map(|price| dollars(price.plus(surcharge.unwrap_or_default()))),
+        hourly: instance.map(|price| dollars(price.plus(surcharge.total()))),
+        price_parts: parts.map(|parts| parts.map(dollars)),
         zone,
         capacity_type,
         instance_type,

@@ -133,7 +133,8 @@ pub(crate) fn words(node: &Outlook) -> String {
 }
 
 fn instead(found: &Alternative, reason: Option<Reason>) -> String {
-    let nodes: Vec<String> = found.nodes.iter().map(offering).collect();
+    let alike = found.nodes.chunk_by(|one, next| one == next);
+    let nodes: Vec<String> = alike.filter_map(offering).collect();
     let instead = match (nodes.as_slice(), reason) {
         ([], Some(Reason::Empty)) => "nothing on it has to move".to_owned(),
         ([], _) => "its pods fit on other nodes".to_owned(),
@@ -151,7 +152,13 @@ fn saving(saved: NanosPerHour) -> String {
     }
 }
 
-fn offering(one: &ExpectedOffering) -> String {
+/// Nodes that are to become alike.
+fn offering(nodes: &[ExpectedOffering]) -> Option<String> {
+    let one = nodes.first()?;
     let (kind, capacity_type, zone) = (&one.instance_type, one.capacity_type, &one.zone);
-    format!("{kind} {capacity_type} {zone} at ${}/h", one.price)
+    let node = format!("{kind} {capacity_type} {zone} at ${}/h", one.price);
+    Some(match nodes.len() {
+        1 => node,
+        number => format!("{number} nodes {node} each"),
+    })
 }

@@ -81,10 +81,11 @@ impl Known {
         hints
     }
 
-    /// What is wrong with a NodePool's requirements.
+    /// What is wrong with the requirements of NodePools that are used: of the others it is told why they are not.
     pub(crate) fn of_pools(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut hints = Vec::new();
-        for pool in &snapshot.node_pools {
+        let used = snapshot.node_pools.iter();
+        for pool in used.filter(|pool| pool.not_ready.is_none()) {
             let found = self.of_requirements(&pool.template.requirements);
             hints.extend(
                 found

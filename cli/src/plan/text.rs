@@ -3,16 +3,18 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use model::{
-    NanosPerHour, Plan, PodKey, Snapshot,
-    plan::{Action, Expected, Launch, Nomination, PodRef, Unplaced},
-    resources::amount_text,
+    NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
+    plan::{Action, Expected, Launch, Nomination, PodRef, Room, Unplaced},
+    resources::{PODS, amount_text},
 };
 
 use super::counted;
 
-/// A plan in words, with the parts of prices where the snapshot is given that knows them.
+/// A plan in words, after that of static NodePools' `fixed` nodes, with the parts of prices where the snapshot is given that
+/// knows them.
 pub(super) fn of(
     plan: &Plan,
+    fixed: &Plan,
     hints: &BTreeMap<PodKey, Vec<String>>,
     parts: Option<&Snapshot>,
 ) -> String {
@@ -27,9 +29,11 @@ pub(super) fn of(
         .map(|(launch, _)| launch.cheapest.price.0)
         .sum();
     let placed: usize = launches.iter().map(|(launch, _)| launch.pods.len()).sum();
-    let mut text = String::new();
-    if launches.is_empty() {
+    let mut text = static_nodes(fixed);
+    if launches.is_empty() && text.is_empty() {
         text.push_str("Nothing to launch.\n");
+    } else if launches.is_empty() {
+        text.push_str("Nothing else to launch.\n");
     } else {
         let _ = writeln!(
             text,
@@ -57,6 +61,16 @@ pub(super) fn of(
             let _ = writeln!(text, "  {} on {node}", names(&pods));
         }
     }
+    for (buffer, room) in &plan.buffers {
+        let room = match room {
+            Room::There => "is on nodes there are",
+            Room::Lacking => "is not there yet: the nodes above include what is launched for it",
+        };
+        let _ = writeln!(
+            text,
+            "\nRoom for the pods of CapacityBuffer {buffer} {room}."
+        );
+    }
     if !plan.unplaced.is_empty() {
         let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
         for (pods, reasons) in alike(&plan.unplaced, hints) {
@@ -70,6 +84,25 @@ pub(super) fn of(
     text
 }
 
+/// Nodes that static NodePools lack, whatever waits.
+fn static_nodes(plan: &Plan) -> String {
+    let mut numbers: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            *numbers.entry(&launch.node_pool).or_default() += 1;
+        }
+    }
+    let mut text = String::new();
+    for (pool, number) in numbers {
+        let _ = writeln!(
+            text,
+            "{} to launch for the replicas of static NodePool {pool}; pods that wait may go there when they are ready.\n",
+            counted(number, "node")
+        );
+    }
+    text
+}
+
 fn launch_text(launch: &Launch, because: &str) -> String {
     let cheapest = &launch.cheapest;
     let others = launch.instance_types.len().saturating_sub(1);
@@ -77,7 +110,10 @@ fn launch_text(launch: &Launch, because: &str) -> String {
         .spec
         .requests
         .iter()
-        .map(|(name, amount)| format!("{} {name}", amount_text(name, amount)))
+        .map(|(name, amount)| match (name, amount) {
+            (PODS, 1) => "1 pod".to_owned(),
+            (name, amount) => format!("{} {name}", amount_text(name, amount)),
+        })
         .collect();
     format!(
         "{}  {} {} {}  ${}/h{}\n  requests {}\n  {because}\n",

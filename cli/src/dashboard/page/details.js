@@ -22,7 +22,7 @@ export class Details {
       ["NodeClaim", node.claim],
       ["State", node.state],
       ["Since", node.since && new Date(node.since).toLocaleString("en-GB")],
-      ["Price", node.hourly != null && `${dollars(node.hourly)}/h`],
+      ["Price", node.hourly != null && `${dollars(node.hourly)}/h${parts(node.priceParts)}`],
       ["CPU", `${cpus(used(1))} of ${cpus(node.cpu)} requested (${percent(shared(used(1), node.cpu))})`],
       ["Memory", `${bytes(used(2))} of ${bytes(node.memory)} requested (${percent(shared(used(2), node.memory))})`],
     ].filter(([, value]) => value);
@@ -49,4 +49,11 @@ export class Details {
     this.hide();
     this.#closed();
   }
+}
+
+/** What a price is made of, where that is more than the instance. */
+function parts(of) {
+  const named = [" for the instance", " for its volumes", " for the node itself"].map((what, nth) => [of?.[nth] ?? 0, what]);
+  const paid = named.filter(([price]) => price > 0).map(([price, what]) => dollars(price) + what);
+  return paid.length > 1 ? ` (${paid.join(", ")})` : "";
 }
