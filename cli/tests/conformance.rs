@@ -128,6 +128,7 @@ fn judge(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
         let case: Value = serde_json::from_str(case).unwrap();
         let mut decision: Value = serde_json::from_str(&decision.unwrap()).unwrap();
         name_equal_pods_as_recorded(&case, &mut decision["got"]);
+        keep_silent_as_recorded(&mut decision["got"]);
         let id = || case["id"].as_str().unwrap().to_owned();
         let (ours, wanted) = (left(&decision["got"]), left(&case["expect"]));
         if case["expect"]["stable"] == false && ours.len() <= wanted.len() {
@@ -220,6 +221,15 @@ fn name_equal_pods_as_recorded(case: &Value, got: &mut Value) {
     }
     let errors = got["errors"].as_array_mut().into_iter().flatten();
     errors.for_each(|error| rename(&mut error["pod"]));
+}
+
+/// Karpenter 1.15 says of a drifted node of a static NodePool that is at its limit why it stays; the decisions are recorded of 1.14,
+/// which said nothing.
+fn keep_silent_as_recorded(got: &mut Value) {
+    const SAID_SINCE: &str = "static NodePool is at its node limit and cannot stage a replacement";
+    if let Some(blocked) = got["blocked"].as_array_mut() {
+        blocked.retain(|one| one["message"] != SAID_SINCE);
+    }
 }
 
 /// What makes pods equal: everything but name and age.

@@ -76,7 +76,12 @@ impl Source<'_> {
             "\u{10ffff}",
             "m5.large",
         ];
-        if Shown(expected).to_string().contains("timestamp") {
+        let wanted = Shown(expected).to_string();
+        if wanted.contains("duration") {
+            let seconds = i64::try_from(self.below(1_000_000)).unwrap();
+            return jiff::SignedDuration::from_secs(seconds).to_string();
+        }
+        if wanted.contains("timestamp") {
             // Milliseconds, as functions' clocks count.
             let at = i64::try_from(self.below(4_000_000_000_000)).unwrap();
             return jiff::Timestamp::from_millisecond(at).unwrap().to_string();

@@ -166,7 +166,6 @@ mod tests {
                 "settings.enableDRA: pods with resource claims are left to others",
                 "settings.preferencePolcy: there is none of this name",
                 "settings.featureGates.nodeRepairs: there is none of this name",
-                "settings.featureGates.podDeletionCostManagement: Whittle does not have it yet",
                 "settings.awsFeatureGates.draAMD: there is none of this name",
                 "settings.awsFeatureGates.draEFA: Whittle does not have it yet",
             ]

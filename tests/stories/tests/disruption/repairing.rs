@@ -53,6 +53,8 @@ async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on
     assert_eq!(rig.sim.with(alive), 3, "half an hour is tolerated");
     wait(&mut rig, 90, replacing).await;
     wait(&mut rig, 30, |world| alive(world) == 4).await;
+    let launching = |world: &mut fakes::World| !told(world, "DisruptionLaunching").is_empty();
+    wait(&mut rig, 60, launching).await;
     rig.sim.with(|world| {
         let claim = &world.api.node_claims[&sick.name];
         assert_eq!(claim.deleted_at, None, "its replacement comes first");

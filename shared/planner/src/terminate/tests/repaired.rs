@@ -88,8 +88,7 @@ fn repair_that_was_taken_back_or_is_of_another_node_bounds_nothing() {
 
 #[test]
 fn pods_of_a_repair_without_time_are_removed_by_force_before_anything_is_written() {
-    let mut snapshot = repaired(Some(0));
-    snapshot.node_claims[0].finalizers.clear();
+    let snapshot = repaired(Some(0));
     let decision = terminate(&snapshot, &Gone::default());
     let forced = decision.plan.actions.iter();
     let mut forced = forced.filter(|one| matches!(&one.action, Action::DeletePod { .. }));
