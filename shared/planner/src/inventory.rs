@@ -9,7 +9,7 @@ use api::conditions::types::{LAUNCHED, REGISTERED as REGISTERED_NODE};
 use model::{
     InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
-    ledger::Intent,
+    ledger::{Command, Intent},
     node::Node,
     node_claim::NodeClaim,
     plan::{Expected, Launch},
@@ -19,7 +19,7 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
-use crate::by_instance::instance_of;
+use crate::{by_instance::instance_of, machine::is_time_out};
 
 /// Everything that is or will be a node.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Machine<'a> {
     pub initialized: bool,
     /// On its way out: takes no pods, and its own are to move.
     pub deleting: bool,
+    /// It is on its way out for being late alone, which its arrival may still take back: it counts for limits.
+    pub late: bool,
     /// Its instance goes whatever is on it: all its pods are to move.
     pub doomed: bool,
     pub capacity: Resources,
@@ -87,18 +89,22 @@ impl<'a> Inventory<'a> {
         let awaited = awaited.filter(|intent| !known.contains(intent.name()));
         machines.extend(awaited.map(|intent| Machine::awaited(intent, snapshot)));
         let noticed = noticed(snapshot);
+        let late = timed_out(snapshot);
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
-            machine.deleting |= claim.is_some_and(|name| leaving.contains(name));
-            machine.deleting |= machine
+            let is_overdue = machine
                 .claim
                 .is_some_and(|claim| is_overdue(claim, snapshot));
+            let is_late = is_overdue || claim.is_some_and(|name| late.contains(name));
+            machine.late |= is_late && !machine.deleting;
+            machine.deleting |= is_late || claim.is_some_and(|name| leaving.contains(name));
             let of_claim = machine.claim.map(|claim| &claim.status.provider_id);
             let of_node = || machine.node.map(|node| &node.provider_id);
             let instance = of_claim.or_else(of_node);
             let instance = instance.and_then(|provider_id| instance_of(provider_id));
             if let Some(doomed) = instance.and_then(|id| noticed.get(&id)) {
                 machine.deleting = true;
+                machine.late = false;
                 machine.doomed = *doomed;
             }
         }
@@ -122,7 +128,7 @@ impl<'a> Inventory<'a> {
     pub(crate) fn usage_without(&self, pool: &NodePoolName, gone: &BTreeSet<usize>) -> Resources {
         let mut usage = Resources::default();
         let own = self.machines.iter().enumerate().filter(|(at, machine)| {
-            !machine.deleting
+            (!machine.deleting || machine.late)
                 && !gone.contains(at)
                 && machine.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
         });
@@ -160,6 +166,7 @@ impl<'a> Machine<'a> {
             registered,
             initialized,
             deleting,
+            late: false,
             doomed: false,
             largest: None,
             capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
@@ -206,6 +213,7 @@ impl<'a> Machine<'a> {
             registered: false,
             initialized: false,
             deleting: own.is_some_and(is_going) || is_overlong(intent, snapshot),
+            late: !own.is_some_and(is_going) && is_overlong(intent, snapshot),
             doomed: false,
             capacity: expected.capacity.clone(),
             largest: largest(launch, snapshot),
@@ -330,10 +338,17 @@ fn is_overlong(intent: &Intent, snapshot: &Snapshot) -> bool {
 
 /// NodeClaims that a committed disruption is about to remove.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    let under_way = snapshot
-        .commands
-        .iter()
-        .filter(|command| command.state.is_open());
+    targets(snapshot, |_| true)
+}
+
+/// Those among them that are removed for a time-out, unless they turn up before.
+fn timed_out(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
+    targets(snapshot, |command| is_time_out(&command.reason))
+}
+
+fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&NodeClaimName> {
+    let commands = snapshot.commands.iter();
+    let under_way = commands.filter(|command| command.state.is_open() && which(command));
     let targets = under_way.flat_map(|command| &command.delete);
     targets.map(|target| &target.name).collect()
 }

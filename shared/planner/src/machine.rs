@@ -209,6 +209,13 @@ impl Ending {
     }
 }
 
+/// Whether a NodeClaim that is deleted for this reason stays if it turns up before.
+pub(crate) fn is_time_out(reason: &str) -> bool {
+    let all = [Ending::LaunchTimeout, Ending::RegistrationTimeout];
+    all.iter()
+        .any(|ending| reason.starts_with(ending.because().0))
+}
+
 /// What a NodeClaim that was to be deleted for a time-out has come to since, so that it stays.
 pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
     let came = |ending: Ending, what: &str| {

@@ -254,6 +254,30 @@ fn nothing_is_expected_of_a_launch_that_takes_longer_than_registering_may() {
 }
 
 #[test]
+fn node_that_is_removed_for_being_late_counts_for_limits_until_it_goes() {
+    let usage = |reason: &str, deleted: bool| {
+        let mut snapshot = world();
+        snapshot.commands = vec![Command {
+            delete: vec![target(&snapshot.node_claims[0])],
+            state: CommandState::Deleting,
+            reason: reason.to_owned(),
+            ..Command::default()
+        }];
+        snapshot.node_claims[0].deleted_at = deleted.then(now);
+        let inventory = Inventory::new(&snapshot);
+        assert!(inventory.machines[0].deleting, "no pod is expected there");
+        inventory.usage(&"default".into()).get("cpu") > 0
+    };
+    assert!(usage(
+        "launch_timeout: its instance was not launched in time",
+        false
+    ));
+    assert!(usage("registration_timeout: its node did not join", false));
+    assert!(!usage("registration_timeout: its node did not join", true));
+    assert!(!usage("Drifted", false));
+}
+
+#[test]
 fn whether_anything_leaves_is_known_from_either() {
     type Change = (fn(&mut Snapshot), bool);
     let changes: [Change; 4] = [

@@ -9,7 +9,7 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{Laws, SEEN_AFTER, acts::is_protected, ends};
+use super::{Laws, SEEN_AFTER, acts::is_protected, ends, patience::REGISTERED_WITHIN};
 use crate::rows;
 
 impl Laws {
@@ -78,8 +78,12 @@ impl Laws {
             let intents = rows(world)
                 .into_iter()
                 .flat_map(|rows| rows.intents.values());
+            // Of a launch that takes longer than registering may nothing is expected any more.
+            let is_late =
+                |intent: &&Intent| now.duration_since(intent.committed_at) > REGISTERED_WITHIN;
             let others = intents
                 .filter(|intent| intent.is_in_flight() && intent.plan != commit.id)
+                .filter(|intent| !is_late(intent))
                 .filter(|intent| !is_given_away(intent) && !ends(&world.api, intent.name()));
             let twice = others.flat_map(|intent| {
                 intent

@@ -12,7 +12,7 @@ const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(90);
 /// Pods have places after this, launches that time out and are begun again included.
 const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(9);
 /// The time-out of registrations, as settings have it unless they say otherwise.
-const REGISTERED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+pub(super) const REGISTERED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 /// Nodes whose pods let them go are gone after this.
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(12);
 
