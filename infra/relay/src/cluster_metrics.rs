@@ -1,5 +1,5 @@
-//! How the cluster stands by the relay's own watches, under Karpenter's names: summed up over what is alike, or a series for each node,
-//! pod and object as Karpenter has.
+//! State of the cluster by the relay's own watches, under Karpenter's names: summed up over nodes and pods that are alike, or a series
+//! for each node, pod and object as Karpenter has.
 
 mod conditions;
 mod exposition;
@@ -13,7 +13,7 @@ use crate::relay::Relay;
 use crate::told::{Histograms, Told, help, quantile};
 use exposition::Exposition;
 
-/// What is told, and by which clock.
+/// Choice of series, and the clock that ages are taken by.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterMetrics {
     pub clock: fn() -> Timestamp,

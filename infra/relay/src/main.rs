@@ -76,6 +76,9 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         per_object: config.per_object,
     });
     let mut relay = Relay::new(config.cluster.clone(), config.window, seed);
+    if config.per_object {
+        relay = relay.telling_of_each_pod();
+    }
     if config.view_bucket.is_some() {
         relay = relay.publishing(config.cluster.clone(), epoch.clone());
     }

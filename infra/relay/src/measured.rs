@@ -10,16 +10,19 @@ use model::status::{Durations, Status};
 use crate::kind::Kind;
 use crate::objects::facts::{Facts, ObjectFacts, PodAmounts, PodFacts};
 
-/// Since the relay started; pods and conditions that it did not see before are not counted.
+/// Counts and times since the relay started; pods and conditions that the relay did not see before are not counted.
 #[derive(Debug, Default)]
 pub struct Measured {
     status: Status,
-    /// What pods request, each set once however many pods share it.
+    /// Requests and limits of pods, each set once however many pods share it.
     amounts: BTreeSet<Arc<PodAmounts>>,
+    /// Number of sets at which those go that no pod has any more: twice as many as were left the last time, so that each set is looked
+    /// at a few times at most.
+    clear_at: usize,
 }
 
-/// Sets of amounts between two clearings of those that no pod has any more.
-const AMOUNTS_KEPT: usize = 10_000;
+/// Least number of sets of amounts at which any are cleared.
+const CLEAR_AT_LEAST: usize = 10_000;
 
 impl Measured {
     pub fn status(&self) -> &Status {
@@ -50,9 +53,10 @@ impl Measured {
             *amounts = Arc::clone(known);
             return;
         }
-        if self.amounts.len() >= AMOUNTS_KEPT {
+        if self.amounts.len() >= self.clear_at.max(CLEAR_AT_LEAST) {
             self.amounts
                 .retain(|amounts| Arc::strong_count(amounts) > 1);
+            self.clear_at = self.amounts.len().saturating_mul(2);
         }
         self.amounts.insert(Arc::clone(amounts));
     }
@@ -62,19 +66,16 @@ impl Measured {
         let old = old.filter(|old| old.created_at == new.created_at);
         let was_unbound = old.is_some_and(|old| old.seen_unbound);
         let was_unready = old.is_some_and(|old| old.seen_unready);
+        let details = new.details.as_deref();
         if was_unbound && new.node.is_some() {
-            self.took(
-                "karpenter_pods_bound_duration_seconds",
-                new.created_at,
-                new.bound_at,
-            );
+            let name = "karpenter_pods_bound_duration_seconds";
+            let bound_at = details.and_then(|details| details.bound_at);
+            self.took(name, new.created_at, bound_at);
         }
         if was_unready && new.ready {
-            self.took(
-                "karpenter_pods_startup_duration_seconds",
-                new.created_at,
-                new.ready_at,
-            );
+            let name = "karpenter_pods_startup_duration_seconds";
+            let ready_at = details.and_then(|details| details.ready_at);
+            self.took(name, new.created_at, ready_at);
         }
         new.seen_unbound = new.node.is_none();
         new.seen_unready = !new.ready && (new.seen_unready || was_unready);

@@ -63,7 +63,7 @@ struct LaneLabels {
 }
 
 impl Metrics {
-    /// The same, telling of the cluster what the relay sees of it.
+    /// Adds series about the cluster that the relay watches.
     pub fn of_cluster(self, cluster: ClusterMetrics) -> Self {
         Self {
             cluster: Some(cluster),

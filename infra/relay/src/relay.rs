@@ -85,6 +85,14 @@ impl Relay {
         }
     }
 
+    /// The relay with series for each pod on `/metrics`.
+    pub fn telling_of_each_pod(self) -> Self {
+        Self {
+            state: self.state.keeping_details(),
+            ..self
+        }
+    }
+
     pub fn observe(&mut self, observation: Observation, now: Duration) {
         let Observation { kind, mut event } = observation;
         if let Some(published) = self.published.as_mut().filter(|_| kind == Kind::Pod) {

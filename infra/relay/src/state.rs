@@ -18,7 +18,7 @@ pub struct Sighting {
     /// `namespace/name`, or the name alone.
     pub name: String,
     pub digest: Digest,
-    /// For `/metrics`.
+    /// Parts that `/metrics` tells of.
     pub facts: Option<Facts>,
     /// A pod as functions plan with it, where the relay publishes pods.
     pub pod: Option<Box<model::pod::Pod>>,
@@ -31,6 +31,7 @@ pub struct State {
     waiting: usize,
     draining: usize,
     measured: Measured,
+    keeps_details: bool,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +49,14 @@ struct Known {
 }
 
 impl State {
+    /// Keeps what tells pods apart, for series of their own.
+    pub fn keeping_details(self) -> Self {
+        Self {
+            keeps_details: true,
+            ..self
+        }
+    }
+
     /// A list of this kind begins: what it does not show by its end is gone.
     pub fn begin_list(&mut self, kind: Kind) {
         self.objects(kind).listing = Some(BTreeSet::new());
@@ -147,14 +156,14 @@ impl State {
         self.waiting
     }
 
-    /// What `/metrics` tells of the objects of a kind.
+    /// The objects of a kind that `/metrics` tells of.
     pub fn facts(&self, kind: Kind) -> impl Iterator<Item = (Key, &Facts)> {
         let objects = self.kinds.get(&kind).into_iter();
         let known = objects.flat_map(|objects| &objects.known);
         known.filter_map(|(key, known)| Some((*key, known.facts.as_ref()?)))
     }
 
-    /// What was counted and timed of changes since the relay started.
+    /// Counts and times of changes since the relay started.
     pub fn measured(&self) -> &Status {
         self.measured.status()
     }
@@ -184,6 +193,11 @@ impl State {
                 let old = known.get(&key).and_then(|old| old.facts.as_ref());
                 if let Some(facts) = &mut new.facts {
                     self.measured.follow(kind, old, facts);
+                    if let Facts::Pod(pod) = facts
+                        && !self.keeps_details
+                    {
+                        pod.details = None;
+                    }
                 }
                 known.insert(key, new)
             }

@@ -1,5 +1,5 @@
-//! What the functions tell of the cluster, for `/metrics`: series under Karpenter's names, in a ConfigMap. What the relay measured itself is
-//! shown among them.
+//! Series of the functions about the cluster, for `/metrics`: under Karpenter's names, from a ConfigMap. Series that the relay measured
+//! itself are shown among them.
 //!
 //! Nothing else here depends on it. A document that cannot be read is counted as such, and its series are missing.
 
@@ -136,7 +136,7 @@ impl Told {
         }
     }
 
-    /// What was timed under this name, those of the same labels summed up.
+    /// Histograms of this name, those of the same labels summed up.
     pub(crate) fn histograms(&self, measured: &Status, name: &str) -> Histograms {
         let mut family = Histograms::default();
         for status in self.statuses(measured) {

@@ -23,15 +23,12 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
             &format!("operator_{name}_status_condition_count"),
             "Objects with this condition",
         );
-        if per_object {
-            for (object, condition) in each(state, kind) {
-                page.sample(&labels(object, condition), 1.0);
-            }
-        } else {
-            write_counts(state, kind, page);
-        }
         if !per_object {
+            write_counts(state, kind, page);
             continue;
+        }
+        for (object, condition) in each(state, kind) {
+            page.sample(&labels(object, condition), 1.0);
         }
         page.gauge(
             &format!("operator_{name}_status_condition_current_status_seconds"),

@@ -35,7 +35,7 @@ impl<'a> Exposition<'a> {
         self.sample_of("", labels, value);
     }
 
-    /// The same with what follows the family's name.
+    /// Adds a series whose name goes on after the family's, such as `_sum`.
     pub(super) fn sample_of(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         self.text.push_str(&self.name);
         self.text.push_str(suffix);

@@ -26,7 +26,6 @@ type Labels = Vec<(String, String)>;
 /// Amounts of one node, or of all that are alike.
 #[derive(Default)]
 struct Amounts {
-    nodes: usize,
     capacity: Resources,
     allocatable: Resources,
     requests: Resources,
@@ -100,8 +99,12 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
         }
     }
     page.gauge("whittle_nodes", "Nodes that are alike");
-    for (labels, amounts) in &self::amounts(state, alike, usize::MAX) {
-        page.sample(&borrowed(labels), number(amounts.nodes));
+    let mut counts: BTreeMap<Labels, usize> = BTreeMap::new();
+    for (_, node) in nodes(state) {
+        *counts.entry(alike(node)).or_default() += 1;
+    }
+    for (labels, count) in &counts {
+        page.sample(&borrowed(labels), number(*count));
     }
     if per_object {
         page.gauge(
@@ -139,7 +142,6 @@ fn amounts(
     let mut by_labels: BTreeMap<Labels, Amounts> = BTreeMap::new();
     for (key, node) in nodes(state).take(most) {
         let sum = by_labels.entry(labels(node)).or_default();
-        sum.nodes += 1;
         sum.capacity.add(&node.capacity);
         sum.allocatable.add(&node.allocatable);
         for pod in of_pods.get(&key).into_iter().flatten() {

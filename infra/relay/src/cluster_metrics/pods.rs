@@ -34,8 +34,10 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
         let ages = waiting.filter_map(|pod| Some((pod, age(pod.created_at, now)?)));
         if per_object {
             for (pod, age) in ages.take(PODS_MAX) {
-                let labels = [("name", &*pod.name), ("namespace", &*pod.namespace)];
-                page.sample(&labels, age);
+                if let Some(pod) = &pod.details {
+                    let labels = [("name", &*pod.name), ("namespace", &*pod.namespace)];
+                    page.sample(&labels, age);
+                }
             }
         } else {
             page.sample(&[], ages.map(|(_, age)| age).fold(0.0, f64::max));
@@ -62,13 +64,16 @@ pub(super) fn pods(state: &State) -> impl Iterator<Item = &PodFacts> {
 }
 
 fn write_state(pod: &PodFacts, node: Option<&NodeFacts>, page: &mut Exposition<'_>) {
+    let Some(details) = &pod.details else {
+        return;
+    };
     let text = |truth: bool| if truth { "true" } else { "false" };
     let phase = format!("{:?}", pod.phase);
     let mut labels = vec![
-        ("name", &*pod.name),
-        ("namespace", &*pod.namespace),
-        ("owner", &*pod.owner),
-        ("node", &*pod.node_name),
+        ("name", &*details.name),
+        ("namespace", &*details.namespace),
+        ("owner", &*details.owner),
+        ("node", &*details.node),
         ("scheduled", text(pod.node.is_some())),
         ("phase", phase.as_str()),
         ("ready", text(pod.ready)),

@@ -27,8 +27,12 @@ impl Scrape {
             max: Duration::from_secs(10),
         };
         let clock = || "2026-03-05T12:10:00Z".parse().unwrap();
+        let relay = Relay::new(ClusterName::from("demo"), window, 0);
         Self {
-            relay: Relay::new(ClusterName::from("demo"), window, 0),
+            relay: match per_object {
+                true => relay.telling_of_each_pod(),
+                false => relay,
+            },
             metrics: Metrics::default().of_cluster(ClusterMetrics { clock, per_object }),
         }
     }
@@ -214,7 +218,7 @@ fn pods_that_were_seen_waiting_are_timed_until_they_are_bound_and_ready() {
         for _ in 0..2 {
             scrape.see::<WholePod>(&serves);
         }
-        // It had started before the relay did.
+        // The pod had started before the relay did.
         let early = ready(
             pod("web-1", "ReplicaSet", Some("a")),
             "2026-03-05T12:09:00Z",

@@ -11,7 +11,7 @@ use model::pod::{Pod, PodPhase};
 use super::Key;
 use super::meta::{Condition, Meta};
 
-/// What is kept of an object for `/metrics`.
+/// Parts of an object that `/metrics` tells of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Facts {
     Pod(PodFacts),
@@ -20,7 +20,7 @@ pub enum Facts {
     Other(ObjectFacts),
 }
 
-/// What all kinds with conditions have in common.
+/// Parts that all kinds with conditions have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFacts {
     pub namespace: Box<str>,
@@ -42,7 +42,7 @@ pub struct ConditionFacts {
 pub struct NodeFacts {
     pub object: ObjectFacts,
     pub created_at: Option<Timestamp>,
-    /// Those that Karpenter's metrics have.
+    /// The labels that Karpenter's metrics have.
     pub labels: BTreeMap<String, String>,
     pub managed: bool,
     pub capacity: Resources,
@@ -51,27 +51,34 @@ pub struct NodeFacts {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    pub namespace: Box<str>,
-    pub name: Box<str>,
-    /// Name of the controlling owner.
-    pub owner: Box<str>,
     pub node: Option<Key>,
-    pub node_name: Box<str>,
     pub phase: PodPhase,
     pub ready: bool,
-    /// Of a DaemonSet.
+    /// Whether a DaemonSet owns it.
     pub daemon: bool,
     pub created_at: Option<Timestamp>,
-    pub bound_at: Option<Timestamp>,
-    pub ready_at: Option<Timestamp>,
     /// Shared by the pods that are alike.
     pub amounts: Arc<PodAmounts>,
     /// Seen before it was bound, and before it was ready: only then is it known how long either took.
     pub seen_unbound: bool,
     pub seen_unready: bool,
+    /// Kept only where pods have series of their own: these are most of what a pod takes of the relay's memory.
+    pub details: Option<Box<PodDetails>>,
 }
 
-/// What a pod's containers request, and what they are limited to.
+/// Parts of a pod that tell it from others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodDetails {
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+    /// Name of the controlling owner.
+    pub owner: Box<str>,
+    pub node: Box<str>,
+    pub bound_at: Option<Timestamp>,
+    pub ready_at: Option<Timestamp>,
+}
+
+/// Requests and limits of a pod's containers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAmounts {
     pub requests: Resources,
@@ -108,23 +115,25 @@ impl PodFacts {
         let owner = pod.owner.as_ref();
         let node_name = pod.node_name.as_ref().map(|node| node.as_str());
         Self {
-            namespace: pod.key.namespace.as_str().into(),
-            name: pod.key.name.as_str().into(),
-            owner: owner.map_or("", |owner| owner.name.as_str()).into(),
             node: node_name.map(Key::node),
-            node_name: node_name.unwrap_or_default().into(),
             phase: pod.phase,
             ready: pod.ready,
             daemon: owner.is_some_and(|owner| owner.kind == "DaemonSet"),
             created_at: pod.created_at,
-            bound_at: since("PodScheduled"),
-            ready_at: since("Ready"),
             amounts: Arc::new(PodAmounts {
                 requests: pod.requests.clone(),
                 limits: pod.limits.clone(),
             }),
             seen_unbound: node_name.is_none(),
             seen_unready: pod.phase == PodPhase::Pending,
+            details: Some(Box::new(PodDetails {
+                namespace: pod.key.namespace.as_str().into(),
+                name: pod.key.name.as_str().into(),
+                owner: owner.map_or("", |owner| owner.name.as_str()).into(),
+                node: node_name.unwrap_or_default().into(),
+                bound_at: since("PodScheduled"),
+                ready_at: since("Ready"),
+            })),
         }
     }
 }
@@ -150,7 +159,7 @@ impl ObjectFacts {
 pub(super) fn resources(list: &BTreeMap<String, String>) -> Resources {
     let mut resources = Resources::default();
     for (name, amount) in list {
-        // What is left out is missing from a chart.
+        // An amount that is left out is missing from a chart, and nothing else.
         let _ = resources.set_quantity(name, amount);
     }
     resources

@@ -86,7 +86,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Since when it has its status.
+    /// Instant at which the condition took its status.
     pub fn since(&self) -> Option<Timestamp> {
         self.last_transition.as_ref()?.parse().ok()
     }

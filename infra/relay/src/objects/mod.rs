@@ -31,7 +31,7 @@ pub trait Watched: DeserializeOwned + Send + 'static {
     fn meta(&self) -> &Meta;
     fn digest(&self) -> Digest;
 
-    /// What `/metrics` tells of the object, if anything.
+    /// Parts that `/metrics` tells of, if there are any.
     fn facts(&self) -> Option<Facts> {
         None
     }

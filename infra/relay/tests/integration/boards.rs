@@ -67,7 +67,7 @@ impl Prometheus {
         }
     }
 
-    /// How many series a query answers; an error is Prometheus' own.
+    /// Number of series that a query answers; an error is Prometheus' own.
     async fn query(&self, query: &str) -> Result<usize, String> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let request = Request::get(format!("/api/v1/query?query={encoded}"));
@@ -127,7 +127,7 @@ fn metrics_of(query: &str) -> impl Iterator<Item = &str> {
     words.filter(move |word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
 }
 
-/// What the functions of a busy cluster tell.
+/// Status document of the functions of a busy cluster.
 fn told() -> Told {
     let labels = |text: &str| -> BTreeMap<String, String> {
         let pairs = text.split(',').filter_map(|pair| pair.split_once('='));

@@ -132,7 +132,7 @@ impl Running {
         Self::begin(server, idle, Metrics::default())
     }
 
-    /// One that tells these metrics besides.
+    /// A relay that tells these metrics besides.
     pub(crate) fn start_telling(server: &ApiServer, metrics: Metrics) -> Self {
         Self::begin(server, Duration::from_millis(30), metrics)
     }
@@ -145,6 +145,7 @@ impl Running {
         let cluster = ClusterName::from("demo");
         let relay = Relay::new(cluster.clone(), window, 0);
         let relay = relay.publishing(cluster.clone(), "epoch".to_owned());
+        let relay = relay.telling_of_each_pod();
         let shared = Shared::new(relay, metrics.clone());
         let sink = Arc::new(MemorySink::default());
         let (observations, receiver) = mpsc::channel(OBSERVATIONS);
