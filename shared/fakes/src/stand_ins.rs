@@ -129,7 +129,8 @@ impl World {
         changed
     }
 
-    /// So many of these pods: pending ones go first, then those of the least deletion cost, as the ReplicaSet controller prefers.
+    /// Pods that go when this many are too many: pending ones first, then those of the least deletion cost, as the ReplicaSet controller
+    /// prefers.
     fn surplus(&self, own: impl Fn(&&Pod) -> bool, count: usize) -> Vec<(PodKey, Uid)> {
         if count == 0 {
             return Vec::new();
