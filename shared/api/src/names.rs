@@ -177,6 +177,8 @@ pub mod annotation {
     pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
     pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
+    /// On a NodeClaim that a plan committed: its own name, so that a copy under another name is told from it.
+    pub const COMMITTED: &str = "whittle.sh/committed";
     /// On a NodeClaim: digest of the pods on its node that count as activity.
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
     /// On a Node that is to reboot: the id of the boot before.

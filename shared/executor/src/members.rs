@@ -1,7 +1,10 @@
 //! A launch on its way: its intent and its NodeClaim.
 
 use api::{
-    ConditionSet, conditions::types::LAUNCHED, convert::change_conditions, names::finalizer,
+    ConditionSet,
+    conditions::types::LAUNCHED,
+    convert::change_conditions,
+    names::{annotation, finalizer},
 };
 use model::{
     NodeClaimName, NodePoolName, Uid,
@@ -75,7 +78,12 @@ impl Executor<'_> {
     ) -> Result<Option<Member>, Trouble> {
         let (claim, intent) = match &intent.state {
             IntentState::Intended => {
-                let claim = match self.api.create_node_claim(&intent.launch).await {
+                let mut launch = intent.launch.clone();
+                let own_name = launch.name.to_string();
+                launch
+                    .annotations
+                    .insert(annotation::COMMITTED.to_owned(), own_name);
+                let claim = match self.api.create_node_claim(&launch).await {
                     Ok(claim) => claim,
                     Err(error @ ClusterError::Invalid { .. }) => {
                         let why = error.to_string();
@@ -201,7 +209,7 @@ impl Executor<'_> {
                 EventTarget::NodeClaim(name.clone(), member.uid().clone()),
                 format!("NodeClaim {name} event: {why}"),
             ));
-            // Whoever owns a pod that waits for this NodeClaim seldom sees NodeClaims (spec/v1.15 §10).
+            // Owners of pods seldom see NodeClaims (spec/v1.15 §10).
             let pods = member.intent.launch.pods.iter().map(|pod| {
                 event(
                     EventTarget::Pod(pod.key.clone(), pod.uid.clone()),

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{finalizer, tag};
+use api::names::{annotation, finalizer, tag};
 use executor::{ClassFacts, Executor};
 use model::{
-    CapacityType, InstanceId, InstanceType, InstanceTypeName, Lane, NanosPerHour, NodeClaimName,
-    NodeClassName, Offering, Snapshot,
+    Action, CapacityType, InstanceId, InstanceType, InstanceTypeName, Lane, NanosPerHour,
+    NodeClaimName, NodeClassName, Offering, Plan, Snapshot, Uid,
     ids::PlanId,
     labels,
     launch::Instance,
     ledger::{Intent, IntentState, PauseLevel},
     node_claim::{NodeClaim, NodeClaimSpec},
-    plan::{ExpectedOffering, Launch},
+    plan::{ExpectedOffering, Launch, Planned, Target},
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
@@ -26,41 +26,23 @@ use crate::{
     observe::is_our_class,
 };
 
-/// Puts an intent for every NodeClaim that has neither one nor an instance; answers those that are ours to launch now. While
-/// somebody pauses all, they wait (C4).
+/// Puts an intent for every NodeClaim that has neither one nor an instance, but for those that are to go; answers the intents
+/// that are ours to launch now. While somebody pauses all, they wait (C4).
 pub(crate) async fn adopt(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     snapshot: &Snapshot,
     classes: &BTreeMap<NodeClassName, ClassFacts>,
+    not_to_launch: &BTreeSet<Uid>,
 ) -> Result<Vec<Intent>, TurnError> {
     let mut adopted = Vec::new();
-    let is_held = |claim: &NodeClaim| {
-        let pool = claim.node_pool();
-        let paused = snapshot.paused(pool.as_ref(), PauseLevel::All, turn.now);
-        paused.is_some()
-    };
-    let orphans = snapshot.node_claims.iter().filter(|claim| {
-        claim.deleted_at.is_none()
-            && !is_held(claim)
-            && claim.status.provider_id.is_empty()
-            && is_our_class(&claim.spec.node_class)
-            // Whoever deletes it must wait for what is launched for it: first the finalizer, then the call.
-            && claim.finalizers.iter().any(|name| name == finalizer::TERMINATION)
-    });
-    for claim in orphans {
-        if turn
-            .world
-            .ledger
-            .intent(turn.cluster, &claim.name)
-            .await?
-            .is_some()
-        {
-            continue;
-        }
+    for claim in orphans(turn, snapshot).await? {
         let Some(class) = classes.get(&claim.spec.node_class.name) else {
             continue;
         };
+        if not_to_launch.contains(&claim.uid) {
+            continue;
+        }
         let surcharge = snapshot.surcharge_of(claim.node_pool().as_ref());
         let launch = launch(claim, class, surcharge);
         let intent = Intent {
@@ -89,11 +71,75 @@ pub(crate) async fn adopt(
     Ok(adopted)
 }
 
+/// Deletes NodeClaims that were created too late: the API server carried out a request after the launch it was for had been
+/// given up, and its row was gone. A row lives as long as its NodeClaim (A1), so nothing is on its way for them, unless their
+/// rows were lost and their instances were not.
+pub(crate) async fn created_too_late(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+) -> Result<Plan, TurnError> {
+    let mut late = orphans(turn, snapshot).await?;
+    late.retain(|claim| {
+        let committed = claim.annotations.get(annotation::COMMITTED);
+        committed.is_some_and(|name| name == claim.name.as_str())
+    });
+    if late.is_empty() {
+        return Ok(Plan::default());
+    }
+    let names = late.iter().map(|claim| &claim.name).collect();
+    let existing = existing(turn, snapshot, &names).await?;
+    late.retain(|claim| !existing.contains_key(&claim.name));
+    let deletions = late.into_iter().map(|claim| Planned {
+        action: Action::DeleteNodeClaim(Target {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            resource_version: claim.resource_version.clone(),
+        }),
+        because: format!(
+            "NodeClaim {} was created after its launch was given up",
+            claim.name
+        ),
+    });
+    Ok(Plan {
+        actions: deletions.collect(),
+        ..Plan::default()
+    })
+}
+
+/// NodeClaims that have neither an instance nor a launch on record, and that nobody holds back.
+async fn orphans<'a>(
+    turn: &Turn<'_>,
+    snapshot: &'a Snapshot,
+) -> Result<Vec<&'a NodeClaim>, TurnError> {
+    let is_held = |claim: &NodeClaim| {
+        let pool = claim.node_pool();
+        let paused = snapshot.paused(pool.as_ref(), PauseLevel::All, turn.now);
+        paused.is_some()
+    };
+    let without_instance = snapshot.node_claims.iter().filter(|claim| {
+        claim.deleted_at.is_none()
+            && !is_held(claim)
+            && claim.status.provider_id.is_empty()
+            && is_our_class(&claim.spec.node_class)
+            // Whoever deletes it must wait for what is launched for it: first the finalizer, then the call.
+            && claim.finalizers.iter().any(|name| name == finalizer::TERMINATION)
+    });
+    let mut orphans = Vec::new();
+    for claim in without_instance {
+        let ledger = &turn.world.ledger;
+        let intent = ledger.intent(turn.cluster, &claim.name).await?;
+        if intent.is_none() {
+            orphans.push(claim);
+        }
+    }
+    Ok(orphans)
+}
+
 /// Instances that somebody launched for these NodeClaims and did not live to tell of it.
 pub(crate) async fn existing(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
-    adopted: &[Intent],
+    claims: &BTreeSet<&NodeClaimName>,
 ) -> Result<BTreeMap<NodeClaimName, Instance>, TurnError> {
     let named: BTreeSet<InstanceId> = snapshot
         .node_claims
@@ -115,7 +161,7 @@ pub(crate) async fn existing(
     let mut claims: Vec<&NodeClaim> = snapshot
         .node_claims
         .iter()
-        .filter(|claim| adopted.iter().any(|intent| *intent.name() == claim.name))
+        .filter(|claim| claims.contains(&claim.name))
         .collect();
     claims.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
     let mut existing = BTreeMap::new();

@@ -10,7 +10,7 @@ use executor::Executor;
 use jiff::SignedDuration;
 use model::{
     Action, InstanceId, Lane, NodeClaimName, Plan, Uid,
-    ledger::{Command, CommandState, PauseLevel},
+    ledger::{Command, CommandState, Intent, PauseLevel},
     node_claim::NodeClaim,
     plan::{NodeClaimUpdate, Planned},
 };
@@ -56,6 +56,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
     let mut fixed = planner::static_capacity(&observed.snapshot);
     let rebooted = planner::rebooted(&observed.snapshot);
+    let late = adopt::created_too_late(turn, &observed.snapshot).await?;
     let again = [
         refusals::spare(turn, &observed.snapshot, &mut decision.plan.actions).await?,
         refusals::spare(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
@@ -79,18 +80,22 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             cursor: None,
         });
     }
-    let plans = [decision.plan, fixed.plan, rebooted.plan];
+    report.plan(&late.actions);
+    let not_to_launch = late.actions.iter();
+    let not_to_launch = not_to_launch.filter_map(|planned| planned.action.deletion());
+    let not_to_launch: BTreeSet<Uid> = not_to_launch.map(|target| target.uid.clone()).collect();
+    let plans = [decision.plan, fixed.plan, rebooted.plan, late];
     let unrecorded = record_deletions(turn, &plans, &mut report).await;
     let may_act = |planned: &Planned| {
         let deletion = planned.action.deletion();
         deletion.is_none_or(|target| !unrecorded.contains(&target.uid))
     };
-    let [own, fixed, others] = plans.map(|plan| {
+    let kept = plans.map(|plan| {
         let actions = plan.actions.into_iter();
         actions.filter(may_act).collect::<Vec<_>>()
     });
-    let judged = own.len();
-    let actions = [own, fixed, others].concat();
+    let judged = kept[0].len();
+    let actions = kept.concat();
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
     refusals::rest(turn, &observed.snapshot, &actions, &applied).await?;
     let ended = applied.done.iter().filter_map(|index| {
@@ -106,7 +111,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::remember(turn, &observed, judged, &applied, &mut report).await;
     create(turn, &executor, &actions, &mut report).await?;
-    launch_by_hand(turn, &executor, &observed, &mut report).await?;
+    launch_by_hand(turn, &executor, &observed, &not_to_launch, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget_failed(turn, &observed, &mut report).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
@@ -215,13 +220,16 @@ async fn launch_by_hand(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,
+    not_to_launch: &BTreeSet<Uid>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    let adopted = adopt::adopt(turn, executor, &observed.snapshot, &observed.classes).await?;
+    let (snapshot, classes) = (&observed.snapshot, &observed.classes);
+    let adopted = adopt::adopt(turn, executor, snapshot, classes, not_to_launch).await?;
     if adopted.is_empty() {
         return Ok(());
     }
-    let existing = adopt::existing(turn, &observed.snapshot, &adopted).await?;
+    let names = adopted.iter().map(Intent::name).collect();
+    let existing = adopt::existing(turn, snapshot, &names).await?;
     let outcome = launch(turn, executor, observed, adopted, existing, report).await?;
     events::post(turn, &outcome.events, report).await;
     Ok(())

@@ -70,7 +70,7 @@ pub struct Laws {
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
     /// When instances are gone whose end AWS announced.
     pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
-    /// Until when the pods of NodeClaims that are being deleted have time, by instance.
+    /// Deadlines of the pods of NodeClaims that are being deleted, by instance.
     allowed: BTreeMap<InstanceId, Timestamp>,
     /// When processes began, and the generation that they read before what they plan on.
     begun: BTreeMap<u64, Timestamp>,
@@ -102,6 +102,8 @@ pub struct Laws {
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
+    /// Names of NodeClaims that were created once more, as a request that was late may do: nothing may be launched for them.
+    created_again: BTreeSet<NodeClaimName>,
     /// NodeClaims that a person removed: whoever died before saying that one was made makes it again.
     pub(crate) forced: BTreeSet<NodeClaimName>,
     /// How many of those that were made have been looked at.
@@ -172,6 +174,7 @@ impl Laws {
         self.lost.clear();
         self.looked_at = 0;
         self.created.clear();
+        self.created_again.clear();
     }
 
     pub(crate) fn process_begins(&mut self, world: &World, process: u64) {

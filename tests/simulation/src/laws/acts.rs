@@ -5,7 +5,7 @@ use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Lane,
-    launch::{FleetRequest, Instance},
+    launch::{FleetAnswer, FleetRequest, Instance},
     ledger::{Command, CommandState},
     plan::{NodeClaimUpdate, Target},
     pod::Pod,
@@ -214,15 +214,19 @@ impl Laws {
                 format!("{offerings:?}"),
             );
         }
-        let is_sure = self.clear_for > LEARNED;
-        let lacks = |(capacity_type, kind, zone): &(String, String, String)| {
-            let mut lacking = world.account.no_capacity.iter();
-            lacking
-                .any(|(of, other, at)| of.as_str() == capacity_type && other == kind && at == zone)
-        };
-        if is_sure && !repeated && !offerings.is_empty() && offerings.iter().all(lacks) {
-            self.lacking
-                .extend(offerings.into_iter().map(|offering| (offering, now)));
+    }
+
+    /// Offerings of which EC2 had nothing to give, for a turn that lives to write that down.
+    pub(crate) fn launched(&mut self, world: &World, request: &FleetRequest, answer: &FleetAnswer) {
+        if self.clear_for > LEARNED && answer.instances.is_empty() {
+            let capacity_type = request.capacity_type.as_str();
+            let failures = answer.failures.iter();
+            let failures = failures.filter(|failure| failure.code == "InsufficientInstanceCapacity");
+            let lacking = failures.map(|failure| {
+                let (kind, zone) = (failure.instance_type.clone(), failure.zone.clone());
+                ((capacity_type.to_owned(), kind, zone), world.now)
+            });
+            self.lacking.extend(lacking);
         }
     }
 }

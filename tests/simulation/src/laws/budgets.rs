@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{conditions::types, karpenter::Budget};
 use fakes::World;
 use jiff::Timestamp;
-use model::{NodeClaimName, NodePoolName, ledger::CommandState, node_claim::NodeClaim};
+use model::{NodeClaimName, NodePoolName, labels, ledger::CommandState, node_claim::NodeClaim};
 
 use super::{
     Laws,
@@ -75,14 +75,17 @@ fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
     from.is_some_and(|from| (now.as_second() / 60 - from).rem_euclid(60) < WINDOW)
 }
 
-/// Nodes of a NodePool that shares are counted of.
+/// Nodes of a NodePool that shares are counted of: as upstream, by the label of the node, for a NodeClaim may refuse its condition.
 fn initialized(world: &World, pool: &str) -> i64 {
     let counts = |claim: &&NodeClaim| {
         let mut nodes = world.api.nodes.values();
         claim.node_pool().is_some_and(|name| name.as_str() == pool)
-            && claim.is_true(types::INITIALIZED)
             && !claim.is_true(types::INSTANCE_TERMINATING)
-            && nodes.any(|node| node.provider_id == claim.status.provider_id)
+            && nodes.any(|node| {
+                let label = node.labels.get(labels::INITIALIZED);
+                node.provider_id == claim.status.provider_id
+                    && label.is_some_and(|value| value == "true")
+            })
     };
     let count = world.api.node_claims.values().filter(counts).count();
     i64::try_from(count).unwrap_or(i64::MAX)

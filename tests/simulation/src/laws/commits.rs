@@ -78,7 +78,7 @@ impl Laws {
             let intents = rows(world)
                 .into_iter()
                 .flat_map(|rows| rows.intents.values());
-            // Of a launch that takes longer than registering may nothing is expected any more.
+            // Nothing is expected any more of a launch that takes longer than registering may.
             let is_late =
                 |intent: &&Intent| now.duration_since(intent.committed_at) > REGISTERED_WITHIN;
             let others = intents

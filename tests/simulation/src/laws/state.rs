@@ -102,7 +102,7 @@ impl Laws {
         for name in new.into_iter().flatten() {
             self.looked_at += 1;
             if !self.created.insert(name.clone()) && !self.forced.contains(name) {
-                self.breaks("no NodeClaim is made twice", world.now, name.to_string());
+                self.created_again.insert(name.clone());
             }
         }
         let mut owned = BTreeMap::new();
@@ -110,6 +110,10 @@ impl Laws {
             let id = claim.status.provider_id.as_str();
             if id.is_empty() {
                 continue;
+            }
+            if self.created_again.contains(&claim.name) {
+                let name = claim.name.to_string();
+                self.breaks("nothing is launched for a NodeClaim twice", world.now, name);
             }
             if let Some(other) = owned.insert(id, &claim.name) {
                 self.breaks(

@@ -10,7 +10,7 @@ use model::{
 use ports::{Cloud, CloudError, Terminations};
 
 use super::{Act, Watched, hand_on};
-use crate::planted::Bug;
+use crate::{laws::Laws, planted::Bug};
 
 hand_on! {
     Cloud for Watched, CloudError {
@@ -24,7 +24,14 @@ hand_on! {
                 request.token = LaunchToken(format!("{}-{nonce}", request.token));
             }
             self.before(&request.cluster, &Act::Launch(&request));
-            self.sim.launch(&request, not_after).await
+            let answer = self.sim.launch(&request, not_after).await;
+            if let Ok(answer) = &answer {
+                self.sim.look(|world| {
+                    let learn = |laws: &mut Laws| laws.launched(world, &request, answer);
+                    self.laws.with(&request.cluster, learn);
+                });
+            }
+            answer
         }
 
         async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {

@@ -1,5 +1,6 @@
 //! NodeClaims that no plan of ours made (DESIGN §6, PROTOCOL A1).
 
+use api::names::annotation::COMMITTED;
 use model::{
     InstanceId, NodeClaimName, launch::Instance, ledger::IntentState, node_claim::NodeClaim,
 };
@@ -194,5 +195,39 @@ async fn one_that_names_anothers_instance_goes_and_the_other_serves_on() {
         let node = world.api.nodes.values().next().unwrap();
         assert!(node.deleted_at.is_none() && !node.labels.contains_key("team"));
     });
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn node_claim_that_is_created_after_its_launch_was_given_up_goes_and_launches_nothing() {
+    let mut rig = serving(1).await;
+    let requests = rig.sim.with(|world| world.account.requests.len());
+    let committed = |claim: &mut NodeClaim| {
+        let name = claim.name.to_string();
+        claim.annotations.insert(COMMITTED.to_owned(), name);
+    };
+    apply(&rig, "late", committed);
+    let gone = rig
+        .until(secs(120), |world| {
+            !world.api.node_claims.contains_key(&"late".into())
+        })
+        .await;
+    assert!(gone.is_some(), "{:#?}", rig.transcript);
+    assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
+    transcript!(rig);
+}
+
+#[tokio::test]
+async fn copy_of_a_node_claim_under_another_name_is_launched() {
+    let mut rig = serving(1).await;
+    apply(&rig, "copy", |claim| {
+        let original = "default-0123456789".to_owned();
+        claim.annotations.insert(COMMITTED.to_owned(), original);
+    });
+    rig.pass(secs(60)).await;
+    assert!(matches!(
+        state_of(&rig, "copy"),
+        Some(IntentState::Launched { .. })
+    ));
     transcript!(rig);
 }
