@@ -61,7 +61,7 @@ pub(crate) struct NodeBox {
     pub(crate) instance_type: String,
     /// Dollars, where the price is known.
     pub(crate) hourly: Option<f64>,
-    /// The same by what it is paid for: the instance, its volumes, the node itself.
+    /// Dollars of that price for the instance, for its volumes, and for the node itself.
     pub(crate) price_parts: Option<[f64; 3]>,
     pub(crate) state: Stage,
     pub(crate) since: Option<Timestamp>,

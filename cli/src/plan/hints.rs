@@ -81,7 +81,7 @@ impl Known {
         hints
     }
 
-    /// What is wrong with the requirements of NodePools that are used: of the others it is told why they are not.
+    /// Mistakes in the requirements of NodePools that are ready; the others are named with the reason why they are not.
     pub(crate) fn of_pools(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut hints = Vec::new();
         let used = snapshot.node_pools.iter();

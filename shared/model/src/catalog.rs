@@ -74,7 +74,7 @@ pub struct Reservation {
     pub id: String,
     /// Instances left in it.
     pub capacity: u32,
-    /// Nothing but that all its instances are in use keeps the offering from being available.
+    /// Whether the offering would be available if not all instances of the reservation were in use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_full: bool,
 }

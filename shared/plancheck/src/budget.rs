@@ -38,7 +38,7 @@ pub(crate) struct Remaining<'a> {
 struct Count {
     total: u64,
     leaving: u64,
-    /// Not ready, and not leaving.
+    /// Nodes that are not ready, and not leaving.
     unready: u64,
 }
 

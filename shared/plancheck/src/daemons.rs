@@ -24,7 +24,7 @@ struct Daemon<'a> {
     wanted: Wanted<'a>,
 }
 
-/// Those that may run on one node; some only on some of its types.
+/// Daemons that may run on one node; some only on some of its types.
 pub(crate) struct Candidates<'a> {
     everywhere: Vec<&'a Pod>,
     pub(crate) somewhere: Vec<(&'a Pod, Bits)>,
@@ -58,7 +58,7 @@ impl<'a> Daemons<'a> {
         }
     }
 
-    /// Those that the machine runs, or will run.
+    /// Daemons that the machine runs, or will run.
     pub(crate) fn on_machine(&self, machine: &Machine<'_>) -> impl Iterator<Item = &'a Pod> {
         let holds =
             |wanted: &NodeSelectorRequirement| machine.label(&wanted.key).guarantees(wanted);
@@ -86,7 +86,7 @@ impl<'a> Daemons<'a> {
             for alternative in wanted.alternatives() {
                 somewhere.unite(&possible_types(node, &alternative));
             }
-            // What the node does not say may be ruled out by some of its types.
+            // A label that the node does not have may be ruled out by some of its types.
             let is_on_all = node.options.iter().all(|at| somewhere.contains(at));
             if is_on_all && wanted.unmet(guarantees).is_none() {
                 candidates.everywhere.push(pod);
@@ -115,7 +115,7 @@ fn possible_types(node: &OpenNode<'_>, alternative: &[&NodeSelectorRequirement])
 }
 
 impl<'a> Candidates<'a> {
-    /// Those that may run on the node if it becomes this type.
+    /// Daemons that may run on the node if it becomes this type.
     pub(crate) fn on(&self, index: usize) -> Vec<&'a Pod> {
         let somewhere = self
             .somewhere
@@ -128,7 +128,7 @@ impl<'a> Candidates<'a> {
             .collect()
     }
 
-    /// Those that run on the node whichever of its types it becomes.
+    /// Daemons that run on the node whichever of its types it becomes.
     pub(crate) fn for_certain(&self, node: &OpenNode<'_>) -> impl Iterator<Item = &'a Pod> {
         let somewhere = self.somewhere.iter();
         let on_all =

@@ -186,8 +186,11 @@ impl<'c, 'a> Check<'c, 'a> {
         if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
             return Some(trouble);
         }
-        let gate = if drifted { "TerminateFirstDrift" } else { "" };
-        if occupied && let Some(trouble) = self.homeless(machine, gate) {
+        let goes_first = drifted && self.may_go_first(machine, "TerminateFirstDrift");
+        if occupied
+            && !goes_first
+            && let Some(trouble) = self.homeless(machine)
+        {
             return Some(trouble);
         }
         if occupied && !drifted && pool.disruption.policy == ConsolidationPolicy::WhenEmpty {

@@ -158,7 +158,7 @@ pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, usize) {
     }
 }
 
-/// How many nodes may be disrupted for each reason now, before budgets and before anything is simulated.
+/// Number of nodes that may be disrupted for each reason now, before budgets and before anything is simulated.
 pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 4] {
     at_present(snapshot, |scene| Methods::new(&scene, &scene).eligible())
 }

@@ -42,7 +42,7 @@ pub struct Machine<'a> {
     pub initialized: bool,
     /// On its way out: takes no pods, and its own are to move.
     pub deleting: bool,
-    /// It is on its way out for being late alone, which its arrival may still take back: it counts for limits.
+    /// Whether the machine is on its way out for being late alone, which its arrival may still take back: it counts for limits.
     pub late: bool,
     /// Its instance goes whatever is on it: all its pods are to move.
     pub doomed: bool,
@@ -185,6 +185,8 @@ impl<'a> Machine<'a> {
         let launch = &intent.launch;
         let mut claims = snapshot.node_claims.iter();
         let own = claims.find(|claim| claim.name == launch.name);
+        let is_going = own.is_some_and(is_going);
+        let late = !is_going && is_overlong(intent, snapshot);
         let expected = &launch.cheapest;
         let types = snapshot.instance_types.get(&launch.node_pool);
         let instance_type =
@@ -212,8 +214,8 @@ impl<'a> Machine<'a> {
             taints: launch.spec.taints.iter().collect(),
             registered: false,
             initialized: false,
-            deleting: own.is_some_and(is_going) || is_overlong(intent, snapshot),
-            late: !own.is_some_and(is_going) && is_overlong(intent, snapshot),
+            deleting: is_going || late,
+            late,
             doomed: false,
             capacity: expected.capacity.clone(),
             largest: largest(launch, snapshot),
@@ -341,7 +343,7 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets(snapshot, |_| true)
 }
 
-/// Those among them that are removed for a time-out, unless they turn up before.
+/// NodeClaims that a committed disruption removes for a time-out, unless they turn up before.
 fn timed_out(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets(snapshot, |command| is_time_out(&command.reason))
 }

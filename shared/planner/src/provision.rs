@@ -223,7 +223,6 @@ fn report(
             plan.actions.push(planned);
         }
     }
-    let (nobody, limited) = (no_pool(snapshot), !caps::capped(snapshot).is_empty());
     let held_back = held_back(snapshot);
     let mut not_ready = not_ready(snapshot);
     not_ready.retain(|one| {
@@ -234,7 +233,9 @@ fn report(
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
         if question.pools.is_empty() && left.reasons.is_empty() {
-            plan.unplaced.push(unplaced(pod, &nobody, limited));
+            let limited = !caps::capped(snapshot).is_empty();
+            plan.unplaced
+                .push(unplaced(pod, &no_pool(snapshot), limited));
             continue;
         }
         let refusals = left.reasons.iter().map(|(at, reason)| Refusal {

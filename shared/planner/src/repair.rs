@@ -17,7 +17,7 @@ pub(crate) use self::{
     policies::POLICIES,
 };
 
-/// Which kind of node repair a cluster has.
+/// Kind of node repair that a cluster has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Off,

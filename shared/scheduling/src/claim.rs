@@ -37,7 +37,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
-    /// What it counts as against limits, where types were chosen for it.
+    /// Amounts that it counts as against limits, where types were chosen for it.
     pub(crate) counted: Option<Amounts>,
     /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it. Those
     /// of one order are tried by age.

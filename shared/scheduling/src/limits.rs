@@ -105,19 +105,25 @@ impl Limits {
         }
     }
 
-    /// The rows in the order of what they take of what is left: by the resource of which each takes the largest part.
+    /// The row that takes the least of what is left.
+    pub(crate) fn smallest(&self, rows: &Bits) -> Option<usize> {
+        rows.iter().min_by_key(|row| self.part(*row))
+    }
+
+    /// The rows in the order of what they take of what is left.
     pub(crate) fn smallest_first(&self, rows: &Bits) -> Vec<usize> {
-        const WHOLE: i128 = 1 << 32;
-        let part = |row: &usize| {
-            let taken = self.amounts.get(*row).and_then(Option::as_ref);
-            let taken = amounts(taken).zip(&self.left);
-            let parts =
-                taken.map(|(taken, left)| i128::from(taken) * WHOLE / i128::from(*left).max(1));
-            parts.max().unwrap_or(0)
-        };
         let mut order: Vec<usize> = rows.iter().collect();
-        order.sort_by_cached_key(part);
+        order.sort_by_cached_key(|row| self.part(*row));
         order
+    }
+
+    /// The part that a row takes of what is left, by the resource of which it takes the largest.
+    fn part(&self, row: usize) -> i128 {
+        const WHOLE: i128 = 1 << 32;
+        let taken = self.amounts.get(row).and_then(Option::as_ref);
+        let taken = amounts(taken).zip(&self.left);
+        let parts = taken.map(|(taken, left)| i128::from(taken) * WHOLE / i128::from(*left).max(1));
+        parts.max().unwrap_or(0)
     }
 
     /// The most that any of these rows takes, per limited resource.

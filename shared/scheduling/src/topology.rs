@@ -51,7 +51,7 @@ pub(crate) struct Place {
     pub(crate) host: HostId,
     pub(crate) taints: TaintsId,
     pub(crate) undefined: Undefined,
-    /// Those that it will run, whatever it becomes, and that are not counted yet.
+    /// Daemons that it will run, whatever it becomes, and that are not counted yet.
     pub(crate) daemons: Daemons,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) classes: Rc<Classes<'a>>,
     /// Per class, the groups that select it, `[forward, inverse]`, and how many groups were looked at.
     selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
-    /// By class, in the order of the question.
+    /// Classes of the daemons, in the order of the question.
     daemons: Rc<[ClassId]>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],

@@ -17,8 +17,8 @@ use crate::Report;
 /// Others write the same ConfigMap; they seldom do so at the same moment.
 const TRIES: usize = 3;
 
-/// How things stand: the cluster as the one lane tells that always sees all nodes and pods, and pods without a place as the provisioner
-/// tells where pods wait.
+/// Gauges of the cluster, from the one lane that always sees all nodes and pods, and of pods without a place, from the provisioner while
+/// pods wait.
 pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
     match report.lane {
         Lane::Disruption => seen.map(gauges::of),

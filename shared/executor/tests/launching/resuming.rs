@@ -19,6 +19,16 @@ impl Scene {
         })
     }
 
+    /// A launch that another turn left after it had created the NodeClaim.
+    async fn claim(&self, claim: &str) {
+        let intent = self.intend(launch(claim));
+        let created = ports::Cluster::create_node_claim(&self.sim, &intent.launch).await;
+        let uid = created.unwrap().uid;
+        self.change(claim, |intent| {
+            intent.state = IntentState::Claimed { uid, attempt: 1 };
+        });
+    }
+
     fn change(&self, claim: &str, change: impl FnOnce(&mut Intent)) {
         self.sim.with(|world| {
             let rows = world.ledger.of(&self.cluster);
@@ -64,12 +74,7 @@ async fn a3_a_launch_is_not_begun_once_the_launch_time_out_is_over() {
 #[tokio::test]
 async fn a3_a_launch_that_was_begun_goes_on_after_the_launch_time_out() {
     let scene = Scene::new().await;
-    let intent = scene.intend(launch("a"));
-    let claim = ports::Cluster::create_node_claim(&scene.sim, &intent.launch).await;
-    let uid = claim.unwrap().uid;
-    scene.change("a", |intent| {
-        intent.state = IntentState::Claimed { uid, attempt: 1 };
-    });
+    scene.claim("a").await;
     let outcome = scene.resumed_after(600).await;
     assert_eq!(outcome.launched.len(), 1, "{outcome:#?}");
 }
@@ -97,12 +102,7 @@ async fn a3_an_attempt_whose_instance_died_says_what_ec2_says_of_it() {
 #[tokio::test]
 async fn a3_an_attempt_that_fails_takes_back_no_instance_that_another_turn_has_shown() {
     let scene = Scene::new().await;
-    let intent = scene.intend(launch("a"));
-    let claim = ports::Cluster::create_node_claim(&scene.sim, &intent.launch).await;
-    let uid = claim.unwrap().uid;
-    scene.change("a", |intent| {
-        intent.state = IntentState::Claimed { uid, attempt: 1 };
-    });
+    scene.claim("a").await;
     scene.sim.with(|world| {
         let now = world.now;
         let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();

@@ -122,8 +122,8 @@ pub struct Choice {
 pub struct Repair {
     /// The type of the Node's condition.
     pub condition: String,
-    /// From the deletion of the NodeClaim on, unless its own grace period is shorter; zero removes pods by force at once. `None`: the
-    /// NodeClaim's grace period alone counts.
+    /// Time from the deletion of the NodeClaim on, unless its own grace period is shorter; zero removes pods by force at once. `None`:
+    /// the NodeClaim's grace period alone counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound: Option<SignedDuration>,
 }

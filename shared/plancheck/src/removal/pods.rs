@@ -42,11 +42,8 @@ impl<'a> Check<'_, 'a> {
 
     /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
     /// end, and come back only then (spec/lifecycle §9.2, §18.2).
-    pub(super) fn homeless(&self, machine: &Machine<'a>, gate: &str) -> Option<String> {
+    pub(super) fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
         let now = self.world.snapshot.now;
-        if self.may_go_first(machine, gate) {
-            return None;
-        }
         let mut moving = machine.residents.iter().filter(|pod| {
             is_reschedulable(pod) && !is_protected(pod, now) && !self.is_guarded_for_good(pod)
         });

@@ -17,7 +17,7 @@ use crate::{
 
 const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 
-/// By NodePool, its nodes and how many of them are unhealthy; `None` where nodes are not repaired by choice.
+/// Nodes of each NodePool, and how many of them are unhealthy; `None` where nodes are not repaired by choice.
 pub(super) struct Unhealthy<'a>(Option<BTreeMap<&'a str, (usize, usize)>>);
 
 impl<'a> Unhealthy<'a> {
@@ -27,13 +27,16 @@ impl<'a> Unhealthy<'a> {
         if !is_on || settings.legacy_node_repair {
             return Self(None);
         }
+        let claims = world.snapshot.node_claims.iter();
+        let claims: BTreeMap<&str, &NodeClaim> = claims
+            .map(|claim| (claim.status.provider_id.as_str(), claim))
+            .collect();
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for node in &world.snapshot.nodes {
             let Some(pool) = node.labels.get(labels::NODE_POOL) else {
                 continue;
             };
-            let mut claims = world.snapshot.node_claims.iter();
-            let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
+            let claim = claims.get(node.provider_id.as_str()).copied();
             let is_ill = tolerations(node).next().is_some() && !is_refused(node, claim);
             let (nodes, ill) = counts.entry(pool).or_default();
             *nodes += 1;
@@ -104,7 +107,7 @@ fn is_refused(node: &Node, claim: Option<&NodeClaim>) -> bool {
     values.any(|value| value.is_some_and(|value| value == "true"))
 }
 
-/// Until when each of a node's conditions is tolerated that nodes are repaired for.
+/// Instants until which a node's conditions are tolerated, of those that nodes are repaired for.
 fn tolerations(node: &Node) -> impl Iterator<Item = Timestamp> {
     let ready = ("Ready", node.ready.status, "", node.ready.since);
     let others = node.conditions.iter();

@@ -111,6 +111,33 @@ fn repair_is_held_to_its_rules() {
 }
 
 #[test]
+fn node_that_gives_its_instance_back_to_a_reservation_goes_first_where_its_gate_lets_it() {
+    let told = |reserved: bool, gate: &str| {
+        let mut world = repairing();
+        world.plan.nominations.pop();
+        let gates = &mut world.snapshot.settings.feature_gates;
+        gates.insert(gate.into(), true);
+        if reserved {
+            let of_reservation = labels(&[
+                (model::labels::CAPACITY_TYPE, "reserved"),
+                (RESERVATION_LABEL, "cr-1"),
+            ]);
+            world.claim("claim-n-4").labels.extend(of_reservation);
+        }
+        let offences = check(&world.snapshot, &world.plan);
+        offences
+            .iter()
+            .any(|one| one.text.contains("has no other place"))
+    };
+    assert!(!told(true, "TerminateFirstRepair"));
+    assert!(told(true, "TerminateFirstDrift"), "each for its own reason");
+    assert!(
+        told(false, "TerminateFirstRepair"),
+        "elsewhere a place is looked for first"
+    );
+}
+
+#[test]
 fn node_that_is_not_ready_goes_by_choice_only_where_nodes_are_repaired_by_choice() {
     let unready = |repairs: bool| {
         let mut world = World::valid();

@@ -163,7 +163,7 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     ))
 }
 
-/// Until when pending pods are expected on the node, or were expected on its NodeClaim before its Node was there.
+/// Instant until which pending pods are expected on the node, or were expected on its NodeClaim before its Node was there.
 pub(super) fn nominated_until(
     scene: &Scene<'_>,
     claim: &NodeClaim,

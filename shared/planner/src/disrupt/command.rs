@@ -36,7 +36,7 @@ pub struct Command {
     pub repair: Option<Repair>,
     /// The node goes before its replacement comes.
     pub terminate_first: bool,
-    /// How many pods have to go, by the NodePool of their nodes, as far as caps on evictions count them.
+    /// Number of pods that have to go, by the NodePool of their nodes, as far as caps on evictions count them.
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
     pub savings: NanosPerHour,

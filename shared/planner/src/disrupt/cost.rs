@@ -22,7 +22,7 @@ pub(crate) fn is_empty(cost: i64) -> bool {
     cost <= EVICTION
 }
 
-/// Of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all (spec/v1.15 §8.7).
+/// Cost of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all (spec/v1.15 §8.7).
 pub(crate) fn of_pod(pod: &Pod) -> i64 {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());

@@ -1,4 +1,4 @@
-//! In which order ReplicaSets should lose their pods when they are scaled in, so that nodes become empty by themselves
+//! Order in which ReplicaSets should lose their pods when they are scaled in, so that nodes become empty by themselves
 //! (spec/v1.15 §8).
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -18,7 +18,6 @@ use super::{
     Reason,
     budgets::Budgets,
     candidates::{Candidate, Candidates, Class},
-    cost,
     scene::Scene,
 };
 use crate::inventory::Machine;
@@ -33,16 +32,16 @@ const LEAVES: i32 = i32::MIN;
 /// An order that differs by no more than this part of all ranks stays as it is written: each write wakes whoever watches pods.
 const TOLERATED_PART: u32 = 10;
 
-/// What is to be written to a pod.
+/// A deletion cost that is to be written to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionCost {
     pub pod: PodKey,
     pub uid: Uid,
-    /// `None`: what was written before is removed.
+    /// `None` removes the cost that was written before.
     pub cost: Option<i32>,
 }
 
-/// What is to be written to the pods of one node.
+/// Deletion costs that are to be written to the pods of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDeletionCosts {
     pub node: NodeName,
@@ -52,7 +51,7 @@ pub struct NodeDeletionCosts {
 /// The pods whose deletion cost is to change, by node, and how many nodes more are left to later passes. With the gate off, what was
 /// written is removed.
 pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, usize) {
-    let is_on = scene.snapshot.settings.feature_gates.get(GATE) == Some(&true);
+    let is_on = is_on(scene.snapshot);
     let ranked = if is_on { ranked(scene) } else { Vec::new() };
     let count = ranked.len();
     let places = ranked.iter().enumerate();
@@ -113,9 +112,8 @@ fn ranked<'a>(scene: &Scene<'a>) -> Vec<&'a NodeName> {
 /// The dearer for what its pods cost, the earlier.
 fn by_saving(a: &Candidate<'_>, b: &Candidate<'_>) -> std::cmp::Ordering {
     // a.price / a.cost against b.price / b.cost, without dividing.
-    let ratio = |of: &Candidate<'_>, other: &Candidate<'_>| {
-        i128::from(of.price.0) * i128::from(other.cost.max(cost::EVICTION))
-    };
+    let ratio =
+        |of: &Candidate<'_>, other: &Candidate<'_>| i128::from(of.price.0) * i128::from(other.cost);
     (Reverse(ratio(a, b)), &a.node.name).cmp(&(Reverse(ratio(b, a)), &b.node.name))
 }
 
@@ -141,7 +139,7 @@ fn cost_of_rank(rank: usize, count: usize) -> i32 {
     i32::try_from(behind).map_or(i32::MIN + 1, |behind| -behind)
 }
 
-/// What is written on a node already, where that is about its rank.
+/// The cost that stands on the node already, where that is about its rank.
 fn about(machine: &Machine<'_>, cost: i32, count: usize) -> i32 {
     let written = machine.pods.iter().find_map(|pod| written(pod));
     let is_about = |written: &i32| {
@@ -151,7 +149,7 @@ fn about(machine: &Machine<'_>, cost: i32, count: usize) -> i32 {
     written.filter(is_about).unwrap_or(cost)
 }
 
-/// What we wrote to a pod last, if it still says so.
+/// The cost that Whittle wrote to a pod last, if the pod still has it.
 fn written(pod: &Pod) -> Option<i32> {
     let cost = pod.annotations.get(POD_DELETION_COST)?;
     let own = pod.annotations.get(DELETION_COST_WRITTEN)?;
@@ -174,10 +172,10 @@ fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
 
 /// Whether there is anything to do at all: the gate is on, or something is left of when it was.
 pub(super) fn is_managed(snapshot: &Snapshot) -> bool {
-    let is_on = snapshot.settings.feature_gates.get(GATE) == Some(&true);
-    is_on
-        || snapshot
-            .pods
-            .iter()
-            .any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
+    let mut pods = snapshot.pods.iter();
+    is_on(snapshot) || pods.any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
+}
+
+pub(super) fn is_on(snapshot: &Snapshot) -> bool {
+    snapshot.settings.feature_gates.get(GATE) == Some(&true)
 }

@@ -72,7 +72,7 @@ pub(super) fn choose<'a>(
     Searched::through()
 }
 
-/// How a node of a dynamic NodePool is replaced, or why it cannot be.
+/// Replaces a node of a dynamic NodePool, or says why that cannot be.
 pub(super) fn decide<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Result<Command, String> {
     let kind = (Reason::Drifted, Method::Drift);
     let mut simulation = scene.simulate(&[candidate], Freedom::Drift);
@@ -149,7 +149,7 @@ pub(super) fn choose_static<'a>(
 
 /// Nodes that a static NodePool may have besides those it has.
 pub(super) enum Room {
-    /// Nothing: it has more nodes than it wants, and those go first.
+    /// No room: the NodePool has more nodes than it wants, and those go first.
     Surplus,
     /// Up to this many nodes.
     For(usize),

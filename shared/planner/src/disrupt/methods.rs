@@ -101,7 +101,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         (exhausted, opens)
     }
 
-    /// How many nodes each reason could be about.
+    /// Number of nodes that each reason could be about.
     pub(super) fn eligible(&self) -> [(Reason, usize); 4] {
         let eventual = Candidates::new(self.now, Class::Eventual);
         let count = |candidates: &Candidates<'a>, is_about: fn(&Candidate<'a>) -> bool| {

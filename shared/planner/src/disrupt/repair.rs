@@ -56,7 +56,7 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
     found
 }
 
-/// How a node is repaired, or why it cannot be; `None` where its static NodePool has more nodes than it wants, of which some go first.
+/// Repairs a node, or says why that cannot be; `None` where its static NodePool has more nodes than it wants, of which some go first.
 pub(super) fn decide<'a>(
     scene: &Scene<'a>,
     patient: &Patient<'a>,

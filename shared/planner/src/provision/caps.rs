@@ -65,7 +65,7 @@ pub fn spending(snapshot: &Snapshot) -> Spending {
     Purse::filled(snapshot).cluster
 }
 
-/// What the nodes of each NodePool cost and number, those on their way included and those that go left out.
+/// Cost and number of each NodePool's nodes, those on their way included and those that go left out.
 pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
     let pools = Purse::filled(snapshot).pools.into_iter();
     pools

@@ -10,9 +10,9 @@ pub(crate) struct Policy {
     pub(super) condition: &'static str,
     pub(super) status: ConditionStatus,
     pub(super) reasons: Reasons,
-    /// How long the condition must have stood.
+    /// Time for which the condition must have stood.
     pub(crate) toleration: SignedDuration,
-    /// How long pods may take to leave; zero removes them by force at once, `None` leaves it to the NodeClaim.
+    /// Time that pods may take to leave; zero removes them by force at once, `None` leaves it to the NodeClaim.
     pub(super) drain_bound: Option<SignedDuration>,
     /// Higher ones are repaired first.
     pub(super) priority: u8,
@@ -60,7 +60,7 @@ const fn ready(status: ConditionStatus, reasons: Reasons, drain_bound: SignedDur
     }
 }
 
-/// Of a part of the machine that an agent on it watches.
+/// Policy for a part of the machine that an agent on it watches.
 const fn part(condition: &'static str) -> Policy {
     Policy {
         condition,

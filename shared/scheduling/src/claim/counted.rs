@@ -1,11 +1,11 @@
-//! What a node to be made counts as against limits before its type is known.
+//! Amounts that a node to be made counts as against limits before its type is known.
 
 use crate::{
     algebra::SetId, bits::Bits, limits::Amounts, min_values, strategy::CountedAs, world::World,
 };
 
 impl World<'_> {
-    /// What a node counts as against limits: the first of its types that reach its `minValues`, by price or by what they take.
+    /// Amounts that a node counts as against limits: of the first types that reach its `minValues`, by price or by what they take.
     /// `None` where nothing limits it, or as much as it may become counts.
     pub(super) fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<Amounts> {
         let known = self.templates.get(template)?;
@@ -15,7 +15,8 @@ impl World<'_> {
         let (at, has_min_values) = (known.catalog, known.has_min_values);
         let looked_at = if has_min_values { usize::MAX } else { 1 };
         let mut order: Vec<usize> = match self.counted_as {
-            CountedAs::Smallest => known.limits.smallest_first(rows),
+            CountedAs::Smallest if has_min_values => known.limits.smallest_first(rows),
+            CountedAs::Smallest => known.limits.smallest(rows).into_iter().collect(),
             CountedAs::Cheapest | CountedAs::Largest => {
                 let prices = self.prices(at, set);
                 let usable = prices.iter().map(|(row, _)| *row);

@@ -15,7 +15,7 @@ use crate::{
     world::{Refusal, World},
 };
 
-/// So many of the nodes that a pod names are told of.
+/// Bound on the nodes that are told of, of all that a pod names.
 const NODES_MAX: usize = 3;
 
 /// The nodes that the pod names by their hostname, with what each lacks; `None` if it names none, or upstream is asked, which does

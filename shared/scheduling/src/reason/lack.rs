@@ -10,7 +10,7 @@ use model::{requirement::Requirement, resources::amount_text, taint::Taint};
 pub enum NodeLack {
     /// There is no such node, or it is going away.
     Missing,
-    /// It takes no pods now.
+    /// The node takes no pods now.
     Closed,
     Taint(Taint),
     /// A label that the pod asks for besides.
@@ -22,7 +22,7 @@ pub enum NodeLack {
         left: i64,
     },
     HostPort(i32),
-    /// It has attached as many volumes as it can.
+    /// The node has attached as many volumes as it can.
     Attachments,
     /// The pod's volumes are out of its reach.
     Volumes,
@@ -31,7 +31,7 @@ pub enum NodeLack {
         rule: String,
         key: String,
     },
-    /// Nothing: it was tried earlier in the round.
+    /// The node lacks nothing: it was tried earlier in the round.
     NextRound,
 }
 

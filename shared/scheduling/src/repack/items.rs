@@ -29,7 +29,7 @@ pub(crate) struct Item<'a> {
     pub(crate) obeyed: Vec<Obeyed>,
     pub(crate) rules: Rc<[HostRule]>,
     pub(crate) pods: Vec<usize>,
-    /// Of a node, by each pod: what it requests, and last the volumes of EBS that it has to itself, as [`Offer`]s have room.
+    /// Amounts that each pod takes of a node: its requests, and last the volumes of EBS that it has to itself, as [`Offer`]s have room.
     ///
     /// [`Offer`]: super::offers::Offer
     pub(crate) wanted: Box<[i64]>,
@@ -62,6 +62,7 @@ impl<'a> Item<'a> {
     pub(crate) fn volumes(&self) -> i64 {
         self.wanted.last().copied().unwrap_or(0)
     }
+
     pub(crate) fn requirements(&self) -> SetId {
         self.core.sets.on_claims
     }

@@ -249,7 +249,7 @@ impl<'m, 'a> Market<'m, 'a> {
                 .iter()
                 .zip(&rates)
                 .zip(&self.coarse)
-                // Where some want nothing of it, it bounds nothing.
+                // A resource that some pods want nothing of bounds nothing.
                 .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
             Draft {

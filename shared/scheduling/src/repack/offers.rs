@@ -99,7 +99,7 @@ impl Offers {
                 }
             }
         }
-        // Where nothing limits a type, it attaches all that there is.
+        // A type without a limit attaches all that there is.
         let volumes = movable.items.iter().map(Item::volumes).sum::<i64>();
         let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
             let left = mould.left.get(row)?.as_deref()?;

@@ -40,7 +40,7 @@ impl Topology<'_> {
             if !group.by_host {
                 match group.kind {
                     Kind::AntiAffinity if !daemons.is_none() => return Answer::Never(id),
-                    // Wherever the node is, they are there.
+                    // The daemons are there wherever the node is.
                     Kind::Affinity if !daemons.is_none() => {}
                     Kind::Spread | Kind::Affinity | Kind::AntiAffinity => by_domain = true,
                 }

@@ -12,7 +12,7 @@ use crate::{Report, TurnError, lane::Turn, metrics};
 
 /// Passes are at least this far apart, as upstream's.
 const EVERY: SignedDuration = SignedDuration::from_secs(60);
-/// Where nothing else wakes the lane, the order is looked at again after this, as upstream's.
+/// Time after which the order is looked at again although nothing else wakes the lane, as upstream's.
 const AGAIN: SignedDuration = SignedDuration::from_mins(5);
 /// Pods that one pass writes to at most: each write is a call of some ten milliseconds in a turn that has other things to do.
 const PODS_MAX: usize = 200;
@@ -52,7 +52,7 @@ pub(super) async fn write(
         report.metrics.push(metrics::of_deletion_cost(result));
         match written {
             Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
-            // The same for all of them: the chart grants it only where it is told to.
+            // The chart grants it for all pods or for none.
             Err(error @ ClusterError::Denied { .. }) => {
                 let complaint = format!(
                     "deletion costs of pods are not written: {error}; install the chart with \
@@ -61,9 +61,16 @@ pub(super) async fn write(
                 report.complaints.push(complaint);
                 return Ok(());
             }
-            Err(error) => {
+            Err(error @ (ClusterError::Invalid { .. } | ClusterError::Refused { .. })) => {
                 let problem = format!("deletion cost of pod {}: {error}", pod.pod);
                 report.problems.push(problem);
+            }
+            // The API server would answer no better about the others.
+            Err(error) => {
+                let problem = format!("deletion costs of pods: {error}");
+                report.problems.push(problem);
+                report.look_again(now + EVERY);
+                return Ok(());
             }
         }
     }

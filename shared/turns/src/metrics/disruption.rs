@@ -151,7 +151,7 @@ pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     ))
 }
 
-/// How long it took to find this to disrupt.
+/// Time that it took to find this disruption.
 pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metric {
     let kind = found.method.consolidation_type().to_owned();
     timed(
@@ -201,7 +201,7 @@ fn snake(policy: ConsolidationPolicy) -> String {
     .to_owned()
 }
 
-/// How pods leave: by force at once, by force after a while, or in their own time.
+/// Manner in which pods leave: by force at once, by force after a while, or in their own time.
 fn termination_mode(claim: &NodeClaim, bound: Option<SignedDuration>) -> &'static str {
     let period = claim.spec.termination_grace_period.as_deref();
     let period = period.and_then(parse_go_duration);

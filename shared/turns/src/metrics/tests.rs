@@ -1,6 +1,11 @@
 use api::names::label;
 use jiff::Timestamp;
-use model::{node::Node, node_claim::NodeClaim, node_pool::ConsolidationPolicy};
+use model::{
+    ledger::{Choice, Command, Method},
+    node::Node,
+    node_claim::NodeClaim,
+    node_pool::ConsolidationPolicy,
+};
 
 use super::*;
 
@@ -55,6 +60,27 @@ fn a_deletion_is_counted_with_its_reason_and_the_pods_that_move() {
     };
     let policy = &disrupted.labels["consolidation_policy"];
     assert_eq!(policy, "when_empty_or_underutilized");
+}
+
+#[test]
+fn decision_to_remove_a_node_before_its_replacement_has_a_word_of_its_own() {
+    for (terminate_first, decision) in [(true, "terminate-first"), (false, "delete")] {
+        let command = Command {
+            choice: Some(Choice {
+                method: Method::Drift,
+                validate_at: None,
+                instance_types: Vec::new(),
+                others: Vec::new(),
+                wanted: Vec::new(),
+                evicts: BTreeMap::new(),
+                repair: None,
+                terminate_first,
+            }),
+            ..Command::default()
+        };
+        let metric = of_rollback(&command).unwrap();
+        assert_eq!(metric.labels["decision"], decision);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    NodeName, NodePoolName, Resources, Snapshot,
+    NodeName, Resources, Snapshot,
     labels::{ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE},
     node::Node,
     pod::{Pod, PodPhase},
@@ -72,20 +72,16 @@ fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
 
 /// A pair of series for each of Karpenter's four reasons.
 fn of_budgets(snapshot: &Snapshot, gauges: &mut Gauges) {
-    let mut budgets: BTreeMap<(NodePoolName, String), (usize, usize)> = BTreeMap::new();
     for budget in planner::pool_budgets(snapshot) {
-        let key = (budget.node_pool, budget.reason.as_str().to_lowercase());
-        budgets.insert(key, (budget.allowed, budget.disrupting));
-    }
-    for ((pool, reason), (allowed, disrupting)) in budgets {
         let labels = Labels::from([
-            ("nodepool".to_owned(), pool.to_string()),
-            ("reason".to_owned(), reason),
+            ("nodepool".to_owned(), budget.node_pool.to_string()),
+            ("reason".to_owned(), budget.reason.as_str().to_lowercase()),
         ]);
+        let allowed = number(budget.allowed.min(UNLIMITED));
         let name = "karpenter_nodepools_allowed_disruptions";
-        gauges.push(name, labels.clone(), number(allowed.min(UNLIMITED)));
+        gauges.push(name, labels.clone(), allowed);
         let name = "karpenter_nodepools_nodes_consuming_budgets";
-        gauges.push(name, labels, number(disrupting));
+        gauges.push(name, labels, number(budget.disrupting));
     }
 }
 

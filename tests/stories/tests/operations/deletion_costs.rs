@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::names::annotation::POD_DELETION_COST;
-use fakes::World;
+use fakes::{Fault, World};
 use model::{
     NodeName,
     ledger::{PauseLevel, PauseScope},
@@ -13,8 +13,16 @@ use stories::{Relay, Rig, all_bound, cpu, secs};
 
 /// Four nodes of two pods each, which nothing else removes.
 async fn in_service(gate: bool) -> Rig {
+    in_service_after(gate, 0).await
+}
+
+/// Four such nodes, of whose pods the API server leaves the first writes without an answer.
+async fn in_service_after(gate: bool, unanswered: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.configure(&json!({ "featureGates": { "podDeletionCostManagement": gate } }));
+    for _ in 0..unanswered {
+        rig.sim.fail_next("annotate_pod", Fault::Unavailable);
+    }
     rig.sim.with(|world| {
         world.catalog.retain(|kind| kind.name == "m5.large");
         world.api.scale("web", 8, cpu(800));
@@ -43,7 +51,7 @@ async fn replica_set_that_is_scaled_in_empties_nodes() {
     assert_eq!(all.len(), 4);
     let costs = rig.sim.with(|world| costs(world));
     assert_eq!(costs.len(), 4, "a cost for each node: {costs:?}");
-    // So that nothing else moves pods.
+    // Nothing else moves pods during a pause.
     rig.sim.with(|world| {
         let (scope, level) = (PauseScope::Cluster, PauseLevel::Voluntary);
         crate::pause(world, "ann", scope, level, secs(600));
@@ -52,6 +60,15 @@ async fn replica_set_that_is_scaled_in_empties_nodes() {
     rig.pass(secs(60)).await;
     let left = rig.sim.with(|world| used(world));
     assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[tokio::test]
+async fn pass_ends_when_the_api_server_does_not_answer_and_a_later_one_goes_on() {
+    let mut rig = in_service_after(true, 20).await;
+    let costs_then = rig.sim.with(|world| costs(world));
+    assert_eq!(costs_then, [None].into(), "one write a minute is tried");
+    rig.pass(secs(2_000)).await;
+    assert_eq!(rig.sim.with(|world| costs(world)).len(), 4);
 }
 
 #[tokio::test]

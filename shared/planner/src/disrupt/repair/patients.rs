@@ -43,7 +43,7 @@ const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(10);
 enum Verdict<'a> {
     Due(Box<Patient<'a>>),
     Blocked(String),
-    /// Until then, or until something else changes.
+    /// Not before this instant, unless something else changes.
     NotNow(Option<Timestamp>),
 }
 
@@ -150,7 +150,7 @@ fn backs_off_until(scene: &Scene<'_>, claim: &NodeClaim, since: Timestamp) -> Op
 }
 
 impl Patient<'_> {
-    /// For people: the condition that the node is repaired for, and how its pods leave.
+    /// Names the condition that the node is repaired for, and how its pods leave, for people.
     pub(in crate::disrupt) fn diagnosis(&self) -> String {
         let DueRepair {
             condition,

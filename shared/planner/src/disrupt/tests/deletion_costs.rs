@@ -1,4 +1,4 @@
-//! Which pods ReplicaSets should lose first, so that nodes become empty by themselves (spec/v1.15 §8).
+//! Pods that ReplicaSets should lose first, so that nodes become empty by themselves (spec/v1.15 §8).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
 
@@ -9,7 +9,7 @@ fn switch(snapshot: &mut Snapshot, on: bool) {
     gates.insert(POD_DELETION_COST_GATE.to_owned(), on);
 }
 
-/// With pods of ReplicaSets alone, and the gate on.
+/// The world with pods of ReplicaSets alone, and the gate on.
 fn managed(world: World) -> World {
     world.with(|snapshot| {
         switch(snapshot, true);

@@ -1,4 +1,4 @@
-//! Until when the pods of a node that is repaired may take their time.
+//! Time that the pods of a node that is repaired have.
 
 use api::names::annotation::TERMINATION_TIMESTAMP;
 use model::ledger::{Choice, Command, CommandState, Method, Repair};

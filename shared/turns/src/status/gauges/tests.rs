@@ -205,19 +205,19 @@ fn budgets_are_told_by_reason() {
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_allowed_disruptions"),
         [
-            "nodepool=default,reason=drifted 2147483647",
-            "nodepool=default,reason=empty 3",
-            "nodepool=default,reason=underutilized 2147483647",
             "nodepool=default,reason=unhealthy 2147483647",
+            "nodepool=default,reason=empty 3",
+            "nodepool=default,reason=drifted 2147483647",
+            "nodepool=default,reason=underutilized 2147483647",
         ]
     );
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_nodes_consuming_budgets"),
         [
-            "nodepool=default,reason=drifted 0",
-            "nodepool=default,reason=empty 0",
-            "nodepool=default,reason=underutilized 0",
             "nodepool=default,reason=unhealthy 0",
+            "nodepool=default,reason=empty 0",
+            "nodepool=default,reason=drifted 0",
+            "nodepool=default,reason=underutilized 0",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! How many nodes are repaired: the share of a NodePool's nodes that may be unhealthy, and its budgets.
+//! Bounds of repair: the share of a NodePool's nodes that may be unhealthy, and its budgets.
 
 use super::*;
 use crate::decision::About;
