@@ -221,7 +221,8 @@ impl Laws {
         if self.clear_for > LEARNED && answer.instances.is_empty() {
             let capacity_type = request.capacity_type.as_str();
             let failures = answer.failures.iter();
-            let failures = failures.filter(|failure| failure.code == "InsufficientInstanceCapacity");
+            let failures =
+                failures.filter(|failure| failure.code == "InsufficientInstanceCapacity");
             let lacking = failures.map(|failure| {
                 let (kind, zone) = (failure.instance_type.clone(), failure.zone.clone());
                 ((capacity_type.to_owned(), kind, zone), world.now)
